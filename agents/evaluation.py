@@ -1,0 +1,382 @@
+"""Evaluation: a fixed `Panel` of tasks, the `Result` of one player on it, and the paired comparison of two results.
+
+A rate without its interval and its n says nothing, and two rates on different tasks cannot be compared: panels are ids
+written down, results are JSON, comparison pairs the tasks. Episodes that ended as ``error`` say nothing about the
+player: they are left out of every rate, and reported.
+
+Left out on purpose: several episodes of one task in a result (`rollout` makes them; pairing would need a model of the
+spread within tasks), and ranking of many results.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import EvaluationError
+from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.seat import Make, Pool
+from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
+from turnwise.agents.trajectory import Trajectory
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Task instances by id, in a fixed order, and the environment that they belong to."""
+
+    env: str
+    """Id with Gymnasium."""
+    tasks: tuple[str, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Of the environment's construction."""
+    seed: int = 0
+    """Of every reset."""
+
+    def __post_init__(self) -> None:
+        """Refuse a panel that could not be paired."""
+        if not self.tasks:
+            raise EvaluationError("the panel has no tasks: there is nothing to play")
+        double = (
+            {task for task in self.tasks if self.tasks.count(task) > 1}
+            if len(set(self.tasks)) < len(self.tasks)
+            else ()
+        )
+        for task in double:
+            raise EvaluationError(f"the panel has the task {task!r} twice: results could not be paired")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the panel as JSON."""
+        _write(Path(path), {"version": VERSION, "panel": _panel_json(self)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Panel:
+        """Return the panel of a file.
+
+        Raises:
+            EvaluationError: the file holds no panel.
+            OSError: it cannot be read.
+
+        """
+        return _panel(_read(Path(path), "panel"), str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One episode of an evaluation."""
+
+    task: str
+    task_type: str | None
+    won: bool
+    score: float
+    turns: int
+    stop: str
+    unparsable: int
+    inadmissible: int
+    error: str | None = None
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Row:
+        """Return the row of a trajectory."""
+        return cls(
+            trajectory.task,
+            trajectory.task_type,
+            trajectory.won,
+            trajectory.score,
+            len(trajectory.turns),
+            trajectory.stop,
+            trajectory.unparsable,
+            trajectory.inadmissible,
+            trajectory.error,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A rate with its 95 % Wilson interval."""
+
+    value: float | None
+    """None when n is 0."""
+    low: float
+    high: float
+    k: int
+    n: int
+
+    @classmethod
+    def of(cls, k: int, n: int) -> Rate:
+        """Return the rate of k in n."""
+        return cls(k / n if n else None, *wilson(k, n), k, n)
+
+    def __str__(self) -> str:
+        """Return it as in a table: rate, interval, n."""
+        if self.value is None:
+            return "no episode (n=0)"
+        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] (n={self.n})"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a table shows. Means are over episodes that did not fail; rates of answers are over their turns."""
+
+    success: Rate
+    by_type: Mapping[str, Rate]
+    score: float | None
+    turns: float | None
+    turns_won: float | None
+    """Mean number of turns of the episodes that were won."""
+    unparsable: float | None
+    inadmissible: float | None
+    stops: Mapping[str, int]
+    errors: int
+    """Episodes that failed: in no rate and no mean."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One player on one panel: a row for every task, in the panel's order."""
+
+    panel: Panel
+    rows: tuple[Row, ...]
+    name: str = ""
+    """What played: a model, a checkpoint."""
+    seconds: float = 0.0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How it was played: temperature and the like, for the reader."""
+
+    def summary(self) -> Summary:
+        """Return rates with intervals, and means."""
+        good = [row for row in self.rows if row.stop != "error"]
+        won = [row for row in good if row.won]
+        turns = sum(row.turns for row in good)
+        types = sorted({row.task_type for row in good if row.task_type is not None})
+        return Summary(
+            success=Rate.of(len(won), len(good)),
+            by_type={
+                kind: Rate.of(sum(row.task_type == kind for row in won), sum(row.task_type == kind for row in good))
+                for kind in types
+            },
+            score=_mean([row.score for row in good]),
+            turns=_mean([row.turns for row in good]),
+            turns_won=_mean([row.turns for row in won]),
+            unparsable=sum(row.unparsable for row in good) / turns if turns else None,
+            inadmissible=sum(row.inadmissible for row in good) / turns if turns else None,
+            stops={
+                stop: sum(row.stop == stop for row in self.rows) for stop in sorted({row.stop for row in self.rows})
+            },
+            errors=len(self.rows) - len(good),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result as JSON: panel, rows, and the summary for readers without this package."""
+        content = {
+            "version": VERSION,
+            "name": self.name,
+            "seconds": self.seconds,
+            "settings": dict(self.settings),
+            "summary": asdict(self.summary()),
+            "panel": _panel_json(self.panel),
+            "rows": [asdict(row) for row in self.rows],
+        }
+        _write(Path(path), content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Return the result of a file.
+
+        Raises:
+            EvaluationError: the file holds no result.
+            OSError: it cannot be read.
+
+        """
+        content = _read(Path(path), "rows")
+        try:
+            rows = tuple(Row(**row) for row in content["rows"])
+            return cls(_panel(content, str(path)), rows, content["name"], content["seconds"], content["settings"])
+        except (KeyError, TypeError) as error:
+            raise EvaluationError(f"{path} holds no result: {error}") from error
+
+
+def evaluate(
+    agent: Agent,
+    sampler: Sampler,
+    panel: Panel,
+    make: Make | Pool,
+    *,
+    name: str = "",
+    concurrency: int = 64,
+    deadline: float | None = None,
+    on_finish: Callable[[Trajectory], None] | None = None,
+) -> Result:
+    """Return the result of playing every task of the panel once.
+
+    Args:
+        agent: prompts, parser, limits, temperature.
+        sampler: the player.
+        panel: the tasks and the seed.
+        make: makes an environment of the panel, or a `Pool` of them.
+        name: of the player, for tables.
+        concurrency: most episodes at once.
+        deadline: seconds for each reset and step; None: no limit.
+        on_finish: called with every trajectory as it finishes.
+
+    Raises:
+        Interrupted: Ctrl-C; it carries what was finished.
+
+    """
+    report = RolloutReport()
+    groups = rollout(agent, sampler, panel.tasks, make=make, size=1, seed=panel.seed, concurrency=concurrency,
+                     deadline=deadline, on_finish=on_finish, report=report)  # fmt: skip
+    rows = tuple(Row.of(trajectory) for group in groups for trajectory in group.trajectories)
+    settings = {
+        "prompt": type(agent.prompt).__name__.lower(),
+        "parser": agent.parser,
+        "max_turns": agent.max_turns,
+        "max_tokens": agent.max_tokens,
+        "temperature": agent.temperature,
+        "top_p": agent.top_p,
+        "version": sampler.version,
+    }
+    return Result(panel, rows, name, report.seconds, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two results on the same panel, task by task. A difference is the second minus the first."""
+
+    pairs: int
+    """Tasks that both played without a failure."""
+    left_out: int
+    """Tasks where at least one of them failed."""
+    first: Rate
+    second: Rate
+    only_first: int
+    """Tasks that only the first won."""
+    only_second: int
+    p_success: float
+    """Exact McNemar, two-sided."""
+    score_difference: float
+    p_score: float
+    """Paired sign-flip permutation, two-sided."""
+    alpha: float
+
+    @property
+    def verdict(self) -> str:
+        """The comparison in one sentence."""
+        assert self.first.value is not None
+        assert self.second.value is not None
+        points = 100 * (self.second.value - self.first.value)
+        kind = "within the noise" if self.p_success >= self.alpha else "beyond the noise"
+        who = "both win the same share" if points == 0 else f"the {'second' if points > 0 else 'first'} wins more"
+        text = (
+            f"Success {points:+.1f} points on {self.pairs} tasks ({who}; {self.only_second} won only by the second, "
+            f"{self.only_first} only by the first): {kind} (exact McNemar p={_p(self.p_success)}); "
+            f"score {self.score_difference:+.3f} (paired permutation p={_p(self.p_score)})"
+        )
+        return text + (f"; {self.left_out} tasks left out because an episode failed." if self.left_out else ".")
+
+
+def compare(
+    first: Result, second: Result, *, alpha: float = 0.05, rng: np.random.Generator | None = None
+) -> Comparison:
+    """Return the paired comparison of two results on the same panel.
+
+    Args:
+        first: the base.
+        second: what is compared with it.
+        alpha: a p-value at or above it counts as noise.
+        rng: for the random sign vectors of the permutation test; None: seeded with 0.
+
+    Raises:
+        EvaluationError: the panels differ (the message says in how many tasks), or no task was played by both.
+
+    """
+    _same_panel(first.panel, second.panel)
+    others = {row.task: row for row in second.rows}
+    both = [(row, others[row.task]) for row in first.rows if row.task in others]
+    pairs = [(a, b) for a, b in both if a.stop != "error" and b.stop != "error"]
+    if not pairs:
+        raise EvaluationError("no task of the panel was played without a failure by both: there is nothing to compare")
+    only_first = sum(a.won and not b.won for a, b in pairs)
+    only_second = sum(b.won and not a.won for a, b in pairs)
+    x, y = [a.score for a, _ in pairs], [b.score for _, b in pairs]
+    return Comparison(
+        pairs=len(pairs),
+        left_out=len(first.panel.tasks) - len(pairs),
+        first=Rate.of(sum(a.won for a, _ in pairs), len(pairs)),
+        second=Rate.of(sum(b.won for _, b in pairs), len(pairs)),
+        only_first=only_first,
+        only_second=only_second,
+        p_success=mcnemar_exact(only_first, only_second),
+        score_difference=sum(y) / len(y) - sum(x) / len(x),
+        p_score=paired_permutation(x, y, rng),
+        alpha=alpha,
+    )
+
+
+def _same_panel(a: Panel, b: Panel) -> None:
+    missing, extra = set(a.tasks) - set(b.tasks), set(b.tasks) - set(a.tasks)
+    if missing or extra:
+        shared = len(set(a.tasks) & set(b.tasks))
+        raise EvaluationError(
+            f"the results are of different panels: {len(missing)} of {len(a.tasks)} tasks are only in the first, "
+            f"{len(extra)} of {len(b.tasks)} only in the second, {shared} are shared; evaluate both on one panel"
+        )
+    if (a.env, dict(a.kwargs), a.seed) != (b.env, dict(b.kwargs), b.seed):
+        raise EvaluationError(
+            f"the results are of different environments, though 0 tasks differ by id: {a.env} {dict(a.kwargs)} "
+            f"seed {a.seed}, and {b.env} {dict(b.kwargs)} seed {b.seed}"
+        )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1g}"
+
+
+def _panel_json(panel: Panel) -> dict[str, Any]:
+    return {"env": panel.env, "kwargs": dict(panel.kwargs), "seed": panel.seed, "tasks": list(panel.tasks)}
+
+
+def _panel(content: Mapping[str, Any], path: str) -> Panel:
+    try:
+        panel = content["panel"]
+        return Panel(panel["env"], tuple(panel["tasks"]), panel["kwargs"], panel["seed"])
+    except (KeyError, TypeError) as error:
+        raise EvaluationError(f"{path} holds no panel: {error}") from error
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    # written beside and renamed: a full disk never costs the file that was there
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _read(path: Path, key: str) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise EvaluationError(
+            f"{path} is no JSON ({error}): a {'result' if key == 'rows' else key} was wanted"
+        ) from error
+    if not isinstance(content, dict) or key not in content:
+        raise EvaluationError(f"{path} holds no {'result' if key == 'rows' else key}: the key {key!r} is missing")
+    if content.get("version") != VERSION:
+        raise EvaluationError(f"{path}: version {content.get('version')!r} is not known here, {VERSION} was wanted")
+    return content

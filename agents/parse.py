@@ -1,0 +1,107 @@
+"""From the model's text to an action: `bare` (the text is the action) and `think_action` (tagged).
+
+A parser never guesses: what does not have the form is not an action, and the reason is told to the model. Text may be
+empty, huge or binary. Left out on purpose: function calls (they come with the tools) and repair of near misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from turnwise.agents.errors import AgentError, choices
+
+LONGEST = 400
+"""Most characters of an action: no environment knows a longer one, and a huge one would flood the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An action, or why there is none; exactly one of the two is None."""
+
+    action: str | None
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """A form of answers: how it is read, what to tell a model that missed it, and how to write an action in it."""
+
+    read: Callable[[str], Parsed]
+    expected: str
+    form: str
+
+    def write(self, action: str) -> str:
+        """Return the answer that this parser reads as the action."""
+        return self.form.format(action=action)
+
+
+def bare(text: str) -> Parsed:
+    """Return the text as the action: one printable line, white space around it removed.
+
+    >>> bare(" go to shelf 1\\n").action
+    'go to shelf 1'
+    >>> bare("").why
+    'the answer was empty'
+    """
+    return _action(text, "the answer")
+
+
+def think_action(text: str) -> Parsed:
+    """Return the action between the tags that follow the reasoning.
+
+    The opening ``<think>`` may be missing, since many chat templates put it into the prompt; after ``</think>`` there
+    is exactly one ``<action>...</action>`` and nothing else but white space.
+
+    >>> think_action("<think>A lamp is needed.</think> <action>use desklamp 1</action>").action
+    'use desklamp 1'
+    >>> think_action("<action>look</action>").why
+    'there was no </think>'
+    """
+    _, closed, rest = text.rpartition("</think>")
+    if not closed:
+        return Parsed(None, "there was no </think>")
+    rest = rest.strip()
+    if not rest.startswith("<action>"):
+        return Parsed(None, "no <action> followed </think>")
+    inside, closed, after = rest[len("<action>") :].partition("</action>")
+    if not closed:
+        return Parsed(None, "there was no </action>")
+    if after or "<action>" in inside:
+        return Parsed(None, "there was more than one action")
+    return _action(inside, "the action")
+
+
+def _action(text: str, what: str) -> Parsed:
+    action = text.strip()
+    if not action:
+        return Parsed(None, f"{what} was empty")
+    if len(action) > LONGEST:
+        return Parsed(None, f"{what} was longer than {LONGEST} characters")
+    if "\n" in action or "\r" in action:
+        return Parsed(None, f"{what} had more than one line")
+    if not action.isprintable():
+        return Parsed(None, f"{what} had characters that cannot be printed")
+    return Parsed(action, None)
+
+
+PARSERS: dict[str, Parser] = {
+    "bare": Parser(bare, "one action on one line and nothing else", "{action}"),
+    "think-action": Parser(
+        think_action,
+        "<think>your reasoning</think><action>one action</action>",
+        "<think></think><action>{action}</action>",
+    ),
+}
+
+
+def parser(name: str) -> Parser:
+    """Return a parser by name.
+
+    Raises:
+        AgentError: there is none of that name; the message has the near name.
+
+    """
+    if name not in PARSERS:
+        raise AgentError(choices("parser", name, PARSERS))
+    return PARSERS[name]

@@ -1,0 +1,116 @@
+"""Drawing tokens from logits: temperature, nucleus, inverse distribution function, one uniform number a token.
+
+The uniform numbers come from a counter-based generator: number `i` of turn `t` of an episode depends on its seed, `t`
+and `i` alone. Whoever else is in the batch, and in which row, changes nothing beyond floating-point rounding.
+
+Left out on purpose: top-k, min-p, penalties for repetition, logit processors. Each would make the distribution that
+was sampled from differ from the one that training sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def stream_key(seed: int, turn: int) -> int:
+    """Return the 64-bit key of the random numbers of one turn: two rounds of splitmix64 over seed and turn.
+
+    Args:
+        seed: sampling seed of the episode, any integer.
+        turn: index of the turn.
+
+    Returns:
+        Integer in [0, 2**64).
+
+    Source: Steele, Lea, Flood, Fast splittable pseudorandom number generators (OOPSLA 2014).
+    """
+    return _mix((_mix((seed + _GOLDEN) & _MASK) ^ ((turn + 1) * _GOLDEN)) & _MASK)
+
+
+def uniforms(keys: np.ndarray, counters: np.ndarray) -> np.ndarray:
+    """Return one number in [0, 1) for each pair of key and counter, with 53 random bits.
+
+    u = splitmix64(key + (counter + 1) * golden) >> 11, times 2**-53.
+
+    Args:
+        keys: uint64 [B], from `stream_key`.
+        counters: int64 [B], index of the token within its turn.
+
+    Returns:
+        float64 [B].
+    """
+    with np.errstate(over="ignore"):
+        z = keys + (counters.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return np.asarray((z >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def draw(
+    logits: torch.Tensor, temperature: Sequence[float], top_p: Sequence[float], uniform: np.ndarray
+) -> tuple[list[int], list[float]]:
+    """Return one token for each row of logits, and its log-probability (nats) under the distribution drawn from.
+
+    p = softmax(logits / temperature); with top_p < 1 only the fewest most probable tokens whose mass reaches `top_p`
+    are kept, and p is made to sum to one again. The token is the first whose cumulated p exceeds `uniform`. At
+    temperature 0 the token is the most probable one (the first of equals), and since its distribution is a single
+    point, the log-probability given is the model's own, at temperature 1 and without a nucleus.
+
+    Args:
+        logits: [B, V], any floating type; computed in float32, cumulated in float64.
+        temperature: B numbers >= 0.
+        top_p: B numbers in (0, 1].
+        uniform: float64 [B] in [0, 1).
+
+    Returns:
+        B token ids and B log-probabilities.
+
+    Raises:
+        FloatingPointError: logits that are not finite: there is no distribution to draw from.
+    """
+    heat = torch.tensor([t if t > 0 else 1.0 for t in temperature], dtype=torch.float32, device=logits.device)
+    logprobs = torch.log_softmax(logits.float() / heat[:, None], dim=-1)
+    cut = [row for row, (p, t) in enumerate(zip(top_p, temperature, strict=True)) if p < 1 and t > 0]
+    if cut:
+        logprobs[cut] = _nucleus(logprobs[cut], torch.tensor([top_p[row] for row in cut], device=logits.device))
+    tokens = _invert(logprobs, torch.from_numpy(uniform).to(logits.device))
+    greedy = [row for row, t in enumerate(temperature) if t <= 0]
+    if greedy:
+        tokens[greedy] = logprobs[greedy].argmax(dim=-1)
+    picked: list[float] = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
+    if not np.isfinite(picked).all():
+        raise FloatingPointError("the model's logits are not finite")
+    return tokens.tolist(), picked
+
+
+def _nucleus(logprobs: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """Return the log-probabilities [B, V] with all but the nucleus at -inf, normalised again."""
+    ordered, order = logprobs.sort(dim=-1, descending=True, stable=True)
+    before = ordered.double().exp().cumsum(dim=-1) - ordered.double().exp()
+    # A token stays when the mass before it is still short of top_p; the first one always does.
+    dropped = before >= top_p[:, None].double()
+    dropped[:, 0] = False
+    kept = torch.empty_like(logprobs).scatter_(1, order, ordered.masked_fill(dropped, -torch.inf))
+    return torch.log_softmax(kept, dim=-1)
+
+
+def _invert(logprobs: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """Return the first index of each row [B, V] whose cumulated probability exceeds `uniform` times the whole."""
+    mass = logprobs.double().exp().cumsum(dim=-1)
+    whole = mass[:, -1:]
+    # Strictly below the whole even after rounding, or a token of probability zero at the end could come out.
+    target = torch.minimum(uniform[:, None].double() * whole, torch.nextafter(whole, torch.zeros_like(whole)))
+    return torch.searchsorted(mass, target, right=True)[:, 0].clamp_(max=logprobs.shape[1] - 1)
+
+
+def _mix(value: int) -> int:
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)

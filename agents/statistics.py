@@ -1,0 +1,137 @@
+"""The statistics of evaluation: an interval for a rate, and two paired tests. Pure Python and numpy.
+
+Left out on purpose: tests of unpaired results, and corrections for many comparisons: panels are fixed so that results
+can be paired, and a caller who compares twenty runs has to say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+
+from turnwise.agents.errors import EvaluationError
+
+EXACT_PAIRS = 16
+"""Most differences that are not zero for which every one of the 2^n signs is tried."""
+
+
+def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the Wilson score interval of a rate.
+
+    With p = k/n and z the normal quantile at (1 + confidence) / 2::
+
+        centre = (p + z^2 / 2n) / (1 + z^2 / n)
+        half   = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2)
+
+    Args:
+        k: successes.
+        n: trials; with 0 nothing is known and the interval is (0, 1).
+        confidence: probability that the interval holds the true rate, in (0, 1).
+
+    Returns:
+        Lower and upper end, within [0, 1].
+
+    Raises:
+        EvaluationError: k is not within 0..n, or the confidence not within (0, 1): there is no such rate.
+
+    Source: E. B. Wilson, 1927, Journal of the American Statistical Association 22.
+
+    >>> [round(end, 4) for end in wilson(8, 10)]
+    [0.4902, 0.9433]
+
+    """
+    if not 0 <= k <= n:
+        raise EvaluationError(f"{k} successes of {n}: from 0 to {n} were wanted")
+    if not 0 < confidence < 1:
+        raise EvaluationError(f"confidence is {confidence}: between 0 and 1 was wanted")
+    if n == 0:
+        return 0.0, 1.0
+    p = k / n
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    scale = 1 + z * z / n
+    centre = (p + z * z / (2 * n)) / scale
+    half = z / scale * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    # at the ends the formula gives exactly 0 or 1, which rounding must not miss
+    return (0.0 if k == 0 else max(0.0, centre - half)), (1.0 if k == n else min(1.0, centre + half))
+
+
+def mcnemar_exact(b: int, c: int) -> float:
+    """Return the two-sided p-value of the exact McNemar test for paired successes.
+
+    Under "no difference" each discordant pair falls on either side with probability 1/2::
+
+        p = min(1, 2 * sum_{i <= min(b, c)} C(b + c, i) / 2^(b + c))
+
+    Args:
+        b: pairs that only the first won.
+        c: pairs that only the second won.
+
+    Raises:
+        EvaluationError: a negative count.
+
+    Source: Q. McNemar, 1947, Psychometrika 12, with the exact binomial distribution.
+
+    >>> mcnemar_exact(1, 7)
+    0.0703125
+
+    """
+    if b < 0 or c < 0:
+        raise EvaluationError(f"{b} and {c} discordant pairs: counts from 0 were wanted")
+    total = b + c
+    tail = sum(math.comb(total, i) for i in range(min(b, c) + 1))
+    return float(min(1.0, 2 * tail / 2**total))  # integers of any size: the quotient is rounded once
+
+
+def paired_permutation(
+    x: Sequence[float], y: Sequence[float], rng: np.random.Generator | None = None, draws: int = 20_000
+) -> float:
+    """Return the two-sided p-value of the paired sign-flip test for a difference of means.
+
+    Under "no difference" every d_i = y_i - x_i could as well have the other sign. The p-value is the share of sign
+    vectors s with ``|sum s_i d_i| >= |sum d_i|``: of all 2^n where at most `EXACT_PAIRS` differences are not zero, else
+    of random ones, with the observed signs counted in::
+
+        p = (1 + #{|sum s_i d_i| >= |sum d_i|}) / (1 + draws)
+
+    Args:
+        x: scores of the first, float [n].
+        y: scores of the second on the same tasks in the same order, float [n].
+        rng: for the random signs; None: seeded with 0, so that a comparison repeated says the same.
+        draws: number of random sign vectors.
+
+    Returns:
+        The p-value; 1.0 when no pair differs.
+
+    Raises:
+        EvaluationError: the lengths differ (there are no pairs), or a score is not finite.
+
+    Source: R. A. Fisher, The Design of Experiments, 1935, section 21.
+
+    >>> paired_permutation([0, 0, 0, 0], [1, 1, 1, 1])
+    0.125
+
+    """
+    if len(x) != len(y):
+        raise EvaluationError(f"{len(x)} and {len(y)} scores: pairs were wanted")
+    difference = np.asarray(y, dtype=np.float64) - np.asarray(x, dtype=np.float64)
+    if not np.isfinite(difference).all():
+        raise EvaluationError("a score is not finite: there is no mean to compare")
+    difference = difference[difference != 0]
+    n = len(difference)
+    if n == 0:
+        return 1.0
+    # sums of the same numbers in another order differ by rounding: equal has to mean equal up to that
+    observed = abs(float(difference.sum()))
+    threshold = observed - 1e-12 * float(np.abs(difference).sum())
+    if n <= EXACT_PAIRS:
+        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        return float(np.mean(np.abs(signs @ difference) >= threshold))
+    rng = rng or np.random.default_rng(0)
+    count = 0
+    for start in range(0, draws, 1000):
+        signs = rng.integers(0, 2, size=(min(1000, draws - start), n)) * 2 - 1
+        count += int(np.sum(np.abs(signs @ difference) >= threshold))
+    return (1 + count) / (1 + draws)

@@ -1,0 +1,116 @@
+"""The record of play: a turn, a trajectory (one episode), a group (the trajectories of one task instance).
+
+All three are frozen. Token ids are stored as they were given and sampled, and are never made again from text. What is
+left out on purpose: advantages (they belong to the training step that computed them, not to the play) and the text of
+the prompt (it follows from the observations and the prompt builder).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Stop = Literal["terminated", "truncated", "turns", "tokens", "error"]
+"""Why an episode ended: the environment ended it, the environment cut it, the agent's limit of turns, the context of
+the model, or a failure (an exception of the environment, a deadline)."""
+
+STOPS: tuple[str, ...] = get_args(Stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One call of the model and the environment's answer."""
+
+    prompt: tuple[int, ...]
+    """Token ids as given to the model; empty when the sampler has no tokenizer."""
+    response: tuple[int, ...]
+    """Token ids as sampled, with the end token when it was sampled."""
+    logprobs: tuple[float, ...]
+    """Natural log-probability of every response token under the distribution that was sampled from (nats)."""
+    version: int
+    """Version of the sampler's weights."""
+    observation: str
+    """What the agent saw: the environment's text, or what was said to it about an answer that could not be parsed."""
+    text: str
+    """What the model said, without the end token."""
+    action: str | None
+    """The parsed action, None when the text could not be parsed (then nothing was sent to the environment)."""
+    state: str
+    """The environment's state key before the action."""
+    reward: float
+    """Reward of the environment for this turn (0.0 for an answer that could not be parsed)."""
+    valid: bool
+    """Parsed and admissible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode, from its first observation to its end."""
+
+    id: str
+    task: str
+    task_type: str | None
+    seed: int
+    """The seed that the environment was reset with."""
+    turns: tuple[Turn, ...]
+    stop: Stop
+    won: bool
+    score: float
+    final_state: str
+    final_observation: str
+    error: str | None
+    """In words, why the episode ended as ``error`` or ``tokens``; else None."""
+    seconds: float
+    """Wall clock from reset to the end."""
+
+    @property
+    def reward(self) -> float:
+        """Sum of the rewards of all turns (undiscounted)."""
+        return sum(turn.reward for turn in self.turns)
+
+    @property
+    def unparsable(self) -> int:
+        """Number of turns whose text could not be parsed."""
+        return sum(turn.action is None for turn in self.turns)
+
+    @property
+    def inadmissible(self) -> int:
+        """Number of turns with a parsed action that the environment did not admit."""
+        return sum(turn.action is not None and not turn.valid for turn in self.turns)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the episode ended otherwise than by a failure."""
+        return self.stop != "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The trajectories of one task instance: same task and environment seed, different sampling seeds."""
+
+    task: str
+    trajectories: tuple[Trajectory, ...]
+
+    @property
+    def finished(self) -> tuple[Trajectory, ...]:
+        """The trajectories that did not end as ``error``: those that statistics may count."""
+        return tuple(trajectory for trajectory in self.trajectories if trajectory.finished)
+
+
+def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
+    """Return the groups of a flat sequence of trajectories: same task, same environment seed; in order of appearance.
+
+    Trajectories come back from a file in the order in which they finished; within a group they are sorted by id, so
+    that the order on disk means nothing.
+    """
+    members: dict[tuple[str, int], list[Trajectory]] = {}
+    for trajectory in trajectories:
+        members.setdefault((trajectory.task, trajectory.seed), []).append(trajectory)
+    return [Group(task, tuple(sorted(found, key=_by_member))) for (task, _), found in members.items()]
+
+
+def _by_member(trajectory: Trajectory) -> tuple[int, str]:
+    # "task#10@7" after "task#9@7": the member is a number
+    member = trajectory.id.rpartition("#")[2].partition("@")[0]
+    return (int(member) if member.isascii() and member.isdigit() else -1, trajectory.id)

@@ -1,0 +1,63 @@
+"""Where text goes: one function for standard output, one for standard error, and a few shared words.
+
+Consoles are made when they are needed, so that a test which swaps the streams sees what was written. Off a terminal
+nothing is coloured and no line is broken: the output of every command can be piped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich.console import Console
+
+_PIPE_WIDTH = 200
+
+
+def _make(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    piped = not stream.isatty() and "COLUMNS" not in os.environ and "FORCE_COLOR" not in os.environ
+    return Console(stderr=stderr, markup=False, highlight=False, width=_PIPE_WIDTH if piped else None)
+
+
+def out() -> Console:
+    """The console on standard output: no markup, so that brackets in a game's text stay what they are."""
+    return _make(stderr=False)
+
+
+def err() -> Console:
+    """The console on standard error."""
+    return _make(stderr=True)
+
+
+def say(text: str = "", style: str = "") -> None:
+    """Print one line on standard output, unwrapped."""
+    out().print(text, style=style or None, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print one line on standard error."""
+    err().print(text, style="yellow", soft_wrap=True)
+
+
+def percent(share: float) -> str:
+    """A share in [0, 1] as a percentage with one decimal: `0.125` is `12.5 %`."""
+    return f"{100 * share:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """A time in seconds as people write it: `42 s`, `3 min 05 s`, `2 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def count(number: float) -> str:
+    """A rate or an amount with at most four digits: `950`, `12.3k`, `4.5M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(number) >= size:
+            return f"{number / (1e3 if unit == 'k' else size):.1f}{unit}"
+    return f"{number:.0f}"

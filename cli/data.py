@@ -1,0 +1,52 @@
+"""`turnwise data`: game files made smaller (`pack`) or made new (`generate`)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnwise.cli.console import count, duration, say
+from turnwise.cli.errors import UserError, choose
+
+app = typer.Typer(
+    help="Pack the original games into one file, or write generated ones as game files.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("pack")
+def pack(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder with .../game.tw-pddl files.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The packed file, .jsonl.xz.")],
+) -> None:
+    """Pack a folder of game files into one file, with domain and grammar beside it."""
+    from turnwise.envs.household.library import pack as pack_games
+
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder with games.")
+    begun = time.monotonic()
+    packed = pack_games(folder, target)
+    size = target.stat().st_size
+    say(f"packed {packed} games into {target} ({count(size)}B) in {duration(time.monotonic() - begun)}")
+    say(f"play them: turnwise play turnwise/Household-v0 games={target}")
+
+
+@app.command("generate")
+def generate(
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder that the games are written into.")],
+    split: Annotated[str, typer.Option(help="train or held_out.")] = "train",
+    number: Annotated[int, typer.Option("--count", min=1, help="How many games.")] = 100,
+    level: Annotated[str, typer.Option(help="tiny, small, medium, large, or with dials: small+objects=4-6.")] = "small",
+    start: Annotated[int, typer.Option(min=0, help="Index of the first game.")] = 0,
+) -> None:
+    """Write generated games as game files (.tw-pddl), which the original engine plays as well."""
+    from turnwise.envs.household.generator import SPLITS, write
+
+    choose("split", split, SPLITS)
+    paths = write(target, split, number, level, start)
+    say(f"wrote {len(paths)} games under {target / split}")
+    say(f"play them: turnwise play turnwise/Household-v0 games={target} split={split}")

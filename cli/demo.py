@@ -1,0 +1,144 @@
+"""`turnwise demo`: from nothing to a trained, evaluated agent, with every step of the house on the way.
+
+Imitation of an expert gives a weak start, reinforcement learning on new generated games makes it better, and a panel of
+held-out games says by how much. The settings are examples/demo.toml; nothing is hidden here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from turnwise.cli.console import duration, out, say, warn
+from turnwise.cli.errors import INTERRUPTED, UserError
+from turnwise.cli.evaluate import print_comparison, result_table
+from turnwise.cli.plots import save_png, terminal_plot
+from turnwise.cli.progress import curves_of
+from turnwise.cli.train import load_run, perform
+
+if TYPE_CHECKING:
+    from turnwise.training.config import Run
+
+CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
+
+
+def choose_folder(wanted: Path | None, method: str, seed: int) -> tuple[Path, bool]:
+    """The folder of a demo and whether there is something to go on with.
+
+    A demo that was interrupted is continued; one that is complete is left alone, and a new name is taken, unless the
+    folder was named by the person.
+    """
+    if wanted is not None:
+        return wanted, resumable(wanted)
+    for number in range(1, 1000):
+        folder = Path("runs") / f"demo-{method}-{seed}{'' if number == 1 else f'-{number}'}"
+        if resumable(folder) or not (folder / "run.toml").exists():
+            return folder, resumable(folder)
+    raise UserError("runs/ holds a thousand demos; name a folder with --output.")
+
+
+def resumable(folder: Path) -> bool:
+    """True if a run was begun in the folder, has a checkpoint to go on from, and has not come to its end."""
+    begun = (folder / "run.toml").exists() and any((folder / "checkpoints").glob("[0-9]*"))
+    return begun and not (folder / "after.json").exists()
+
+
+def read_events(folder: Path) -> list[dict[str, Any]]:
+    """The events of a run from its metrics; a torn last line is left out."""
+    events = []
+    for text in (folder / "metrics.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            event = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(event, Mapping):
+            events.append(dict(event))
+    return events
+
+
+def draw(folder: Path, title: str) -> Path | None:
+    """Show the curve in the terminal and write it as PNG; returns the picture's path, None where that is impossible."""
+    curves = curves_of(read_events(folder))
+    out().print(terminal_plot(curves, width=min(72, out().width - 12), height=12, y_range=(0, 1)))
+    path = folder / "curve.png"
+    try:
+        save_png(curves, path, title=title, x_label="iteration", y_label="success", y_range=(0, 1))
+    except (UserError, OSError) as error:
+        warn(f"no picture: {error}")
+        return None
+    return path
+
+
+def report(folder: Path, title: str, seconds: float) -> None:
+    """Print what a run reached: both evaluations, their comparison, the curve, and where everything lies."""
+    from turnwise.agents.evaluation import Result, compare
+
+    before, after = Result.load(folder / "before.json"), Result.load(folder / "after.json")
+    console = out()
+    for name, result in (("after the warm start", before), ("after training", after)):
+        say(f"\n{name}, on {len(result.panel.tasks)} held-out games", "bold")
+        console.print(result_table(result))
+    say("\nbefore and after, game by game", "bold")
+    print_comparison(before, after, compare(before, after))
+    say()
+    picture = draw(folder, title)
+    say(f"\n{duration(seconds)} in all. Everything is in {folder}:", "bold")
+    for file, what in (
+        ("run.toml", "every setting"),
+        ("metrics.jsonl", "every number"),
+        ("before.json, after.json", "the evaluations, episode by episode"),
+        (picture.name if picture else "", "the curve"),
+        ("trajectories/", "what was played"),
+        ("checkpoints/", "the policy, a Hugging Face folder"),
+    ):
+        if file:
+            say(f"  {file:<24} {what}")
+    _next_steps(folder)
+
+
+def _next_steps(folder: Path) -> None:
+    played = sorted((folder / "trajectories").glob("*.jsonl*"))
+    say("\nGo on with:", "bold")
+    say(f"  turnwise play --policy {folder}        # play yourself; :ask and :watch the agent")
+    if played:
+        say(f"  turnwise show {played[-1]}        # which turn got which credit")
+    say(f"  turnwise eval {folder} --episodes 500        # more held-out games")
+
+
+def _print_plan(run: Run, resume: bool) -> None:
+    verb = "Going on with" if resume else "Training"
+    say(
+        f"{verb} an agent on {run.env.id} ({' '.join(f'{key}={value}' for key, value in run.env.kwargs.items())}) with "
+        f"{run.credit.method}, seed {run.seed}: {run.imitation.episodes} demonstrations, then {run.train.steps} iterations "
+        f"of {run.train.tasks} x {run.train.group} episodes. Results go to {run.folder}.",
+    )
+
+
+def demo(
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    method: Annotated[str, typer.Option(help="The credit rule: gigpo, grpo, ... (`turnwise list credit`).")] = "gigpo",
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the results.")] = None,
+    config: Annotated[Path, typer.Option(metavar="RUN.toml", help="Another run to demonstrate.")] = CONFIGURATION,
+    options: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Keys of the run's file to replace.")
+    ] = None,
+) -> None:
+    """Train an agent on household games on this machine, in minutes, and show what it learned."""
+    if config == CONFIGURATION and not config.is_file():
+        raise UserError("examples/demo.toml is not here: run the demo from a clone, or name a file with --config.")
+    folder, resume = choose_folder(output, method, seed)
+    words = [f"seed={seed}", f'credit.method="{method}"', *(options or ())]
+    run = load_run(config, words, folder)
+    if not run.evaluation.episodes:
+        raise UserError("A demo evaluates before and after; evaluation.episodes is 0.")
+    _print_plan(run, resume)
+    start = time.monotonic()
+    if not perform(run, resume=resume).finished:
+        say("stopped; the same command goes on where it ended", "bold yellow")
+        raise typer.Exit(INTERRUPTED)
+    report(run.folder, f"{run.env.id}, {method}, seed {seed}", time.monotonic() - start)

@@ -1,0 +1,271 @@
+"""`turnwise eval` and `turnwise compare`: a player on a fixed panel, and two results on the same one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from turnwise.cli.console import duration, err, out, percent, say, warn
+from turnwise.cli.errors import UserError, choose
+from turnwise.cli.values import parse_options
+
+if TYPE_CHECKING:
+    from turnwise.agents.evaluation import Comparison, Panel, Rate, Result
+    from turnwise.agents.trajectory import Trajectory
+    from turnwise.cli.policies import Player, Target
+
+
+def make_panel(wanted: Target, episodes: int, seed: int) -> Panel:
+    """The first `episodes` tasks that the environment lists.
+
+    Raises:
+        UserError: the environment cannot list its tasks, or has fewer.
+    """
+    from turnwise.agents.evaluation import Panel
+    from turnwise.envs import make
+
+    env = make(wanted.env_id, **wanted.kwargs)
+    try:
+        tasks = env.get_wrapper_attr("task_ids")(episodes)
+    except AttributeError as error:
+        raise UserError(f"{wanted.env_id} does not list its tasks, so there is no panel to play.") from error
+    finally:
+        env.close()
+    if len(tasks) < episodes:
+        warn(f"{wanted.env_id} has {len(tasks)} tasks; {episodes} were asked for.")
+    return Panel(wanted.env_id, tuple(tasks), wanted.kwargs, seed)
+
+
+def _panel_of(
+    file: Path | None, wanted: Callable[[], Target], env_id: str | None, episodes: int, seed: int
+) -> Panel:
+    """The panel of the file if it is there; else a new one, written to the file if one is named."""
+    from turnwise.agents.evaluation import Panel
+
+    if file is not None and file.exists():
+        panel = Panel.load(file)
+        if env_id is not None and env_id != panel.env:
+            raise UserError(f"{file} is a panel of {panel.env}, not of {env_id}.")
+        return panel
+    panel = make_panel(wanted(), episodes, seed)
+    if file is not None:
+        panel.save(file)
+    return panel
+
+
+class Counter:
+    """Counts finished episodes on a terminal's last line; silent elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        """Count up to `total`."""
+        self.total, self.done, self.won, self.begun = total, 0, 0, time.monotonic()
+        self.live = Live(console=err(), get_renderable=self.render, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Counter:
+        """Show the count, on a terminal."""
+        if self.live.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the line away."""
+        self.live.stop()
+
+    def __call__(self, trajectory: Trajectory) -> None:
+        """Count one episode."""
+        self.done += 1
+        self.won += trajectory.won
+
+    def render(self) -> Text:
+        """The line as it is now."""
+        left = (time.monotonic() - self.begun) / self.done * (self.total - self.done) if self.done else None
+        rest = "" if left is None else f", {duration(left)} left"
+        return Text(f"{self.done}/{self.total} episodes, {self.won} won{rest}")
+
+
+def play_panel(player: Player, panel: Panel, *, concurrency: int = 64, keep: Path | None = None) -> Result:
+    """The result of a player on a panel, with a count on the terminal while it goes.
+
+    Args:
+        player: who plays.
+        panel: the tasks.
+        concurrency: most episodes at a time.
+        keep: file of trajectories, or None.
+    """
+    from contextlib import ExitStack
+
+    from turnwise.agents.evaluation import evaluate as evaluate_panel
+    from turnwise.agents.store import TrajectoryWriter
+    from turnwise.envs import make
+
+    with ExitStack() as stack:
+        counter = stack.enter_context(Counter(len(panel.tasks)))
+        writer = None if keep is None else stack.enter_context(TrajectoryWriter(keep))
+
+        def finished(trajectory: Trajectory) -> None:
+            counter(trajectory)
+            if writer is not None:
+                writer.write(trajectory)
+
+        return evaluate_panel(
+            player.agent,
+            player.sampler,
+            panel,
+            partial(make, panel.env, **panel.kwargs),
+            name=player.name,
+            concurrency=concurrency,
+            on_finish=finished,
+        )
+
+
+def _rate_row(name: str, rate: Rate) -> tuple[str, str, str, str]:
+    if rate.value is None:
+        return name, "-", "", "0"
+    return name, percent(rate.value), f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %", f"{rate.k}/{rate.n}"
+
+
+def result_table(result: Result) -> Table:
+    """Success of a result with its 95 % interval and n: over all tasks, and for every task type."""
+    summary = result.summary()
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column("")
+    for name in ("success", "95 % interval", "won/n"):
+        table.add_column(name, justify="right")
+    table.add_row(*_rate_row("all tasks", summary.success), style="bold")
+    if len(summary.by_type) > 1:
+        for kind, rate in summary.by_type.items():
+            table.add_row(*_rate_row(f"  {kind}", rate))
+    return table
+
+
+def print_result(result: Result) -> None:
+    """Print what a result says."""
+    summary = result.summary()
+    console = out()
+    console.print(
+        f"{result.name} on {result.panel.env} {_kwargs(result.panel)}: {len(result.rows)} tasks in "
+        f"{duration(result.seconds)}",
+        soft_wrap=True,
+    )
+    console.print(result_table(result))
+    facts = [
+        ("mean turns", summary.turns, "{:.1f}"),
+        ("of those won", summary.turns_won, "{:.1f}"),
+        ("mean score", summary.score, "{:.3f}"),
+    ]
+    words = [f"{name} {form.format(value)}" for name, value, form in facts if value is not None]
+    rates = [("unparsable", summary.unparsable), ("inadmissible", summary.inadmissible)]
+    words += [f"{name} {percent(value)} of turns" for name, value in rates if value is not None]
+    say("  " + ", ".join(words))
+    say("  ended as: " + ", ".join(f"{stop} {number}" for stop, number in summary.stops.items()))
+    if summary.errors:
+        reason = next(row.error for row in result.rows if row.stop == "error")
+        warn(f"  {summary.errors} episodes failed and are in no rate; the first one because of: {reason}")
+
+
+def _kwargs(panel: Panel) -> str:
+    return " ".join(f"{key}={value}" for key, value in panel.kwargs.items()) or "(no arguments)"
+
+
+def evaluate(
+    who: Annotated[str, typer.Argument(metavar="WHO", help="A run or checkpoint folder, expert, or random.")],
+    env_id: Annotated[
+        str | None, typer.Argument(metavar="[ENV_ID]", help="Environment; a run's own when absent.")
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Arguments of the environment; agent.KEY=VALUE of the agent."),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Tasks of a new panel.")] = 100,
+    split: Annotated[str | None, typer.Option(help="The same as split=... among the arguments.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of a new panel, and of the random player.")] = 0,
+    panel: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The panel: read when it is there, else written.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the result as JSON.")] = None,
+    trajectories: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the episodes too (.jsonl, .jsonl.gz, .jsonl.zst).")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Most episodes at a time.")] = 64,
+) -> None:
+    """Play a fixed panel of tasks and print success with its interval."""
+    from turnwise.cli.policies import load_player, split_words, take_agent_options, target
+
+    env_id, words = split_words(env_id, options)
+    env_options, agent_options = take_agent_options(parse_options(words))
+    if split is not None:
+        env_options["split"] = split
+    if output is not None and output.is_dir():
+        raise UserError(f"{output} is a folder; --output wants the name of a file.")
+    fixed = _panel_of(panel, lambda: target(env_id, env_options, who), env_id, episodes, seed)
+    player = load_player(who, agent_options, seed=seed)
+    try:
+        result = play_panel(player, fixed, concurrency=concurrency, keep=trajectories)
+    finally:
+        player.sampler.close()
+    print_result(result)
+    for file, kind in ((output, "result"), (trajectories, "trajectories"), (panel, "panel")):
+        if file is not None:
+            if file is output:
+                result.save(file)
+            say(f"  {kind}: {file}", "dim")
+
+
+def print_comparison(first: Result, second: Result, comparison: Comparison) -> None:
+    """Print two results side by side, how they differ task by task, and the verdict."""
+    names = (first.name or "first", second.name or "second")
+    if names[0] == names[1]:
+        names = (f"{names[0]} (first)", f"{names[1]} (second)")
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column("")
+    for name in ("success", "95 % interval", "won/n"):
+        table.add_column(name, justify="right")
+    for name, rate in zip(names, (comparison.first, comparison.second), strict=True):
+        table.add_row(*_rate_row(name, rate))
+    console = out()
+    console.print(f"{first.panel.env} {_kwargs(first.panel)}, paired over {comparison.pairs} tasks", soft_wrap=True)
+    console.print(table)
+    kept = comparison.pairs - comparison.only_first - comparison.only_second
+    say(f"  won only by {names[0]}: {comparison.only_first}, only by {names[1]}: {comparison.only_second}, alike: {kept}")
+    say(f"  McNemar, exact, two-sided: p = {p_value(comparison.p_success)}")
+    say(
+        f"  score {comparison.score_difference:+.3f}, paired permutation, two-sided: p = {p_value(comparison.p_score)}"
+    )
+    differs = comparison.p_success < comparison.alpha
+    say(comparison.verdict, "bold green" if differs else "bold yellow")
+
+
+def p_value(p: float) -> str:
+    """A p-value with two digits that mean something: `0.43`, `0.0021`, `< 0.0001`."""
+    if p >= 0.1:
+        return f"{p:.2f}"
+    return f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A.json", help="A result of `turnwise eval --output`.")],
+    second: Annotated[Path, typer.Argument(metavar="B.json", help="Another one on the same panel.")],
+    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+) -> None:
+    """Compare two results on the same panel, task by task: is the difference more than noise?"""
+    from turnwise.agents.evaluation import Result
+    from turnwise.agents.evaluation import compare as compare_results
+
+    choose("format", form, ("text", "json"))
+    a, b = Result.load(first), Result.load(second)
+    comparison = compare_results(a, b)
+    if form == "json":
+        content: dict[str, Any] = {**asdict(comparison), "verdict": comparison.verdict}
+        typer.echo(json.dumps(content, indent=1))
+        return
+    print_comparison(a, b, comparison)

@@ -1,0 +1,111 @@
+"""`turnwise list`: the names that can be written in a run's file or on the command line."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import typer
+
+from turnwise.cli.console import say
+from turnwise.cli.errors import choose
+
+Rows = Iterable[tuple[str, str]]
+
+
+def _envs() -> Rows:
+    from turnwise.envs.registration import env_ids, find
+
+    return [(name, _about(find(name).entry_point)) for name in env_ids()]
+
+
+def _about(entry_point: object) -> str:
+    """What the docstring of an environment's class says first; where it is, when it cannot be imported."""
+    if not isinstance(entry_point, str):
+        return first_line(entry_point)
+    module, _, name = entry_point.partition(":")
+    try:
+        return first_line(getattr(importlib.import_module(module), name))
+    except (ImportError, AttributeError):
+        return f"{entry_point} (cannot be imported)"
+
+
+def _credit() -> Rows:
+    from turnwise.credit import estimators
+
+    for name, entry in estimators().items():
+        source = f" (arXiv {entry.arxiv})" if entry.arxiv else ""
+        yield name, f"{entry.title}{source}. {entry.use}"
+
+
+def first_line(thing: object) -> str:
+    """The first line of a docstring (or of a text that describes something), without its full stop."""
+    if isinstance(thing, str):
+        return thing.rstrip(".")
+    lines = (getattr(thing, "__doc__", None) or "").strip().splitlines()
+    return lines[0].rstrip(".") if lines else ""
+
+
+def _objectives() -> Rows:
+    from turnwise.training.objectives import AGGREGATIONS, KL_ESTIMATORS
+
+    yield "ppo_clip", "clipped policy gradient; its parts are chosen by the keys below"
+    yield from ((f"aggregation={name}", first_line(function)) for name, function in AGGREGATIONS.items())
+    yield from ((f"kl_estimator={name}", first_line(function)) for name, function in KL_ESTIMATORS.items())
+
+
+def _samplers() -> Rows:
+    from turnwise.agents.samplers import Expert, Random, Scripted
+
+    yield "PATH", "A checkpoint or run folder: a transformers model on CPU or CUDA, batched, with the episodes' caches kept"
+    yield "expert", first_line(Expert)
+    yield "random", first_line(Random)
+    yield "scripted", f"{first_line(Scripted)} (from Python)"
+
+
+def _parsers() -> Rows:
+    from turnwise.agents.parse import PARSERS
+
+    return [(name, f"expects {parser.expected}") for name, parser in PARSERS.items()]
+
+
+def _templates() -> Rows:
+    from turnwise.agents.prompt import TEMPLATES
+
+    return [(name, repr(template.system + template.opening + template.ask)) for name, template in TEMPLATES.items()]
+
+
+def _keys() -> Rows:
+    from turnwise.training.config import Run, Section
+
+    def walk(section: type[Section], prefix: str) -> Rows:
+        for name, field in section.model_fields.items():
+            inner = field.annotation
+            if isinstance(inner, type) and issubclass(inner, Section):
+                yield from walk(inner, f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}", f"{field.description} [{field.default!r}]"
+
+    return walk(Run, "")
+
+
+_KINDS: dict[str, Callable[[], Rows]] = {
+    "envs": _envs,
+    "credit": _credit,
+    "objectives": _objectives,
+    "samplers": _samplers,
+    "parsers": _parsers,
+    "templates": _templates,
+    "keys": _keys,
+}
+
+
+def list_names(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_KINDS)}.")],
+) -> None:
+    """List the environments, credit rules, objectives, samplers, parsers, templates or keys of a run's file."""
+    rows = list(_KINDS[choose("list", kind, _KINDS)]())
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, text in rows:
+        say(f"{name:<{width}}  {text}".rstrip())

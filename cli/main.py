@@ -1,0 +1,122 @@
+"""`turnwise`: the program. Commands are one module a group; this file only gathers them and ends them well.
+
+Exit codes: 0 done, 1 the thing examined is not in order (a failed check) or a fault of ours, 2 a mistake of the user
+(one sentence on standard error; `TURNWISE_DEBUG=1` shows the traceback), 130 Ctrl-C.
+
+The modules of the commands import their heavy parts inside the commands, so that help stays instant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from turnwise.cli import check, data, demo, evaluate, lists, play, show, train
+from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
+
+SENTENCE = (
+    "An environment gives a task, an agent plays it turn by turn, credit says which turn deserved what, "
+    "training moves the policy, evaluation proves it."
+)
+
+
+class Ending(TyperGroup):
+    """The command group that turns what went wrong into one sentence and an exit code."""
+
+    def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> Any:
+        """Run a command line and leave the process with its exit code."""
+        standalone = extra.pop("standalone_mode", True)
+        code = self._run(args, prog_name, extra)
+        if standalone:
+            sys.exit(code)
+        return code
+
+    def _run(self, args: Any, prog_name: str | None, extra: dict[str, Any]) -> int:
+        try:
+            result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
+        except BrokenPipeError:
+            _hush()
+            return USER_ERROR
+        except (KeyboardInterrupt, typer.Abort):
+            _complain("interrupted")
+            return INTERRUPTED
+        except Exception as error:
+            return _explain(error)
+        if result == INTERRUPTED:
+            _complain("interrupted")
+        return result if isinstance(result, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    usage = getattr(error, "format_message", None)
+    sentence = usage() if callable(usage) else sentence_of(error)
+    if sentence is None or (debugging() and not callable(usage)):
+        raise error
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help is the answer
+        print(sentence)
+        return USER_ERROR
+    where = f" See `{context.command_path} --help`." if context is not None else ""
+    _complain(f"{sentence}{where}")
+    return USER_ERROR
+
+
+def _complain(sentence: str) -> None:
+    print(f"turnwise: {sentence}", file=sys.stderr)
+
+
+def _hush() -> None:
+    """Stop the interpreter from complaining about a reader that went away (`turnwise show | head`)."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"turnwise {version('turnwise')}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Ending,
+    name="turnwise",
+    help=SENTENCE,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Options that come before the command (the help text of the program is `SENTENCE`)."""
+
+
+app.command("demo", short_help="Train an agent on this machine, in minutes; show what it learned.")(demo.demo)
+app.command("play", short_help="Be the agent yourself, with hints, undo and a trained one beside you.")(play.play)
+app.command("train", short_help="Train as a run's file says: imitation, then reinforcement learning.")(train.train)
+app.command("eval", short_help="Play a fixed panel of tasks; success with its interval.")(evaluate.evaluate)
+app.command("compare", short_help="Compare two results on one panel: more than noise?")(evaluate.compare)
+app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
+app.command("check", short_help="Prove that an environment keeps the contract.")(check.check)
+app.command("list", short_help="List what can be named: environments, credit rules, keys, ...")(lists.list_names)
+app.add_typer(data.app, name="data", short_help="Pack original games, write generated ones.")
+
+
+def main() -> None:
+    """The console script `turnwise`."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Who plays: a checkpoint, the expert, or chance; and on which environment, when a checkpoint already says so.
+
+A checkpoint is a Hugging Face folder. A run folder serves as well: its newest checkpoint is taken. `run.toml` beside or
+above a checkpoint says how the policy was asked for actions while it was trained, and on what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.cli.errors import UserError, near
+from turnwise.cli.session import Session
+
+if TYPE_CHECKING:
+    from turnwise.agents.agent import Agent
+    from turnwise.agents.samplers import Sampler
+    from turnwise.training.config import Run
+
+BASELINES = ("expert", "random")
+RUN_FILE = "run.toml"
+AGENT_PREFIX = "agent."
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """An agent with what answers for it; `folder` is its checkpoint, None for a baseline."""
+
+    name: str
+    agent: Agent
+    sampler: Sampler
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The environment that is meant: its id, its arguments, and the run that they come from, if any."""
+
+    env_id: str
+    kwargs: dict[str, Any]
+    run: Run | None = None
+
+
+def split_words(env_id: str | None, words: Sequence[str] | None) -> tuple[str | None, list[str]]:
+    """Tell an environment's id from `key=value`: without an id, the first word is already an option."""
+    rest = list(words or ())
+    return (None, [env_id, *rest]) if env_id is not None and "=" in env_id else (env_id, rest)
+
+
+def take_agent_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part `key=value` options into those of the environment and those of the agent (`agent.temperature=0.5`)."""
+    env = {key: value for key, value in options.items() if not key.startswith(AGENT_PREFIX)}
+    agent = {
+        key.removeprefix(AGENT_PREFIX): value for key, value in options.items() if key.startswith(AGENT_PREFIX)
+    }
+    return env, agent
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint folder that a path means: the path itself, or the newest whole one of a run folder.
+
+    Raises:
+        UserError: the path does not exist or holds no checkpoint.
+    """
+    if not path.exists():
+        raise UserError(f"{path} does not exist; a run folder, a checkpoint, {' or '.join(BASELINES)} was wanted.")
+    if (path / "config.json").is_file():
+        return path
+    from turnwise.training.checkpoint import Checkpoints, verify
+
+    checkpoints = Checkpoints(path if path.name == "checkpoints" else path / "checkpoints")
+    for step in reversed(checkpoints.steps()):
+        if verify(checkpoints.path(step)) is None:
+            return checkpoints.path(step)
+    raise UserError(f"{path} holds no checkpoint: neither config.json nor checkpoints/ with a whole one.")
+
+
+def run_of(checkpoint: Path) -> Run | None:
+    """The run that made a checkpoint, read from `run.toml` beside or above it; None when there is none."""
+    from turnwise.training.config import Run
+
+    absolute = checkpoint.resolve()
+    for folder in (absolute, *list(absolute.parents)[:2]):
+        if (folder / RUN_FILE).is_file():
+            return Run.load(folder / RUN_FILE)
+    return None
+
+
+def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -> Target:
+    """The environment that a command is about.
+
+    With an id, the options given are all its arguments. Without one, the run of the checkpoint says the environment
+    (as it was for evaluation), and the options come on top.
+
+    Raises:
+        UserError: neither an id nor a checkpoint with a run.
+    """
+    if env_id is not None:
+        return Target(env_id, dict(options))
+    run = run_of(find_checkpoint(Path(policy))) if policy and policy not in BASELINES else None
+    if run is None:
+        from turnwise.envs import env_ids
+
+        raise UserError(f"Which environment? None was named, and no run says so.{near('', env_ids())}")
+    kwargs = {**run.env.kwargs, **run.env.eval}
+    if run.evaluation.split:
+        kwargs["split"] = run.evaluation.split
+    return Target(run.env.id, {**kwargs, **options}, run)
+
+
+def load_player(name: str, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> Player:
+    """The player that a word means: `expert`, `random`, or the path of a checkpoint or run.
+
+    Args:
+        name: the word.
+        options: fields of the agent that replace those of the run.
+        seed: of the random player.
+
+    Raises:
+        UserError: the path holds no checkpoint.
+        TrainingError: the checkpoint cannot be read.
+        AgentError: an option that agents do not have.
+    """
+    from turnwise.agents.agent import Agent
+    from turnwise.agents.samplers import Expert, Random
+
+    if name in BASELINES:
+        agent = Agent.from_options(**dict(options or {}))
+        made = Random(seed, parser=agent.parser) if name == "random" else Expert(seed=seed, parser=agent.parser)
+        return Player(name, agent, made)
+    return _load_checkpoint(find_checkpoint(Path(name)), dict(options or {}))
+
+
+def _load_checkpoint(folder: Path, options: dict[str, Any]) -> Player:
+    from turnwise.agents.agent import Agent
+    from turnwise.agents.samplers import TransformersSampler
+    from turnwise.training.policy import load_policy
+
+    run = run_of(folder)
+    model, tokenizer = load_policy(folder)
+    values: dict[str, Any] = {"chat": tokenizer}
+    device, slots, context = "cpu", 64, None
+    if run is not None:
+        values |= {name: getattr(run.agent, name) for name in type(run.agent).model_fields}
+        values["temperature"] = run.evaluation.temperature
+        device, slots, context = run.policy.device, run.policy.slots, run.policy.context
+    agent = Agent.from_options(**{**values, **options})
+    sampler = TransformersSampler(model, tokenizer, device=_device(device), slots=slots, context=context)
+    return Player(folder.name if run is None else run.name, agent, sampler, folder)
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a player would do: its text, the action in it (None if there is none), and the probability of the text."""
+
+    text: str
+    action: str | None
+    probability: float | None
+
+
+class Advisor:
+    """A player who looks over the shoulder of a session: asked at any moment, also after moves that were not its own."""
+
+    def __init__(self, player: Player) -> None:
+        """Sit beside the table.
+
+        Args:
+            player: who is asked.
+        """
+        self.player = player
+        self._asked = 0
+
+    def ask(self, session: Session) -> Advice:
+        """What the player would do now.
+
+        The conversation is written anew from what happened, with the person's actions in the form that the player's
+        parser reads, so it may be asked at any turn.
+
+        Raises:
+            UserError: the conversation has outgrown the model, or the episode is over.
+        """
+        if session.ended:
+            raise UserError("The episode is over.")
+        return asyncio.run(self._ask(session))
+
+    async def _ask(self, session: Session) -> Advice:
+        agent, sampler = self.player.agent, self.player.sampler
+        self._asked += 1
+        episode = f"{session.task}#{self._asked}@{session.seed}"
+        request = self._request(session, episode)
+        if sampler.context is not None and len(request.prompt) + agent.max_tokens > sampler.context:
+            raise UserError(f"The conversation ({len(request.prompt)} tokens) has outgrown the agent's model.")
+        try:
+            answer = await sampler.sample(request)
+        finally:
+            sampler.forget(episode)
+        parsed = agent.reads.read(answer.text)
+        certainty = math.exp(sum(answer.logprobs)) if answer.logprobs else None
+        return Advice(answer.text, parsed.action, certainty)
+
+    def _request(self, session: Session, episode: str) -> Any:
+        from turnwise.agents.chat import codec_of
+        from turnwise.agents.prompt import Exchange, View
+        from turnwise.agents.rollout import sampling_seed
+        from turnwise.agents.samplers import Request
+
+        agent, tokenizer = self.player.agent, self.player.sampler.tokenizer
+        memory: list[Exchange] = []
+        previous: tuple[int, ...] = ()
+        observation = session.start
+        for moment in session.moments:
+            prompt: tuple[int, ...] = ()
+            response: tuple[int, ...] = ()
+            text = agent.reads.write(moment.action)
+            if tokenizer is not None:
+                view = View(session.start, observation, moment.possible or None, len(memory))
+                prompt = agent.encode(agent.prompt.build(memory, view), previous, tokenizer)
+                response = codec_of(tokenizer).answer(text)
+                previous = prompt + response
+            memory.append(Exchange(observation, text, moment.action, prompt, response))
+            observation = moment.observation
+        view = View(session.start, session.observation, tuple(session.admissible) or None, len(memory))
+        prompt = () if tokenizer is None else agent.encode(agent.prompt.build(memory, view), previous, tokenizer)
+        return Request(
+            episode,
+            len(memory),
+            prompt,
+            sampling_seed(episode),
+            view,
+            session.plan,
+            agent.temperature,
+            agent.top_p,
+            agent.max_tokens,
+            agent.stop,
+        )
+
+    def close(self) -> None:
+        """Release the model."""
+        self.player.sampler.close()
+
+
+def load_advisor(name: str, options: Mapping[str, Any] | None = None) -> Advisor:
+    """The advisor that a word means; see `load_player`."""
+    return Advisor(load_player(name, options))

@@ -1,0 +1,106 @@
+"""GRPO: the outcome of an episode relative to the other episodes of its task.
+
+Left out on purpose: the clipped objective and the KL term that the paper has with it; they belong to training.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import (
+    Compat,
+    Groups,
+    PenaltyIn,
+    Scale,
+    Singleton,
+    Unit,
+    compact,
+    penalties,
+    standardise,
+    trajectory_scores,
+    unit_weights,
+)
+from turnwise.credit.rule import Rule, joined, on_originals
+from turnwise.credit.steps import Floats, Steps
+
+
+def episode_term(steps: Steps, rule: Rule) -> tuple[Floats, dict[str, float]]:
+    """Return the advantage of each row's episode within its task, float64 [N], and counts for a report.
+
+    Args:
+        steps: the table. Its copies count as rows where rows count.
+        rule: the options.
+    """
+    scores, tasks, member = trajectory_scores(steps, reward=rule.paid_reward(steps))
+    if rule.normalize_by_length:
+        scores = scores / np.bincount(member[steps.time_order], minlength=len(scores))
+    by_row = rule.unit == "turn" or rule.penalty_in == "return"  # rows of one episode count, or differ
+    if by_row:
+        key = compact(steps.task)
+        groups = Groups(scores[member] - rule.late_penalty(steps), key, unit_weights(key, member, rule.unit))
+    else:
+        groups = Groups(scores, compact(tasks))
+    term = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps, singleton=rule.singleton)
+    report = {
+        "groups": float(len(groups.size)),
+        "groups_of_one": float((groups.size == 1.0).sum()),
+        "groups_without_spread": float((groups.flat & (groups.size > 1.0)).sum()),
+        "invalid_turns": float(steps.invalid.sum()),
+        "penalty": float(penalties(steps, rule.invalid_penalty).sum()),
+    }
+    return (term if by_row else term[member]), report
+
+
+def grpo(
+    steps: Steps,
+    *,
+    scale: Scale = "std",
+    unit: Unit = "trajectory",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+    penalty_in: PenaltyIn = "reward",
+    compat: Compat | None = None,
+    normalize_by_length: bool = False,
+) -> Advantages:
+    """Return the episode's standing among the episodes of its task, the same for all of its turns.
+
+        E[i] = sum over t of r[i, t]
+        A[i, t] = (E[i] - mean) / (std + eps)        over the trajectories i of one task
+
+    A group whose scores are equal gets exactly zero.
+
+        >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "b", "b"], turn=[0, 0, 1], reward=[1.0, 0, 0])
+        >>> grpo(steps, scale="none").values.tolist()
+        [0.5, -0.5, -0.5]
+
+    Args:
+        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
+        scale: "std", "none" (mean only, as Dr. GRPO) or "mad" (median over median absolute deviation).
+        unit: "trajectory" counts each episode once in mean and spread; "turn" counts it once per turn, as many trainers
+            do without saying so.
+        singleton: a group of one gives "zero" or its "raw" score.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, in units of reward.
+        penalty_in: "reward" takes it from that turn's reward; "return" from the row's own score, so that turns of one
+            episode differ; "advantage" from the row's own advantage, where no spread rescales it.
+        compat: "verl-agent" fixes unit="turn", singleton="raw", penalty_in="return", and lets copies count as rows.
+        normalize_by_length: divide an episode's score by its number of turns.
+
+    Returns:
+        Advantages with the part "episode" (and "penalty" under penalty_in="advantage").
+
+    Raises:
+        BadOption: an option has an impossible value.
+
+    Source: Shao et al. 2024, arXiv 2402.03300, outcome supervision. We differ in the group of one and in groups
+    without spread.
+    """
+    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length).under(compat)
+
+    def estimate(table: Steps) -> Advantages:
+        term, report = episode_term(table, rule)
+        return joined(table, rule, {"episode": term}, report)
+
+    return estimate(steps) if compat else on_originals(steps, estimate)

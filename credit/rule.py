@@ -1,0 +1,91 @@
+"""What methods that compare within groups have in common: options, the penalty, the sum of their terms, copies.
+
+Left out on purpose: the terms themselves. Each method has its own file.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Compat, PenaltyIn, Scale, Singleton, Unit, check_choice, check_number, penalties
+from turnwise.credit.errors import BadOption
+from turnwise.credit.steps import Floats, Steps
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How values of a group become advantages; the options that every group method shares (see `grpo`)."""
+
+    scale: Scale = "std"
+    unit: Unit = "trajectory"
+    singleton: Singleton = "zero"
+    ddof: int = 1
+    eps: float = 1e-6
+    invalid_penalty: float = 0.0
+    penalty_in: PenaltyIn = "reward"
+    normalize_by_length: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown choice or an impossible number, naming the option."""
+        check_choice("scale", self.scale, Scale)
+        check_choice("unit", self.unit, Unit)
+        check_choice("singleton", self.singleton, Singleton)
+        check_choice("penalty_in", self.penalty_in, PenaltyIn)
+        check_number("ddof", self.ddof, 0, 1, whole=True)
+        check_number("eps", self.eps, 0.0)
+        check_number("invalid_penalty", self.invalid_penalty, 0.0)
+        if not isinstance(self.normalize_by_length, bool):
+            raise BadOption(f"option normalize_by_length must be true or false; came {self.normalize_by_length!r}")
+
+    def under(self, compat: Compat | None) -> "Rule":
+        """Return the rule as a compatibility preset has it; unchanged without one."""
+        if compat is None:
+            return self
+        check_choice("compat", compat, Compat)
+        return replace(self, unit="turn", singleton="raw", penalty_in="return")
+
+    def paid_reward(self, steps: Steps) -> Floats:
+        """Return the rewards that returns are taken of, float64 [N]: less the penalty where it enters the reward."""
+        if self.penalty_in != "reward":
+            return steps.reward
+        return steps.reward - penalties(steps, self.invalid_penalty)
+
+    def late_penalty(self, steps: Steps) -> Floats | float:
+        """Return what a row's own score and return lose after discounting, float64 [N]: zero but for "return"."""
+        return penalties(steps, self.invalid_penalty) if self.penalty_in == "return" else 0.0
+
+
+def joined(
+    steps: Steps, rule: Rule, parts: Mapping[str, Floats], report: Mapping[str, float], *, w: float = 1.0
+) -> Advantages:
+    """Return the sum of an episode term, w times a step term, and the penalty where it enters the advantage itself.
+
+    Args:
+        steps: the table.
+        rule: the options.
+        parts: "episode" and, if there is one, "step", float64 [N] each.
+        report: scalars.
+        w: factor of the step term.
+    """
+    values = parts["episode"] + w * parts["step"] if "step" in parts else parts["episode"].copy()
+    if rule.penalty_in == "advantage":
+        parts = {**parts, "penalty": -penalties(steps, rule.invalid_penalty)}
+        values = values + parts["penalty"]
+    return Advantages.of(values, parts, report)
+
+
+def on_originals(steps: Steps, estimate: Callable[[Steps], Advantages]) -> Advantages:
+    """Return the estimate of the rows that are no copies, with each copy given the advantage of its original.
+
+    Args:
+        steps: the table, with or without copies.
+        estimate: the estimator, options bound.
+    """
+    if not steps.has_copies:
+        return estimate(steps)
+    originals = np.flatnonzero(steps.source == np.arange(len(steps)))
+    place = np.zeros(len(steps), dtype=np.int64)
+    place[originals] = np.arange(len(originals))
+    return estimate(steps.take(originals)).spread(place[steps.source])

@@ -1,0 +1,73 @@
+"""Gymnasium environments whose observations and actions are text, and what keeps them honest.
+
+Importing this registers our environments with Gymnasium. `make` finds those of other packages too and names what was
+meant when an id or a keyword is wrong; `check_env` proves that an environment keeps the contract
+(`turnwise.envs.info`); the wrappers bound turns and time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from turnwise.envs.errors import (
+    DeadlineExceeded,
+    EnvError,
+    EnvironmentDied,
+    GameFileError,
+    NoGames,
+    NotReset,
+    StepAfterEnd,
+    UnknownEnv,
+    UnknownOption,
+    UnknownTask,
+)
+from turnwise.envs.info import HasPlan, HasTasks, Info
+from turnwise.envs.registration import env_ids, load_plugins, make, register, register_envs
+from turnwise.envs.spaces import Text
+from turnwise.envs.wrappers import Deadline, EndGuard, Isolated, TurnLimit
+
+if TYPE_CHECKING:
+    from turnwise.envs.check import CheckReport, CheckResult, check_env
+
+__all__ = [
+    "CheckReport",
+    "CheckResult",
+    "Deadline",
+    "DeadlineExceeded",
+    "EndGuard",
+    "EnvError",
+    "EnvironmentDied",
+    "GameFileError",
+    "HasPlan",
+    "HasTasks",
+    "Info",
+    "Isolated",
+    "NoGames",
+    "NotReset",
+    "StepAfterEnd",
+    "Text",
+    "TurnLimit",
+    "UnknownEnv",
+    "UnknownOption",
+    "UnknownTask",
+    "check_env",
+    "env_ids",
+    "load_plugins",
+    "make",
+    "register",
+    "register_envs",
+]
+
+_LAZY = ("CheckReport", "CheckResult", "check_env")
+
+
+def __getattr__(name: str) -> Any:
+    """Import the checker when it is first asked for: whoever only plays does not need it."""
+    if name in _LAZY:
+        from turnwise.envs import check
+
+        return getattr(check, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+register_envs()

@@ -1,0 +1,191 @@
+"""Proof, by playing it, that an environment keeps the contract of `turnwise.envs.info`.
+
+`check_env` takes any Gymnasium environment, ours or a stranger's. What a stranger's does not offer (task_ids, plan,
+admissible actions, state keys) is skipped and named; what it offers has to hold. Every failure comes with a script of a
+few lines whose last assertion fails as long as the fault is there.
+
+Left out on purpose: rendering, vector environments, and hangs: give a factory that wraps in `Isolated` for those.
+"""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gymnasium
+
+from turnwise.envs.errors import EnvError
+from turnwise.envs.probe import Crash, Effort, Lab, Source
+from turnwise.envs.rules import RULES, Failed, Rule, Skipped, crashed
+from turnwise.envs.rules_state import STATE_RULES
+
+__all__ = ["CheckReport", "CheckResult", "Effort", "check_env", "rules"]
+
+Outcome = Literal["ok", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What became of one rule: `detail` says what was seen or what is wrong, `reproduce` is a script that shows it."""
+
+    rule: str
+    outcome: Outcome
+    detail: str
+    reproduce: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What became of all rules for one environment; `str()` is the whole report as plain text."""
+
+    env: str
+    results: tuple[CheckResult, ...]
+    seconds_per_step: float
+    """Median wall-clock seconds of one step()."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed; what was skipped does not count."""
+        return all(result.outcome != "failed" for result in self.results)
+
+    def __getitem__(self, rule: str) -> CheckResult:
+        """Return the result of one rule by its name."""
+        for result in self.results:
+            if result.rule == rule:
+                return result
+        raise KeyError(rule)
+
+    def __str__(self) -> str:
+        """Return one line a rule, then, for each failure, the script that repeats it."""
+        count = {outcome: sum(r.outcome == outcome for r in self.results) for outcome in ("ok", "failed", "skipped")}
+        lines = [f"{self.env}: {count['ok']} ok, {count['failed']} failed, {count['skipped']} skipped"]
+        for result in self.results:
+            head = f"  {result.outcome:<8}{result.rule:<16} "
+            text = textwrap.fill(" ".join(result.detail.split()), 120, initial_indent=head, subsequent_indent=" " * 27)
+            lines.append(text)
+        for result in self.results:
+            if result.reproduce:
+                lines += ["", f"To see {result.rule!r} fail:", "", textwrap.indent(result.reproduce.rstrip(), "    ")]
+        return "\n".join(lines)
+
+
+def rules() -> dict[str, str]:
+    """Return the names of all rules with what each says, in the order in which they are judged."""
+    return {rule.name: rule.says for rule in _ALL} | {"speed": "time per step (a failure only beyond a given limit)"}
+
+
+_ALL: tuple[Rule, ...] = (*RULES[:-3], *STATE_RULES, *RULES[-3:])
+
+
+def check_env(
+    env: str | Callable[..., gymnasium.Env[Any, Any]],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    tasks: int | Sequence[str] = 3,
+    seed: int = 0,
+    actions: Sequence[Any] = (),
+    slowest: float | None = None,
+    effort: Effort | None = None,
+) -> CheckReport:
+    """Return which rules of the contract an environment keeps.
+
+    The same arguments give the same report, but for the times.
+
+    Args:
+        env: a registered id, or a callable that makes an instance.
+        kwargs: keyword arguments for making it.
+        tasks: task ids to play, or how many, spread over task_ids(). Without task_ids(), the environment draws one.
+        seed: seed of every reset and of the random actions.
+        actions: actions worth trying, for an environment that neither lists admissible ones nor has a plan.
+        slowest: most median seconds a step may take; None reports the time only.
+        effort: how much is tried.
+
+    Raises:
+        EnvError: there is no environment of that id, a keyword is unknown, or what it needs (its games, an extra) is
+            not there. Nothing can be judged then.
+    """
+    source = Source.of(env, kwargs or {})
+    results: list[CheckResult] = []
+    try:
+        lab = Lab(source, seed, effort or Effort(), actions)
+    except EnvError:
+        raise
+    except Exception as error:
+        detail = f"making an instance raised {type(error).__name__}: {error}"
+        return CheckReport(source.name, (CheckResult("protocol", "failed", detail, f"{source.code}\n"),), 0.0)
+    try:
+        lab.tasks = _tasks(lab, tasks)
+        outcomes: dict[str, Outcome] = {}
+        for rule in _ALL:
+            result = _judge(rule, lab, outcomes)
+            outcomes[rule.name] = result.outcome
+            results.append(result)
+        results.append(_speed(lab, slowest))
+    finally:
+        lab.close()
+    return CheckReport(source.name, tuple(results), statistics.median(lab.seconds) if lab.seconds else 0.0)
+
+
+def _tasks(lab: Lab, tasks: int | Sequence[str]) -> list[str | None]:
+    """Return the tasks to play."""
+    if not isinstance(tasks, int):
+        return list(tasks) or [None]
+    if not lab.has("task_ids"):
+        return [None]
+    try:
+        ids = list(lab.task_ids())
+    except EnvError:
+        raise
+    except Exception:
+        # The rule about task_ids reports it; the other rules can still be judged.
+        return [None]
+    if not ids:
+        return [None]
+    count = max(1, min(tasks, len(ids)))
+    return [ids[round(i * (len(ids) - 1) / max(1, count - 1))] for i in range(count)]
+
+
+def _judge(rule: Rule, lab: Lab, outcomes: Mapping[str, Outcome]) -> CheckResult:
+    """Return what becomes of one rule."""
+    missing = [name for name in rule.needs if outcomes.get(name) != "ok"]
+    if missing:
+        return CheckResult(rule.name, "skipped", f"cannot be judged, since {missing[0]!r} is {outcomes[missing[0]]}")
+    try:
+        return CheckResult(rule.name, "ok", rule.judge(lab))
+    except Skipped as reason:
+        return CheckResult(rule.name, "skipped", str(reason))
+    except Crash as crash:
+        failure = crashed(lab, crash)
+    except Failed as error:
+        failure = error
+    except Exception as error:
+        # Not one of our own probes' findings: the environment broke in a way that no rule foresees.
+        return CheckResult(rule.name, "failed", f"{type(error).__name__}: {error}", f"{lab.source.code}\n")
+    return CheckResult(rule.name, "failed", str(failure), failure.reproduce)
+
+
+def _speed(lab: Lab, slowest: float | None) -> CheckResult:
+    """Report the time per step."""
+    if not lab.seconds:
+        return CheckResult("speed", "skipped", "no step was taken")
+    median, worst = statistics.median(lab.seconds), max(lab.seconds)
+    text = f"median {_duration(median)} a step, longest {_duration(worst)}, {len(lab.seconds):,} steps"
+    if slowest is not None and median > slowest:
+        code = (
+            f"{lab.source.code}\n\nimport time\n\nenv.reset(seed={lab.seed})\nbegan = time.perf_counter()\n"
+            f"env.step({(lab.foreign or lab.env.action_space.sample())!r})\n"
+            f"assert time.perf_counter() - began <= {slowest!r}\n"
+        )
+        return CheckResult("speed", "failed", f"{text}; the limit is {_duration(slowest)}", code)
+    return CheckResult("speed", "ok", text)
+
+
+def _duration(seconds: float) -> str:
+    """Return a time with a unit that suits it."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"

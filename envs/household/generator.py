@@ -1,0 +1,210 @@
+"""Endless household games: `generate(split, index, dials)` is a pure function, and a task id alone is the game.
+
+An id is SPLIT/DIALS/INDEX, such as "train/small/000123" or "held_out/small+types=put.two/000007". All draws come from
+the BLAKE2b digest of the id, so they are the same in every process and every Python.
+
+Disjoint by construction: the canonical content of a game (goal and layout without names, order and phrase) has a
+digest, and the digest says to which split that content belongs; the generator draws again until the content is of the
+asked split. Of all contents, one in four is held out. With the tiny vocabulary, where contents are few enough to meet
+again, the digest also has to agree with the last bits of the index, so that only games with congruent indices can be
+equal (as far as the dials leave enough different games).
+
+Left out on purpose: slicing, several rooms in one game, human phrasings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.household.dials import Dials
+from turnwise.envs.household.draw import Draw
+from turnwise.envs.household.layout import Layout, draw_layout
+from turnwise.envs.household.problem import problem_and_walkthrough
+
+__all__ = ["SPLITS", "Dials", "GameSource", "domain_text", "generate", "grammar_text", "source", "task_ids", "write"]
+
+SPLITS = ("train", "held_out")
+PHRASES: dict[str, tuple[str, str]] = {
+    "pick_and_place_simple": ("put a {thing} in {target}.", "put some {thing} on {target}."),
+    "look_at_obj_in_light": ("look at {thing} under the {target}.", "examine the {thing} with the {target}."),
+    "pick_clean_then_place_in_recep": (
+        "put a clean {thing} in {target}.",
+        "clean some {thing} and put it in {target}.",
+    ),
+    "pick_heat_then_place_in_recep": ("put a hot {thing} in {target}.", "heat some {thing} and put it in {target}."),
+    "pick_cool_then_place_in_recep": ("put a cool {thing} in {target}.", "cool some {thing} and put it in {target}."),
+    "pick_two_obj_and_place": ("put two {thing} in {target}.", "find two {thing} and put them in {target}."),
+}
+MOST_DRAWS = 4000  # of layouts for one game; some 4 to 64 are usual
+CLASSES = (16, 1, 1)  # of indices, by vocabulary: equal games need equal index % CLASSES as well
+_ID = re.compile(r"(?P<split>[^/]+)/(?P<dials>[^/]+)/(?P<index>[0-9]{6,12})")
+
+
+@dataclass(frozen=True, slots=True)
+class GameSource:
+    """A game as text, ready to be compiled or written.
+
+    id: task id. task: the sentence with its full stop. task_type: one of the six. problem_text: PDDL. walkthrough:
+    commands that win. layout: what it was made from. The domain and the grammar are `domain_text()`, `grammar_text()`.
+    """
+
+    id: str
+    task: str
+    task_type: str
+    problem_text: str
+    walkthrough: tuple[str, ...]
+    layout: Layout
+
+
+@cache
+def domain_text() -> str:
+    """Return the PDDL domain of generated games."""
+    return files("turnwise.envs.household").joinpath("domain.pddl").read_text(encoding="utf-8")
+
+
+@cache
+def grammar_text() -> str:
+    """Return the text grammar of generated games, with "UNKNOWN GOAL." where the task sentence stands."""
+    return files("turnwise.envs.household").joinpath("grammar.twl2").read_text(encoding="utf-8")
+
+
+def generate(split: str, index: int, dials: Dials | str = "small") -> GameSource:
+    """Return the game number `index` of a split: the same arguments give the same game, everywhere and for ever.
+
+    Args:
+        split: "train" or "held_out"; no game of one is a renaming of a game of the other, whatever the dials.
+        index: from 0 to 999,999,999,999.
+        dials: size and difficulty, or their text such as "tiny".
+
+    Returns:
+        The game's source, with a walkthrough that wins it.
+
+    Raises:
+        UnknownTask: when the split or the index is not one.
+        UnknownOption: when the dials are not ones, cannot hold any task, or leave too few different games.
+    """
+    dials = Dials.parse(dials) if isinstance(dials, str) else dials
+    if split not in SPLITS:
+        raise UnknownTask(f"generated games have no split {split!r}; {choices(split, SPLITS)}")
+    if not 0 <= index < 10**12:
+        raise UnknownTask(f"generated games are numbered from 0 to 999,999,999,999, not {index}")
+    task_id = f"{split}/{dials.text}/{index:06d}"
+    draw = Draw(task_id)
+    classes = CLASSES[dials.words]
+    for attempt in range(MOST_DRAWS):
+        layout = draw_layout(draw, dials)
+        digest = layout.digest
+        agrees = (digest >> 8) % classes == index % classes or attempt > MOST_DRAWS // 2
+        if _split_of(digest) == split and agrees:
+            return _source(task_id, layout, draw)
+    raise UnknownOption(f"the dials {dials.text!r} leave too few different games to give both splits some: widen them")
+
+
+def _split_of(digest: int) -> str:
+    return "held_out" if digest % 4 == 0 else "train"
+
+
+def source(task_id: str) -> GameSource:
+    """Return the game of a task id.
+
+    Raises:
+        UnknownTask: when the text is not the id of a generated game.
+        UnknownOption: when its dials are not ones.
+    """
+    match = _ID.fullmatch(task_id)
+    if match is None:
+        raise UnknownTask(
+            f"{task_id!r} is no id of a generated game: that is SPLIT/DIALS/INDEX, as in train/small/000123"
+        )
+    game = generate(match["split"], int(match["index"]), match["dials"])
+    if game.id != task_id:
+        raise UnknownTask(f"{task_id!r} is not written as ids are: the same game is {game.id!r}")
+    return game
+
+
+def task_ids(split: str, dials: Dials | str = "small", count: int = 1000, start: int = 0) -> list[str]:
+    """Return the ids of `count` games of a split from number `start` on, without generating them."""
+    dials = Dials.parse(dials) if isinstance(dials, str) else dials
+    if split not in SPLITS:
+        raise UnknownTask(f"generated games have no split {split!r}; {choices(split, SPLITS)}")
+    return [f"{split}/{dials.text}/{index:06d}" for index in range(start, start + count)]
+
+
+def _source(task_id: str, layout: Layout, draw: Draw) -> GameSource:
+    problem, walkthrough = problem_and_walkthrough(layout, draw)
+    goal = layout.goal
+    task = draw.pick(PHRASES[goal.task_type]).format(thing=goal.thing, target=goal.target)
+    return GameSource(task_id, task, goal.task_type, problem, tuple(walkthrough), layout)
+
+
+# ---- files ----
+
+
+def game_file(game: GameSource) -> dict[str, object]:
+    """Return what the file game.tw-pddl of a game holds, as JSON-able data."""
+    return {
+        "pddl_domain": domain_text(),
+        "grammar": grammar_text().replace("UNKNOWN GOAL.", game.task),
+        "pddl_problem": game.problem_text,
+        "solvable": True,
+        "walkthrough": list(game.walkthrough),
+    }
+
+
+def trial_data(game: GameSource) -> dict[str, object]:
+    """Return the least traj_data.json with which the original loader takes the game."""
+    goal = game.layout.goal
+    target = "" if goal.light else goal.target.capitalize()
+    return {
+        "task_id": game.id,
+        "task_type": game.task_type,
+        "pddl_params": {
+            "object_target": goal.thing.capitalize(),
+            "parent_target": target,
+            "mrecep_target": "",
+            "toggle_target": goal.target.capitalize() if goal.light else "",
+            "object_sliced": False,
+        },
+        "scene": {"floor_plan": "generated", "scene_num": 0},
+        "turk_annotations": {"anns": [{"task_desc": game.task, "high_descs": [], "votes": []}]},
+    }
+
+
+def write(folder: Path | str, split: str, count: int, dials: Dials | str = "small", start: int = 0) -> list[Path]:
+    """Write games as the original's files: FOLDER/SPLIT/TYPE-Object-None-Target-DIALS/trial_INDEX/game.tw-pddl.
+
+    Args:
+        folder: where the splits stand; made if it is not there.
+        split: "train" or "held_out".
+        count: how many games.
+        dials: size and difficulty.
+        start: number of the first game.
+
+    Returns:
+        The paths of the game files, in the order of their numbers.
+
+    Raises:
+        UnknownTask, UnknownOption: as `generate`.
+        OSError: when the folder cannot be written.
+    """
+    paths = []
+    for task_id in task_ids(split, dials, count, start):
+        game = source(task_id)
+        goal = game.layout.goal
+        words = task_id.split("/")
+        place = "None-" + goal.target.capitalize()
+        trial = Path(
+            folder, split, f"{game.task_type}-{goal.thing.capitalize()}-{place}-{words[1]}", f"trial_{words[2]}"
+        )
+        trial.mkdir(parents=True, exist_ok=True)
+        path = trial / "game.tw-pddl"
+        path.write_text(json.dumps(game_file(game)), encoding="utf-8")
+        (trial / "traj_data.json").write_text(json.dumps(trial_data(game), indent=1), encoding="utf-8")
+        paths.append(path)
+    return paths

@@ -1,0 +1,131 @@
+"""Reads a goal formula into what has to be true of which things, so that a planner need not know task types.
+
+A goal is taken apart into alternatives (one for each way through its disjunctions); each is a list of literals over
+variables with types, all of them existential. Left out on purpose: universal quantifiers and negated facts, which no
+household game has; `read_goal` says so by returning None, and the planner falls back to blind search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from turnwise.envs.household.engine import World
+from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
+
+__all__ = ["Literals", "Wish", "read_goal", "wishes"]
+
+DYNAMIC = frozenset({"inreceptacle", "isclean", "ishot", "iscool", "istoggled", "holds", "atlocation"})
+WORKS = ("isclean", "ishot", "iscool")
+
+
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """One alternative of a goal: the variables with their types, atoms, and pairs that must differ."""
+
+    types: dict[str, tuple[str, ...]]
+    atoms: tuple[Atom, ...]
+    different: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One concrete way to fulfil a goal, in object numbers.
+
+    rests: (object, receptacle) where it shall lie; None: anywhere. works: (object, predicate) that shall be true.
+    lit: lamps that shall have been turned on, near which the agent shall be. held: what it shall hold.
+    """
+
+    rests: tuple[tuple[int, int], ...]
+    works: tuple[tuple[int, str], ...]
+    lit: tuple[int, ...]
+    held: tuple[int, ...]
+
+
+def read_goal(goal: Formula) -> list[Literals] | None:
+    """Return the alternatives of a goal, or None when it has a construct that this reader does not take."""
+    counter = [0]
+
+    def walk(formula: Formula, names: dict[str, str]) -> Iterator[Literals] | None:
+        if isinstance(formula, Atom):
+            terms = tuple(names.get(term, term) for term in formula.terms)
+            return None if formula.predicate == "=" else iter([Literals({}, (Atom(formula.predicate, terms),), ())])
+        if isinstance(formula, Not):
+            body = formula.body
+            if not (isinstance(body, Atom) and body.predicate == "="):
+                return None
+            left, right = (names.get(term, term) for term in body.terms)
+            return iter([Literals({}, (), ((left, right),))])
+        if isinstance(formula, Exists):
+            fresh = dict(names)
+            types = {}
+            for name, kinds in formula.parameters:
+                counter[0] += 1
+                fresh[name] = f"{name}.{counter[0]}"
+                types[fresh[name]] = kinds
+            inner = walk(formula.body, fresh)
+            return None if inner is None else (Literals({**types, **x.types}, x.atoms, x.different) for x in inner)
+        parts = [walk(part, names) for part in formula.parts]
+        if any(part is None for part in parts):
+            return None
+        lists = [list(part) for part in parts if part is not None]
+        if isinstance(formula, Or):
+            return (one for part in lists for one in part)
+        assert isinstance(formula, And)
+        return (_joined(combination) for combination in product(*lists))
+
+    found = walk(goal, {})
+    return None if found is None else list(found)
+
+
+def _joined(parts: tuple[Literals, ...]) -> Literals:
+    types: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        types.update(part.types)
+    return Literals(types, tuple(a for p in parts for a in p.atoms), tuple(d for p in parts for d in p.different))
+
+
+def wishes(world: World, goal: Literals) -> Iterator[Wish]:
+    """Yield every concrete way to fulfil an alternative of the goal, by what never changes in the world.
+
+    Static atoms (types, what can be done with a thing) bind variables; what the agent can change becomes the wish.
+    Locations and the agent are left free: being at a lamp follows from the lamp.
+    """
+    game = world.game
+    number = {name: index for index, name in enumerate(game.objects)}
+    domains: dict[str, set[int]] = {}
+    for name, kinds in goal.types.items():
+        allowed = frozenset().union(*(game.domain.subtypes(kind) for kind in kinds))
+        domains[name] = {index for index, kind in enumerate(game.types) if kind in allowed}
+    links: list[tuple[str, tuple[str, ...]]] = []
+    for atom in goal.atoms:
+        if atom.predicate in DYNAMIC:
+            links.append((atom.predicate, atom.terms))
+            continue
+        free = [i for i, term in enumerate(atom.terms) if term in domains]
+        if len(free) != 1:
+            continue  # receptacleAtLocation(?r, ?l) with both free: settled by going there
+        fixed = {i: number[term] for i, term in enumerate(atom.terms) if i not in free and term in number}
+        rows = world.facts(atom.predicate)
+        fit = {row[free[0]] for row in rows if all(row[i] == value for i, value in fixed.items())}
+        domains[atom.terms[free[0]]] &= fit
+    yield from _bind(goal, domains, links)
+
+
+def _bind(goal: Literals, domains: dict[str, set[int]], links: list[tuple[str, tuple[str, ...]]]) -> Iterator[Wish]:
+    lamps = {terms[0] for predicate, terms in links if predicate == "istoggled"}
+    rest = [terms for predicate, terms in links if predicate == "inreceptacle" and terms[0] not in lamps]
+    names = sorted({name for pair in rest for name in pair} | lamps | {
+        terms[-1] for predicate, terms in links if predicate == "holds"
+    } | {terms[0] for predicate, terms in links if predicate in WORKS})  # fmt: skip
+    for values in product(*(sorted(domains[name]) for name in names)):
+        bound = dict(zip(names, values, strict=True))
+        if any(bound.get(a, a) == bound.get(b, b) for a, b in goal.different):
+            continue
+        yield Wish(
+            rests=tuple(sorted({(bound[o], bound[r]) for o, r in rest})),
+            works=tuple(dict.fromkeys((bound[terms[0]], p) for p, terms in links if p in WORKS)),
+            lit=tuple(bound[name] for name in sorted(lamps)),
+            held=tuple(bound[terms[-1]] for p, terms in links if p == "holds"),
+        )

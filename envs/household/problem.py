@@ -1,0 +1,163 @@
+"""Makes a game of a layout: ids and names, the PDDL problem, and a walkthrough.
+
+Ids have the form that ALFWorld's loader takes names from: Mug_bar_02 is "mug 1" when there are two mugs, because the
+game numbers the sorted ids of a kind downwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from turnwise.envs.household.catalogue import OBJECTS, RECEPTACLES, accepts, type_name
+from turnwise.envs.household.draw import Draw
+from turnwise.envs.household.layout import Goal, Layout, Place
+
+__all__ = ["problem_and_walkthrough"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Thing:
+    id: str
+    name: str
+    kind: str
+    place: int
+
+
+def _numbered(kinds: list[str]) -> list[tuple[str, str]]:
+    """Return (id, name) for every item: the game numbers the sorted ids of a kind downwards, so the last one is 1."""
+    count = Counter(kinds)
+    seen: Counter[str] = Counter()
+    labels = []
+    for kind in kinds:
+        seen[kind] += 1
+        labels.append((f"{kind.capitalize()}_bar_{seen[kind]:02d}", f"{kind} {count[kind] - seen[kind] + 1}"))
+    return labels
+
+
+def problem_and_walkthrough(layout: Layout, draw: Draw) -> tuple[str, list[str]]:
+    """Return the PDDL problem of a layout, and commands that win it; `draw` decides which of two mugs is mug 1."""
+    kinds = [(thing, number) for number, place in enumerate(layout.places) for thing in place.holds]
+    kinds = draw.shuffled(kinds)  # so that a number says nothing about where the thing lies
+    labels = _numbered([kind for kind, _ in kinds])
+    things = [_Thing(*label, kind, place) for label, (kind, place) in zip(labels, kinds, strict=True)]
+    places = _numbered([place.kind for place in layout.places])
+    walkthrough = list(_walkthrough(layout, things, [name for _, name in places]))
+    return _problem(layout, things, places), walkthrough
+
+
+# ---- the problem in PDDL ----
+
+
+def _problem(layout: Layout, things: list[_Thing], places: list[tuple[str, str]]) -> str:
+    thing_kinds = sorted({thing.kind for thing in things})
+    place_kinds = sorted({place.kind for place in layout.places} | {"sink", "microwave", "fridge"})
+    spots = sorted({place.spot for place in layout.places})
+    objects = ["agent1 - agent"]
+    objects += [f"loc_bar_{spot:02d} - location" for spot in (0, *spots)]
+    objects += [f"{type_name(kind)} - otype" for kind in thing_kinds]
+    objects += [f"{type_name(kind)} - rtype" for kind in place_kinds]
+    objects += [f"{thing.id} - object" for thing in things]
+    objects += [f"{label} - receptacle" for label, _ in places]
+    facts = ["(atLocation agent1 loc_bar_00)"]
+    for place, (label, _) in zip(layout.places, places, strict=True):
+        facts += _place_facts(place, label)
+    for thing in things:
+        facts += [
+            f"(objectType {thing.id} {type_name(thing.kind)})",
+            f"(inReceptacle {thing.id} {places[thing.place][0]})",
+        ]
+        facts += [f"({one} {thing.id})" for one in _abilities(thing.kind)]
+    facts += [
+        f"(canContain {type_name(place)} {type_name(thing)})"
+        for place in sorted({place.kind for place in layout.places})
+        for thing in thing_kinds
+        if thing in accepts(place)
+    ]
+    lines = [
+        "(define (problem household)",
+        "  (:domain alfred)",
+        "  (:objects",
+        *(f"    {one}" for one in objects),
+        "  )",
+    ]
+    lines += ["  (:init", *(f"    {fact}" for fact in facts), "  )", f"  (:goal {_goal(layout.goal)})", ")", ""]
+    return "\n".join(lines)
+
+
+def _place_facts(place: Place, label: str) -> list[str]:
+    facts = [
+        f"(receptacleType {label} {type_name(place.kind)})",
+        f"(receptacleAtLocation {label} loc_bar_{place.spot:02d})",
+    ]
+    if RECEPTACLES[place.kind].openable:
+        facts.append(f"(openable {label})")
+    if place.opened:
+        facts.append(f"(opened {label})")
+    return facts
+
+
+def _abilities(kind: str) -> list[str]:
+    can = OBJECTS[kind].can
+    if "light" in can:
+        return ["toggleable"]
+    return ["pickupable", *(f"{word}able" for word in ("clean", "heat", "cool") if word in can)]
+
+
+def _goal(goal: Goal) -> str:
+    thing, target = type_name(goal.thing), type_name(goal.target)
+    if goal.light:
+        return (
+            "(and (exists (?l - object ?r - receptacle ?a - agent ?p - location)"
+            f" (and (objectType ?l {target}) (toggleable ?l) (isToggled ?l) (inReceptacle ?l ?r)"
+            " (receptacleAtLocation ?r ?p) (atLocation ?a ?p)))"
+            f" (exists (?o - object ?a - agent) (and (objectType ?o {thing}) (holds ?a ?o))))"
+        )
+    if goal.count == 2:
+        return (
+            f"(exists (?r - receptacle) (exists (?o1 - object) (and (receptacleType ?r {target})"
+            f" (objectType ?o1 {thing}) (inReceptacle ?o1 ?r) (exists (?o2 - object) (and (not (= ?o1 ?o2))"
+            f" (objectType ?o2 {thing}) (inReceptacle ?o2 ?r))))))"
+        )
+    done = {"": "", "clean": " (isClean ?o)", "heat": " (isHot ?o)", "cool": " (isCool ?o)"}[goal.work]
+    return (
+        f"(exists (?r - receptacle) (exists (?o - object) (and (receptacleType ?r {target}) (objectType ?o {thing})"
+        f"{done} (inReceptacle ?o ?r))))"
+    )
+
+
+# ---- the walkthrough ----
+
+
+def _walkthrough(layout: Layout, things: list[_Thing], names: list[str]) -> Iterator[str]:
+    """Yield commands that win: fetch, work, bring; for two objects the same twice, to the same receptacle."""
+    goal, places = layout.goal, layout.places
+    opened = {number for number, place in enumerate(places) if place.opened is not False}
+    at = 0
+
+    def go(number: int, *, open_it: bool) -> Iterator[str]:
+        nonlocal at
+        if places[number].spot != at:
+            yield f"go to {names[number]}"
+            at = places[number].spot
+        if open_it and number not in opened:
+            yield f"open {names[number]}"
+            opened.add(number)
+
+    wanted = [thing for thing in things if thing.kind == goal.thing][: goal.count]
+    target = next(number for number, place in enumerate(places) if goal.light or place.kind == goal.target)
+    lamp = next((thing for thing in things if thing.kind == goal.target), None) if goal.light else None
+    for thing in wanted:
+        yield from go(thing.place, open_it=True)
+        yield f"take {thing.name} from {names[thing.place]}"
+        if goal.work:
+            tool = next(number for number, place in enumerate(places) if RECEPTACLES[place.kind].tool == goal.work)
+            yield from go(tool, open_it=False)
+            yield f"{goal.work} {thing.name} with {names[tool]}"
+        if lamp is not None:
+            yield from go(lamp.place, open_it=False)
+            yield f"use {lamp.name}"
+        else:
+            yield from go(target, open_it=True)
+            yield f"move {thing.name} to {names[target]}"

@@ -1,0 +1,234 @@
+"""Conditions compiled to joins: which objects make a formula true now.
+
+A plan works on rows (tuples of object numbers; one column for each constant and variable bound so far) and grows or filters them step by
+step. Steps are ordered greedily by expected fan-out, so that a plan starts from what is few: the agent's place, what it holds. Answers do
+not depend on that order. Facts are read only through `View.match`, which is where an engine can watch what an answer depended on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Protocol, TypeAlias
+
+from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or, Parameters
+
+Row: TypeAlias = tuple[int, ...]
+Sizes: TypeAlias = Mapping[str, tuple[int, ...]]  # predicate -> (facts, distinct first arguments, distinct second arguments, ...)
+
+
+class View(Protocol):
+    """What a plan sees of a world."""
+
+    def match(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
+        """The true facts whose arguments at the positions of `mask` (bit i: argument i) are `key`, sorted."""
+        ...
+
+    def members(self, types: tuple[str, ...]) -> frozenset[int]:
+        """The objects of any of the types, or of types below them."""
+        ...
+
+
+Step: TypeAlias = Callable[[View, list[Row]], list[Row]]
+Test: TypeAlias = Callable[[View, Row], bool]
+Columns: TypeAlias = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps that turn rows of the bound variables into rows of all variables."""
+
+    steps: tuple[Step, ...]
+    columns: Mapping[str, int]
+
+    def rows(self, view: View, start: Row) -> list[Row]:
+        """Return the rows that satisfy the condition, given the row of what is bound."""
+        rows = [start]
+        for step in self.steps:
+            rows = step(view, rows)
+            if not rows:
+                break
+        return rows
+
+
+def disjuncts(formula: Formula) -> list[tuple[Parameters, list[Formula]]]:
+    """Return alternatives (variables, conjuncts) that together mean the formula, with quantifiers lifted where that binds variables.
+
+    An `or` without quantifiers stays one conjunct: it is only tested.
+    """
+    if isinstance(formula, Exists):
+        renamed, body = _apart(formula)
+        return [(renamed + inner, parts) for inner, parts in disjuncts(body)]
+    if isinstance(formula, And):
+        result: list[tuple[Parameters, list[Formula]]] = [((), [])]
+        for part in formula.parts:
+            result = [(p1 + p2, c1 + c2) for (p1, c1), (p2, c2) in product(result, disjuncts(part))]
+        return result
+    if isinstance(formula, Or) and any(_quantified(part) for part in formula.parts):
+        return [one for part in formula.parts for one in disjuncts(part)]
+    return [((), [formula])]
+
+
+def _quantified(formula: Formula) -> bool:
+    if isinstance(formula, And | Or):
+        return any(_quantified(part) for part in formula.parts)
+    return isinstance(formula, Exists)
+
+
+_fresh = 0
+
+
+def _apart(formula: Exists) -> tuple[Parameters, Formula]:
+    """Give the variables names that occur nowhere else, so that lifting them captures nothing."""
+    global _fresh
+    _fresh += 1
+    names = {name: f"{name}'{_fresh}" for name, _ in formula.parameters}
+    return tuple((names[name], kinds) for name, kinds in formula.parameters), rename(formula.body, names)
+
+
+def rename(formula: Formula, names: Mapping[str, str]) -> Formula:
+    """Return the formula with free variables renamed."""
+    if isinstance(formula, Atom):
+        return Atom(formula.predicate, tuple(names.get(term, term) for term in formula.terms))
+    if isinstance(formula, Not):
+        return Not(rename(formula.body, names))
+    if isinstance(formula, Exists):
+        bound = {name for name, _ in formula.parameters}
+        return Exists(formula.parameters, rename(formula.body, {k: v for k, v in names.items() if k not in bound}))
+    parts = tuple(rename(part, names) for part in formula.parts)
+    return And(parts) if isinstance(formula, And) else Or(parts)
+
+
+def variables(formula: Formula) -> set[str]:
+    """Return the free variables of a formula."""
+    if isinstance(formula, Atom):
+        return {term for term in formula.terms if term.startswith("?")}
+    if isinstance(formula, Not):
+        return variables(formula.body)
+    if isinstance(formula, Exists):
+        return variables(formula.body) - {name for name, _ in formula.parameters}
+    return set().union(*(variables(part) for part in formula.parts))
+
+
+def atoms(formula: Formula) -> list[Atom]:
+    """Return all atoms of a formula, equality included."""
+    if isinstance(formula, Atom):
+        return [formula]
+    if isinstance(formula, Not | Exists):
+        return atoms(formula.body)
+    return [atom for part in formula.parts for atom in atoms(part)]
+
+
+class Planner:
+    """Makes plans; `sizes` steers their order, `dynamic` says which facts change."""
+
+    def __init__(self, sizes: Sizes, dynamic: frozenset[str]) -> None:
+        self.sizes = sizes
+        self.dynamic = dynamic
+
+    def plan(self, parameters: Parameters, conjuncts: Sequence[Formula], columns: Columns) -> Plan:
+        """Return a plan that binds the parameters such that all conjuncts hold; `columns` is what the start row binds."""
+        bound = dict(columns)
+        waiting = list(conjuncts)
+        kinds = dict(parameters)
+        steps: list[Step] = []
+        while waiting:
+            waiting.sort(key=lambda formula: self._cost(formula, bound))
+            formula = waiting.pop(0)
+            new = [name for name in kinds if name in variables(formula) and name not in bound]
+            if isinstance(formula, Atom) and formula.predicate != "=":
+                steps.append(self._grow(formula, bound, kinds) if new else _filter(self.test(formula, bound)))
+            else:
+                steps.extend(_enumerate(kinds[name], bound, name) for name in new)
+                steps.append(_filter(self.test(formula, bound)))
+        steps.extend(_enumerate(kinds[name], bound, name) for name in kinds if name not in bound)
+        return Plan(tuple(steps), bound)
+
+    def _cost(self, formula: Formula, bound: Columns) -> tuple[float, int]:
+        """Expected number of rows per row: tests first, then what grows least."""
+        free = [name for name in variables(formula) if name not in bound]
+        if not isinstance(formula, Atom) or formula.predicate == "=":
+            return (0.5, 1) if not free else (1e9, 0)
+        if not free:
+            return (0.5, int(formula.predicate in self.dynamic))
+        size, *distinct = self.sizes.get(formula.predicate, (0,))
+        rows = float(size)
+        for position, term in enumerate(formula.terms):
+            if (term in bound) and position < len(distinct) and distinct[position]:
+                rows /= distinct[position]
+        return (max(rows, 0.6), len(free))
+
+    def _grow(self, atom: Atom, bound: Columns, kinds: Mapping[str, tuple[str, ...]]) -> Step:
+        """The step that joins an atom with unbound variables; binds them."""
+        known = [(position, bound[term]) for position, term in enumerate(atom.terms) if term in bound]
+        mask = sum(1 << position for position, _ in known)
+        first: dict[str, int] = {}
+        repeats: list[tuple[int, int]] = []
+        for position, term in enumerate(atom.terms):
+            if term in first:
+                repeats.append((first[term], position))
+            elif term not in bound:
+                first[term] = position
+        checks = [(position, kinds[name]) for name, position in first.items()]
+        for name in first:
+            bound[name] = len(bound)
+        return _join(atom.predicate, mask, [column for _, column in known], list(first.values()), repeats, checks)
+
+    def test(self, formula: Formula, columns: Columns) -> Test:
+        """Return the truth of a formula of which all free variables are bound, as a function of view and row."""
+        if isinstance(formula, Atom):
+            return _holds(formula, columns)
+        if isinstance(formula, Not):
+            inner = self.test(formula.body, columns)
+            return lambda view, row: not inner(view, row)
+        if isinstance(formula, Exists):
+            return self.exists(formula, columns)
+        tests = [self.test(part, columns) for part in formula.parts]
+        if isinstance(formula, And):
+            return lambda view, row: all(test(view, row) for test in tests)
+        return lambda view, row: any(test(view, row) for test in tests)
+
+    def exists(self, formula: Formula, columns: Columns) -> Test:
+        """Return the truth of a formula by joins, one plan for each alternative."""
+        plans = [self.plan(parameters, parts, columns) for parameters, parts in disjuncts(formula)]
+        width = len(columns)
+        return lambda view, row: any(plan.rows(view, row[:width]) for plan in plans)
+
+
+def _join(
+    predicate: str, mask: int, known: list[int], fresh: list[int], repeats: list[tuple[int, int]], checks: list[tuple[int, tuple[str, ...]]]
+) -> Step:
+    def step(view: View, rows: list[Row]) -> list[Row]:
+        allowed = [(position, view.members(kinds)) for position, kinds in checks]
+        result: list[Row] = []
+        for row in rows:
+            for fact in view.match(predicate, mask, tuple([row[column] for column in known])):
+                if repeats and any(fact[a] != fact[b] for a, b in repeats):
+                    continue
+                for position, members in allowed:
+                    if fact[position] not in members:
+                        break
+                else:
+                    result.append(row + tuple([fact[position] for position in fresh]))
+        return result
+
+    return step
+
+
+def _filter(test: Test) -> Step:
+    return lambda view, rows: [row for row in rows if test(view, row)]
+
+
+def _enumerate(kinds: tuple[str, ...], bound: Columns, name: str) -> Step:
+    bound[name] = len(bound)
+    return lambda view, rows: [(*row, member) for row in rows for member in sorted(view.members(kinds))]
+
+
+def _holds(atom: Atom, columns: Columns) -> Test:
+    known = [columns[term] for term in atom.terms]
+    if atom.predicate == "=":
+        left, right = known
+        return lambda view, row: row[left] == row[right]
+    predicate, mask = atom.predicate, (1 << len(known)) - 1
+    return lambda view, row: bool(view.match(predicate, mask, tuple([row[column] for column in known])))

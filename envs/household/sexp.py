@@ -1,0 +1,83 @@
+"""S-expressions with line numbers: the lexical level of PDDL.
+
+Everything is lower-cased, as the original's planner does; comments run from ";" to the end of the line. No meaning is given here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn, TypeAlias
+
+from turnwise.envs.errors import GameFileError
+
+_TOKEN = re.compile(r"[()]|[^\s()]+")
+
+
+class Token(str):
+    """A word of the file, with the line it stands on (1-based)."""
+
+    __slots__ = ("line",)
+    line: int
+
+    def __new__(cls, text: str, line: int) -> Token:
+        token = super().__new__(cls, text)
+        token.line = line
+        return token
+
+    def __getnewargs__(self) -> tuple[str, int]:  # type: ignore[override]
+        return (str(self), self.line)
+
+
+class Form(list["Sexp"]):
+    """A parenthesised list, with the line of its opening parenthesis."""
+
+    __slots__ = ("line",)
+    line: int
+
+    @property
+    def head(self) -> str:
+        """The first word, or "" when the list is empty or starts with another list."""
+        return str(self[0]) if self and isinstance(self[0], str) else ""
+
+
+Sexp: TypeAlias = Token | Form
+
+
+def fail(path: str, line: int, construct: str, message: str) -> NoReturn:
+    """Raise the one error of a game's source: file, line, construct, and what was wanted."""
+    raise GameFileError(path, line, construct, message)
+
+
+def read_sexp(text: str, path: str) -> Form:
+    """Return the one top-level list of a PDDL text.
+
+    Raises:
+        GameFileError: no list, an unclosed or a surplus parenthesis, or text after the end.
+    """
+    stack: list[Form] = []
+    done: Form | None = None
+    number = 0
+    for number, raw in enumerate(text.lower().split("\n"), 1):
+        for word in _TOKEN.findall(raw.split(";", 1)[0]):
+            if done is not None:
+                fail(path, number, word, "expected the end of the file after the closing parenthesis")
+            if word == "(":
+                form = Form()
+                form.line = number
+                stack.append(form)
+            elif word == ")":
+                if not stack:
+                    fail(path, number, ")", "expected a list to close")
+                form = stack.pop()
+                if stack:
+                    stack[-1].append(form)
+                else:
+                    done = form
+            elif stack:
+                stack[-1].append(Token(word, number))
+            else:
+                fail(path, number, word, 'expected "("')
+    if done is None:
+        line = stack[-1].line if stack else number
+        fail(path, line, f"({stack[-1].head}" if stack else "end of file", "the list that starts here is never closed")
+    return done

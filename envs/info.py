@@ -1,0 +1,67 @@
+"""What an environment says beside its observation: the keys of `info`, and the methods beyond Gymnasium's.
+
+The keys are the same in every environment, so that an agent loop, a credit rule or a report never asks which
+environment it looks at. An environment may add keys of its own; nobody else reads them.
+
+Two methods are optional. `task_ids` makes fixed panels possible, `plan` makes hints and imitation possible; an
+environment without them still plays, trains and evaluates on tasks that it draws by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NotRequired, Protocol, TypedDict, runtime_checkable
+
+__all__ = ["ADMISSIBLE", "SCORE", "STATE", "TASK", "TASK_TYPE", "VALID", "WON", "HasPlan", "HasTasks", "Info"]
+
+TASK: Final = "task"
+STATE: Final = "state"
+ADMISSIBLE: Final = "admissible_actions"
+VALID: Final = "valid"
+SCORE: Final = "score"
+WON: Final = "won"
+TASK_TYPE: Final = "task_type"
+
+
+class Info(TypedDict):
+    """The dictionary that reset() and step() return, key by key.
+
+    task: id of the task instance; the same id and the same seed give the same episode.
+    state: canonical key of the state that the agent now sees (the anchor of step-level credit). Two moments of one task
+        have equal keys exactly when everything that can follow is equal: what the agent carries belongs to it, the text
+        of the last answer, the number of turns and the task sentence do not. Keys of different tasks are not compared.
+    admissible_actions: every action that the environment would accept now; absent where it cannot tell.
+    valid: the last action was understood and admissible; True after reset().
+    score: progress in [0, 1]; at the end, the task's own score.
+    won: the task is done. True only together with `terminated`, or as a task that was won when it began.
+    task_type: name of the kind of task, for tables per kind.
+    """
+
+    task: str
+    state: str
+    valid: bool
+    score: float
+    won: bool
+    admissible_actions: NotRequired[list[str]]
+    task_type: NotRequired[str]
+
+
+@runtime_checkable
+class HasTasks(Protocol):
+    """An environment that can name its task instances."""
+
+    def task_ids(self, count: int | None = None) -> list[str]:
+        """Return ids of the task instances of the chosen split, in an order that never changes.
+
+        Args:
+            count: the first so many; None for all of them, or for 1,000 where tasks are generated without end.
+        """
+        ...
+
+
+@runtime_checkable
+class HasPlan(Protocol):
+    """An environment that comes with an expert."""
+
+    def plan(self) -> list[str]:
+        """Return actions that lead from the present state to success; [] when the task is won already."""
+        ...

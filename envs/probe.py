@@ -1,0 +1,435 @@
+"""Playing an environment for the checks: episodes as data, replay by actions, and scripts that repeat what was found.
+
+Everything is reached by replay from reset(): the same task, seed and actions. That needs nothing of an environment but
+Gymnasium's contract, and whatever is found can be written down as a script of a few lines.
+
+Left out on purpose: judging. The rules are in `rules` and `rules_state`.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+
+from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, VALID, WON
+from turnwise.envs.registration import find, make
+
+__all__ = ["FOREIGN", "Crash", "Effort", "Episode", "Lab", "Moment", "Source", "difference", "same", "script"]
+
+FOREIGN: Final = "frobnicate the turnwise 0"
+"""An action that no environment knows."""
+
+CONTRACT: Final = (TASK, STATE, ADMISSIBLE, VALID, SCORE, WON)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is tried; more finds more and takes longer.
+
+    walks: random episodes a task. turns: most turns of one. pairs: most pairs of states compared a task, in each
+    direction. states: most states a task whose every admissible action is taken. depth: turns of a continuation.
+    continuations: random continuations a pair of states.
+    """
+
+    walks: int = 4
+    turns: int = 30
+    pairs: int = 40
+    states: int = 12
+    depth: int = 15
+    continuations: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What one reset() or step() gave; `turn` 0 is the reset."""
+
+    turn: int
+    observation: Any
+    reward: Any
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has ended."""
+        return self.terminated or self.truncated
+
+    @property
+    def key(self) -> Any:
+        """The state key; None where the environment gives none."""
+        return self.info.get(STATE)
+
+    @property
+    def admissible(self) -> list[Any] | None:
+        """The admissible actions; None where the environment cannot tell."""
+        actions = self.info.get(ADMISSIBLE)
+        return None if actions is None else list(actions)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One episode, or its beginning: `moments` has one more entry than `actions`."""
+
+    task: str | None
+    seed: int
+    actions: tuple[Any, ...]
+    moments: tuple[Moment, ...]
+    altered: str | None = None
+    """What was returned early and has changed since, if anything."""
+
+    @property
+    def last(self) -> Moment:
+        """The moment that it led to."""
+        return self.moments[-1]
+
+
+class Crash(Exception):
+    """The environment raised where it should not, or returned what Gymnasium's contract does not allow."""
+
+    def __init__(self, what: str, task: str | None, seed: int, actions: Sequence[Any], claim: str = "") -> None:
+        """Keep what happened, after which actions, and an assertion that shows it."""
+        super().__init__(what)
+        self.task, self.seed, self.actions, self.claim = task, seed, tuple(actions), claim
+
+
+@dataclass(frozen=True)
+class Source:
+    """How the environment is made, for us and in a script."""
+
+    name: str
+    build: Callable[..., gymnasium.Env[Any, Any]] = field(repr=False)
+    code: str
+    limit: int | None
+    """Turn limit of the registration, which can then be chosen anew."""
+
+    @classmethod
+    def of(cls, env: str | Callable[..., gymnasium.Env[Any, Any]], kwargs: Mapping[str, Any]) -> Source:
+        """Return the source of an id, or of a callable that takes `kwargs`.
+
+        Raises:
+            UnknownEnv: no environment of that id.
+        """
+        if not isinstance(env, str):
+            return cls(_name(env), functools.partial(env, **kwargs), _code_of(env, kwargs), None)
+        spec = find(env)
+        full = env
+        entry = spec.entry_point
+        if ":" not in env and isinstance(entry, str) and not entry.startswith("turnwise."):
+            # Whoever runs the script elsewhere may not have imported the module that registers it.
+            full = f"{entry.partition(':')[0]}:{spec.id}"
+        arguments = "".join(f", {key}={value!r}" for key, value in kwargs.items())
+        code = f"from turnwise.envs import make\n\nenv = make({full!r}{arguments})"
+        limit = kwargs.get("max_episode_steps", spec.max_episode_steps)
+        return cls(spec.id, functools.partial(make, env, **kwargs), code, limit if limit != -1 else None)
+
+    def limited(self, turns: int) -> gymnasium.Env[Any, Any]:
+        """Return an instance with another turn limit (-1: none); only where `limit` is not None."""
+        return self.build(max_episode_steps=turns)
+
+    def limited_code(self, turns: int) -> str:
+        """Return the code that makes it."""
+        head, _, _ = self.code.rpartition(")")
+        head = head.replace(f", max_episode_steps={self.limit}", "")
+        return f"{head}, max_episode_steps={turns})"
+
+
+def _name(env: Callable[..., Any]) -> str:
+    """Return a name for a callable."""
+    inner = env.func if isinstance(env, functools.partial) else env
+    return str(getattr(inner, "__qualname__", repr(env)))
+
+
+def _code_of(env: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
+    """Return code that makes the environment, where the callable can be imported; else a line to be filled in."""
+    args: tuple[Any, ...] = ()
+    if isinstance(env, functools.partial):
+        args, kwargs, env = env.args, {**env.keywords, **kwargs}, env.func
+    module, name = getattr(env, "__module__", None), getattr(env, "__qualname__", "")
+    given = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())])
+    if not module or not name or "<" in name:
+        return f"env = ...  # made by {env!r}, given to check_env" + (f" ({given})" if given else "")
+    return f"from {module} import {name.partition('.')[0]}\n\nenv = {name}({given})"
+
+
+def script(source: Source | str, task: str | None, seed: int, *blocks: str, runs: Mapping[str, Sequence[Any]]) -> str:
+    """Return a script that plays and then claims.
+
+    Args:
+        source: how the environment is made (or the code itself).
+        task: the task; None lets the environment draw.
+        seed: the seed.
+        blocks: code that follows the plays; an `assert` that fails as long as the fault is there.
+        runs: name of a list of answers -> the actions played for it. Each entry of the list is
+            (observation, reward, terminated, truncated, info), the first one that of reset().
+    """
+    code = source if isinstance(source, str) else source.code
+    options = "" if task is None else f', options={{"task": {task!r}}}'
+    play = (
+        "def play(actions):\n"
+        f"    observation, info = env.reset(seed={seed}{options})\n"
+        "    answers = [(observation, 0.0, False, False, info)]\n"
+        "    for action in actions:\n"
+        "        answers.append(env.step(action))\n"
+        "    return answers\n"
+    )
+    plays = "\n".join(f"{name} = play({list(actions)!r})" for name, actions in runs.items())
+    return "\n".join(part for part in (code, "\n\n" + play, "", plays, *blocks) if part or part == "") + "\n"
+
+
+def same(a: Any, b: Any) -> bool:
+    """Return whether two observations (or parts of info) are equal, arrays by shape, type and content."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        alike = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype == b.dtype
+        return bool(alike and np.array_equal(a, b))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def difference(a: Moment, b: Moment, *, keys: Iterable[str] = CONTRACT, start: bool = False) -> str | None:
+    """Return what differs between two moments, in words; None when they are equal.
+
+    Args:
+        a: one moment.
+        b: the other.
+        keys: keys of info that are compared; the order of admissible actions does not count.
+        start: the moments are those of reset(), which has no reward and no end.
+    """
+    pairs = [("observation", a.observation, b.observation)]
+    if not start:
+        pairs += [(name, getattr(a, name), getattr(b, name)) for name in ("reward", "terminated", "truncated")]
+    for key in keys:
+        pairs.append((f'info["{key}"]', _canonical(key, a.info), _canonical(key, b.info)))
+    for name, one, other in pairs:
+        if not same(one, other):
+            return f"{name} is {_cut(one)} and {_cut(other)}"
+    return None
+
+
+def _canonical(key: str, info: Mapping[str, Any]) -> Any:
+    """Return info[key] so that equal things are equal."""
+    value = info.get(key)
+    return sorted(value, key=repr) if key == ADMISSIBLE and isinstance(value, list) else value
+
+
+def _cut(value: Any, longest: int = 160) -> str:
+    """Return a value for a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[: longest - 20]}... ({len(text)} characters)"
+
+
+class Lab:
+    """An environment under test: one shared instance, replay on it, and the episodes that were explored."""
+
+    def __init__(self, source: Source, seed: int, effort: Effort, actions: Sequence[Any] = ()) -> None:
+        """Make the shared instance; `actions` are tried where the environment cannot say which are admissible."""
+        self.source, self.seed, self.effort = source, seed, effort
+        self.env = source.build()
+        self.tries = list(actions)
+        self.tasks: list[str | None] = [None]
+        self.episodes: dict[str | None, list[Episode]] = {}
+        self.seconds: list[float] = []
+        self._free: gymnasium.Env[Any, Any] | None = None
+        self._fans: dict[tuple[str | None, tuple[Any, ...]], list[tuple[Any, Moment]]] = {}
+
+    @property
+    def free(self) -> gymnasium.Env[Any, Any]:
+        """An instance without the registration's turn limit, so that long replays are not cut."""
+        if self._free is None:
+            self._free = self.env if self.source.limit is None else self.source.limited(-1)
+        return self._free
+
+    @property
+    def foreign(self) -> str | None:
+        """An action that the environment cannot know; None where actions are no texts."""
+        return FOREIGN if FOREIGN in self.env.action_space else None
+
+    def has(self, method: str) -> bool:
+        """Return whether the environment offers an optional method."""
+        return bool(self.env.has_wrapper_attr(method))
+
+    def task_ids(self, env: gymnasium.Env[Any, Any] | None = None, *args: Any) -> Any:
+        """Return what task_ids() gives."""
+        return (env or self.env).get_wrapper_attr("task_ids")(*args)
+
+    def close(self) -> None:
+        """Close what was made."""
+        for env in {id(env): env for env in (self.env, self._free) if env is not None}.values():
+            env.close()
+
+    def play(
+        self,
+        task: str | None,
+        actions: Sequence[Any],
+        *,
+        env: gymnasium.Env[Any, Any] | None = None,
+        seed: int | None = None,
+    ) -> Episode:
+        """Return the episode that the actions give; it stops early where it ends.
+
+        Raises:
+            Crash: the environment raised, or broke Gymnasium's contract.
+        """
+        queue = iter(actions)
+        return self.walk(task, lambda moment, taken: next(queue, None), len(actions), env=env, seed=seed)
+
+    def walk(
+        self,
+        task: str | None,
+        choose: Callable[[Moment, int], Any],
+        turns: int,
+        *,
+        env: gymnasium.Env[Any, Any] | None = None,
+        seed: int | None = None,
+    ) -> Episode:
+        """Return an episode whose actions `choose(moment, number of actions so far)` picks; None stops it.
+
+        Raises:
+            Crash: the environment raised, or broke Gymnasium's contract.
+        """
+        env = env or self.env
+        seed = self.seed if seed is None else seed
+        taken: list[Any] = []
+        raw = self._run(lambda: env.reset(seed=seed, options=_options(task)), "reset()", task, seed, taken)
+        returned = [_parts(raw, task, seed, taken)]
+        moments = [copy.deepcopy(returned[0])]
+        while len(taken) < turns and not moments[-1].over:
+            action = choose(moments[-1], len(taken))
+            if action is None:
+                break
+            began = time.perf_counter()
+            raw = self._run(functools.partial(env.step, action), f"step({_cut(action)})", task, seed, [*taken, action])
+            self.seconds.append(time.perf_counter() - began)
+            taken.append(action)
+            returned.append(_parts(raw, task, seed, taken))
+            moments.append(copy.deepcopy(returned[-1]))
+        return Episode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
+
+    def _run(self, call: Callable[[], Any], what: str, task: str | None, seed: int, actions: Sequence[Any]) -> Any:
+        """Call the environment; whatever it raises is a finding."""
+        try:
+            return call()
+        except Exception as error:
+            raise Crash(f"{what} raised {type(error).__name__}: {error}", task, seed, actions) from error
+
+    def plan(self, task: str | None, prefix: Sequence[Any] = ()) -> list[Any]:
+        """Return the expert's plan after some actions; only where the environment has plan()."""
+        self.play(task, prefix, env=self.free)
+        method = self.free.get_wrapper_attr("plan")
+        return list(self._run(method, "plan()", task, self.seed, prefix))
+
+    def candidates(self, moment: Moment) -> list[Any]:
+        """Return actions worth taking: the admissible ones, or else those that were suggested."""
+        return self.tries if moment.admissible is None else moment.admissible
+
+    def chooser(self, rng: np.random.Generator, *, foreign: float = 0.0, few: int = 0) -> Callable[[Moment, int], Any]:
+        """Return a random choice of actions.
+
+        Args:
+            rng: decides.
+            foreign: probability of an action that the environment does not know.
+            few: keep to the first so many actions met where they are possible, which leads back to places seen before.
+        """
+        alphabet: list[Any] = []
+
+        def choose(moment: Moment, taken: int) -> Any:
+            if self.foreign is not None and rng.random() < foreign:
+                return self.foreign
+            actions = self.candidates(moment)
+            if few and (known := [action for action in actions if action in alphabet]) and len(alphabet) >= few:
+                actions = known
+            if not actions:
+                self.env.action_space.seed(int(rng.integers(2**31)))
+                return self.env.action_space.sample()
+            action = actions[int(rng.integers(len(actions)))]
+            if action not in alphabet:
+                alphabet.append(action)
+            return action
+
+        return choose
+
+    def fan(self, task: str | None, prefix: tuple[Any, ...], moment: Moment) -> list[tuple[Any, Moment]]:
+        """Return every candidate action after `prefix` with the moment that it leads to; remembered."""
+        key = (task, prefix)
+        if key not in self._fans:
+            actions = self.candidates(moment)
+            ends = [(action, self.play(task, [*prefix, action], env=self.free).last) for action in actions]
+            self._fans[key] = ends
+        return self._fans[key]
+
+    def explore(self) -> None:
+        """Play every task: the plan, random walks with a foreign action now and then, a pacing one, an idle one."""
+        if self.has("plan") and not self.tries:
+            for task in self.tasks:
+                self.tries += [action for action in self.plan(task) if action not in self.tries]
+        for number, task in enumerate(self.tasks):
+            found: list[Episode] = []
+            if self.has("plan"):
+                found.append(self.play(task, self.plan(task)))
+            for walk in range(self.effort.walks):
+                rng = np.random.default_rng([self.seed, number, walk])
+                few = 4 if walk % 2 else 0
+                found.append(self.walk(task, self.chooser(rng, foreign=0.1, few=few), self.effort.turns))
+            found.append(self._idle(task))
+            self.episodes[task] = found
+
+    def _idle(self, task: str | None) -> Episode:
+        """Play an episode in which as little as possible happens, up to the limit where there is one."""
+        turns = 2 * self.effort.turns if self.source.limit is None else min(self.source.limit, 500) + 1
+        rng = np.random.default_rng(self.seed)
+        choose = self.chooser(rng) if self.foreign is None else self.chooser(rng, foreign=1.0)
+        return self.walk(task, choose, turns)
+
+
+def _options(task: str | None) -> dict[str, Any] | None:
+    """Return the options of reset() for a task."""
+    return None if task is None else {"task": task}
+
+
+def _parts(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> Moment:
+    """Return what came back as a moment (not copied), or say in what it breaks Gymnasium's contract."""
+    call, size = ("step()", 5) if actions else ("reset()", 2)
+
+    def crash(what: str, claim: str) -> Crash:
+        return Crash(f"{call} {what}", task, seed, actions, claim)
+
+    if not isinstance(raw, tuple) or len(raw) != size:
+        claim = f"assert len(answers[-1]) == 5  # {call} has to return {size} values"
+        raise crash(f"returned {_cut(raw)} instead of a tuple of {size}", claim)
+    observation, reward, terminated, truncated, info = raw if size == 5 else (raw[0], 0.0, False, False, raw[1])
+    if not isinstance(info, dict):
+        raise crash(
+            f"returned an info of type {type(info).__name__}, not dict", "assert isinstance(answers[-1][4], dict)"
+        )
+    try:
+        fine = not isinstance(reward, (str, bool)) and math.isfinite(float(reward))
+    except (TypeError, ValueError):
+        fine = False
+    if not fine:
+        claim = "import math\n\nassert math.isfinite(answers[-1][1]) and not isinstance(answers[-1][1], bool)"
+        raise crash(f"returned the reward {reward!r}, which is no finite number", claim)
+    for name, value, at in (("terminated", terminated, 2), ("truncated", truncated, 3)):
+        if not isinstance(value, (bool, np.bool_)):
+            raise crash(f"returned {name}={value!r}, which is no bool", f"assert isinstance(answers[-1][{at}], bool)")
+    return Moment(len(actions), observation, reward, bool(terminated), bool(truncated), info)
+
+
+def _altered(returned: Sequence[Moment], copies: Sequence[Moment]) -> str | None:
+    """Say which observation or info changed after it was returned."""
+    for kept, copied in zip(returned, copies, strict=True):
+        if not same(kept.observation, copied.observation):
+            return f"the observation of turn {kept.turn}"
+        if not same(kept.info, copied.info):
+            return f"the info of turn {kept.turn}"
+    return None

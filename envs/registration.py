@@ -1,0 +1,208 @@
+"""Environments by name: ours, and those of any installed package, through Gymnasium's own registry.
+
+Gymnasium dropped the loading of plug-ins in its version 1.0: the entry-point group `gymnasium.envs`, in which packages
+still announce their environments, is read by nobody there. `make` and `env_ids` read it, with the meaning that it had:
+the entry point is a function that registers, its name is the namespace of the ids, and `__root__` stands for none. So a
+third package needs one entry point and no import here. Plain `gymnasium.make` needs `import turnwise.envs` before it,
+or the id as "turnwise.envs:turnwise/Household-v0".
+
+Every environment registered here gets `EndGuard` around Gymnasium's turn limit, and not Gymnasium's passive checker:
+the checker deep-inspects the first step of every instance, which costs more than the episode, and `turnwise check`
+looks at far more than it does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+import gymnasium
+from gymnasium.envs import registration as gym_registration
+from gymnasium.envs.registration import EnvSpec, WrapperSpec
+
+from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption, choices
+
+__all__ = ["GROUP", "env_ids", "find", "load_plugins", "make", "register", "register_envs"]
+
+GROUP: Final = "gymnasium.envs"
+_GUARD: Final = WrapperSpec("EndGuard", "turnwise.envs.wrappers:EndGuard", {})
+_OF_MAKE: Final = frozenset({"max_episode_steps", "disable_env_checker"})
+
+_listed: set[str] = set()
+_loaded: set[tuple[str, str]] = set()
+
+
+def register(
+    id: str,
+    entry_point: str | Callable[..., gymnasium.Env[Any, Any]],
+    *,
+    max_episode_steps: int | None = None,
+    nondeterministic: bool = False,
+    kwargs: Mapping[str, Any] | None = None,
+) -> None:
+    """Register a text environment with Gymnasium and list it in `env_ids()`; a second time does nothing.
+
+    Args:
+        id: "namespace/Name-v0".
+        entry_point: "package.module:Class" (imported when the first one is made), or a callable.
+        max_episode_steps: turns after which an episode is cut (`truncated`); None for no limit.
+        nondeterministic: the same seed and actions need not give the same episode.
+        kwargs: defaults of the constructor.
+
+    Raises:
+        EnvError: another entry point has that id already, or the id is malformed.
+    """
+    known = gymnasium.registry.get(id)
+    if known is not None:
+        if known.entry_point != entry_point:
+            raise EnvError(f"{id!r} is registered already, for {known.entry_point!r}; choose another name or version")
+        _listed.add(id)
+        return
+    try:
+        gymnasium.register(
+            id,
+            entry_point,
+            max_episode_steps=max_episode_steps,
+            nondeterministic=nondeterministic,
+            disable_env_checker=True,
+            additional_wrappers=(_GUARD,),
+            kwargs=dict(kwargs or {}),
+        )
+    except gymnasium.error.Error as error:
+        raise EnvError(f"{id!r} cannot be registered: {error}") from error
+    # Inside a plug-in, Gymnasium puts the plug-in's namespace before the id.
+    space = gym_registration.current_namespace
+    _listed.add(id if space is None else f"{space}/{id.rpartition('/')[2]}")
+
+
+def register_envs() -> None:
+    """Register the environments of this package with Gymnasium; importing `turnwise.envs` calls it."""
+    register("turnwise/Household-v0", "turnwise.envs.household:HouseholdEnv", max_episode_steps=50)
+
+
+def load_plugins() -> None:
+    """Run the functions that installed packages announce in the entry-point group `gymnasium.envs`, each once.
+
+    A plug-in that fails is warned about and left out: it must not take the others down.
+    """
+    for plugin in entry_points(group=GROUP):
+        key = (plugin.name, plugin.value)
+        if key not in _loaded:
+            _loaded.add(key)
+            _load(plugin)
+
+
+def _load(plugin: EntryPoint) -> None:
+    """Run one plug-in in its namespace."""
+    root = plugin.name.startswith("__") and plugin.name.endswith("__")
+    try:
+        function = plugin.load()
+        with nullcontext() if root else gym_registration.namespace(plugin.name):
+            function()
+    except Exception as error:
+        where = f"{plugin.name} = {plugin.value}"
+        message = f"the environments of {where!r} are not available: {type(error).__name__}: {error}"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+def env_ids() -> list[str]:
+    """Return the ids of all text environments that `register` was given, ours and those of plug-ins, sorted."""
+    load_plugins()
+    return sorted(name for name in _listed if name in gymnasium.registry)
+
+
+def find(id: str) -> EnvSpec:
+    """Return Gymnasium's record of an environment.
+
+    Args:
+        id: "namespace/Name-v0", the same without "-v0" for the newest version, or "module:namespace/Name-v0", which
+            imports the module first.
+
+    Raises:
+        UnknownEnv: there is none; the near names are in the message. A bare name that exists in one namespace only is
+            among them.
+    """
+    module, _, name = id.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UnknownEnv(f"no environment {id!r}: module {module!r} cannot be imported ({error})") from error
+    if name not in gymnasium.registry:
+        load_plugins()
+    if name not in gymnasium.registry:
+        name = _newest(name) or name
+    if name not in gymnasium.registry:
+        raise UnknownEnv(f"no environment {id!r}: {_near(name)}")
+    return gymnasium.registry[name]
+
+
+def _newest(name: str) -> str | None:
+    """Return the id of the newest version of an id without version; None when there is none."""
+    versions = [spec for spec in gymnasium.registry.values() if spec.id == f"{name}-v{spec.version}"]
+    return max(versions, key=lambda spec: spec.version or 0).id if versions else None
+
+
+def _near(name: str) -> str:
+    """Say which ids are near: among the text environments first, then in the whole registry."""
+    listed = env_ids()
+    same_end = [known for known in listed if known.rpartition("/")[2].lower() == name.rpartition("/")[2].lower()]
+    if same_end:
+        return f"did you mean {same_end[0]!r}?"
+    for known in (listed, list(gymnasium.registry)):
+        text = choices(name, known)
+        if text.startswith("did you mean"):
+            return text
+    return choices(name, listed)
+
+
+def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """Return a new environment, wrapped as it was registered; errors name what was meant.
+
+    Args:
+        id: see `find`.
+        kwargs: `max_episode_steps` (-1: no limit), and whatever the environment's constructor takes.
+
+    Raises:
+        UnknownEnv: no environment of that id.
+        UnknownOption: the constructor takes no such keyword; the near name is in the message.
+        EnvError: the environment's module cannot be imported (a missing extra, most often).
+    """
+    spec = find(id)
+    _check_kwargs(spec, kwargs)
+    env: gymnasium.Env[Any, Any] = gymnasium.make(spec.id, **kwargs)
+    return env
+
+
+def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
+    """Refuse keywords that the constructor does not take, before anything is built."""
+    parameters = _parameters(spec)
+    if parameters is None:
+        return
+    for name in kwargs:
+        if name not in parameters and name not in _OF_MAKE:
+            known = [*parameters, *sorted(_OF_MAKE - {"disable_env_checker"})]
+            raise UnknownOption(f"{spec.id} takes no {name!r}: {choices(name, known, shown=20)}")
+
+
+def _parameters(spec: EnvSpec) -> list[str] | None:
+    """Return the keywords of an environment's constructor; None when it takes any or cannot be asked."""
+    creator = spec.entry_point
+    if isinstance(creator, str):
+        module, _, attribute = creator.partition(":")
+        try:
+            creator = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise EnvError(f"{spec.id} cannot be made: {spec.entry_point!r} cannot be imported ({error})") from error
+    try:
+        parameters = inspect.signature(creator).parameters.values()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]

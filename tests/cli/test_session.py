@@ -1,0 +1,112 @@
+"""Playing by hand: what typed text means, and that undo is exactly the way back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toys.corridor import Corridor
+from turnwise.cli.errors import UserError
+from turnwise.cli.session import Session, complete, meaning
+
+ACTIONS = ["go to cabinet 1", "go to cabinet 10", "go to desk 1", "look", "take mug 2 from desk 1"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("3", ["go to desk 1"]),
+        ("look", ["look"]),
+        ("  go   to desk 1 ", ["go to desk 1"]),
+        ("ta", ["take mug 2 from desk 1"]),
+        ("g cab 1", ["go to cabinet 1"]),
+        ("g c 10", ["go to cabinet 10"]),
+        ("go to cabinet 1", ["go to cabinet 1"]),
+        ("go to cab", ["go to cabinet 1", "go to cabinet 10"]),
+        ("dance", []),
+        ("", []),
+        ("6", []),
+    ],
+)
+def test_what_typed_text_means(typed: str, meant: list[str]) -> None:
+    assert complete(typed, ACTIONS) == meant
+
+
+def test_an_unclear_text_names_what_it_can_mean() -> None:
+    with pytest.raises(UserError, match="go to cabinet 1, go to cabinet 10"):
+        meaning("go to cab", ACTIONS)
+
+
+def test_an_impossible_text_names_the_near_action_and_how_to_insist() -> None:
+    with pytest.raises(UserError, match=r"Did you mean 'go to desk 1'.*!go to desk 2 sends it"):
+        meaning("go to desk 2", ACTIONS)
+
+
+def test_without_a_list_everything_typed_is_an_action() -> None:
+    assert meaning("go to desk 2", []) == "go to desk 2"
+
+
+@given(st.text(max_size=30))
+def test_completion_only_ever_gives_admissible_actions(typed: str) -> None:
+    assert set(complete(typed, ACTIONS)) <= set(ACTIONS)
+
+
+def session(task: str = "fetch-4-2") -> Session:
+    return Session(Corridor(), task, seed=3)
+
+
+def test_a_session_ends_won_and_says_so() -> None:
+    play = session()
+    for action in play.plan():
+        assert play.ended is None
+        play.act(action)
+    assert (play.ended, play.won, play.reward) == ("terminated", True, 1.0)
+    assert play.admissible == []
+    assert play.plan() == []
+    with pytest.raises(UserError, match=":undo"):
+        play.act("look")
+
+
+@given(st.data())
+def test_undo_gives_back_the_very_moment(data: st.DataObject) -> None:
+    play = session()
+    seen = [(play.observation, play.info["state"], play.admissible)]
+    for _ in range(data.draw(st.integers(0, 8))):
+        if play.ended:
+            break
+        play.act(data.draw(st.sampled_from([*play.admissible, "dance"])))
+        seen.append((play.observation, play.info["state"], play.admissible))
+    back = data.draw(st.integers(1, 10))
+    undone = play.undo(back)
+    assert undone == min(back, len(seen) - 1)
+    assert (play.observation, play.info["state"], play.admissible) == seen[len(seen) - 1 - undone]
+    assert play.ended is None or undone == 0
+
+
+def test_undo_brings_an_ended_episode_back_to_life() -> None:
+    play = session()
+    for action in play.plan():
+        play.act(action)
+    play.undo()
+    assert play.ended is None
+    assert len(play.plan()) == 1
+
+
+def test_a_task_that_the_seed_drew_stays_the_task() -> None:
+    play = Session(Corridor(), None, seed=11)
+    task, start = play.task, play.start
+    play.act("look")
+    play.restart()
+    assert (play.task, play.start, play.moments) == (task, start, [])
+
+
+def test_an_environment_without_expert_gives_no_hints() -> None:
+    env = Corridor()
+    play = Session(env, "open-3-1")
+
+    def absent(name: str) -> object:
+        raise AttributeError(name)
+
+    env.get_wrapper_attr = absent  # type: ignore[method-assign,assignment]
+    with pytest.raises(UserError, match="no expert"):
+        play.plan()

@@ -1,0 +1,89 @@
+"""The words of the command line: key=value, near names, sentences for errors, numbers for people."""
+
+from __future__ import annotations
+
+import errno
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from turnwise.cli.console import count, duration, percent
+from turnwise.cli.errors import UserError, choose, near, sentence_of
+from turnwise.cli.values import parse_options, parse_value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("1e-3", 1e-3),
+        ("true", True),
+        ("False", False),
+        ("none", None),
+        ("held_out", "held_out"),
+        ('"3"', "3"),
+        ('["a", "b"]', ["a", "b"]),
+        ("", ""),
+        ("/some/path with = in it", "/some/path with = in it"),
+        ("3 # not a comment", "3 # not a comment"),
+        ("1\nx = 2", "1\nx = 2"),
+    ],
+)
+def test_values_are_read_as_toml_or_as_they_are(text: str, value: object) -> None:
+    assert parse_value(text) == value
+
+
+@given(st.text())
+def test_any_text_is_a_value(text: str) -> None:
+    parse_value(text)
+
+
+@given(st.text(min_size=1).map(json.dumps))
+def test_a_quoted_text_is_itself(text: str) -> None:
+    if "\\u" not in text:
+        assert parse_value(text) == json.loads(text)
+
+
+def test_options_keep_their_order_and_their_equals_signs() -> None:
+    assert list(parse_options(["b=1", "a=x=y"]).items()) == [("b", 1), ("a", "x=y")]
+    assert parse_options(None) == {}
+
+
+@pytest.mark.parametrize("words", [["split"], ["=3"], ["a=1", "a=2"]])
+def test_what_is_not_an_option_is_named(words: list[str]) -> None:
+    with pytest.raises(UserError, match=words[-1].split("=")[0] or "=3"):
+        parse_options(words)
+
+
+def test_a_wrong_name_names_the_near_one_and_the_choices() -> None:
+    with pytest.raises(UserError, match=r"There is no list 'env'\. Did you mean 'envs'\? Choices: credit, envs\."):
+        choose("list", "env", ["envs", "credit"])
+    assert choose("list", "envs", ["envs"]) == "envs"
+    assert near("x", []) == ""
+    assert "and 3 more" in near("zzz", [f"name-{number}" for number in range(15)])
+
+
+def test_errors_of_the_user_have_a_sentence_and_ours_have_none() -> None:
+    assert sentence_of(UserError("one\n  sentence")) == "one sentence"
+    assert sentence_of(PermissionError(errno.EACCES, "Permission denied", "runs/x")) == "runs/x: Permission denied"
+    assert sentence_of(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device"
+    assert sentence_of(ImportError("it needs torch: pip install turnwise[train]")) is not None
+    assert sentence_of(ImportError("No module named 'turnwise.agents.nothing'")) is None
+    assert sentence_of(ValueError("a bug")) is None
+
+
+def test_errors_of_every_folder_are_known() -> None:
+    from turnwise.agents.errors import AgentError
+    from turnwise.credit.errors import CreditError
+    from turnwise.envs.errors import EnvError
+    from turnwise.training.errors import TrainingError
+
+    for error in (AgentError, CreditError, EnvError, TrainingError):
+        assert sentence_of(error("what happened")) == "what happened"
+
+
+def test_numbers_as_people_write_them() -> None:
+    assert percent(0.125) == "12.5 %"
+    assert [duration(seconds) for seconds in (4.4, 185, 7800)] == ["4 s", "3 min 05 s", "2 h 10 min"]
+    assert [count(number) for number in (950, 12_340, 4_500_000)] == ["950", "12.3k", "4.5M"]

@@ -1,0 +1,30 @@
+"""Fixtures for all tests: the folder of real data, and the toys, which tests import by name.
+
+`from toys.corridor import Corridor` works in every test, wherever it lies: tests/ is put on the path here, since the
+test folders are not packages (their file names are unique instead).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+if str(TESTS) not in sys.path:
+    sys.path.insert(0, str(TESTS))
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real data (games, transcripts, ...) that $TURNWISE_DATA names; without it the test is skipped."""
+    value = os.environ.get("TURNWISE_DATA", "")
+    if not value:
+        pytest.skip("TURNWISE_DATA is not set")
+    folder = Path(value)
+    if not folder.is_dir():
+        # A wrong path must not look like a machine without data.
+        pytest.fail(f"TURNWISE_DATA names {folder}, which is not a folder")
+    return folder

@@ -1,0 +1,166 @@
+"""The table of turns: how rows and columns become codes, and what is refused in which words."""
+
+import numpy as np
+import pytest
+from toys.tables import episode
+
+from turnwise.credit import BadTable, MissingColumn, Steps, discounted_returns, gigpo, grpo
+from turnwise.credit.steps import MEANING
+
+ROW = {"task": "t", "trajectory": 0, "turn": 0, "reward": 1.0}
+
+
+def test_ids_become_codes_and_the_originals_stay_reachable():
+    rows = episode("wash", "first", [0.0, 1.0], "xy") + episode("heat", "other", [0.5], "x")
+    steps = Steps.from_rows(rows)
+    assert [steps.names["task"][code] for code in steps.task] == ["wash", "wash", "heat"]
+    assert [steps.names["trajectory"][code] for code in steps.trajectory] == ["first", "first", "other"]
+    assert [steps.names["state"][code] for code in steps.state] == ["x", "y", "x"]
+    assert steps.columns == ("task", "trajectory", "turn", "reward", "state")
+    assert (steps.task.dtype, steps.reward.dtype) == (np.int64, np.float64)
+
+
+def test_every_column_of_the_interface_is_carried():
+    values = {
+        "state": "s", "action": "a", "next_state": "s", "valid": True, "tokens": 7, "role": "planner", "tree": 1,
+        "parent": None, "value": 0.5, "entropy": 0.1, "logprob": -2.0, "multi": [1.0, 2.0], "metric": [3.0], "label": 4,
+    }  # fmt: skip
+    steps = Steps.from_rows([{**ROW, **values}, {**ROW, **values, "turn": 1}])
+    assert set(steps.columns) == set(MEANING) - {"duplicate_of_row"}
+    assert steps.multi.tolist() == [[1.0, 2.0], [1.0, 2.0]]
+    assert steps.metric.shape == (2, 1)
+    assert steps.tokens.tolist() == [7, 7]
+
+
+def test_state_and_next_state_share_their_codes():
+    steps = Steps.from_rows(
+        [{**ROW, "state": "a", "next_state": "b"}, {**ROW, "turn": 1, "state": "b", "next_state": "a"}]
+    )
+    assert steps.state.tolist() == steps.next_state.tolist()[::-1]
+
+
+def test_the_same_id_in_two_tasks_is_two_trajectories():
+    steps = Steps.from_rows(episode("t", 0, [1.0]) + episode("u", 0, [2.0]))
+    assert steps.trajectory.tolist() == [0, 1]
+    assert steps.names["trajectory"] == (0, 0)
+    assert discounted_returns(steps).tolist() == [1.0, 2.0]
+
+
+def test_rows_and_columns_make_the_same_table():
+    rows = [{**row, "valid": True} for row in episode("t", "a", [0.0, 1.0], "xy") + episode("t", "b", [0.0], "x")]
+    by_rows = Steps.from_rows(iter(rows))
+    by_columns = Steps.from_columns(**{name: [row[name] for row in rows] for name in rows[0]})
+    by_arrays = Steps.from_columns(**{name: np.asarray([row[name] for row in rows]) for name in rows[0]})
+    for name in by_rows.columns:
+        assert (
+            getattr(by_rows, name).tolist() == getattr(by_columns, name).tolist() == getattr(by_arrays, name).tolist()
+        )
+
+
+def test_extra_keys_of_a_row_are_the_callers_own():
+    assert len(Steps.from_rows([{**ROW, "prompt": "...", "step_index": 3, 5: None}])) == 1
+
+
+def test_empty_tables_are_tables():
+    for steps in (Steps.from_rows([]), Steps.empty(), Steps.from_columns(), Steps.from_columns(**{n: [] for n in ROW})):
+        assert len(steps) == 0
+        assert len(gigpo(steps)) == len(grpo(steps)) == len(discounted_returns(steps)) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"reward": float("nan")}, "'reward' must be finite"),
+        ({"reward": float("inf")}, "row 1 has inf"),
+        ({"reward": 1e200}, "at most 1e\\+100"),
+        ({"reward": "much"}, "one number a row"),
+        ({"reward": [1.0, 2.0]}, "'reward'"),
+        ({"turn": 1.5}, "'turn' .* one whole number a row"),
+        ({"turn": "late"}, "'turn'"),
+        ({"turn": None}, "'turn'"),
+        ({"task": {"a": object}, "state": 1}, "row 0 has no 'state'.*every row or in none"),
+        ({"trajectory": bytearray(b"x")}, "hashable or array-like, came bytearray"),
+    ],
+)
+def test_a_bad_row_is_named(change, words):
+    with pytest.raises(BadTable, match=words):
+        Steps.from_rows([ROW, {**ROW, "turn": 1, **change}])
+
+
+def test_a_row_without_a_required_column_is_named():
+    with pytest.raises(BadTable, match="row 1 has no 'reward'"):
+        Steps.from_rows([ROW, {"task": "t", "trajectory": 0, "turn": 1}])
+    with pytest.raises(BadTable, match="column 'turn' .* is missing"):
+        Steps.from_columns(task=[1], trajectory=[1], reward=[1.0])
+
+
+def test_a_row_that_is_no_mapping_is_named():
+    with pytest.raises(BadTable, match="row 1 must be a mapping .* came tuple"):
+        Steps.from_rows([ROW, ("t", 0, 1, 1.0)])
+
+
+def test_ragged_rewards_are_refused():
+    with pytest.raises(BadTable, match="'multi' .* same number of numbers in every row"):
+        Steps.from_rows([{**ROW, "multi": [1.0]}, {**ROW, "turn": 1, "multi": [1.0, 2.0]}])
+
+
+def test_a_slip_in_a_key_is_refused_since_it_would_change_results_in_silence():
+    with pytest.raises(BadTable, match="'vaild'.*did you mean 'valid'"):
+        Steps.from_rows([{**ROW, "vaild": False}])
+    with pytest.raises(BadTable, match="'rewards' is not a column .* did you mean 'reward'"):
+        Steps.from_columns(task=[1], trajectory=[1], turn=[0], rewards=[1.0])
+
+
+def test_the_same_turn_twice_is_refused_with_both_rows():
+    with pytest.raises(BadTable, match="rows 0 and 2 are both turn 0 of trajectory 'x'"):
+        Steps.from_rows([{**ROW, "trajectory": "x"}, {**ROW, "trajectory": "x", "turn": 1}, {**ROW, "trajectory": "x"}])
+
+
+def test_columns_of_different_lengths_are_refused():
+    with pytest.raises(BadTable, match="'state' has 1 rows, 'task' has 2"):
+        Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[0, 1], reward=[0.0, 0.0], state=["a"])
+
+
+def test_codes_given_directly_are_checked():
+    with pytest.raises(BadTable, match="occurs in two tasks"):
+        Steps(task=np.array([0, 1]), trajectory=np.array([0, 0]), turn=np.array([0, 1]), reward=np.zeros(2))
+    with pytest.raises(BadTable, match="must not be negative"):
+        Steps(task=np.array([-1]), trajectory=np.array([0]), turn=np.array([0]), reward=np.zeros(1))
+    with pytest.raises(BadTable, match="'valid' must be true or false"):
+        Steps.from_rows([{**ROW, "valid": "yes"}])
+
+
+def test_a_missing_column_names_method_and_column():
+    with pytest.raises(MissingColumn, match="gigpo needs the column 'state'.*this table has: task, trajectory"):
+        gigpo(Steps.from_rows([ROW]))
+
+
+def test_a_copy_must_match_its_original():
+    second = {**ROW, "turn": 1}
+    assert Steps.from_rows([ROW, second, {**second, "duplicate_of_row": 1}]).has_copies
+    for row in (
+        {**second, "duplicate_of_row": 0},
+        {**second, "duplicate_of_row": 9},
+        {**second, "duplicate_of_row": 2},
+    ):
+        with pytest.raises(BadTable, match="row 2 is marked as a copy of row"):
+            Steps.from_rows([ROW, second, row])
+
+
+def test_take_keeps_codes_and_forgets_marks_of_copies():
+    steps = Steps.from_rows([*episode("t", 0, [1.0, 2.0], "ab"), {**ROW, "state": "a", "duplicate_of_row": 0}])
+    part = steps.take([2, 1])
+    assert (part.reward.tolist(), part.duplicate_of_row) == ([1.0, 2.0], None)
+    assert [part.names["state"][code] for code in part.state] == ["a", "b"]
+    assert steps.take(np.array([True, False, False])).turn.tolist() == [0]
+
+
+def test_a_million_turns_are_read_and_credited():
+    count = 1_000_000
+    row = np.arange(count)
+    steps = Steps.from_columns(
+        task=row // 400, trajectory=row // 50, turn=row % 50, reward=(row % 97 == 0) * 1.0, state=row % 31
+    )
+    result = gigpo(steps)
+    assert np.isfinite(result.values).all()
+    assert result.report["groups"] == count / 400

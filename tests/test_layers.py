@@ -1,0 +1,304 @@
+"""The plan of the house, held by parsing the sources: who imports whom, what is heavy and where, what is listed.
+
+Nothing is imported here: everything is read with `ast`, so that the test also judges files whose packages are absent.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("agents", "cli", "credit", "envs", "tools", "training")
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "tools": set(),
+    "credit": set(),
+    "envs": {"tools"},
+    "agents": {"envs", "tools"},
+    "training": {"agents", "credit", "envs"},
+    "cli": set(FOLDERS) - {"cli"},
+}
+
+# What each folder may take from outside the standard library at the top of a module.
+CORE = {"numpy", "gymnasium", "networkx", "pydantic", "typer", "rich"}
+TOP_LEVEL: dict[str, set[str]] = {
+    "tools": {"numpy", "pydantic"},
+    "credit": {"numpy"},
+    "envs": {"numpy", "gymnasium", "networkx"},
+    "agents": {"numpy", "gymnasium", "pydantic"},
+    "training": {"numpy", "gymnasium", "pydantic"},
+    "cli": {"typer", "rich", "gymnasium"},
+}
+
+# Heavy packages, and the modules that may import them (inside a function or class, or under TYPE_CHECKING).
+HEAVY: dict[str, set[str]] = {
+    "torch": {"training", "agents/samplers/transformers.py"},
+    "transformers": {"training/policy.py", "agents/samplers/transformers.py"},
+    "tokenizers": {"training/policy.py"},
+    "accelerate": set(),
+    "peft": set(),
+    "safetensors": {"training/checkpoint.py", "training/policy.py"},
+    "zstandard": {"agents/store.py"},
+    "matplotlib": {"cli/plots.py"},
+    "tensorboard": {"training/metrics.py"},
+}
+
+# Modules that are made of torch may import it at their top, as long as their package does not import them at its top.
+TORCH_AT_THE_TOP = ("training/", "agents/samplers/transformers")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: where, what, and whether it runs when the module is imported."""
+
+    file: str
+    line: int
+    name: str
+    lazy: bool
+
+
+def sources(folder: str = "") -> list[Path]:
+    roots = [ROOT / folder] if folder else [ROOT / name for name in FOLDERS]
+    return sorted(path for root in roots for path in root.rglob("*.py"))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(["turnwise", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def walk(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        inside = lazy or is_type_checking(node) or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield child, inside
+        yield from walk(child, inside)
+
+
+def imports(path: Path) -> list[Import]:
+    found = []
+    for node, lazy in walk(tree(path), False):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{relative(path)}:{node.lineno} is a relative import; ours are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found += [Import(relative(path), node.lineno, name, lazy) for name in names]
+    return found
+
+
+ALL = [found for path in sources() for found in imports(path)]
+MODULES = {module_name(path): path for path in sources()}
+
+
+def test_there_is_something_to_judge() -> None:
+    assert {found.file.split("/")[0] for found in ALL} >= set(FOLDERS) - {"tools"}
+    assert not (ROOT / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_imports_only_what_it_may(folder: str) -> None:
+    allowed = MAY_IMPORT[folder] | {folder}
+    wrong = [
+        f"{found.file}:{found.line} imports {found.name}"
+        for found in ALL
+        if found.file.startswith(f"{folder}/") and found.name.startswith("turnwise.")
+        and found.name.split(".")[1] not in allowed
+    ]
+    assert wrong == []
+
+
+def test_our_folders_are_imported_under_our_name() -> None:
+    bare = [f"{found.file}:{found.line} {found.name}" for found in ALL if found.name.split(".")[0] in FOLDERS]
+    assert bare == []
+
+
+@pytest.mark.parametrize("package", sorted(HEAVY))
+def test_heavy_packages_are_imported_where_they_belong(package: str) -> None:
+    places = HEAVY[package]
+    wrong = [
+        f"{found.file}:{found.line}"
+        for found in ALL
+        if found.name.split(".")[0] == package
+        and not any(found.file == place or found.file.startswith(f"{place}/") for place in places)
+    ]
+    assert wrong == []
+
+
+def test_heavy_packages_are_imported_when_they_are_needed() -> None:
+    wrong = [
+        f"{found.file}:{found.line} {found.name}"
+        for found in ALL
+        if found.name.split(".")[0] in HEAVY
+        and not found.lazy
+        and not (found.name.split(".")[0] == "torch" and found.file.startswith(TORCH_AT_THE_TOP))
+    ]
+    assert wrong == []
+
+
+def resolve(name: str) -> str | None:
+    """The module of ours that `name` (perhaps a function in it) belongs to."""
+    while name.startswith("turnwise."):
+        if name in MODULES:
+            return name
+        name = name.rpartition(".")[0]
+    return None
+
+
+def eager_graph() -> dict[str, set[str]]:
+    """Which module imports which when it is imported itself, with the packages that lie on the way."""
+    graph: dict[str, set[str]] = {name: set() for name in MODULES}
+    for name, path in MODULES.items():
+        for found in imports(path):
+            target = resolve(found.name)
+            if target and not found.lazy and target != name:
+                graph[name].add(target)
+    return graph
+
+
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    queue = [start]
+    while queue:
+        for target in graph[queue.pop()]:
+            parents = [".".join(target.split(".")[:depth]) for depth in range(2, target.count(".") + 1)]
+            for name in [target, *parents]:
+                if name in graph and name not in seen:
+                    seen.add(name)
+                    queue.append(name)
+    return seen
+
+
+def test_torch_stays_away_until_it_is_asked_for() -> None:
+    """Importing a folder must not import a module with torch at its top."""
+    graph = eager_graph()
+    with_torch = {
+        name
+        for name, path in MODULES.items()
+        if any(found.name.split(".")[0] == "torch" and not found.lazy for found in imports(path))
+    }
+    for folder in FOLDERS:
+        start = f"turnwise.{folder}"
+        assert reachable(graph, start) & with_torch == set(), f"importing {start} imports torch"
+    assert reachable(graph, "turnwise.cli.main") & with_torch == set()
+
+
+def test_there_are_no_import_cycles() -> None:
+    graph = eager_graph()
+    state: dict[str, int] = {}
+    cycles: list[str] = []
+
+    def visit(name: str, path: list[str]) -> None:
+        state[name] = 1
+        for target in sorted(graph[name]):
+            if state.get(target) == 1:
+                cycles.append(" -> ".join([*path[path.index(target) :], target]) if target in path else target)
+            elif target not in state:
+                visit(target, [*path, target])
+        state[name] = 2
+
+    for name in graph:
+        if name not in state:
+            visit(name, [name])
+    assert cycles == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_modules_take_only_core_packages_at_their_top(folder: str) -> None:
+    import sys
+
+    allowed = TOP_LEVEL[folder] | {"turnwise"} | set(sys.stdlib_module_names)
+    if folder in ("training", "agents"):
+        allowed |= {"torch"}  # the test above says in which modules
+    wrong = [
+        f"{found.file}:{found.line} {found.name}"
+        for found in ALL
+        if found.file.startswith(f"{folder}/") and not found.lazy and found.name.split(".")[0] not in allowed
+    ]
+    assert wrong == []
+
+
+def test_pyproject_lists_every_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = set(project["tool"]["setuptools"]["packages"])
+    exist = {module_name(path) for path in sources() if path.name == "__init__.py"}
+    assert listed == exist
+    folders = {relative(path.parent) for path in sources()}
+    without_init = [folder for folder in folders if not (ROOT / folder / "__init__.py").exists()]
+    assert without_init == []
+    assert set(project["tool"]["setuptools"]["package-dir"]) == {f"turnwise.{folder}" for folder in FOLDERS}
+    depended = {entry.split(">")[0].split("=")[0].split("[")[0].strip() for entry in project["project"]["dependencies"]}
+    assert depended == CORE
+
+
+def test_pyproject_lists_every_data_file() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_dir() or path.suffix in (".py", ".pyc") or "__pycache__" in path.parts:
+                continue
+            package = ".".join(["turnwise", *path.parent.relative_to(ROOT).parts])
+            assert any(path.match(pattern) for pattern in patterns.get(package, ())), f"{relative(path)} is not packaged"
+
+
+def public(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
+
+
+def undocumented(path: Path) -> list[str]:
+    module = tree(path)
+    found = [] if ast.get_docstring(module) else [f"{relative(path)}: the module"]
+    for node in module.body:
+        if not public(node):
+            continue
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        members = [child for child in node.body if public(child)] if isinstance(node, ast.ClassDef) else []
+        for thing in [node, *members]:
+            assert isinstance(thing, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            overloaded = any("overload" in ast.unparse(decorator) for decorator in thing.decorator_list)
+            setter = any(ast.unparse(decorator).endswith(".setter") for decorator in thing.decorator_list)
+            if not ast.get_docstring(thing) and not overloaded and not setter:
+                found.append(f"{relative(path)}:{thing.lineno} {thing.name}")
+    return found
+
+
+def test_everything_public_is_documented() -> None:
+    assert [gap for path in sources() for gap in undocumented(path)] == []
+
+
+def test_no_public_function_takes_more_than_eight_parameters() -> None:
+    wrong = []
+    for path in sources():
+        for node, _ in walk(tree(path), False):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+                continue
+            names = [argument.arg for argument in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
+            wanted = [name for name in names if name not in ("self", "cls")]
+            if len(wanted) > 8 and not path.is_relative_to(ROOT / "cli"):  # an option of a command is a parameter
+                wrong.append(f"{relative(path)}:{node.lineno} {node.name} has {len(wanted)}")
+    assert wrong == []
+
+
+def test_no_file_grows_out_of_sight() -> None:
+    long = {relative(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
+    assert {name: lines for name, lines in long.items() if lines > 500} == {}

@@ -1,0 +1,204 @@
+"""The small default policy: a tokenizer that loses nothing, a model that is reproducible, folders that are checked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from turnwise.training.errors import TrainingError, VocabularyMismatch  # noqa: E402
+from turnwise.training.policy import (  # noqa: E402
+    EOS,
+    PAD,
+    PolicyError,
+    PolicyFolderError,
+    build_policy,
+    build_tokenizer,
+    load_policy,
+    require_vocabulary,
+    save_policy,
+    vocabulary_fingerprint,
+)
+
+TEXTS = [
+    "You arrive at cabinet 1. On the cabinet 1, you see a mug 12, and a soapbar 2.\n> ",
+    "take mug 12 from cabinet 1",
+    "You pick up the mug 12 from the cabinet 1.\n> ",
+    "go to sinkbasin 1",
+    "You clean the soapbar 2 using the sinkbasin 1.",
+] * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return build_tokenizer(TEXTS, vocab=500)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return build_policy(TEXTS, vocab=400, hidden=32, layers=2, heads=1, context=64, seed=1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_text_round_trips(tokenizer, text: str):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize("text", [EOS, f"a{PAD}b", f"> {EOS}\n", "\x00\x01\xff", "日本 é\u200b", " \t\n  x  "])
+def test_markers_in_a_text_are_text(tokenizer, text: str):
+    ids = tokenizer.encode(text)
+    assert tokenizer.eos_token_id not in ids
+    assert tokenizer.pad_token_id not in ids
+    assert tokenizer.decode(ids) == text
+
+
+def test_words_are_single_tokens_and_digits_are_apart(tokenizer):
+    pieces = [tokenizer.decode([i]) for i in tokenizer.encode("You see a mug 12, and a cabinet 1.")]
+    assert pieces == ["You", " see", " a", " mug", " 1", "2", ",", " and", " a", " cabinet", " 1", "."]
+
+
+def test_the_vocabulary_keeps_its_limit():
+    assert len(build_tokenizer(TEXTS, vocab=300)) == 300
+    small = build_tokenizer(TEXTS, vocab=258)
+    assert len(small) == 258
+    assert small.decode(small.encode("mug é")) == "mug é"
+    assert len(build_tokenizer(["ab ab"], vocab=5000)) < 300
+
+
+@pytest.mark.parametrize(
+    ("how", "word"),
+    [
+        ({"vocab": 257}, "258"),
+        ({"hidden": 30, "heads": 4}, "hidden=30"),
+        ({"hidden": 12, "heads": 4}, "hidden=12"),
+        ({"layers": 0}, "layers=0"),
+        ({"context": 1}, "context"),
+    ],
+)
+def test_sizes_that_do_not_fit(how: dict[str, int], word: str):
+    with pytest.raises(PolicyError, match=word):
+        build_policy(TEXTS, **how)
+
+
+@pytest.mark.parametrize("texts", [[], ["", ""]])
+def test_no_text_gives_no_tokenizer(texts: list[str]):
+    with pytest.raises(PolicyError, match="text"):
+        build_tokenizer(texts)
+
+
+def test_the_seed_decides_the_weights_and_nothing_else_does(policy):
+    model, tokenizer = policy
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    again, same = build_policy(TEXTS, vocab=400, hidden=32, layers=2, heads=1, context=64, seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    other, _ = build_policy(TEXTS, vocab=400, hidden=32, layers=2, heads=1, context=64, seed=2)
+    assert vocabulary_fingerprint(same) == vocabulary_fingerprint(tokenizer)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name])
+    assert not torch.equal(model.lm_head.weight, other.lm_head.weight)
+
+
+def test_the_tokenizer_does_not_depend_on_the_process():
+    code = (
+        f"from turnwise.training.policy import build_tokenizer, vocabulary_fingerprint as v\n"
+        f"print(v(build_tokenizer({TEXTS!r}, vocab=500)))"
+    )
+    seen = set()
+    for seed in ("1", "2"):
+        run = subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        )
+        seen.add(run.stdout.strip().splitlines()[-1])
+    assert seen == {vocabulary_fingerprint(build_tokenizer(TEXTS, vocab=500))}
+
+
+def test_a_fresh_model_is_nearly_uniform_and_as_large_as_said(policy):
+    model, tokenizer = policy
+    ids = torch.tensor([tokenizer.encode(TEXTS[0])])
+    with torch.no_grad():
+        loss = float(model(input_ids=ids, labels=ids).loss)
+    assert abs(loss - torch.log(torch.tensor(float(len(tokenizer)))).item()) < 0.5
+    assert model.config.eos_token_id == tokenizer.eos_token_id == model.generation_config.eos_token_id
+    assert model.config.max_position_embeddings == tokenizer.model_max_length == 64
+    assert model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
+
+
+def test_saved_and_loaded_are_the_same(policy, tmp_path: Path):
+    model, tokenizer = policy
+    save_policy(model, tokenizer, tmp_path / "new" / "policy")
+    back, words = load_policy(str(tmp_path / "new" / "policy"))
+    assert not back.training
+    assert vocabulary_fingerprint(words) == vocabulary_fingerprint(tokenizer)
+    assert words.encode(EOS) == tokenizer.encode(EOS)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, back.state_dict()[name])
+
+
+def test_a_folder_without_padding_pads_with_its_end_token(policy, tmp_path: Path):
+    save_policy(*policy, tmp_path)
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        path = tmp_path / name
+        if path.exists():
+            path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "pad_token"}))
+    _, tokenizer = load_policy(tmp_path)
+    assert tokenizer.pad_token_id == tokenizer.eos_token_id
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path):
+    with pytest.raises(PolicyFolderError, match="does not exist"):
+        load_policy("some-org/some-model")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(PolicyFolderError, match="is a file"):
+        load_policy(tmp_path / "file")
+    with pytest.raises(PolicyFolderError, match=r"config\.json"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "gone", "noise", "config", "no tokenizer", "part"])
+def test_torn_folders_are_refused_in_one_sentence(policy, tmp_path: Path, damage: str):
+    save_policy(*policy, tmp_path)
+    weights = tmp_path / "model.safetensors"
+    if damage == "cut":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif damage == "empty":
+        weights.write_bytes(b"")
+    elif damage == "gone":
+        weights.unlink()
+    elif damage == "noise":
+        weights.write_bytes(bytes(range(256)) * 40)
+    elif damage == "config":
+        (tmp_path / "config.json").write_text("{")
+    elif damage == "no tokenizer":
+        for path in tmp_path.glob("*token*"):
+            path.unlink()
+    else:
+        from safetensors.torch import load_file, save_file
+
+        tensors = load_file(weights)
+        tensors.pop("model.layers.1.mlp.up_proj.weight")
+        save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(PolicyFolderError) as caught:
+        load_policy(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, TrainingError)
+
+
+def test_another_vocabulary_is_refused(tokenizer):
+    fingerprint = vocabulary_fingerprint(tokenizer)
+    require_vocabulary(build_tokenizer(TEXTS, vocab=500), fingerprint, "here")
+    with pytest.raises(VocabularyMismatch, match=rf"^the checkpoint has another vocabulary.*{fingerprint}"):
+        require_vocabulary(build_tokenizer(TEXTS, vocab=300), fingerprint, "the checkpoint")
+    # As many entries, other words.
+    other = build_tokenizer([text.replace("mug", "cup") for text in TEXTS], vocab=300)
+    assert vocabulary_fingerprint(other) != vocabulary_fingerprint(build_tokenizer(TEXTS, vocab=300))

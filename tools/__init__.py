@@ -1,0 +1,1 @@
+"""What an agent acts through: sandboxes, retrieval, browsers, devices. It knows nothing of the rest of turnwise."""

@@ -1,0 +1,62 @@
+"""Training: a run's configuration, batches, objectives, the update, checkpoints and the loop.
+
+Importing this package is cheap: torch and transformers are loaded when a name that needs them is first used.
+Left out on purpose: distributed training and weight transfer to other processes.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from turnwise.training.config import Run
+from turnwise.training.errors import (
+    CheckpointError,
+    ConfigError,
+    FolderInUse,
+    RunExists,
+    TrainingError,
+    VocabularyMismatch,
+)
+
+_LAZY = {
+    "Batch": "batch",
+    "Checkpoints": "checkpoint",
+    "Objective": "objectives",
+    "TaskSampler": "tasks",
+    "imitate": "imitation",
+    "pack": "batch",
+    "steps_of": "steps",
+    "train": "loop",
+    "update": "update",
+}
+
+__all__ = [
+    "Batch",
+    "CheckpointError",
+    "Checkpoints",
+    "ConfigError",
+    "FolderInUse",
+    "Objective",
+    "Run",
+    "RunExists",
+    "TaskSampler",
+    "TrainingError",
+    "VocabularyMismatch",
+    "imitate",
+    "pack",
+    "steps_of",
+    "train",
+    "update",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module that holds a public name when the name is first asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"turnwise.training has no name {name!r}; it has {', '.join(__all__)}")
+    try:
+        module = import_module(f"turnwise.training.{_LAZY[name]}")
+    except ModuleNotFoundError as error:
+        if error.name in {"torch", "transformers", "tokenizers", "safetensors"}:
+            raise TrainingError(f"training needs {error.name}: pip install turnwise[train]") from error
+        raise
+    return getattr(module, name)

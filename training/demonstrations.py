@@ -1,0 +1,169 @@
+"""Who demonstrates: the environment's expert, a searcher that knows no more than the agent, or stored trajectories.
+
+Noise takes the demonstrator off its way, so that it shows how to come back: a noisy turn is played, stays as context,
+and is never imitated.
+
+Left out on purpose: people at a keyboard; what they play is stored, and stored trajectories can be imitated.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.parse import parser
+from turnwise.agents.prompt import View
+from turnwise.agents.rollout import rollout
+from turnwise.agents.samplers.base import Completion, Request, Tokenizer
+from turnwise.agents.samplers.scripted import Expert, FromCallable
+from turnwise.agents.store import read_trajectories
+from turnwise.agents.tokens import tokenize_trajectory
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit.advantages import Advantages
+from turnwise.training.errors import NoDemonstrations
+from turnwise.training.setup import Demonstrations, Setup
+
+Noisy = set[tuple[str, int]]
+Tick = Callable[[Trajectory], None]
+
+
+class WithNoise:
+    """A sampler that now and then plays a uniform admissible action in the place of another sampler's.
+
+    The other one is asked at every turn and so sees the whole episode. Which turns were noise is in `noisy`.
+    """
+
+    def __init__(self, inner: Expert | FromCallable, noise: float, parser_name: str) -> None:
+        """Wrap a sampler; `noise` is the probability of a turn."""
+        self._inner, self._noise = inner, noise
+        self._write = parser(parser_name).write
+        self.noisy: Noisy = set()
+        self.tokenizer: Tokenizer | None = None
+        self.context: int | None = None
+
+    @property
+    def version(self) -> int:
+        """Version of the inner sampler."""
+        return self._inner.version
+
+    async def sample(self, request: Request) -> Completion:
+        """Give the inner sampler's answer, or a random action; the draw depends on episode and turn alone."""
+        completion = await self._inner.sample(request)
+        dice = random.Random(f"noise/{request.seed}/{request.turn}")
+        if not request.view.admissible or dice.random() >= self._noise:
+            return completion
+        if isinstance(self._inner, Expert):
+            self._inner.forget(request.episode)  # its plan starts from where the noise leads
+        self.noisy.add((request.episode, request.turn))
+        return replace(completion, text=self._write(dice.choice(request.view.admissible)))
+
+    def forget(self, episode: str) -> None:
+        """Drop what the inner sampler keeps for an episode."""
+        self._inner.forget(episode)
+
+    def load(self, model: Any, version: int) -> None:
+        """There are no weights."""
+        self._inner.load(model, version)
+
+    def close(self) -> None:
+        """Nothing is held."""
+        self._inner.close()
+
+
+class _Searching:
+    """The household searcher as a player of one episode."""
+
+    def __init__(self) -> None:
+        from turnwise.envs.household.searcher import Searcher
+
+        self._searcher = Searcher()
+
+    def act(self, view: View) -> str:
+        """Give the next action."""
+        if view.turn == 0:
+            self._searcher.start(view.start)
+        return self._searcher.act(view.observation, view.admissible or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """Demonstrations and which of their turns were noise."""
+
+    trajectories: tuple[Trajectory, ...]
+    noisy: Noisy = field(default_factory=set)
+
+    @property
+    def texts(self) -> list[str]:
+        """Every text that was seen or said, to train a tokenizer on."""
+        return [
+            text
+            for trajectory in self.trajectories
+            for turn in trajectory.turns
+            for text in (turn.observation, turn.text)
+        ]
+
+    def tokenized(self, agent: Agent, tokenizer: Tokenizer) -> tuple[list[Group], Advantages]:
+        """Fill the token ids in, and leave the noisy turns out of the loss.
+
+        Args:
+            agent: its prompts and the form of its actions.
+            tokenizer: of the policy that will imitate.
+
+        Returns:
+            One group a demonstration, and an advantage of 1 for every turn, as pack takes them.
+        """
+        filled = [tokenize_trajectory(one, agent, tokenizer, rewrite=True) for one in self.trajectories]
+        keep = [(one.id, number) not in self.noisy for one in filled for number in range(len(one.turns))]
+        ones = np.ones(len(keep))
+        return [Group(one.task, (one,)) for one in filled], Advantages(ones, np.array(keep, dtype=np.bool_), ones)
+
+
+def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_finish: Tick | None = None) -> Played:
+    """Play demonstrations, or read stored ones.
+
+    Args:
+        setup: environment, agent, seeds.
+        wanted: who and how many.
+        tasks: ids to demonstrate, one episode each; not used for stored ones.
+        on_finish: called with every trajectory that was played.
+
+    Returns:
+        What was played, without failed episodes; if won_only, without those that did not succeed.
+
+    Raises:
+        NoDemonstrations: nothing is left.
+    """
+    noisy: Noisy = set()
+    if wanted.demonstrator in {"expert", "searcher"}:
+        agent = setup.agent(None)
+        sampler = _player(wanted.demonstrator, wanted.noise, agent.parser)
+        groups = rollout(
+            agent,
+            sampler,
+            tasks,
+            make=setup.make,
+            seed=setup.seed_for("demonstrations"),
+            concurrency=setup.schedule.concurrency,
+            deadline=setup.schedule.deadline,
+            on_finish=on_finish,
+        )
+        noisy = sampler.noisy
+        played = [trajectory for group in groups for trajectory in group.trajectories]
+    else:
+        played = list(read_trajectories(Path(wanted.demonstrator)))[: wanted.episodes]
+    good = [one for one in played if one.stop != "error" and one.turns and (one.won or not wanted.won_only)]
+    if not good:
+        errors = [one.error for one in played if one.error]
+        why = f"the first error was: {errors[0]}" if errors else "none succeeded; imitation.won_only = false takes all"
+        raise NoDemonstrations(f"none of {len(played)} demonstrations by {wanted.demonstrator} can be used: {why}")
+    return Played(tuple(good), noisy)
+
+
+def _player(name: str, noise: float, parser_name: str) -> WithNoise:
+    if name == "expert":
+        return WithNoise(Expert(parser=parser_name), noise, parser_name)
+    return WithNoise(FromCallable(_Searching, parser=parser_name), noise, parser_name)

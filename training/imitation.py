@@ -1,0 +1,137 @@
+"""Warm start: supervised training on demonstrations, with loss on what the demonstrator said and on nothing else.
+
+Left out on purpose: preference losses, and gathering of new demonstrations while the policy plays.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from turnwise.agents.trajectory import Group
+from turnwise.credit.advantages import Advantages
+from turnwise.training.batch import Batch, micro_batches, pack
+from turnwise.training.errors import NoDemonstrations
+from turnwise.training.update import learning_rate, make_optimizer, token_scores
+
+Model = Any
+OnStep = Callable[[dict[str, float]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How demonstrations are imitated.
+
+    Attributes:
+        epochs: passes over the demonstrations.
+        lr: highest learning rate; 5 % linear warm-up, then cosine to zero.
+        batch: tokens in one optimiser step, padding not counted.
+        micro_tokens: tokens, padding included, that are computed at a time.
+        grad_clip: highest norm of the gradient.
+        weight_decay: of AdamW.
+        seed: of the order.
+    """
+
+    epochs: int = 1
+    lr: float = 1e-3
+    batch: int = 8192
+    micro_tokens: int = 16384
+    grad_clip: float = 1.0
+    weight_decay: float = 0.0
+    seed: int = 0
+
+
+def demonstration_batch(groups: Sequence[Group], advantages: Advantages | None, *, context: int) -> Batch:
+    """Pack demonstrations with an advantage of 1 a token.
+
+    Args:
+        groups: with token ids (turnwise.agents.tokens fills them in).
+        advantages: its keep says which turns are imitated; None: all.
+        context: most tokens of a sequence; what is beyond is cut off.
+
+    Returns:
+        The batch, one row a merged sequence.
+
+    Raises:
+        NoDemonstrations: nothing is left to learn from.
+    """
+    batch = pack(groups, advantages)
+    if batch.tokens.shape[1] > context:
+        batch = replace(batch, lengths=np.minimum(batch.lengths, context)).rows(np.arange(len(batch)))
+    batch = batch.rows(np.flatnonzero(batch.mask.any(axis=1)))
+    if not len(batch):
+        raise NoDemonstrations(f"no demonstration has a token to learn from within a context of {context} tokens")
+    return batch
+
+
+def imitate(model: Model, batch: Batch, recipe: Recipe, on_step: OnStep | None = None) -> dict[str, float]:
+    """Train on demonstrations: minimise the mean of -log p over the tokens in the mask of each optimiser step.
+
+    Args:
+        model: changed in place.
+        batch: from demonstration_batch.
+        recipe: how.
+        on_step: called after every optimiser step with step, steps, epoch, loss (nats a token), lr.
+
+    Returns:
+        loss (mean of the last tenth of the steps), steps, skipped (steps that were not finite), tokens (trained on,
+        padding not counted), seconds.
+    """
+    started = time.perf_counter()
+    model.eval()
+    optimizer = make_optimizer(model, lr=recipe.lr, weight_decay=recipe.weight_decay)
+    rng = np.random.default_rng(recipe.seed)
+    cuts = [(epoch, rows) for epoch in range(recipe.epochs) for rows in _steps(batch.lengths, recipe.batch, rng)]
+    losses: list[float] = []
+    skipped = tokens = 0
+    for step, (epoch, rows) in enumerate(cuts):
+        rate = learning_rate(step, total=len(cuts), peak=recipe.lr, schedule="cosine", warmup=max(1, len(cuts) // 20))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss = _step(model, batch.rows(rows), optimizer, recipe)
+        skipped += not math.isfinite(loss)
+        losses.append(loss)
+        tokens += int(batch.lengths[rows].sum())
+        if on_step is not None:
+            on_step({"step": step + 1, "steps": len(cuts), "epoch": epoch + 1, "loss": loss, "lr": rate})
+    tail = [loss for loss in losses[-max(1, len(losses) // 10) :] if math.isfinite(loss)]
+    return {
+        "loss": float(np.mean(tail)) if tail else float("nan"),
+        "steps": len(cuts),
+        "skipped": skipped,
+        "tokens": tokens,
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def _steps(lengths: NDArray[np.int64], budget: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Cut a shuffled epoch into optimiser steps of about `budget` tokens each."""
+    order = rng.permutation(len(lengths))
+    bins = (np.cumsum(lengths[order]) - 1) // budget
+    return [order[bins == number] for number in np.unique(bins)]
+
+
+def _step(model: Model, batch: Batch, optimizer: torch.optim.Optimizer, recipe: Recipe) -> float:
+    """Do one optimiser step unless it is not finite; give the mean loss a token."""
+    scale = 1.0 / max(1, int(batch.mask.sum()))
+    total = 0.0
+    for index in micro_batches(batch.lengths, recipe.micro_tokens):
+        rows = batch.rows(index)
+        if not rows.mask.any():
+            continue
+        chosen, _ = token_scores(model, rows)
+        loss = -scale * chosen.sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += float(loss.detach())
+    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.grad_clip))
+    if math.isfinite(total) and math.isfinite(norm):
+        optimizer.step()
+    else:
+        total = float("nan")
+    optimizer.zero_grad(set_to_none=True)
+    return total

@@ -1,0 +1,133 @@
+"""Metrics of a run: JSON lines always, TensorBoard events on request; and the numbers of one iteration's play.
+
+Left out on purpose: trackers that need an account or a network; they can read the JSON lines.
+"""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit.advantages import Advantages
+from turnwise.training.errors import TrainingError
+
+
+class MetricsWriter:
+    """Appends events to a file of JSON lines, each flushed as it comes; a context manager."""
+
+    def __init__(self, path: Path, *, size: int | None = None, tensorboard: Path | None = None) -> None:
+        """Open the file.
+
+        Args:
+            path: the file; made if it is missing.
+            size: bytes that are kept of what is there (where a checkpoint stood); None keeps all.
+            tensorboard: folder of TensorBoard events; None writes none.
+
+        Raises:
+            OSError: the file cannot be written.
+            TrainingError: TensorBoard was asked for and is not installed.
+        """
+        self._file = path.open("ab")
+        if size is not None and size < self._file.tell():
+            self._file.truncate(size)
+        self._board = None if tensorboard is None else _board(tensorboard)
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        """Append one event; numbers that are not finite become null."""
+        line = json.dumps({key: _plain(value) for key, value in event.items()}, ensure_ascii=False)
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+        if self._board is not None and isinstance(event.get("iteration"), int):
+            for key, value in event.items():
+                if key != "iteration" and isinstance(value, int | float) and not isinstance(value, bool):
+                    self._board.add_scalar(f"{event.get('phase', 'run')}/{key}", value, event["iteration"])
+
+    def tell(self) -> int:
+        """Give the size of the file in bytes, once it is safely on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file and the events."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+    def __enter__(self) -> "MetricsWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError as error:
+        raise TrainingError("tensorboard = true needs TensorBoard: pip install turnwise[log]") from error
+    return SummaryWriter(str(folder))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Sum up what was played.
+
+    Returns:
+        episodes, errors (episodes that ended as "error"); of the others: success and reward (mean), turns (mean),
+        tokens (sampled, all), and as shares of turns: unparsable, inadmissible, loops (the turn repeats an earlier
+        state and action of its trajectory).
+    """
+    everyone = [trajectory for group in groups for trajectory in group.trajectories]
+    done = [trajectory for trajectory in everyone if trajectory.stop != "error"]
+    turns = sum(len(trajectory.turns) for trajectory in done)
+    count, of_turns = max(1, len(done)), 1.0 / max(1, turns)
+    return {
+        "episodes": len(everyone),
+        "errors": len(everyone) - len(done),
+        "success": sum(trajectory.won for trajectory in done) / count,
+        "reward": sum(trajectory.reward for trajectory in done) / count,
+        "turns": turns / count,
+        "tokens": sum(len(turn.response) for trajectory in everyone for turn in trajectory.turns),
+        "unparsable": sum(trajectory.unparsable for trajectory in done) * of_turns,
+        "inadmissible": sum(trajectory.inadmissible for trajectory in done) * of_turns,
+        "loops": sum(map(repeated_turns, done)) * of_turns,
+    }
+
+
+def repeated_turns(trajectory: Trajectory) -> int:
+    """Count the turns that do again what was done before in the same state."""
+    seen: set[tuple[str, str]] = set()
+    repeats = 0
+    for turn in trajectory.turns:
+        key = (turn.state, turn.text if turn.action is None else turn.action)
+        repeats += key in seen
+        seen.add(key)
+    return repeats
+
+
+def credit_metrics(advantages: Advantages) -> dict[str, float]:
+    """Sum up what credit gave.
+
+    Returns:
+        As shares of turns: signal (advantage other than zero), step_signal (the part "step" is other than zero; 0 for
+        a rule without one).
+    """
+    count = max(1, len(advantages))
+    step = advantages.parts.get("step")
+    return {
+        "signal": float(np.count_nonzero(advantages.values)) / count,
+        "step_signal": 0.0 if step is None else float(np.count_nonzero(step)) / count,
+    }

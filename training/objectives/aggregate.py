@@ -1,0 +1,66 @@
+"""Aggregation: which weight each token's loss has in the one number that is minimised.
+
+Every mode is a vector of weights, computed once from the whole optimiser step's batch; the loss is then
+sum(weights * token losses). That makes the gradient independent of how the batch is cut into micro-batches,
+and of whether a trajectory's turns were merged into one sequence: "sequence" here is always the trajectory.
+
+Left out on purpose: micro-batch local means, whose gradient depends on the cut.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.training.errors import ConfigError, near
+
+AGGREGATIONS: dict[str, str] = {
+    "token-mean": "mean over all tokens",
+    "seq-mean-token-mean": "mean over trajectories of the mean over their tokens",
+    "turn-mean": "mean over turns of the mean over their tokens",
+    "seq-mean-token-sum": "mean over trajectories of the sum over their tokens",
+    "seq-mean-token-sum-norm": "mean over trajectories of the sum over their tokens, divided by a constant length",
+}
+
+
+def token_weights(
+    mode: str, trajectory: NDArray[np.int64], turn: NDArray[np.int64], *, norm: float = 1.0
+) -> NDArray[np.float64]:
+    """Weigh the tokens that carry loss, such that the aggregated loss is sum(weights * losses).
+
+    With N tokens, S trajectories, R turns, n(x) tokens of x:
+    token-mean 1/N; seq-mean-token-mean 1/(S n(trajectory)); turn-mean 1/(R n(turn));
+    seq-mean-token-sum 1/S; seq-mean-token-sum-norm 1/(S norm).
+
+    Args:
+        mode: a key of AGGREGATIONS.
+        trajectory: int64 [M], the trajectory of each token; only trajectories with tokens count.
+        turn: int64 [M], the turn of each token, unique over the batch.
+        norm: tokens, the constant of seq-mean-token-sum-norm.
+
+    Returns:
+        float64 [M].
+
+    Raises:
+        ConfigError: the mode is unknown, or norm is not positive.
+
+    Source: token-mean Yu et al. 2025, arXiv 2503.14476; seq-mean-token-mean Shao et al. 2024, arXiv 2402.03300;
+    the constant length Liu et al. 2025, arXiv 2503.20783. There a sequence is a row of the batch.
+
+    >>> import numpy as np
+    >>> token_weights("seq-mean-token-mean", np.array([0, 0, 1]), np.array([0, 1, 2])).tolist()
+    [0.25, 0.25, 0.5]
+    """
+    if mode not in AGGREGATIONS:
+        raise ConfigError(f"unknown aggregation {mode!r}{near(mode, AGGREGATIONS)}")
+    if norm <= 0:
+        raise ConfigError(f"the length that seq-mean-token-sum-norm divides by must be positive, not {norm}")
+    if len(trajectory) == 0:
+        return np.zeros(0)
+    if mode == "token-mean":
+        return np.full(len(trajectory), 1.0 / len(trajectory))
+    _, code, count = np.unique(turn if mode == "turn-mean" else trajectory, return_inverse=True, return_counts=True)
+    weights = np.full(len(trajectory), 1.0 / len(count))
+    if mode in {"seq-mean-token-mean", "turn-mean"}:
+        weights /= count[code]
+    elif mode == "seq-mean-token-sum-norm":
+        weights /= norm
+    return weights

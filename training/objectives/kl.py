@@ -1,0 +1,48 @@
+"""Estimates of the divergence from a reference policy, one number a token.
+
+Left out on purpose: the divergence inside the reward, and controllers of its coefficient.
+"""
+
+import torch
+from torch import Tensor
+
+from turnwise.training.errors import ConfigError, near
+
+KL_ESTIMATORS: dict[str, str] = {
+    "k1": "n - f: unbiased value; useless as a loss, its expected gradient on policy is zero",
+    "k2": "(n - f)^2 / 2: the right gradient on policy, a biased value",
+    "k3": "exp(f - n) - (f - n) - 1: unbiased, never negative",
+    "k3+": "value of k3, gradient of k2",
+}
+
+
+def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
+    """Estimate KL(policy || reference) at each sampled token, in nats.
+
+    With d = f - n: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1 (d kept within +-20, the value below 10),
+    k3+ = k3 in value and k2 in gradient.
+
+    Args:
+        logprobs: float [...], n, log-probabilities under the policy (carries gradient).
+        reference: float [...], f, log-probabilities under the reference.
+        estimator: a key of KL_ESTIMATORS.
+
+    Returns:
+        float [...], nats.
+
+    Raises:
+        ConfigError: the estimator is unknown.
+
+    Source: Schulman 2020, "Approximating KL divergence"; k3+ as in verl.
+    """
+    if estimator not in KL_ESTIMATORS:
+        raise ConfigError(f"unknown KL estimator {estimator!r}{near(estimator, KL_ESTIMATORS)}")
+    difference = reference - logprobs
+    if estimator == "k1":
+        return -difference
+    square = 0.5 * difference.square()
+    if estimator == "k2":
+        return square
+    clamped = difference.clamp(-20.0, 20.0)
+    third = (torch.exp(clamped) - clamped - 1.0).clamp(-10.0, 10.0)
+    return third if estimator == "k3" else square + (third - square).detach()
