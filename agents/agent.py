@@ -96,7 +96,8 @@ class Agent:
         codec = codec_of(tokenizer)
         new = codec.encode(piece.text)
         if not piece.extends:
-            return new if new[:1] == codec.start else codec.start + new
+            # a chat template writes its own beginning
+            return new if self.prompt.chats else codec.start + new
         if previous and new and previous[-1] == new[0] and new[0] in codec.ends:
             new = new[1:]
         return (*previous, *new)

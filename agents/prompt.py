@@ -183,6 +183,11 @@ class Window:
             raise PromptError(f"history is {self.history}: 0 (none) or more was wanted")
         object.__setattr__(self, "_format", _chat_format(self.chat, self.template, extending=False))
 
+    @property
+    def chats(self) -> bool:
+        """Whether a chat template writes the prompt."""
+        return self._format is not None
+
     def build(self, memory: Sequence[Exchange], view: View) -> Piece:
         """Return the whole prompt of this turn; ``memory`` holds all earlier turns, oldest first."""
         style = self.template
@@ -213,6 +218,11 @@ class Conversation:
     def __post_init__(self) -> None:
         """Read the chat template once, and check that it appends only."""
         object.__setattr__(self, "_format", _chat_format(self.chat, self.template, extending=True))
+
+    @property
+    def chats(self) -> bool:
+        """Whether a chat template writes the prompts."""
+        return self._format is not None
 
     def build(self, memory: Sequence[Exchange], view: View) -> Piece:
         """Return the opening prompt, or what comes after the last response; ``memory`` holds all earlier turns."""

@@ -12,27 +12,23 @@ for bit (but for ``seconds``). Left out on purpose: sharing work among machines.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import gymnasium
+from typing import TypedDict, Unpack
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.errors import AgentError, ContextOverflow, Interrupted
-from turnwise.agents.prompt import Exchange, View
-from turnwise.agents.samplers.base import Completion, Request, Sampler
-from turnwise.agents.seat import Answer, Make, Pool, Seat, SeatFailure
-from turnwise.agents.trajectory import Group, Stop, Trajectory, Turn
+from turnwise.agents.episode import Episode, Job, play, sampling_seed
+from turnwise.agents.errors import AgentError, Interrupted
+from turnwise.agents.samplers.base import Sampler
+from turnwise.agents.seat import Make, Pool
+from turnwise.agents.trajectory import Group, Trajectory
+
+__all__ = ["Options", "RolloutReport", "arollout", "play", "rollout", "sampling_seed"]
 
 QUARANTINE = 3
 """Errors in a row after which a task is not played again."""
-
-LONGEST_TEXT = 20_000
-"""Most characters of an answer that are kept and parsed."""
 
 
 @dataclass(slots=True)
@@ -78,32 +74,17 @@ class RolloutReport:
         return text
 
 
-async def play(
-    agent: Agent,
-    sampler: Sampler,
-    env: gymnasium.Env[Any, Any],
-    task: str,
-    seed: int,
-    episode_id: str | None = None,
-) -> Trajectory:
-    """Return one episode of the task, played in the given environment (which stays open unless it fails).
+class Options(TypedDict, total=False):
+    """What a rollout may be told beside what it plays."""
 
-    Args:
-        agent: prompts, parser, limits.
-        sampler: the model.
-        env: any Gymnasium environment with text in and out.
-        task: id of the task instance.
-        seed: of the environment's reset; the sampling seed follows from it and the id.
-        episode_id: ``task#member@seed``; the first member when None.
-
-    """
-    name = episode_id or f"{task}#0@{seed}"
-    return await _Episode(agent, sampler, Seat(lambda: env), _Job(task, seed, name, sampling_seed(name))).play()
-
-
-def sampling_seed(episode_id: str) -> int:
-    """Return the sampling seed of an episode, 63 bits: a hash of (task, member, seed), stable over processes."""
-    return int.from_bytes(hashlib.blake2b(episode_id.encode(), digest_size=8).digest(), "big") >> 1
+    concurrency: int
+    """Most environments alive, and so most episodes at once; 64 when not given."""
+    deadline: float | None
+    """Seconds for each reset and step; environments then run on threads. None (the default): inline, no limit."""
+    on_finish: Callable[[Trajectory], None] | None
+    """Called with every trajectory as it finishes: to store it, to show progress."""
+    report: RolloutReport | None
+    """Filled with counts."""
 
 
 def rollout(
@@ -114,10 +95,7 @@ def rollout(
     make: Make | Pool,
     size: int = 1,
     seed: int = 0,
-    concurrency: int = 64,
-    deadline: float | None = None,
-    on_finish: Callable[[Trajectory], None] | None = None,
-    report: RolloutReport | None = None,
+    **options: Unpack[Options],
 ) -> list[Group]:
     """Return one group for every task, in the order of the tasks.
 
@@ -132,10 +110,7 @@ def rollout(
         make: makes an environment; or a `Pool`, which keeps its environments for the next call.
         size: episodes of each task (G).
         seed: of the environments and, by hash, of the sampling.
-        concurrency: most environments alive, and so most episodes at once.
-        deadline: seconds for each reset and step; environments then run on threads. None: inline, no limit.
-        on_finish: called with every trajectory as it finishes (to store it, to show progress).
-        report: filled with counts.
+        options: `Options`: concurrency, deadline, on_finish, report.
 
     Returns:
         The groups. One is smaller than ``size`` where its task was put into quarantine (three errors in a row).
@@ -146,9 +121,9 @@ def rollout(
 
     """
     _outside_of_a_loop()
-    state = _Rollout(agent, sampler, tasks, size, seed, on_finish, report or RolloutReport())
+    state = _Rollout(agent, sampler, tasks, size, seed, _Settings(**options))
     try:
-        asyncio.run(state.run(make, concurrency, deadline))
+        asyncio.run(state.run(make))
     except KeyboardInterrupt:
         raise Interrupted(state.groups()) from None
     return state.groups()
@@ -162,17 +137,14 @@ async def arollout(
     make: Make | Pool,
     size: int = 1,
     seed: int = 0,
-    concurrency: int = 64,
-    deadline: float | None = None,
-    on_finish: Callable[[Trajectory], None] | None = None,
-    report: RolloutReport | None = None,
+    **options: Unpack[Options],
 ) -> list[Group]:
     """Return what `rollout` returns, for callers that already run an event loop; the arguments are the same.
 
     When it is cancelled, every trajectory that was finished has been given to ``on_finish``.
     """
-    state = _Rollout(agent, sampler, tasks, size, seed, on_finish, report or RolloutReport())
-    await state.run(make, concurrency, deadline)
+    state = _Rollout(agent, sampler, tasks, size, seed, _Settings(**options))
+    await state.run(make)
     return state.groups()
 
 
@@ -185,15 +157,13 @@ def _outside_of_a_loop() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """One episode to be played."""
+class _Settings:
+    """The options with their defaults."""
 
-    task: str
-    seed: int
-    name: str
-    sampling_seed: int
-    place: tuple[int, int] = (0, 0)
-    """Index of the group, index of the member."""
+    concurrency: int = 64
+    deadline: float | None = None
+    on_finish: Callable[[Trajectory], None] | None = None
+    report: RolloutReport | None = None
 
 
 class _Rollout:
@@ -206,25 +176,25 @@ class _Rollout:
         tasks: Sequence[str],
         size: int,
         seed: int,
-        on_finish: Callable[[Trajectory], None] | None,
-        report: RolloutReport,
+        settings: _Settings,
     ) -> None:
         if size < 1:
             raise AgentError(f"size is {size}: 1 or more episodes of each task were wanted")
         self.agent, self.sampler, self.tasks = agent, sampler, list(tasks)
-        self.on_finish, self.report = on_finish, report
+        self.settings, self.report = settings, settings.report or RolloutReport()
         self.done: list[dict[int, Trajectory]] = [{} for _ in self.tasks]
         self.failed_in_a_row: Counter[str] = Counter()
-        self.jobs: deque[_Job] = deque()
+        self.jobs: deque[Job] = deque()
         members: Counter[str] = Counter()
         for index, task in enumerate(self.tasks):
             for member in range(size):
                 name = f"{task}#{members[task]}@{seed}"
                 members[task] += 1
-                self.jobs.append(_Job(task, seed, name, sampling_seed(name), (index, member)))
+                self.jobs.append(Job(task, seed, name, sampling_seed(name), (index, member)))
 
-    async def run(self, make: Make | Pool, concurrency: int, deadline: float | None) -> None:
+    async def run(self, make: Make | Pool) -> None:
         """Play all jobs with at most ``concurrency`` environments."""
+        concurrency, deadline = self.settings.concurrency, self.settings.deadline
         if concurrency < 1:
             raise AgentError(f"concurrency is {concurrency}: 1 or more environments were wanted")
         if isinstance(make, Pool) and deadline is not None:
@@ -258,7 +228,7 @@ class _Rollout:
                 if self.failed_in_a_row[job.task] >= QUARANTINE:
                     self.report.skipped += 1
                     continue
-                self._finish(job, await _Episode(self.agent, self.sampler, seat, job).play())
+                self._finish(job, await Episode(self.agent, self.sampler, seat, job).play())
                 await asyncio.sleep(0)  # a sampler that never waits must not shut out Ctrl-C
         except BaseException:
             seat.close()  # it may be in the middle of a call
@@ -267,7 +237,7 @@ class _Rollout:
             self.report.restarts += seat.failures - before
             pool.give_back(seat)
 
-    def _finish(self, job: _Job, trajectory: Trajectory) -> None:
+    def _finish(self, job: Job, trajectory: Trajectory) -> None:
         index, member = job.place
         self.done[index][member] = trajectory
         self.report.count(trajectory)
@@ -277,155 +247,5 @@ class _Rollout:
             self.failed_in_a_row[job.task] += 1
             if self.failed_in_a_row[job.task] == QUARANTINE:
                 self.report.quarantined.append(job.task)
-        if self.on_finish is not None:
-            self.on_finish(trajectory)
-
-
-class _Episode:
-    """One episode while it is played."""
-
-    def __init__(self, agent: Agent, sampler: Sampler, seat: Seat, job: _Job) -> None:
-        self.agent, self.sampler, self.seat, self.job = agent, sampler, seat, job
-        self.read = agent.reads.read
-        self.turns: list[Turn] = []
-        self.memory: list[Exchange] = []
-        self.previous: tuple[int, ...] = ()
-        self.observation = ""
-        self.start = ""
-        self.answer: Answer | None = None
-        self.plan: Callable[[], list[str]] | None = None
-        self.error: str | None = None
-
-    async def play(self) -> Trajectory:
-        """Play it to its end."""
-        started = time.perf_counter()
-        stop: Stop
-        try:
-            stop = await self._run()
-        except SeatFailure as failure:
-            stop, self.error = "error", str(failure)
-            self.seat.discard()
-        except ContextOverflow as overflow:
-            stop, self.error = "tokens", str(overflow)
-        finally:
-            self.sampler.forget(self.job.name)
-        return self._trajectory(stop, time.perf_counter() - started)
-
-    async def _run(self) -> Stop:
-        self.answer = answer = await self.seat.reset(self.job.task, self.job.seed)
-        self.start = self.observation = answer.observation
-        self.plan = self.seat.planner()
-        for turn in range(self.agent.max_turns):
-            view = View(self.start, self.observation, self.answer.admissible, turn)
-            prompt = self._prompt(view)
-            if prompt is None:
-                return "tokens"
-            await self._turn(view, prompt)
-            if self.answer.terminated:
-                return "terminated"
-            if self.answer.truncated:
-                return "truncated"
-        return "turns"
-
-    def _prompt(self, view: View) -> tuple[int, ...] | None:
-        """Return the ids of this turn's prompt, None when prompt and response would outgrow the model."""
-        tokenizer = self.sampler.tokenizer
-        if tokenizer is None:
-            return ()
-        prompt = self.agent.encode(self.agent.prompt.build(self.memory, view), self.previous, tokenizer)
-        context = self.sampler.context
-        if context is not None and len(prompt) + self.agent.max_tokens > context:
-            self.error = (
-                f"turn {view.turn}: a prompt of {len(prompt)} tokens and {self.agent.max_tokens} for the answer are "
-                f"more than the {context} that the model takes"
-            )
-            return None
-        return prompt
-
-    async def _turn(self, view: View, prompt: tuple[int, ...]) -> None:
-        """Sample, parse, step, and write down what happened, also when the step fails."""
-        agent, before = self.agent, self.answer
-        assert before is not None
-        completion = await self.sampler.sample(
-            Request(
-                self.job.name,
-                view.turn,
-                prompt,
-                self.job.sampling_seed,
-                view,
-                self.plan,
-                agent.temperature,
-                agent.top_p,
-                agent.max_tokens,
-                agent.stop,
-            )
-        )
-        text = _clean(completion.text)
-        parsed = self.read(text)
-        reward, valid = 0.0, False
-        try:
-            if parsed.action is None:
-                self.observation = agent.correction(str(parsed.why))
-            else:
-                listed = before.admissible
-                valid = listed is None or parsed.action in listed
-                self.answer = after = await self.seat.step(parsed.action)
-                self.observation = after.observation
-                reward, valid = after.reward, (valid if after.valid is None else after.valid)
-        finally:
-            self._write(view, completion, prompt, text, parsed.action, before.state, reward, valid)
-
-    def _write(
-        self,
-        view: View,
-        completion: Completion,
-        prompt: tuple[int, ...],
-        text: str,
-        action: str | None,
-        state: str,
-        reward: float,
-        valid: bool,
-    ) -> None:
-        response = completion.tokens
-        self.turns.append(
-            Turn(
-                prompt,
-                response,
-                completion.logprobs,
-                completion.version,
-                view.observation,
-                text,
-                action,
-                state,
-                reward,
-                valid,
-            )
-        )
-        self.memory.append(Exchange(view.observation, text, action, prompt, response))
-        self.previous = prompt + response
-
-    def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:
-        answer = self.answer
-        won = False
-        if answer is not None and stop != "error":
-            won = answer.won if answer.won is not None else stop == "terminated" and self.turns[-1].reward > 0
-        return Trajectory(
-            id=self.job.name,
-            task=self.job.task,
-            task_type=None if answer is None else answer.task_type,
-            seed=self.job.seed,
-            turns=tuple(self.turns),
-            stop=stop,
-            won=won,
-            score=float(won) if answer is None or answer.score is None else answer.score,
-            final_state="" if answer is None else answer.state,
-            final_observation=self.observation,
-            error=self.error,
-            seconds=seconds,
-        )
-
-
-def _clean(text: str) -> str:
-    """Return the text cut to a length that can be kept, and without lone surrogates (they cannot be written)."""
-    text = text[:LONGEST_TEXT]
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+        if self.settings.on_finish is not None:
+            self.settings.on_finish(trajectory)

@@ -22,6 +22,7 @@ from typing import Any
 
 import gymnasium
 
+from turnwise.agents.errors import AgentError
 from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK_TYPE, VALID, WON
 
 Make = Callable[[], "gymnasium.Env[Any, Any]"]
@@ -53,8 +54,16 @@ class Answer:
 class Seat:
     """One environment, made when it is needed and made anew after a failure."""
 
-    def __init__(self, make: Make, deadline: float | None = None) -> None:
-        """Keep how to make it; ``deadline`` in seconds for each reset and each step."""
+    def __init__(self, make: Make, deadline: float | None = None, alive: set[int] | None = None) -> None:
+        """Keep how to make it.
+
+        Args:
+            make: makes the environment.
+            deadline: seconds for each reset and each step; None: no limit.
+            alive: ids of the environments that other seats hold, to be shared among them.
+
+        """
+        self._alive = set() if alive is None else alive
         self._make = make
         self._deadline = deadline
         self._env: gymnasium.Env[Any, Any] | None = None
@@ -70,6 +79,14 @@ class Seat:
         """
         if self._env is None:
             self._env = await self._call("the construction", PATIENCE, self._make)
+            # two episodes in one environment would play each other's moves, and nothing would fail
+            if id(self._env) in self._alive:
+                self._env = None
+                raise AgentError(
+                    "make() returned an environment that is in use: it has to make a new one at every call, or the "
+                    "rollout needs concurrency=1"
+                )
+            self._alive.add(id(self._env))
         result = await self._call("reset()", 1.0, self._env.reset, seed=seed, options={"task": task})
         try:
             observation, info = result
@@ -119,6 +136,7 @@ class Seat:
         """Close the environment; one that hangs is left to its thread, which closes it if it ever comes back."""
         env, thread = self._env, self._thread
         self._env = self._thread = None
+        self._alive.discard(id(env))
         if thread is not None:
             thread.finish(env)
         elif env is not None:
@@ -150,10 +168,11 @@ class Pool:
         self._make = make
         self._deadline = deadline
         self._free: list[Seat] = []
+        self._alive: set[int] = set()
 
     def take(self) -> Seat:
         """Return a free seat, or a new one."""
-        return self._free.pop() if self._free else Seat(self._make, self._deadline)
+        return self._free.pop() if self._free else Seat(self._make, self._deadline, self._alive)
 
     def give_back(self, seat: Seat) -> None:
         """Take a seat back for the next user."""

@@ -81,7 +81,10 @@ def mcnemar_exact(b: int, c: int) -> float:
     if b < 0 or c < 0:
         raise EvaluationError(f"{b} and {c} discordant pairs: counts from 0 were wanted")
     total = b + c
-    tail = sum(math.comb(total, i) for i in range(min(b, c) + 1))
+    tail = term = 1  # C(n, 0), and C(n, i) from C(n, i - 1): exact integers
+    for i in range(1, min(b, c) + 1):
+        term = term * (total - i + 1) // i
+        tail += term
     return float(min(1.0, 2 * tail / 2**total))  # integers of any size: the quotient is rounded once
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from turnwise.cli.console import out
+from turnwise.cli.console import out, say
 from turnwise.cli.values import parse_options
 
 _COLOURS = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
@@ -24,16 +26,15 @@ def check(
     from turnwise.envs import check_env
 
     report = check_env(env_id, kwargs=parse_options(options), tasks=tasks, seed=seed)
-    console = out()
     width = max((len(result.rule) for result in report.results), default=0)
     for result in report.results:
-        status = result.outcome
-        console.print(f"{status:>8}", style=_COLOURS.get(status), end="  ")
-        console.print(f"{result.rule:<{width}}  {result.detail}", soft_wrap=True)
-        if status == "failed" and result.reproduce:
-            console.print(f"{'':>10}to see it again: {result.reproduce}", style="dim", soft_wrap=True)
-    failed = sum(1 for result in report.results if result.outcome == "failed")
-    if not report.ok:
-        console.print(f"{env_id} breaks {failed} of {len(report.results)} rules.", style="bold red")
+        line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])
+        out().print(line.append(f"  {result.rule:<{width}}  {result.detail}", style="default"), soft_wrap=True)
+    failed = [result for result in report.results if result.outcome == "failed"]
+    for result in failed:
+        say(f"\n{result.rule}, to see it again:", "bold")
+        say(textwrap.indent(result.reproduce, "    "))
+    if failed:
+        say(f"\n{env_id} breaks {len(failed)} of {len(report.results)} rules", "bold red")
         raise typer.Exit(1)
-    console.print(f"{env_id} keeps the contract ({len(report.results)} rules).", style="bold green")
+    say(f"{env_id} keeps the contract ({len(report.results)} rules)", "bold green")

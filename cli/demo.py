@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from turnwise.cli.console import duration, out, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.evaluate import print_comparison, result_table
+from turnwise.cli.evaluate import rate_cells
 from turnwise.cli.plots import save_png, terminal_plot
 from turnwise.cli.progress import curves_of
 from turnwise.cli.train import load_run, perform
 
 if TYPE_CHECKING:
+    from turnwise.agents.evaluation import Result
     from turnwise.training.config import Run
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
@@ -74,17 +76,32 @@ def draw(folder: Path, title: str) -> Path | None:
     return path
 
 
+def before_and_after(before: Result, after: Result) -> Table:
+    """Success before and after training, side by side: over all tasks, and for every task type."""
+    first, second = before.summary(), after.summary()
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column("")
+    for name in ("warm start", "interval", "trained", "interval", "n"):
+        table.add_column(name, justify="right")
+    rows = [("all tasks", first.success, second.success)]
+    rows += [
+        (f"  {kind}", rate, second.by_type[kind]) for kind, rate in first.by_type.items() if kind in second.by_type
+    ]
+    for name, one, two in rows:
+        table.add_row(name, *rate_cells(one), *rate_cells(two), str(two.n), style="" if name[0] == " " else "bold")
+    return table
+
+
 def report(folder: Path, title: str, seconds: float) -> None:
     """Print what a run reached: both evaluations, their comparison, the curve, and where everything lies."""
     from turnwise.agents.evaluation import Result, compare
 
     before, after = Result.load(folder / "before.json"), Result.load(folder / "after.json")
-    console = out()
-    for name, result in (("after the warm start", before), ("after training", after)):
-        say(f"\n{name}, on {len(result.panel.tasks)} held-out games", "bold")
-        console.print(result_table(result))
-    say("\nbefore and after, game by game", "bold")
-    print_comparison(before, after, compare(before, after))
+    say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")
+    out().print(before_and_after(before, after))
+    comparison = compare(before, after)
+    say("Game by game (first: warm start, second: trained):")
+    say(comparison.verdict, "bold green" if comparison.p_success < comparison.alpha else "bold yellow")
     say()
     picture = draw(folder, title)
     say(f"\n{duration(seconds)} in all. Everything is in {folder}:", "bold")
@@ -112,11 +129,12 @@ def _next_steps(folder: Path) -> None:
 
 def _print_plan(run: Run, resume: bool) -> None:
     verb = "Going on with" if resume else "Training"
-    say(
-        f"{verb} an agent on {run.env.id} ({' '.join(f'{key}={value}' for key, value in run.env.kwargs.items())}) with "
-        f"{run.credit.method}, seed {run.seed}: {run.imitation.episodes} demonstrations, then {run.train.steps} iterations "
-        f"of {run.train.tasks} x {run.train.group} episodes. Results go to {run.folder}.",
-    )
+    words = [run.env.id, *(f"{key}={value}" for key, value in run.env.kwargs.items())]
+    say(f"{verb} an agent on {' '.join(words)} with {run.credit.method}, seed {run.seed}.", "bold")
+    say(f"  {run.imitation.episodes} demonstrations are imitated; then come {run.train.steps} iterations of")
+    say(f"  {run.train.tasks} games, {run.train.group} episodes each; {run.evaluation.episodes} held-out games are")
+    say("  played before and after.")
+    say(f"  Results go to {run.folder}. Ctrl-C ends in good order, and the same command goes on.\n")
 
 
 def demo(

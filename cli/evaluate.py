@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -26,29 +27,30 @@ if TYPE_CHECKING:
 
 
 def make_panel(wanted: Target, episodes: int, seed: int) -> Panel:
-    """The first `episodes` tasks that the environment lists.
+    """A sample of the tasks that an environment lists, drawn by the seed and kept in its order; all, if they are fewer.
+
+    A sample and not the first ones: files list their tasks by type, so the first ones would be of few types.
 
     Raises:
-        UserError: the environment cannot list its tasks, or has fewer.
+        UserError: the environment cannot list its tasks.
     """
     from turnwise.agents.evaluation import Panel
     from turnwise.envs import make
 
     env = make(wanted.env_id, **wanted.kwargs)
     try:
-        tasks = env.get_wrapper_attr("task_ids")(episodes)
+        listing = env.get_wrapper_attr("task_ids")
+        tasks = listing()
+        tasks = tasks if len(tasks) >= episodes else listing(episodes)
     except AttributeError as error:
         raise UserError(f"{wanted.env_id} does not list its tasks, so there is no panel to play.") from error
     finally:
         env.close()
-    if len(tasks) < episodes:
-        warn(f"{wanted.env_id} has {len(tasks)} tasks; {episodes} were asked for.")
-    return Panel(wanted.env_id, tuple(tasks), wanted.kwargs, seed)
+    chosen = sorted(random.Random(seed).sample(range(len(tasks)), min(episodes, len(tasks))))
+    return Panel(wanted.env_id, tuple(tasks[index] for index in chosen), wanted.kwargs, seed)
 
 
-def _panel_of(
-    file: Path | None, wanted: Callable[[], Target], env_id: str | None, episodes: int, seed: int
-) -> Panel:
+def _panel_of(file: Path | None, wanted: Callable[[], Target], env_id: str | None, episodes: int, seed: int) -> Panel:
     """The panel of the file if it is there; else a new one, written to the file if one is named."""
     from turnwise.agents.evaluation import Panel
 
@@ -61,6 +63,23 @@ def _panel_of(
     if file is not None:
         panel.save(file)
     return panel
+
+
+def require_writable(path: Path) -> None:
+    """Find out before the work whether its result can be written.
+
+    Raises:
+        UserError: the path is a folder or a device, or nothing can be written beside it.
+    """
+    if path.exists() and not path.is_file():  # results are renamed into place, which would replace a device
+        raise UserError(f"{path} is a {'folder' if path.is_dir() else 'device'}; the name of a file was wanted.")
+    probe = path.with_name(f".{path.name}.probe")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 class Counter:
@@ -128,10 +147,15 @@ def play_panel(player: Player, panel: Panel, *, concurrency: int = 64, keep: Pat
         )
 
 
-def _rate_row(name: str, rate: Rate) -> tuple[str, str, str, str]:
+def rate_cells(rate: Rate) -> tuple[str, str]:
+    """A rate and its interval as two cells of a table."""
     if rate.value is None:
-        return name, "-", "", "0"
-    return name, percent(rate.value), f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %", f"{rate.k}/{rate.n}"
+        return "-", ""
+    return percent(rate.value), f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
+
+
+def _rate_row(name: str, rate: Rate) -> tuple[str, str, str, str]:
+    return name, *rate_cells(rate), f"{rate.k}/{rate.n}"
 
 
 def result_table(result: Result) -> Table:
@@ -205,15 +229,22 @@ def evaluate(
     env_options, agent_options = take_agent_options(parse_options(words))
     if split is not None:
         env_options["split"] = split
-    if output is not None and output.is_dir():
-        raise UserError(f"{output} is a folder; --output wants the name of a file.")
+    if output is not None:
+        require_writable(output)
     fixed = _panel_of(panel, lambda: target(env_id, env_options, who), env_id, episodes, seed)
     player = load_player(who, agent_options, seed=seed)
     try:
         result = play_panel(player, fixed, concurrency=concurrency, keep=trajectories)
+    except KeyboardInterrupt as error:
+        finished = sum(len(group.trajectories) for group in getattr(error, "groups", ()))
+        kept = "" if trajectories is None else f"; they are in {trajectories}"
+        warn(f"{finished} of {len(fixed.tasks)} episodes were finished{kept}")
+        raise
     finally:
         player.sampler.close()
     print_result(result)
+    if len(fixed.tasks) != episodes:
+        say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all that there are'})", "dim")
     for file, kind in ((output, "result"), (trajectories, "trajectories"), (panel, "panel")):
         if file is not None:
             if file is output:
@@ -222,7 +253,7 @@ def evaluate(
 
 
 def print_comparison(first: Result, second: Result, comparison: Comparison) -> None:
-    """Print two results side by side, how they differ task by task, and the verdict."""
+    """Print two results side by side, and the verdict on their difference."""
     names = (first.name or "first", second.name or "second")
     if names[0] == names[1]:
         names = (f"{names[0]} (first)", f"{names[1]} (second)")
@@ -235,21 +266,8 @@ def print_comparison(first: Result, second: Result, comparison: Comparison) -> N
     console = out()
     console.print(f"{first.panel.env} {_kwargs(first.panel)}, paired over {comparison.pairs} tasks", soft_wrap=True)
     console.print(table)
-    kept = comparison.pairs - comparison.only_first - comparison.only_second
-    say(f"  won only by {names[0]}: {comparison.only_first}, only by {names[1]}: {comparison.only_second}, alike: {kept}")
-    say(f"  McNemar, exact, two-sided: p = {p_value(comparison.p_success)}")
-    say(
-        f"  score {comparison.score_difference:+.3f}, paired permutation, two-sided: p = {p_value(comparison.p_score)}"
-    )
     differs = comparison.p_success < comparison.alpha
     say(comparison.verdict, "bold green" if differs else "bold yellow")
-
-
-def p_value(p: float) -> str:
-    """A p-value with two digits that mean something: `0.43`, `0.0021`, `< 0.0001`."""
-    if p >= 0.1:
-        return f"{p:.2f}"
-    return f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
 
 
 def compare(

@@ -58,7 +58,10 @@ def _objectives() -> Rows:
 def _samplers() -> Rows:
     from turnwise.agents.samplers import Expert, Random, Scripted
 
-    yield "PATH", "A checkpoint or run folder: a transformers model on CPU or CUDA, batched, with the episodes' caches kept"
+    yield (
+        "PATH",
+        "A checkpoint or run folder: a transformers model on CPU or CUDA, batched, with the episodes' caches kept",
+    )
     yield "expert", first_line(Expert)
     yield "random", first_line(Random)
     yield "scripted", f"{first_line(Scripted)} (from Python)"

@@ -9,7 +9,10 @@ The modules of the commands import their heavy parts inside the commands, so tha
 from __future__ import annotations
 
 import os
+import re
 import sys
+import warnings
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -27,17 +30,27 @@ SENTENCE = (
 class Ending(TyperGroup):
     """The command group that turns what went wrong into one sentence and an exit code."""
 
-    def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> Any:
-        """Run a command line and leave the process with its exit code."""
-        standalone = extra.pop("standalone_mode", True)
-        code = self._run(args, prog_name, extra)
-        if standalone:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line and leave the process with its exit code (return it, if it does not stand alone)."""
+        more = {"complete_var": complete_var, "windows_expand_args": windows_expand_args, **extra}
+        code = self._run(args, prog_name, more)
+        if standalone_mode:
             sys.exit(code)
         return code
 
-    def _run(self, args: Any, prog_name: str | None, extra: dict[str, Any]) -> int:
+    def _run(self, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]) -> int:
         try:
-            result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
         except BrokenPipeError:
             _hush()
             return USER_ERROR
@@ -61,12 +74,18 @@ def _explain(error: Exception) -> int:
         print(sentence)
         return USER_ERROR
     where = f" See `{context.command_path} --help`." if context is not None else ""
-    _complain(f"{sentence}{where}")
+    _complain(f"{sentence.rstrip('.')}.{where}" if where else sentence)
     return USER_ERROR
 
 
 def _complain(sentence: str) -> None:
     print(f"turnwise: {sentence}", file=sys.stderr)
+
+
+def _warn(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+    """Show a warning as a sentence; where in the code it arose is for `TURNWISE_DEBUG=1`."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # some libraries colour their warnings
+    _complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
 
 
 def _hush() -> None:

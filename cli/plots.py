@@ -5,6 +5,7 @@ Left out on purpose: log scales, legends that move, anything interactive. Whoeve
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def _dots_of(curve: Curve, frame: Frame) -> list[tuple[int, int]]:
     places = [frame.dot(x, y) for x, y in finite]
     if curve.points or len(places) < 2:
         return places
-    return [dot for a, b in zip(places, places[1:], strict=False) for dot in segment(a, b)]
+    return [dot for a, b in itertools.pairwise(places) for dot in segment(a, b)]
 
 
 def _frame(curves: Sequence[Curve], y_range: tuple[float, float] | None, width: int, height: int) -> Frame:
@@ -129,7 +130,8 @@ def terminal_plot(
                 text.append(chr(0x2800 + bits) if bits else " ", style=_COLOURS[colour % len(_COLOURS)] if bits else "")
         text.append("\n")
     left, right = _number(frame.x0), _number(frame.x1)
-    text.append(f"{'':>{indent}} └{'─' * width}\n{'':>{indent + 2}}{left}{right:>{max(width - len(left), 1)}}\n{'':>{indent + 2}}")
+    margin = " " * (indent + 2)
+    text.append(f"{margin[:-1]}└{'─' * width}\n{margin}{left}{right:>{max(width - len(left), 1)}}\n{margin}")
     for index, curve in enumerate(curves):
         mark = "●" if curve.points else "━"
         text.append(f"{mark} {curve.name}   ", style=_COLOURS[index % len(_COLOURS)])

@@ -54,9 +54,7 @@ def split_words(env_id: str | None, words: Sequence[str] | None) -> tuple[str | 
 def take_agent_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Part `key=value` options into those of the environment and those of the agent (`agent.temperature=0.5`)."""
     env = {key: value for key, value in options.items() if not key.startswith(AGENT_PREFIX)}
-    agent = {
-        key.removeprefix(AGENT_PREFIX): value for key, value in options.items() if key.startswith(AGENT_PREFIX)
-    }
+    agent = {key.removeprefix(AGENT_PREFIX): value for key, value in options.items() if key.startswith(AGENT_PREFIX)}
     return env, agent
 
 
@@ -79,14 +77,14 @@ def find_checkpoint(path: Path) -> Path:
     raise UserError(f"{path} holds no checkpoint: neither config.json nor checkpoints/ with a whole one.")
 
 
-def run_of(checkpoint: Path) -> Run | None:
-    """The run that made a checkpoint, read from `run.toml` beside or above it; None when there is none."""
+def run_of(folder: Path) -> Run | None:
+    """The run that a folder belongs to, read from `run.toml` in it or above it; None when there is none."""
     from turnwise.training.config import Run
 
-    absolute = checkpoint.resolve()
-    for folder in (absolute, *list(absolute.parents)[:2]):
-        if (folder / RUN_FILE).is_file():
-            return Run.load(folder / RUN_FILE)
+    absolute = folder.resolve()
+    for place in (absolute, *list(absolute.parents)[:2]):
+        if (place / RUN_FILE).is_file():
+            return Run.load(place / RUN_FILE)
     return None
 
 
@@ -171,7 +169,7 @@ class Advice:
 
 
 class Advisor:
-    """A player who looks over the shoulder of a session: asked at any moment, also after moves that were not its own."""
+    """A player who looks over a session's shoulder: asked at any moment, also after moves that were not its own."""
 
     def __init__(self, player: Player) -> None:
         """Sit beside the table.

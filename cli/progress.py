@@ -156,7 +156,9 @@ class Progress:
         parts: list[RenderableType] = [head, table]
         curves = self.curves()
         if any(len(curve.x) > 1 for curve in curves):
-            parts.append(terminal_plot(curves, width=max(20, min(64, self.console.width - 12)), height=8, y_range=(0, 1)))
+            parts.append(
+                terminal_plot(curves, width=max(20, min(64, self.console.width - 12)), height=8, y_range=(0, 1))
+            )
         others = [event for event in self.history if event.get("phase") in ("evaluation", "note")]
         parts += [Text(line(event, self.total), style="dim") for event in others[-3:]]
         if self.tick and self.tick["done"] < self.tick["total"]:

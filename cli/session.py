@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
-
-import gymnasium
+from typing import TYPE_CHECKING, Any, cast
 
 from turnwise.cli.errors import UserError, near
+
+if TYPE_CHECKING:
+    import gymnasium
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -23,6 +23,7 @@ from turnwise.cli.values import parse_options
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
+    from turnwise.training.steps import Anchor
 
 _TEXT_WIDTH = 46
 
@@ -31,7 +32,7 @@ _TEXT_WIDTH = 46
 class Credited:
     """One turn with what the credit rule said of it.
 
-    `value` is the advantage; `parts` are the summands that the rule names; `kept` is False when the rule drops the turn.
+    `value` is the advantage; `parts` are the summands that the rule names; `kept` is False if the rule drops the turn.
     """
 
     trajectory: Trajectory
@@ -42,7 +43,7 @@ class Credited:
     kept: bool
 
 
-def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: str) -> list[Credited]:
+def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor) -> list[Credited]:
     """Every turn of the finished trajectories of a group with its advantage, in the order of play.
 
     Args:
@@ -78,7 +79,7 @@ def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: str) -
     ]
 
 
-def _state_names(rows: Sequence[Credited], anchor: str) -> dict[str, str]:
+def _state_names(rows: Sequence[Credited], anchor: Anchor) -> dict[str, str]:
     """A short name for every anchor that at least two turns share, the largest first."""
     sizes: dict[str, int] = {}
     for row in rows:
@@ -88,14 +89,15 @@ def _state_names(rows: Sequence[Credited], anchor: str) -> dict[str, str]:
     return {key: f"S{index}x{sizes[key]}" for index, key in enumerate(shared, start=1)}
 
 
-def anchor_of(turn: Turn, anchor: str) -> str:
+def anchor_of(turn: Turn, anchor: Anchor) -> str:
     """What a turn is compared by: its state key or the text that the agent saw."""
     return turn.state if anchor == "state" else turn.observation
 
 
 def _signed(value: float) -> Text:
-    style = "green" if value > 5e-4 else "red" if value < -5e-4 else "dim"
-    return Text(f"{value:+9.3f}", style=style)
+    if abs(value) < 5e-4:
+        return Text(f"{0:9.3f}", style="dim")
+    return Text(f"{value:+9.3f}", style="green" if value > 0 else "red")
 
 
 def _short(text: str, width: int = _TEXT_WIDTH) -> str:
@@ -107,7 +109,7 @@ def _answer(row: Credited) -> str:
     return turns[row.number].observation if row.number < len(turns) else row.trajectory.final_observation
 
 
-def _print_trajectory(console: Console, rows: Sequence[Credited], names: Mapping[str, str], anchor: str) -> None:
+def _print_trajectory(console: Console, rows: Sequence[Credited], names: Mapping[str, str], anchor: Anchor) -> None:
     trajectory = rows[0].trajectory
     outcome = "won" if trajectory.won else "not won"
     console.print(
@@ -135,10 +137,10 @@ def _print_trajectory(console: Console, rows: Sequence[Credited], names: Mapping
     console.print()
 
 
-def _print_states(console: Console, rows: Sequence[Credited], names: Mapping[str, str], anchor: str, most: int) -> None:
+def _print_states(
+    console: Console, rows: Sequence[Credited], names: Mapping[str, str], anchor: Anchor, most: int
+) -> None:
     """Side by side: what was done in each shared state, and what it was worth."""
-    if not names:
-        return
     console.print("  states that several turns share, with what was done there:", style="dim")
     for key, name in itertools.islice(names.items(), most):
         members = [row for row in rows if anchor_of(row.turn, anchor) == key]
@@ -156,7 +158,7 @@ def _print_states(console: Console, rows: Sequence[Credited], names: Mapping[str
 
 
 def _print_group(
-    console: Console, group: Group, rule: str, options: Mapping[str, Any], anchor: str, states: int
+    console: Console, group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor, states: int
 ) -> None:
     rows = credited(group, rule, options, anchor)
     won = sum(trajectory.won for trajectory in group.finished)
@@ -172,7 +174,8 @@ def _print_group(
     names = _state_names(rows, anchor)
     for _, members in itertools.groupby(rows, key=lambda row: row.trajectory.id):
         _print_trajectory(console, list(members), names, anchor)
-    _print_states(console, rows, names, anchor, states)
+    if names:
+        _print_states(console, rows, names, anchor, states)
 
 
 def select(groups: Iterable[Group], task: str | None, path: Path) -> list[Group]:
@@ -192,14 +195,32 @@ def select(groups: Iterable[Group], task: str | None, path: Path) -> list[Group]
     return chosen
 
 
+def _credit_of(
+    file: Path, rule: str | None, options: dict[str, Any], anchor: str | None
+) -> tuple[str, dict[str, Any], Anchor]:
+    """The credit rule, its options and the anchor: what was asked for, else what the file's run was trained with."""
+    from turnwise.cli.policies import run_of
+
+    run = run_of(file.parent)
+    if run is not None:
+        if rule in (None, run.credit.method):
+            options = {**run.credit.options, **options}
+        rule, anchor = rule or run.credit.method, anchor or run.credit.anchor
+    return rule or "gigpo", options, cast("Anchor", choose("anchor", anchor or "state", ("state", "observation")))
+
+
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Trajectories (.jsonl, .jsonl.gz, .jsonl.zst).")],
     options: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the credit rule.")
     ] = None,
     task: Annotated[str | None, typer.Option(help="Only tasks whose id contains this text.")] = None,
-    credit: Annotated[str, typer.Option(help="The credit rule (see `turnwise list credit`).")] = "gigpo",
-    anchor: Annotated[str, typer.Option(help="What makes two turns comparable: state or observation.")] = "state",
+    credit: Annotated[
+        str | None, typer.Option(help="The credit rule (`turnwise list credit`); the run's own, or gigpo.")
+    ] = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="What makes two turns comparable: state or observation; the run's own, or state.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most groups shown.")] = 3,
     states: Annotated[int, typer.Option(min=0, help="Most shared states shown for a group.")] = 8,
 ) -> None:
@@ -207,11 +228,11 @@ def show(
     from turnwise.agents.store import read_trajectories
     from turnwise.agents.trajectory import grouped
 
-    choose("anchor", anchor, ("state", "observation"))
-    values = parse_options(options)
+    rule, values, chosen = _credit_of(file, credit, parse_options(options), anchor)
     groups = select(grouped(read_trajectories(file)), task, file)
     console = out()
+    console.print(f"advantages by {rule}, turns compared by {chosen}", style="dim")
     for group in groups[:limit]:
-        _print_group(console, group, credit, values, anchor, states)
+        _print_group(console, group, rule, values, chosen, states)
     if len(groups) > limit:
         console.print(f"{len(groups) - limit} more groups (--limit, --task).", style="dim")

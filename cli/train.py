@@ -30,12 +30,20 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
     if path.is_dir():
         if not (path / "run.toml").is_file():
             raise UserError(f"{path} is a folder without run.toml; the file of a run was wanted.")
-        output, path = output or path, path / "run.toml"
-    elif not path.is_file():
+        return _begun(path, overrides, output or path)
+    if not path.is_file():
         raise UserError(f"{path} does not exist; the TOML file of a run was wanted.")
     if output is not None:
         overrides.append(f"output={_quoted(str(output))}")
     return Run.load(path, overrides)
+
+
+def _begun(folder: Path, overrides: Sequence[str], output: Path) -> Run:
+    """The run of a folder. Its file holds every key; those with their default values count as not set, as they were."""
+    from turnwise.training.config import Run
+
+    table = Run.load(folder / "run.toml").model_dump(exclude_defaults=True)
+    return Run.parse(table, [*overrides, f"output={_quoted(str(output))}"], source=str(folder / "run.toml"))
 
 
 def _quoted(text: str) -> str:

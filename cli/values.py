@@ -1,7 +1,7 @@
 """`key=value` words of the command line as Python values.
 
 A value is read as TOML reads it (numbers, booleans, quoted strings, lists); what is not TOML is the text itself, so
-`split=held_out` needs no quotes. `none` is None. Nothing is evaluated.
+`split=held_out` needs no quotes. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from turnwise.cli.errors import UserError
 
 
 def parse_value(text: str) -> Any:
-    """What the text after the `=` means: a TOML value, None for `none`, else the text.
+    """What the text after the `=` means: a TOML value, else the text.
 
     Args:
         text: the word after the equals sign.
     """
-    if text.lower() in ("none", "null"):
-        return None
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if "\n" in text or ("#" in text and text[:1] not in ("'", '"', "[")):  # TOML would read on, or see a comment

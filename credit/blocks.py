@@ -1,7 +1,7 @@
 """The few pieces that estimators are made of: returns, group keys, weights, centring and scaling.
 
-All of it is float64 and vectorised over the whole table; nothing loops over rows. Sums within a group run over the
-group's values in sorted order, so a permutation of the rows gives the same bits and not only nearly the same numbers.
+All of it is float64 and vectorised over the whole table; nothing loops over rows. Sums within a group are exact, so a
+permutation of the rows gives the same bits and not only nearly the same numbers.
 
 Left out on purpose: any statistic over the whole batch, or across groups. No method that is here uses one.
 """
@@ -21,10 +21,11 @@ Compat = Literal["verl-agent"]
 Middle = Literal["mean", "median"]
 
 ROUNDING = 1e-12
-"""A group whose values differ by less than this, relative to the largest, has no spread: its advantages are zero.
+"""A group whose values differ by less than this has no spread: its advantages are zero.
 
-Equal rewards that were summed or discounted along different ways differ by some 1e-16; the spread of real rewards is
-never this small. Without the rule a standard deviation of rounding noise is scaled up to a full-sized advantage.
+It is relative to the size of what was added up, since that is what rounding errors are relative to: equal rewards that
+were summed or discounted along different ways differ by some 1e-16 of it, real ones by far more. Without the rule a
+standard deviation of rounding noise is scaled up to a full-sized advantage.
 """
 
 
@@ -117,6 +118,23 @@ def group_sums(key: Ints, value: Floats, count: int) -> Floats:
     return np.bincount(key, weights=value, minlength=count).astype(np.float64, copy=False)
 
 
+def exact_sums(key: Ints, share: Floats, count: int) -> Floats:
+    """Return the sum of each group, float64 [count], to the same bits for every order of rows.
+
+    Each value is rounded to a multiple of 2^-52 and split into two whole numbers below 2^26; sums of these are exact up
+    to 2^27 rows, so nothing depends on the order of adding.
+
+    Args:
+        key: compact int64 [N], the group of each row.
+        share: float64 [N] from 0 to 1.
+        count: number of groups.
+    """
+    grain = 2.0**26
+    high = np.floor(share * grain)
+    low = np.rint((share * grain - high) * grain)
+    return (group_sums(key, high, count) + group_sums(key, low, count) / grain) / grain
+
+
 def groups_of(key: Ints) -> int:
     """Return the number of groups of a compact key."""
     return int(key.max()) + 1 if len(key) else 0
@@ -147,70 +165,64 @@ class Groups:
         value: float64 [N].
         key: compact int64 [N], the group of each row.
         weight: float64 [N], how much a row counts (`unit_weights`); None for one each.
+        size_of_terms: float64 [N], sum of the absolute values of which each value is the sum; None takes |value|.
 
     Attributes:
         size: float64 [groups], what counts in each group: rows, or trajectories under `unit="trajectory"`.
         flat: bool [groups], whether the values are equal but for rounding. A group of one is flat.
     """
 
-    def __init__(self, value: Floats, key: Ints, weight: Floats | None = None) -> None:
-        """Sort the rows by group and value, and measure every group."""
+    def __init__(
+        self, value: Floats, key: Ints, weight: Floats | None = None, *, size_of_terms: Floats | None = None
+    ) -> None:
+        """Measure the extent of every group."""
         self.value, self.key = value, key
-        count = groups_of(key)
-        order = np.lexsort((value, key)) if weight is None else np.lexsort((weight, value, key))
-        self._group = key[order]
-        sorted_value = value[order]
-        starts = np.flatnonzero(np.diff(self._group, prepend=-1))
-        ends = np.append(starts[1:], len(order)) - 1 if count else starts
-        self.low = sorted_value[starts]
-        self._width = sorted_value[ends] - self.low
-        largest = np.maximum(np.abs(self.low), np.abs(sorted_value[ends]))
-        self.flat: Bools = self._width <= ROUNDING * largest
-        self._unit = np.where(self.flat, 1.0, self._width)
-        # Values as a share of their group's width, counted from its lowest: no cancellation, no overflow of squares.
-        self._share = (sorted_value - self.low[self._group]) / self._unit[self._group]
-        self._weight = np.ones(len(order)) if weight is None else weight[order]
-        self.size = group_sums(self._group, self._weight, count)
-        if weight is not None:
-            self.size = np.round(self.size, 6)
-
-    def _sum(self, sorted_value: Floats) -> Floats:
-        return group_sums(self._group, self._weight * sorted_value, len(self.low))
+        self._centres: dict[Middle, Floats] = {}
+        self._count = groups_of(key)
+        self._weight = np.ones(len(value)) if weight is None else weight
+        self._low, high = np.full(self._count, np.inf), np.full(self._count, -np.inf)
+        np.minimum.at(self._low, key, value)
+        np.maximum.at(high, key, value)
+        largest = np.zeros(self._count)
+        np.maximum.at(largest, key, np.abs(value) if size_of_terms is None else size_of_terms)
+        width, self._noise = high - self._low, ROUNDING * largest
+        self.flat: Bools = width <= self._noise
+        # Values counted from their group's lowest, in units of the power of two above its width: no cancellation, no
+        # overflow of squares, and whole rewards keep whole-numbered means.
+        self._unit = np.where(self.flat, 1.0, np.ldexp(1.0, np.frexp(width)[1]))
+        self._share = np.where(self.flat[key], 0.0, (value - self._low[key]) / self._unit[key])
+        self.size = np.round(exact_sums(key, self._weight, self._count), 6)
 
     def _centre(self, middle: Middle) -> Floats:
-        """Centre of each group, as a share of its width."""
-        if middle == "mean":
-            return self._sum(self._share) / self.size
-        return _lower_median(self._share, self._group, self._weight, self.size)
+        """Centre of each group, in its units."""
+        if middle not in self._centres and middle == "mean":
+            self._centres[middle] = exact_sums(self.key, self._weight * self._share, self._count) / self.size
+        elif middle not in self._centres:
+            self._centres[middle] = self._lower_median(self._share)
+        return self._centres[middle]
+
+    def _lower_median(self, value: Floats) -> Floats:
+        """Smallest value of each group with at least half of the group's weight at or below it."""
+        order = np.lexsort((self._weight, value, self.key))
+        group = self.key[order]
+        before = np.append(0.0, np.cumsum(self.size))[group]
+        rows = np.flatnonzero(np.cumsum(self._weight[order]) - before >= 0.5 * self.size[group] - 1e-6)
+        return value[order[rows[np.unique(group[rows], return_index=True)[1]]]]
 
     def centred(self, middle: Middle = "mean") -> Floats:
         """Return value less centre, float64 [N]; exactly zero in a flat group."""
-        share = (self.value - self.low[self.key]) / self._unit[self.key]
-        distance = (share - self._centre(middle)[self.key]) * self._unit[self.key]
+        distance = (self._share - self._centre(middle)[self.key]) * self._unit[self.key]
         return np.where(self.flat[self.key], 0.0, distance)
 
     def deviation(self, ddof: int = 1, middle: Middle = "mean") -> Floats:
         """Return sqrt(sum w (x - centre)^2 / (size - ddof)), float64 [groups]; zero in a flat group."""
-        squares = self._sum((self._share - self._centre(middle)[self._group]) ** 2)
-        deviation = np.sqrt(squares / np.maximum(self.size - ddof, 1.0)) * self._unit
-        return np.where(self.flat, 0.0, deviation)
+        squares = exact_sums(self.key, self._weight * (self._share - self._centre(middle)[self.key]) ** 2, self._count)
+        return np.where(self.flat, 0.0, np.sqrt(squares / np.maximum(self.size - ddof, 1.0)) * self._unit)
 
     def median_deviation(self) -> Floats:
         """Return the lower median of |x - lower median|, float64 [groups]; zero in a flat group."""
-        away = np.abs(self._share - self._centre("median")[self._group])
-        order = np.lexsort((self._weight, away, self._group))
-        deviation = _lower_median(away[order], self._group, self._weight[order], self.size) * self._unit
-        return np.where(self.flat | (deviation <= ROUNDING * self._unit), 0.0, deviation)
-
-
-def _lower_median(value: Floats, group: Ints, weight: Floats, size: Floats) -> Floats:
-    """Smallest value with at least half of its group's weight at or below it; rows sorted by group, then value."""
-    if not len(group):
-        return np.zeros(0)
-    below = np.cumsum(weight) - np.repeat(np.append(0.0, np.cumsum(size)[:-1]), np.bincount(group))
-    rows = np.flatnonzero(below >= 0.5 * size[group] - 1e-6)
-    _, first = np.unique(group[rows], return_index=True)
-    return value[rows[first]]
+        deviation = self._lower_median(np.abs(self._share - self._centre("median")[self.key])) * self._unit
+        return np.where(self.flat | (deviation <= self._noise), 0.0, deviation)
 
 
 def standardise(

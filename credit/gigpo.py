@@ -3,6 +3,8 @@
 Left out on purpose: histories. A state is what the table says it is; methods that look back have their own file.
 """
 
+import numpy as np
+
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import (
     Compat,
@@ -107,8 +109,11 @@ def gigpo(
     def estimate(table: Steps) -> Advantages:
         episode, report = episode_term(table, rule)
         anchor = anchors(table, similarity, order="rows" if compat else "sorted")
-        returns = discounted_returns(table, gamma, reward=rule.paid_reward(table)) - rule.late_penalty(table)
-        step, counts = step_term(table, returns, anchor, rule, step_unit)
+        paid, late = rule.paid_reward(table), rule.late_penalty(table)
+        returns = discounted_returns(table, gamma, reward=paid) - late
+        terms = discounted_returns(table, gamma, reward=np.abs(paid)) + late
+        weight = unit_weights(anchor, table.trajectory, step_unit)
+        step, counts = step_term(Groups(returns, anchor, weight, size_of_terms=terms), rule)
         return joined(table, rule, {"episode": episode, "step": step}, {**report, **counts}, w=w)
 
     return estimate(steps) if compat else on_originals(steps, estimate)
@@ -128,17 +133,13 @@ def anchors(steps: Steps, similarity: float | None = None, *, order: str = "sort
     return compact(similar_states(steps, similarity, order=order))
 
 
-def step_term(steps: Steps, returns: Floats, anchor: Ints, rule: Rule, unit: Unit) -> tuple[Floats, dict[str, float]]:
+def step_term(groups: Groups, rule: Rule) -> tuple[Floats, dict[str, float]]:
     """Return the standing of each turn's return within its step group, float64 [N], and counts for a report.
 
     Args:
-        steps: the table.
-        returns: float64 [N].
-        anchor: compact int64 [N], the step group of each row.
+        groups: the returns in their step groups.
         rule: the options; a group of one gives zero whatever they say.
-        unit: what counts once in a step group.
     """
-    groups = Groups(returns, anchor, unit_weights(anchor, steps.trajectory, unit))
     term = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps)
     report = {
         "step_groups": float(len(groups.size)),

@@ -30,15 +30,20 @@ def episode_term(steps: Steps, rule: Rule) -> tuple[Floats, dict[str, float]]:
         steps: the table. Its copies count as rows where rows count.
         rule: the options.
     """
-    scores, tasks, member = trajectory_scores(steps, reward=rule.paid_reward(steps))
+    paid = rule.paid_reward(steps)
+    scores, tasks, member = trajectory_scores(steps, reward=paid)
+    terms = trajectory_scores(steps, reward=np.abs(paid))[0]
     if rule.normalize_by_length:
-        scores = scores / np.bincount(member[steps.time_order], minlength=len(scores))
+        turns = np.bincount(member[steps.time_order], minlength=len(scores))
+        scores, terms = scores / turns, terms / turns
     by_row = rule.unit == "turn" or rule.penalty_in == "return"  # rows of one episode count, or differ
     if by_row:
         key = compact(steps.task)
-        groups = Groups(scores[member] - rule.late_penalty(steps), key, unit_weights(key, member, rule.unit))
+        late = rule.late_penalty(steps)
+        weight = unit_weights(key, member, rule.unit)
+        groups = Groups(scores[member] - late, key, weight, size_of_terms=terms[member] + late)
     else:
-        groups = Groups(scores, compact(tasks))
+        groups = Groups(scores, compact(tasks), size_of_terms=terms)
     term = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps, singleton=rule.singleton)
     report = {
         "groups": float(len(groups.size)),

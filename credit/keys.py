@@ -97,8 +97,13 @@ class Coder:
             BadTable: a value is neither hashable nor array-like.
         """
         if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuSU":
-            distinct, inverse = np.unique(values, return_inverse=True)
-            return self._encode(distinct.tolist())[inverse.reshape(-1)]
+            distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+            appearance = np.argsort(first)
+            codes = np.empty(len(distinct), dtype=np.int64)
+            codes[appearance] = self._encode(distinct[appearance].tolist())
+            return codes[inverse.reshape(-1)]
+        if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fc":
+            values = values.tolist()
         return self._encode(values)
 
     def _encode(self, values: Iterable[object]) -> Codes:

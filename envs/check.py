@@ -17,10 +17,11 @@ from typing import Any, Literal
 
 import gymnasium
 
+from turnwise.envs.checks import instance, offers, play, states
+from turnwise.envs.checks.base import Failed, Rule, Skipped, crashed
+from turnwise.envs.checks.lab import Lab
+from turnwise.envs.checks.probe import Crash, Effort, Source, literal
 from turnwise.envs.errors import EnvError
-from turnwise.envs.probe import Crash, Effort, Lab, Source
-from turnwise.envs.rules import RULES, Failed, Rule, Skipped, crashed
-from turnwise.envs.rules_state import STATE_RULES
 
 __all__ = ["CheckReport", "CheckResult", "Effort", "check_env", "rules"]
 
@@ -77,7 +78,7 @@ def rules() -> dict[str, str]:
     return {rule.name: rule.says for rule in _ALL} | {"speed": "time per step (a failure only beyond a given limit)"}
 
 
-_ALL: tuple[Rule, ...] = (*RULES[:-3], *STATE_RULES, *RULES[-3:])
+_ALL: tuple[Rule, ...] = (*play.RULES, *offers.RULES, *states.RULES, *instance.RULES)
 
 
 def check_env(
@@ -162,7 +163,11 @@ def _judge(rule: Rule, lab: Lab, outcomes: Mapping[str, Outcome]) -> CheckResult
     except Failed as error:
         failure = error
     except Exception as error:
-        # Not one of our own probes' findings: the environment broke in a way that no rule foresees.
+        if outcomes.get("info") == "failed":
+            return CheckResult(
+                rule.name, "skipped", f"cannot be judged, since 'info' is failed ({type(error).__name__})"
+            )
+        # Not a finding of our probes: the environment broke in a way that no rule foresees.
         return CheckResult(rule.name, "failed", f"{type(error).__name__}: {error}", f"{lab.source.code}\n")
     return CheckResult(rule.name, "failed", str(failure), failure.reproduce)
 
@@ -176,7 +181,7 @@ def _speed(lab: Lab, slowest: float | None) -> CheckResult:
     if slowest is not None and median > slowest:
         code = (
             f"{lab.source.code}\n\nimport time\n\nenv.reset(seed={lab.seed})\nbegan = time.perf_counter()\n"
-            f"env.step({(lab.foreign or lab.env.action_space.sample())!r})\n"
+            f"env.step({literal(lab.foreign or lab.env.action_space.sample())})\n"
             f"assert time.perf_counter() - began <= {slowest!r}\n"
         )
         return CheckResult("speed", "failed", f"{text}; the limit is {_duration(slowest)}", code)

@@ -6,9 +6,9 @@ the entry point is a function that registers, its name is the namespace of the i
 third package needs one entry point and no import here. Plain `gymnasium.make` needs `import turnwise.envs` before it,
 or the id as "turnwise.envs:turnwise/Household-v0".
 
-Every environment registered here gets `EndGuard` around Gymnasium's turn limit, and not Gymnasium's passive checker:
-the checker deep-inspects the first step of every instance, which costs more than the episode, and `turnwise check`
-looks at far more than it does.
+Every environment registered here gets `EndGuard` around Gymnasium's turn limit, and neither Gymnasium's passive checker
+nor its order enforcer. The checker looks at the first steps of every single instance, which adds a third to a short
+episode and tells nothing that `turnwise check` has not told before; the order is kept by `EndGuard`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
@@ -69,6 +68,7 @@ def register(
             entry_point,
             max_episode_steps=max_episode_steps,
             nondeterministic=nondeterministic,
+            order_enforce=False,
             disable_env_checker=True,
             additional_wrappers=(_GUARD,),
             kwargs=dict(kwargs or {}),
@@ -99,15 +99,18 @@ def load_plugins() -> None:
 
 def _load(plugin: EntryPoint) -> None:
     """Run one plug-in in its namespace."""
-    root = plugin.name.startswith("__") and plugin.name.endswith("__")
+    before = gym_registration.current_namespace
     try:
         function = plugin.load()
-        with nullcontext() if root else gym_registration.namespace(plugin.name):
-            function()
+        gym_registration.current_namespace = None if plugin.name == "__root__" else plugin.name
+        function()
     except Exception as error:
         where = f"{plugin.name} = {plugin.value}"
         message = f"the environments of {where!r} are not available: {type(error).__name__}: {error}"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
+    finally:
+        # By hand, since Gymnasium's own context manager keeps the namespace of a plug-in that raised.
+        gym_registration.current_namespace = before
 
 
 def env_ids() -> list[str]:
@@ -170,12 +173,19 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
 
     Raises:
         UnknownEnv: no environment of that id.
-        UnknownOption: the constructor takes no such keyword; the near name is in the message.
+        UnknownOption: the constructor takes no such keyword (the near name is in the message), or no such value.
         EnvError: the environment's module cannot be imported (a missing extra, most often).
     """
     spec = find(id)
     _check_kwargs(spec, kwargs)
-    env: gymnasium.Env[Any, Any] = gymnasium.make(spec.id, **kwargs)
+    try:
+        env: gymnasium.Env[Any, Any] = gymnasium.make(spec.id, **kwargs)
+    except TypeError as error:
+        if not kwargs:
+            raise
+        given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
+        reason = str(error).split(" was raised from the environment creator", 1)[0]
+        raise UnknownOption(f"{spec.id} cannot be made with {given}: {reason}") from error
     return env
 
 

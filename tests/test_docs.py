@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -12,14 +14,17 @@ DOCUMENTS = ["CONTRIBUTING.md", "CHANGELOG.md", *sorted(f"docs/{path.name}" for 
 
 
 def blocks(name: str, language: str = "python") -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if blocks(name)])
-def test_examples_run(name: str) -> None:
-    scope: dict[str, object] = {"__name__": "documented"}
+def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType(f"documented_{Path(name).stem.lower()}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # so that what the example defines can be pickled
     for number, block in enumerate(blocks(name), start=1):
-        exec(compile(block, f"{name}, example {number}", "exec"), scope)
+        exec(compile(block, f"{name}, example {number}", "exec"), vars(module))
 
 
 def test_the_examples_of_contributing_are_there() -> None:
@@ -39,6 +44,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 def test_the_commands_in_the_documents_exist() -> None:
     from typer.main import get_command
+
     from turnwise.cli.main import app
 
     known = set(getattr(get_command(app), "commands"))  # noqa: B009

@@ -242,12 +242,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _system_error(error: BaseException) -> str | None:
     """Say in words which error of the system lies under an exception; None when there is none.
 
-    safetensors and torch wrap a full disk in exceptions of their own, whose text alone tells.
+    The writers in Rust (safetensors, tokenizers) raise exceptions of their own, in which only the text has the number.
     """
     for cause in _causes(error):
-        if isinstance(cause, OSError) and cause.errno is not None:
-            return "the disk is full" if cause.errno == errno.ENOSPC else f"{cause.strerror or cause}"
-        text = str(cause)
-        if "No space left" in text or "file write failed" in text or "unexpected pos" in text:
-            return "the disk is full"
+        number = cause.errno if isinstance(cause, OSError) else None
+        if number is None:
+            match = re.search(r"os error (\d+)", str(cause))
+            number = int(match[1]) if match else None
+        if number is not None:
+            return "the disk is full" if number == errno.ENOSPC else os.strerror(number)
     return None

@@ -32,6 +32,10 @@ class Section(BaseModel):
             private["_read"].add(name)
         return value
 
+    def switched_off(self) -> None:
+        """Count every key as read: the section's own switch says that it does nothing, which is no slip."""
+        super().__getattribute__("__pydantic_private__")["_read"].update(type(self).model_fields)
+
     def __eq__(self, other: object) -> bool:
         """Equal keys and values; what was read does not matter."""
         return type(self) is type(other) and isinstance(other, Section) and self.model_dump() == other.model_dump()
@@ -42,11 +46,11 @@ class Section(BaseModel):
 class Env(Section):
     """The environment that gives tasks."""
 
-    id: str = Field("turnwise/Household-v0", description="Gymnasium id of the environment.")
-    kwargs: dict[str, Any] = Field({}, description="Arguments of the environment while training.")
-    eval: dict[str, Any] = Field({}, description="Arguments that replace or join them for evaluation.")
+    id: str = Field(default="turnwise/Household-v0", description="Gymnasium id of the environment.")
+    kwargs: dict[str, Any] = Field(default={}, description="Arguments of the environment while training.")
+    eval: dict[str, Any] = Field(default={}, description="Arguments that replace or join them for evaluation.")
     deadline: float = Field(
-        0.0, ge=0, description="Seconds that one step may take, 0: no limit (and steps in a fixed order)."
+        default=0.0, ge=0, description="Seconds that one step may take, 0: no limit (and steps in a fixed order)."
     )
 
 
@@ -54,113 +58,126 @@ class AgentSection(Section):
     """How the policy is asked for an action, and how its answer is read."""
 
     prompt: Literal["conversation", "window"] = Field(
-        "conversation", description="Whole conversation, or a window of the last turns."
+        default="conversation", description="Whole conversation, or a window of the last turns."
     )
-    history: int = Field(2, ge=0, description="Earlier turns in a window.")
-    template: str = Field("plain", description="Template of the prompt, by name.")
-    parser: str = Field("bare", description="How an action is read out of the answer: bare or think-action.")
-    max_turns: int = Field(50, ge=1, description="Turns after which an episode is stopped.")
-    max_tokens: int = Field(32, ge=1, description="Most tokens in one answer.")
-    temperature: float = Field(1.0, gt=0, description="Sampling temperature while training; the loss uses the same.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Probability mass that is sampled from while training.")
+    history: int = Field(default=2, ge=0, description="Earlier turns in a window.")
+    template: str = Field(default="plain", description="Template of the prompt, by name.")
+    parser: str = Field(default="bare", description="How an action is read out of the answer: bare or think-action.")
+    max_turns: int = Field(default=50, ge=1, description="Turns after which an episode is stopped.")
+    max_tokens: int = Field(default=32, ge=1, description="Most tokens in one answer.")
+    temperature: float = Field(
+        default=1.0, gt=0, description="Sampling temperature while training; the loss uses the same."
+    )
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Probability mass that is sampled from while training.")
 
 
 class Policy(Section):
     """The model: a local Hugging Face folder, or a new small Llama with a tokenizer trained on demonstrations."""
 
-    path: str = Field("", description="Local Hugging Face folder; empty: a new model of the sizes below.")
-    vocab: int = Field(512, ge=260, description="Tokens of the new tokenizer.")
-    hidden: int = Field(128, ge=8, description="Width of the new model.")
-    layers: int = Field(4, ge=1, description="Layers of the new model.")
-    heads: int = Field(4, ge=1, description="Attention heads of the new model.")
-    context: int = Field(1024, ge=16, description="Most tokens of a prompt and its answer.")
-    device: str = Field("cpu", description="Where the model runs: cpu, cuda, or auto.")
-    slots: int = Field(64, ge=1, description="Most episodes that are sampled in one batch.")
+    path: str = Field(default="", description="Local Hugging Face folder; empty: a new model of the sizes below.")
+    vocab: int = Field(default=512, ge=260, description="Tokens of the new tokenizer.")
+    hidden: int = Field(default=128, ge=8, description="Width of the new model.")
+    layers: int = Field(default=4, ge=1, description="Layers of the new model.")
+    heads: int = Field(default=4, ge=1, description="Attention heads of the new model.")
+    context: int = Field(default=1024, ge=16, description="Most tokens of a prompt and its answer.")
+    device: str = Field(default="cpu", description="Where the model runs: cpu, cuda, or auto.")
+    slots: int = Field(default=64, ge=1, description="Most episodes that are sampled in one batch.")
 
 
 class Imitation(Section):
     """Warm start: supervised training on demonstrations, before reinforcement learning."""
 
-    episodes: int = Field(0, ge=0, description="Demonstrations; 0: no warm start.")
+    episodes: int = Field(default=0, ge=0, description="Demonstrations; 0: no warm start.")
     demonstrator: str = Field(
-        "expert", description="Who plays them: expert, searcher, or the path of stored trajectories."
+        default="expert", description="Who plays them: expert, searcher, or the path of stored trajectories."
     )
-    noise: float = Field(0.0, ge=0, le=1, description="Probability that the expert plays a random action instead.")
-    won_only: bool = Field(True, description="Leave demonstrations out that did not succeed.")
-    epochs: int = Field(1, ge=0, description="Passes over the demonstrations.")
-    lr: float = Field(1e-3, gt=0, description="Highest learning rate of the warm start (cosine, 5 % warm-up).")
-    batch: int = Field(8192, ge=1, description="Tokens in one optimiser step of the warm start.")
+    noise: float = Field(
+        default=0.0, ge=0, le=1, description="Probability that the expert plays a random action instead."
+    )
+    won_only: bool = Field(default=True, description="Leave demonstrations out that did not succeed.")
+    epochs: int = Field(default=1, ge=0, description="Passes over the demonstrations.")
+    lr: float = Field(default=1e-3, gt=0, description="Highest learning rate of the warm start (cosine, 5 % warm-up).")
+    batch: int = Field(default=8192, ge=1, description="Tokens in one optimiser step of the warm start.")
 
 
 class Credit(Section):
     """Which turn deserved what."""
 
-    method: str = Field("gigpo", description="Credit rule by name; `turnwise list credit` shows them.")
+    method: str = Field(default="gigpo", description="Credit rule by name; `turnwise list credit` shows them.")
     anchor: Literal["state", "observation"] = Field(
-        "state", description="What makes two turns comparable: the environment's state key, or the text seen."
+        default="state", description="What makes two turns comparable: the environment's state key, or the text seen."
     )
-    options: dict[str, Any] = Field({}, description="Options of the credit rule.")
+    options: dict[str, Any] = Field(default={}, description="Options of the credit rule.")
 
 
 class ObjectiveSection(Section):
     """The loss of one token, and how tokens are weighed."""
 
-    clip_low: float = Field(0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - clip_low.")
-    clip_high: float = Field(0.28, gt=0, description="The ratio's upper bound is 1 + clip_high.")
-    dual_clip: float = Field(0.0, ge=0, description="Cap of the ratio for negative advantages, above 1; 0: none.")
+    clip_low: float = Field(default=0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - clip_low.")
+    clip_high: float = Field(default=0.28, gt=0, description="The ratio's upper bound is 1 + clip_high.")
+    dual_clip: float = Field(
+        default=0.0, ge=0, description="Cap of the ratio for negative advantages, above 1; 0: none."
+    )
     aggregation: str = Field(
-        "token-mean",
+        default="token-mean",
         description="token-mean, seq-mean-token-mean, turn-mean, seq-mean-token-sum or seq-mean-token-sum-norm.",
     )
-    norm: float = Field(1024.0, gt=0, description="Tokens that seq-mean-token-sum-norm divides by.")
-    kl: float = Field(0.0, ge=0, description="Coefficient of the divergence from the policy before training.")
-    kl_estimator: str = Field("k3", description="Estimator of that divergence: k1, k2, k3 or k3+.")
-    entropy: float = Field(0.0, description="Coefficient of the entropy bonus.")
+    norm: float = Field(default=1024.0, gt=0, description="Tokens that seq-mean-token-sum-norm divides by.")
+    kl: float = Field(default=0.0, ge=0, description="Coefficient of the divergence from the policy before training.")
+    kl_estimator: str = Field(default="k3", description="Estimator of that divergence: k1, k2, k3 or k3+.")
+    entropy: float = Field(default=0.0, description="Coefficient of the entropy bonus.")
     old: Literal["sampled", "recomputed"] = Field(
-        "sampled", description="Old log-probabilities: as they were sampled, or computed anew before the update."
+        default="sampled",
+        description="Old log-probabilities: as they were sampled, or computed anew before the update.",
     )
 
 
 class Train(Section):
     """The loop of reinforcement learning."""
 
-    steps: int = Field(100, ge=0, description="Iterations: sample tasks, roll out, update.")
-    tasks: int = Field(8, ge=1, description="Groups (task instances) in an iteration.")
-    pool: int = Field(0, ge=0, description="Different training tasks; 0: as many as the environment lists.")
-    group: int = Field(8, ge=1, description="Episodes of one task instance.")
-    concurrency: int = Field(64, ge=1, description="Episodes played at a time.")
-    updates: int = Field(2, ge=1, description="Optimiser steps in an iteration, however long the episodes were.")
-    lr: float = Field(3e-4, gt=0, description="Highest learning rate.")
-    schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate after the warm-up.")
-    warmup: int = Field(0, ge=0, description="Optimiser steps of linear warm-up.")
-    weight_decay: float = Field(0.0, ge=0, description="Weight decay of AdamW.")
-    grad_clip: float = Field(1.0, gt=0, description="Highest norm of the gradient.")
-    micro_tokens: int = Field(4096, ge=1, description="Tokens (padding included) computed at a time.")
-    checkpoint_every: int = Field(10, ge=0, description="Iterations between checkpoints; 0: only the first and last.")
-    keep: int = Field(2, ge=1, description="Checkpoints that are kept.")
+    steps: int = Field(default=100, ge=0, description="Iterations: sample tasks, roll out, update.")
+    tasks: int = Field(default=8, ge=1, description="Groups (task instances) in an iteration.")
+    pool: int = Field(default=0, ge=0, description="Different training tasks; 0: as many as the environment lists.")
+    group: int = Field(default=8, ge=1, description="Episodes of one task instance.")
+    concurrency: int = Field(default=64, ge=1, description="Episodes played at a time.")
+    updates: int = Field(
+        default=2, ge=1, description="Optimiser steps in an iteration, however long the episodes were."
+    )
+    lr: float = Field(default=3e-4, gt=0, description="Highest learning rate.")
+    schedule: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
+    warmup: int = Field(default=0, ge=0, description="Optimiser steps of linear warm-up.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+    grad_clip: float = Field(default=1.0, gt=0, description="Highest norm of the gradient.")
+    micro_tokens: int = Field(default=4096, ge=1, description="Tokens (padding included) computed at a time.")
+    checkpoint_every: int = Field(
+        default=10, ge=0, description="Iterations between checkpoints; 0: only the first and last."
+    )
+    keep: int = Field(default=2, ge=1, description="Checkpoints that are kept.")
 
 
 class Evaluation(Section):
     """Evaluation on a panel of tasks fixed by id, before and after training and in between."""
 
-    every: int = Field(0, ge=0, description="Iterations between evaluations; 0: only before and after.")
-    episodes: int = Field(100, ge=0, description="Tasks of the panel, one episode each; 0: no evaluation.")
-    during: int = Field(0, ge=0, description="Tasks of the evaluations in between; 0: the whole panel.")
-    split: str = Field("", description="Split of the panel's tasks; empty: what env.eval or the environment says.")
-    temperature: float = Field(1.0, ge=0, description="Sampling temperature; 0: the most probable token.")
+    every: int = Field(default=0, ge=0, description="Iterations between evaluations; 0: only before and after.")
+    episodes: int = Field(default=100, ge=0, description="Tasks of the panel, one episode each; 0: no evaluation.")
+    during: int = Field(default=0, ge=0, description="Tasks of the evaluations in between; 0: the whole panel.")
+    split: str = Field(
+        default="", description="Split of the panel's tasks; empty: what env.eval or the environment says."
+    )
+    temperature: float = Field(default=1.0, ge=0, description="Sampling temperature; 0: the most probable token.")
 
 
 class Run(Section):
     """One run: everything that decides what it does."""
 
-    name: str = Field("run", description="Name of the run.")
-    seed: int = Field(0, ge=0, description="Everything random follows from it.")
-    output: str = Field("", description="Folder of the results; empty: runs/NAME.")
-    threads: int = Field(0, ge=0, description="Threads of torch on the CPU; 0: as torch chooses.")
+    name: str = Field(default="run", description="Name of the run.")
+    seed: int = Field(default=0, ge=0, description="Everything random follows from it.")
+    output: str = Field(default="", description="Folder of the results; empty: runs/NAME.")
+    threads: int = Field(default=0, ge=0, description="Threads of torch on the CPU; 0: as torch chooses.")
     trajectories: Literal["", ".jsonl", ".jsonl.gz", ".jsonl.zst"] = Field(
-        ".jsonl.gz", description="How the trajectories of each iteration are stored; empty: not at all."
+        default=".jsonl.gz", description="How the trajectories of each iteration are stored; empty: not at all."
     )
-    tensorboard: bool = Field(False, description="Write TensorBoard events beside the metrics.")
+    tensorboard: bool = Field(default=False, description="Write TensorBoard events beside the metrics.")
     env: Env = Field(default_factory=Env, description="The environment.")
     agent: AgentSection = Field(default_factory=AgentSection, description="The agent.")
     policy: Policy = Field(default_factory=Policy, description="The model.")
@@ -233,7 +250,7 @@ class Run(Section):
         names = self.unread()
         if names:
             verb = "has" if len(names) == 1 else "have"
-            raise ConfigError(f"{', '.join(names)} {verb} no effect in this run: nothing read it; remove it")
+            raise ConfigError(f"{', '.join(names)} {verb} no effect in this run (nothing read it); remove it")
 
     def to_toml(self) -> str:
         """Render the whole run, defaults included, as the text of a TOML file that `load` reads back."""
@@ -317,7 +334,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(_literal(item) for item in value)}]"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_key(k)} = {_literal(v)}' for k, v in value.items())} }}"
+        return "{" + ", ".join(f"{_key(k)} = {_literal(v)}" for k, v in value.items()) + "}"
     return repr(value) if isinstance(value, int | float) else str(value)
 
 
@@ -326,7 +343,8 @@ def reference() -> str:
     lines = [
         "# Configuration of a run",
         "",
-        "Rendered from `training/config.py` by `python -m turnwise.training.config`; change it there.",
+        "Rendered from `training/config.py`; change it there, and write this file anew with",
+        "`python -c \"from turnwise.training.config import reference as r; print(r(), end='')\" > docs/config.md`.",
         "",
         "A run is one TOML file. On the command line, `section.key=value` replaces a value. A key that is unknown, or",
         "that nothing reads in this run (such as `policy.hidden` beside `policy.path`), is an error that names it.",
@@ -353,7 +371,3 @@ def reference() -> str:
                 continue
             lines.append(f"| `{key}` | `{_literal(field.default)}` | {field.description} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(reference(), end="")

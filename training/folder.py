@@ -125,7 +125,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def describe() -> dict[str, Any]:
     """Give the versions of what computes."""
-    versions = {}
+    versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
             versions[package] = version(package)

@@ -234,8 +234,8 @@ def require_vocabulary(tokenizer: Any, fingerprint: str, where: str) -> None:
     found = vocabulary_fingerprint(tokenizer)
     if found != fingerprint:
         raise VocabularyMismatch(
-            f"{where} has another vocabulary ({len(tokenizer)} entries, fingerprint {found}) than this run was made with "
-            f"(fingerprint {fingerprint}); take its own model, or begin a new run"
+            f"{where} has another vocabulary ({len(tokenizer)} entries, fingerprint {found}) than this run was made "
+            f"with (fingerprint {fingerprint}); take its own model, or begin a new run"
         )
 
 

@@ -263,6 +263,7 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan, weight_decay: fl
                 "a new policy's tokenizer is trained on demonstrations: set imitation.episodes (imitation.epochs may "
                 "be 0), or policy.path"
             )
+        section.switched_off()
         return None
     recipe = Recipe(
         epochs=section.epochs,
@@ -276,7 +277,7 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan, weight_decay: fl
     name = section.demonstrator
     if name not in known and not Path(name).is_file():
         raise ConfigError(f"imitation.demonstrator {name!r} is neither a file nor known{near(name, known)}")
-    return Demonstrations(section.episodes, name, section.noise if name == "expert" else 0.0, section.won_only, recipe)
+    return Demonstrations(section.episodes, name, section.noise if name in known else 0.0, section.won_only, recipe)
 
 
 def _objective(run: Run) -> Objective:
@@ -308,9 +309,10 @@ def _objective(run: Run) -> Objective:
 def _examination(run: Run, kwargs: Mapping[str, Any]) -> Examination | None:
     section = run.evaluation
     if not section.episodes:
+        section.switched_off()
+        _ = run.env.eval
         return None
     env = {**kwargs, **run.env.eval}
     if section.split:
         env["split"] = section.split
-    during = section.during if section.every else 0
-    return Examination(section.every, section.episodes, during, section.temperature, env)
+    return Examination(section.every, section.episodes, section.during, section.temperature, env)

@@ -125,7 +125,8 @@ def _plain_head(model: Model) -> bool:
     if known is not None:
         return bool(known)
     plain = False
-    head, body = model.get_output_embeddings(), getattr(model, "base_model", model)
+    head: Any = model.get_output_embeddings()
+    body: Any = getattr(model, "base_model", model)
     if head is not None and body is not model:
         with torch.no_grad():
             probe = torch.tensor([[1, 2]], device=next(model.parameters()).device)
@@ -155,7 +156,7 @@ def score(model: Model, batch: Batch, *, temperature: float = 1.0, micro_tokens:
         chosen, _ = token_scores(model, rows, temperature=temperature)
         block = np.zeros(rows.mask.shape)
         block[rows.mask] = chosen.double().cpu().numpy()
-        result[index, : block.shape[1]] = block
+        result[index, : rows.mask.shape[1]] = block
     return result
 
 

@@ -71,8 +71,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         self,
         key_states: torch.Tensor,
         value_states: torch.Tensor,
-        *args: Any,  # noqa: ANN401 - the library passes what some of its own layers need
-        **kwargs: Any,  # noqa: ANN401
+        *args: Any,
+        **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the new keys and values [B, heads, L, size] and return what the pass attends to."""
         if not self.is_initialized:
@@ -89,11 +89,11 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
             for block in (self.keys, self.values):
                 block[target, :, :length] = block[source, :, :length]
 
-    def get_seq_length(self, *args: Any) -> int:  # noqa: ANN401
+    def get_seq_length(self, *args: Any) -> int:
         """Return the columns before the new ones of the longest row; the positions are given explicitly anyway."""
         return 0 if self.plan is None else max(0, self.plan.length - self.plan.columns.shape[1])
 
-    def get_mask_sizes(self, query_length: Any) -> tuple[int, int]:  # noqa: ANN401
+    def get_mask_sizes(self, query_length: Any) -> tuple[int, int]:
         """Return how many columns are attended to, and the first of them."""
         return (query_length if self.plan is None else self.plan.length), 0
 
@@ -125,7 +125,7 @@ class SlotCache(Cache):  # type: ignore[misc]
             layer.copy_slot(source, target, length)
 
 
-def why_not_slots(config: Any, context: int) -> str | None:  # noqa: ANN401 - every model family has its own class
+def why_not_slots(config: Any, context: int) -> str | None:
     """Return why a model of this configuration cannot use the slots; None when nothing speaks against it.
 
     What a configuration does not tell (position biases made from the mask, states of another kind) is found by

@@ -60,7 +60,7 @@ class Runner(Protocol):
 class PlainRunner:
     """Computes every sequence anew; sequences of one length go together, so that nothing is padded or masked."""
 
-    def __init__(self, model: Any) -> None:  # noqa: ANN401 - any transformers model
+    def __init__(self, model: Any) -> None:
         """Keep the model."""
         self.model = model
         self.counts = Counts()
@@ -77,10 +77,10 @@ class PlainRunner:
             by_length.setdefault(len(ids), []).append(index)
         parts = []
         for indices in by_length.values():
-            ids = torch.tensor([batch[index][1] for index in indices], device=self.model.device)
-            parts.append(self.model(input_ids=ids, use_cache=False, **self._keep).logits[:, -1])
+            block = torch.tensor([batch[index][1] for index in indices], device=self.model.device)
+            parts.append(self.model(input_ids=block, use_cache=False, **self._keep).logits[:, -1])
             self.counts.passes += 1
-            self.counts.prefilled += ids.numel()
+            self.counts.prefilled += block.numel()
         return torch.cat(parts)[_inverse([index for indices in by_length.values() for index in indices])]
 
     def pause(self, episode: str) -> None:
@@ -118,7 +118,7 @@ class SlotRunner:
     view. A paused episode whose turn came longest ago gives its slot up when there is no other.
     """
 
-    def __init__(self, model: Any, *, slots: int, context: int) -> None:  # noqa: ANN401
+    def __init__(self, model: Any, *, slots: int, context: int) -> None:
         """Keep the model; the memory of the slots is taken at the first pass."""
         self.model = model
         self.counts = Counts()
@@ -268,7 +268,7 @@ class SlotRunner:
             self.counts.prefilled += sum(len(row.new) for row in group)
 
 
-def make_runner(model: Any, *, slots: int, context: int) -> tuple[Runner, str | None]:  # noqa: ANN401
+def make_runner(model: Any, *, slots: int, context: int) -> tuple[Runner, str | None]:
     """Return the fastest runner that is right for this model, and why it is the plain one (None when it is not).
 
     The slots are used when the configuration allows it and when, on a few tokens in two rows of different lengths,
@@ -285,7 +285,7 @@ def make_runner(model: Any, *, slots: int, context: int) -> tuple[Runner, str | 
     return PlainRunner(model), why
 
 
-def _probe(model: Any) -> str | None:  # noqa: ANN401
+def _probe(model: Any) -> str | None:
     """Return why slots and plain computation differ on a few tokens; None when they agree."""
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     long, short = [[(7 * i * i + 3 * i + k) % vocabulary for i in range(5)] for k in range(2)]
@@ -342,6 +342,6 @@ def _inverse(order: list[int]) -> list[int]:
     return place
 
 
-def _last_only(model: Any) -> dict[str, int]:  # noqa: ANN401
+def _last_only(model: Any) -> dict[str, int]:
     """Return the keyword that makes the model compute the last position's logits only, where it has one."""
     return {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

@@ -6,8 +6,8 @@ request. Episodes that are deterministic themselves therefore meet in the same b
 gives the same bits.
 
 What comes back is what was sampled: ids, never re-tokenised, and the log-probability of each under the very
-distribution that it was drawn from, so after temperature and nucleus (see `turnwise.agents.samplers.draw`; at temperature
-0 the model's own, at temperature 1).
+distribution that it was drawn from, so after temperature and nucleus (`turnwise.agents.samplers.draw`; a greedy token's
+is the model's own, at temperature 1).
 
 Left out on purpose: speculative decoding, beams, constrained decoding, several devices, adapters.
 """
@@ -56,7 +56,7 @@ class TransformersSampler:
 
     def __init__(
         self,
-        model: Any,  # noqa: ANN401 - any transformers causal language model
+        model: Any,
         tokenizer: Tokenizer,
         *,
         device: str | torch.device = "cpu",
@@ -87,9 +87,10 @@ class TransformersSampler:
             raise SamplerError(f"a sampler needs one slot or more, got {slots}")
         if context is not None and (context < 2 or (most is not None and context > most)):
             raise SamplerError(f"context must be from 2 to the model's {most or 'unbounded'} tokens, got {context}")
-        dtype = torch.bfloat16 if bf16 else model.dtype
-        if torch.device(device).type != model.device.type or dtype != model.dtype:
-            model = copy.deepcopy(model).to(device=device, dtype=dtype)
+        wanted, dtype = torch.device(device), torch.bfloat16 if bf16 else model.dtype
+        elsewhere = wanted.type != model.device.type or wanted.index not in (None, model.device.index)
+        if elsewhere or dtype != model.dtype:
+            model = copy.deepcopy(model).to(device=wanted, dtype=dtype)
         self._model = model.eval()
         self._tokenizer = tokenizer
         self._context = int(context or most or 1024)
@@ -162,7 +163,7 @@ class TransformersSampler:
             self._prune()
         self._runner.drop(episode)
 
-    def load(self, model: Any, version: int) -> None:  # noqa: ANN401
+    def load(self, model: Any, version: int) -> None:
         """Use new weights from now on, and forget every cache.
 
         Args:
@@ -344,7 +345,7 @@ class TransformersSampler:
             self._runner.clear()
 
 
-def _end_tokens(model: Any, tokenizer: Tokenizer) -> frozenset[int]:  # noqa: ANN401
+def _end_tokens(model: Any, tokenizer: Tokenizer) -> frozenset[int]:
     """Return every id that ends a response: the tokenizer's, and those of the model's generation configuration."""
     ends: set[int] = set()
     configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)

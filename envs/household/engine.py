@@ -1,62 +1,301 @@
-"""The play of one game: a mutable world with the original engine's texts and admissible commands."""
+"""The play of one game: a mutable world with the original engine's texts and admissible commands.
+
+Facts that change are kept in groups (all facts of a predicate that share some arguments), which is how conditions
+look them up. Commands, texts and the goal are worked out by the general plans and rules when they are first needed,
+and remembered by the facts that they depended on (see memo.py), in tables shared by all worlds of a game. So the
+engine knows nothing about kitchens and is still fast.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from turnwise.envs.household.game import Game
+from turnwise.envs.household.grammar import Insert, Symbol
+from turnwise.envs.household.memo import Memo, Missing, Slot
+from turnwise.envs.household.query import Row
+from turnwise.envs.household.rules import Rule, Way, changes_nothing
+from turnwise.envs.household.tables import KEPT_ANSWERS, Action, Menu, Offer, keys_of, tables_of
 
+__all__ = ["NOTHING_HAPPENS", "Action", "World"]
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A ground action: schema name (lower case, e.g. "pickupobject") and its arguments by parameter name (no "?")."""
-
-    schema: str
-    arguments: tuple[int, ...]  # object indices, in the order of the schema's parameters
+NOTHING_HAPPENS = "Nothing happens."
+T = TypeVar("T")
 
 
 class World:
     """Mutable play of a Game; cheap to clone (some microseconds), so that a planner can search on copies.
 
+    Args:
+        game: the game; the world stands at its start.
+
     Example: ``world = World(game); text = world.reset(); text = world.step("go to cabinet 1"); world.won``
     """
 
-    game: Game
+    __slots__ = ("_facts", "_groups", "_key", "_menu", "_tables", "_trace", "_version", "_won", "game")
 
-    def __init__(self, game: Game) -> None: ...
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self._tables = tables_of(game)
+        self._restart()
+
+    def _restart(self) -> None:
+        tables = self._tables
+        self._facts = {name: set(self.game.init.get(name, ())) for name in tables.live}
+        self._groups = dict(tables.start())
+        self._version = tables.rules.version
+        self._key = int(self.game.digest, 16)
+        self._menu: Menu | None = None
+        self._won: bool | None = None
+        self._trace: dict[Slot, tuple[Row, ...]] | None = None
+
     def reset(self) -> str:
         """Go back to the start; return the intro text."""
-        raise NotImplementedError
+        self._restart()
+        return self._remembered_text(self._tables.intro, (Insert("intro", None, None),), {})
 
     def step(self, command: str) -> str:
-        """Do the command if admissible (else nothing changes and "Nothing happens."); return the feedback."""
-        raise NotImplementedError
+        """Do the command if it is admissible and return the feedback; else nothing changes and "Nothing happens." is returned."""
+        action = self.actions().get(command.strip())
+        if action is None:
+            return NOTHING_HAPPENS
+        self._do(action)
+        return self._feedback(action)
 
     def apply(self, command: str) -> bool:
-        """Like step without rendering a text (for search); return whether the command was admissible."""
-        raise NotImplementedError
+        """Like step without a text (for search); return whether the command was admissible."""
+        action = self.actions().get(command.strip())
+        if action is None:
+            return False
+        self._do(action)
+        return True
 
     def admissible(self) -> tuple[str, ...]:
         """All admissible commands, sorted."""
-        raise NotImplementedError
+        return self._now().commands
 
-    def actions(self) -> dict[str, Action]:
+    def actions(self) -> Mapping[str, Action]:
         """Admissible commands with the ground action that each stands for."""
-        raise NotImplementedError
+        return self._now().actions
 
     @property
     def won(self) -> bool:
         """Whether the goal holds."""
-        raise NotImplementedError
+        if self._won is None:
+            tables = self._tables
+            self._refresh()
+            answer = tables.wins.find(self._groups)
+            if isinstance(answer, bool):
+                self._won = answer
+            else:
+                self._trace = {}
+                self._won = tables.goal(self, tables.everything)
+                self._keep(tables.wins, self._won)
+        return self._won
 
     def state_key(self) -> str:
-        """32 hex digits: equal exactly when the future behaviour is; stable across processes."""
-        raise NotImplementedError
+        """32 hex digits that are equal exactly when the future behaviour is; the same in every process."""
+        return f"{self._key:032x}"
 
     def clone(self) -> World:
-        """An independent copy in the same state."""
-        raise NotImplementedError
+        """Return an independent copy in the same state."""
+        other = World.__new__(World)
+        other.game = self.game
+        other._tables = self._tables
+        other._facts = {name: set(rows) for name, rows in self._facts.items()}
+        other._groups = dict(self._groups)
+        other._version = self._version
+        other._key = self._key
+        other._menu = self._menu
+        other._won = self._won
+        other._trace = None
+        return other
 
     def facts(self, predicate: str) -> frozenset[tuple[int, ...]]:
-        """Argument tuples (object indices) for which the predicate (lower case) is true now, static ones included."""
-        raise NotImplementedError
+        """Argument tuples (object numbers) for which the predicate (lower case) is true now, static ones included.
+
+        Of predicates that change, those are told that can make a difference to the player; `checked`, say, always reads as at the start.
+        """
+        rows = self._facts.get(predicate)
+        return frozenset(rows) if rows is not None else self.game.init.get(predicate, frozenset())
+
+    # What plans and texts see of the world (query.View)
+
+    def match(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
+        """The true facts whose arguments at the positions of `mask` are `key`, sorted."""
+        tables = self._tables
+        if predicate not in tables.dynamic:
+            return tables.fixed(predicate, mask, key)
+        slot = (predicate, mask, key)
+        found = self._groups.get(slot)
+        if found is None:
+            if mask not in tables.rules.masks.get(predicate, ()):
+                tables.rules.watch(predicate, mask)
+                self._refresh()
+            found = self._groups.get(slot, ())
+        if self._trace is not None:
+            self._trace[slot] = found
+        return found
+
+    def members(self, types: tuple[str, ...]) -> frozenset[int]:
+        """The objects of any of the types."""
+        return self._tables.members(types)
+
+    # Inside
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self.game, self._facts, self._key)
+
+    def _refresh(self) -> None:
+        """Make groups for ways of looking up that have come up since."""
+        if self._version != self._tables.rules.version:
+            self._groups = self._tables.grouped(self._facts)
+            self._version = self._tables.rules.version
+
+    def _keep(self, memo: Memo[T], answer: T) -> None:
+        """End the noting of what was looked up, and remember the answer under it."""
+        trace, self._trace = self._trace, None
+        tables = self._tables
+        tables.kept += 1
+        if tables.kept > KEPT_ANSWERS:
+            tables.forget()
+        else:
+            memo.keep(trace or {}, answer)
+
+    def _now(self) -> Menu:
+        menu = self._menu
+        if menu is None:
+            self._refresh()
+            tables, groups = self._tables, self._groups
+            offers: list[Offer] = []
+            for index, memo in enumerate(tables.offers):
+                offer = memo.find(groups)
+                offers.append(self._offer(index) if isinstance(offer, Missing) else offer)
+            serial = tuple(map(id, offers))
+            menu = tables.menus.get(serial)
+            if menu is None:
+                actions: Offer = {}
+                for offer in reversed(offers):  # of equal commands the first one counts
+                    actions.update(offer)
+                menu = Menu(tuple(sorted(actions)), actions)
+                tables.menus[serial] = menu
+            self._menu = menu
+        return menu
+
+    def _offer(self, index: int) -> Offer:
+        """The actions of one way of one schema that are possible now."""
+        tables = self._tables
+        rule, way = tables.ways[index]
+        memo = tables.offers[index]
+        same = tables.same
+        self._trace = {}
+        rows = way.plan.rows(self, tables.constants)
+        found = [tuple([row[column] for column in way.arguments]) for row in rows]
+        found = sorted(found if way.unique else set(found), reverse=True)  # so that the first of equal commands counts
+        offer = {action.command: action for row in found if (action := self._ground(rule, way, row)) is not None}
+        if rule.named_by is not None:
+            offer = same.setdefault((index, tuple([action.arguments for action in offer.values()])), offer)
+        self._keep(memo, offer)
+        return offer
+
+    def _ground(self, rule: Rule, way: Way, arguments: Row) -> Action | None:
+        """The action of a schema for these arguments; None for one that changes nothing."""
+        ground = self._tables.ground
+        key = (rule.index, arguments)
+        action = ground.get(key)
+        if action is None or rule.named_by is None:
+            if way.idle is not None and changes_nothing(way.idle, self._tables.constants + arguments):
+                return None
+            action = ground[key] = Action(rule.name, arguments, self._command(rule, arguments), rule.index)
+        return action
+
+    def _command(self, rule: Rule, arguments: Row) -> str:
+        if rule.named_by is None:
+            return self._render(rule.command.template, rule, arguments)
+        commands = self._tables.commands
+        key = (rule.index, tuple([arguments[position] for position in rule.named_by]))
+        found = commands.get(key)
+        if found is None:
+            found = commands[key] = self._render(rule.command.template, rule, arguments)
+        return found
+
+    def _render(self, symbols: Sequence[Symbol], rule: Rule, arguments: Row) -> str:
+        mapping = dict(zip(rule.parameters, arguments, strict=True))
+        return self._tables.renderer.text(self, symbols, mapping)
+
+    def _feedback(self, action: Action) -> str:
+        texts = self._tables.texts
+        key = (action.rule, action.arguments)
+        rule = self._tables.rules.rules[action.rule]
+        memo = texts.get(key)
+        if memo is None:
+            memo = texts[key] = Memo()
+        return self._remembered_text(
+            memo, rule.command.feedback, dict(zip(rule.parameters, action.arguments, strict=True))
+        )
+
+    def _remembered_text(self, memo: Memo[str], symbols: Sequence[Symbol], mapping: dict[tuple[str, str], int]) -> str:
+        self._refresh()
+        text = memo.find(self._groups)
+        if not isinstance(text, str):
+            self._trace = {}
+            text = self._tables.renderer.text(self, symbols, mapping)
+            self._keep(memo, text)
+        return text
+
+    def _do(self, action: Action) -> None:
+        """Change the facts. Conditions of effects see the facts before; what is made both false and true is true."""
+        self._refresh()
+        row = self._tables.constants + action.arguments
+        rule = self._tables.rules.rules[action.rule]
+        removed: list[tuple[str, Row, bool]] = []
+        added: list[tuple[str, Row]] = []
+        for change in rule.changes:
+            fact = (change.predicate, tuple([row[column] for column in change.columns]))
+            if change.positive:
+                added.append(fact)
+            else:
+                removed.append((*fact, True))
+        for conditional in rule.conditionals:
+            change = conditional.change
+            for extended in conditional.plan.rows(self, row):
+                fact = (change.predicate, tuple([extended[column] for column in change.columns]))
+                if change.positive:
+                    added.append(fact)
+                elif fact[1] in self._facts.get(fact[0], ()):
+                    removed.append((*fact, False))
+        for predicate, arguments, _ in removed:
+            if (predicate, arguments) not in added:
+                self._set(predicate, arguments, False)
+                self._set("not_" + predicate, arguments, True)
+        for predicate, arguments in added:
+            self._set(predicate, arguments, True)
+            self._set("not_" + predicate, arguments, False)
+
+    def _set(self, predicate: str, row: Row, true: bool) -> None:
+        rows = self._facts.get(predicate)
+        if rows is None or (row in rows) == true:
+            return
+        if true:
+            rows.add(row)
+        else:
+            rows.discard(row)
+        groups = self._groups
+        for mask in self._tables.rules.masks.get(predicate, ()):
+            slot = (predicate, mask, keys_of(mask)(row))
+            before = groups.get(slot, ())
+            after = tuple(sorted((*before, row))) if true else tuple([other for other in before if other != row])
+            groups[slot] = after
+        self._key ^= self._tables.hash(predicate, row)
+        self._menu = None
+        self._won = None
+
+
+def _restored(game: Game, facts: dict[str, set[Row]], key: int) -> World:
+    """A world as it was pickled."""
+    world = World(game)
+    world._facts = {name: set(rows) for name, rows in facts.items()}
+    world._groups = world._tables.grouped(world._facts)
+    world._key = key
+    return world

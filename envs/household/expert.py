@@ -18,7 +18,7 @@ from itertools import permutations
 
 from turnwise.envs.errors import EnvError
 from turnwise.envs.household.engine import World
-from turnwise.envs.household.goal import Wish, read_goal, wishes
+from turnwise.envs.household.goal import Literals, Wish, read_goal, wishes
 from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
 
 __all__ = ["NoPlan", "plan", "search"]
@@ -39,7 +39,7 @@ class _Map:
 
     at: int
     held: int
-    where: dict[int, int]
+    where: dict[int, frozenset[int]]  # original games have a few things that lie in two receptacles at once
     spot: dict[int, int]
     closed: frozenset[int]
     true: frozenset[tuple[int, str]]  # (object, predicate) of works and lamps
@@ -63,12 +63,15 @@ def _survey(world: World) -> _Map:
     fits: dict[int, set[int]] = {}
     for place, thing in world.facts("cancontain"):
         fits.setdefault(thing, set()).add(place)
+    lies: dict[int, set[int]] = {}
+    for thing, place in world.facts("inreceptacle"):
+        lies.setdefault(thing, set()).add(place)
     works = {(thing, predicate) for predicate in (*WORK_SCHEMAS, "istoggled") for thing in single(predicate)}
     kind = pairs("objecttype") | pairs("receptacletype")
     return _Map(
         at=next(location for _, location in world.facts("atlocation")),
         held=next((thing for _, thing in world.facts("holds")), -1),
-        where=pairs("inreceptacle"),
+        where={thing: frozenset(places) for thing, places in lies.items()},
         spot=pairs("receptacleatlocation"),
         closed=single("openable") - single("opened"),
         true=frozenset(works),
@@ -87,7 +90,8 @@ def _tools(world: World, schema: str, kind: dict[int, int]) -> tuple[int, ...]:
         return ()
     number = {name: index for index, name in enumerate(world.game.objects)}
     kinds = {number.get(name, -1) for name in _named_kinds(action.precondition)}
-    return tuple(sorted(one for one, what in kind.items() if what in kinds))
+    placed = {row[0] for row in world.facts("receptacleatlocation")}
+    return tuple(sorted(one for one, what in kind.items() if what in kinds and one in placed))
 
 
 def _named_kinds(formula: Formula) -> Iterator[str]:
@@ -113,7 +117,7 @@ class _Sketch:
     limit: int
     at: int
     held: int
-    where: dict[int, int]
+    where: dict[int, frozenset[int]]
     opened: set[int] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
 
@@ -137,6 +141,9 @@ class _Sketch:
             self.opened.add(receptacle)
             self.add("openobject", -1, receptacle)
 
+    def lies(self, thing: int) -> frozenset[int]:
+        return self.where.get(thing, frozenset())
+
     def shut(self, receptacle: int) -> bool:
         return receptacle in self.map.closed and receptacle not in self.opened
 
@@ -145,7 +152,7 @@ class _Sketch:
             raise _Stuck
         self.enter(receptacle)
         thing, self.held = self.held, -1
-        self.where[thing] = receptacle
+        self.where[thing] = self.lies(thing) | {receptacle}
         self.add("putobject", thing, receptacle)
 
     def drop(self, towards: int) -> None:
@@ -160,17 +167,18 @@ class _Sketch:
         }
         self.put(min(fit, key=lambda place: (extra[place], self.map.spot[place] != self.at)))
 
-    def fetch(self, thing: int) -> None:
-        """Have the thing in the hand."""
+    def fetch(self, thing: int, rest: int = -1) -> None:
+        """Have the thing in the hand; where there is a choice, it is not taken from where it shall rest."""
         if self.held == thing:
             return
-        place = self.where.get(thing, -1)
-        if place < 0 or thing not in self.map.pickupable:
+        places = self.lies(thing)
+        if not places or thing not in self.map.pickupable:
             raise _Stuck
+        place = min(places, key=lambda one: (one == rest, self.map.spot.get(one) != self.at, self.shut(one), one))
         if self.held >= 0:
             self.drop(place)
         self.enter(place)
-        del self.where[thing]
+        self.where[thing] = places - {place}
         self.held = thing
         self.add("pickupobject", thing, place)
 
@@ -188,7 +196,10 @@ class _Sketch:
         """Be at the lamp, which is on."""
         if self.held == lamp:
             self.drop(-1)
-        place = self.where.get(lamp, -1)
+        places = self.lies(lamp)
+        if not places:
+            raise _Stuck
+        place = min(places, key=lambda one: (self.map.spot.get(one) != self.at, one))
         self.go(place)
         if (lamp, "istoggled") not in self.map.true:
             self.add("toggleobject", lamp, place)
@@ -208,19 +219,17 @@ def _draw(facts: _Map, wish: Wish, order: tuple[int, ...], limit: int) -> list[S
     rests = dict(wish.rests)
     for thing in order:
         missing, rest = _missing(wish, thing, facts), rests.get(thing, -1)
-        if not missing and sketch.where.get(thing, -2) == rest:
-            continue
-        if missing or rest >= 0:
-            sketch.fetch(thing)
+        if missing or (rest >= 0 and rest not in sketch.lies(thing)):
+            sketch.fetch(thing, rest)
         for predicate in missing:
             sketch.work(predicate, rest)
-        if rest >= 0:
+        if rest >= 0 and rest not in sketch.lies(thing):
             sketch.put(rest)
     for thing in wish.held:
         if thing in wish.lit:
             raise _Stuck  # a lamp in the hand gives no light
         if sketch.held in wish.lit:
-            sketch.drop(sketch.where.get(thing, -1))
+            sketch.drop(min(sketch.lies(thing), default=-1))
         sketch.fetch(thing)
     for lamp in wish.lit:
         sketch.light(lamp)
@@ -229,24 +238,31 @@ def _draw(facts: _Map, wish: Wish, order: tuple[int, ...], limit: int) -> list[S
 
 def _bound(facts: _Map, wish: Wish) -> int:
     """Return a number of steps below which the wish cannot be fulfilled."""
-    steps, spots, doors = 0, set(), set()
+    steps = 0
+    spots: set[int] = set()
+    doors: set[int] = set()
+
+    def visit(places: frozenset[int], *, enter: bool = True) -> None:
+        if len(places) == 1:  # else the way may lead to any of them
+            spots.update(facts.spot.get(place, facts.at) for place in places)
+            doors.update(places & facts.closed if enter else ())
+
     for thing, rest in wish.rests:
         missing = sum(one == thing and (thing, predicate) not in facts.true for one, predicate in wish.works)
-        place = facts.where.get(thing, -1)
-        if place == rest and not missing:
-            continue
-        steps += 1 + missing + (thing != facts.held)
-        spots |= {facts.spot.get(rest), facts.spot.get(place, facts.at)}
-        doors |= {rest, place} & facts.closed
+        places = facts.where.get(thing, frozenset())
+        if missing or rest not in places:
+            steps += missing + (thing != facts.held)
+            visit(places)
+        if rest not in places:
+            steps += 1
+            visit(frozenset({rest}))
     for thing in wish.held:
         if thing != facts.held:
-            place = facts.where.get(thing, -1)
             steps += 1
-            spots.add(facts.spot.get(place, facts.at))
-            doors |= {place} & facts.closed
+            visit(facts.where.get(thing, frozenset()))
     for lamp in wish.lit:
         steps += (lamp, "istoggled") not in facts.true
-        spots.add(facts.spot.get(facts.where.get(lamp, -1), facts.at))
+        visit(facts.where.get(lamp, frozenset()), enter=False)
     return steps + len(spots - {facts.at}) + len(doors)
 
 
@@ -259,11 +275,8 @@ def _orders(wish: Wish, facts: _Map) -> Iterator[tuple[int, ...]]:
         yield first + order
 
 
-def _sketches(world: World) -> Iterator[list[Step]]:
-    """Yield the best sketched plan, then, in case it fails, the further ones that were found on the way to it."""
-    goals = read_goal(world.game.goal)
-    if not goals:
-        return
+def _sketches(world: World, goals: list[Literals]) -> list[list[Step]]:
+    """Return sketched plans, the shortest first, with the further ones that were found on the way to it behind it."""
     facts = _survey(world)
     ways = {wish: _bound(facts, wish) for goal in goals for wish in wishes(world, goal)}
     found: list[list[Step]] = []
@@ -273,12 +286,11 @@ def _sketches(world: World) -> Iterator[list[Step]]:
             break
         for order in _orders(wish, facts):
             try:
-                steps = _draw(facts, wish, order, best)
+                found.append(_draw(facts, wish, order, best))
             except _Stuck:
                 continue
-            best = len(steps)
-            found.append(steps)
-    yield from reversed(found)
+            best = len(found[-1])
+    return found[::-1]
 
 
 def _play(world: World, steps: list[Step]) -> list[str] | None:
@@ -314,15 +326,26 @@ def plan(world: World) -> list[str]:
         Commands in order; the last one wins.
 
     Raises:
-        NoPlan: neither the sketches nor a blind search of 20,000 states found a way.
+        NoPlan: the goal is out of reach (in original games a thing in the hand may fit into no receptacle), or its
+            formula is unusual and a blind search of 20,000 states found no way.
     """
     if world.won:
         return []
-    for steps in _sketches(world):
-        commands = _play(world, steps)
-        if commands is not None:
-            return commands
+    goals = read_goal(world.game.goal)
+    if goals is not None:
+        found = _sketches(world, goals)
+        if not found:
+            raise NoPlan(f"the goal of {world.game.id!r} cannot be reached from this state{_burden(world)}")
+        for steps in found:
+            commands = _play(world, steps)
+            if commands is not None:
+                return commands
     return search(world)
+
+
+def _burden(world: World) -> str:
+    held = [world.game.names[thing] for _, thing in world.facts("holds")]
+    return f", in which the agent holds {held[0]}" if held else ""
 
 
 def search(

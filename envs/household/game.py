@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from random import Random
 
-from turnwise.envs.household.grammar import Grammar
-from turnwise.envs.household.pddl import Domain, Formula
+from turnwise.envs.errors import GameFileError, choices
+from turnwise.envs.household.grammar import UNKNOWN_GOAL, Grammar, Text, read_grammar
+from turnwise.envs.household.pddl import Domain, Formula, Problem, read_domain, read_problem
+from turnwise.envs.household.query import atoms
+
+_SEPARATOR = "_bar_"  # between the kind of an object and its coordinates, in ids of the original games
+_SIGNS = (("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +23,7 @@ class Game:
     """Static part of a game. Objects are integers 0..n-1 in the order of their sorted (lower-case) ids."""
 
     id: str  # task id, e.g. "train/.../trial_..."
-    task: str  # the sentence after "Your task is to: ", with its full stop
+    task: str | None  # the sentence after "Your task is to: ", with its full stop; None: the grammar's own text
     task_type: str | None
     walkthrough: tuple[str, ...]  # () when the source has none
     domain: Domain
@@ -24,6 +33,17 @@ class Game:
     names: tuple[str, ...]  # what the player reads: "cabinet 3"
     init: Mapping[str, frozenset[tuple[int, ...]]]  # predicate -> argument tuples
     goal: Formula
+    digest: str  # of domain, grammar, problem and names
+
+    def shuffled(self, rng: Random) -> Game:
+        """Return the same game with the numbers in its objects' names dealt anew (domain randomization)."""
+        order = sorted(self._named(), key=lambda number: self.objects[number])
+        rng.shuffle(order)
+        names = _names(self.objects, order)
+        return replace(self, names=names, digest=_digest(self.digest, *names))
+
+    def _named(self) -> set[int]:
+        return {number for facts in self.init.values() for fact in facts for number in fact}
 
 
 def compile_game(
@@ -34,7 +54,138 @@ def compile_game(
     task: str | None = None,
     task_type: str | None = None,
     id: str = "",
-    walkthrough: tuple[str, ...] = (),
+    walkthrough: Sequence[str] = (),
+    path: str = "problem.pddl",
 ) -> Game:
-    """Return the compiled game of a PDDL problem text. `task` replaces "UNKNOWN GOAL." of the grammar."""
-    raise NotImplementedError
+    """Return the compiled game of a PDDL problem text.
+
+    Args:
+        domain: the domain, read or as text.
+        grammar: the text grammar, read or as text.
+        problem: the problem's text.
+        task: what stands for "UNKNOWN GOAL." in the grammar's rule "task"; None: the grammar says the task itself.
+        task_type: one of the six task types, where it is known.
+        id: the task id.
+        walkthrough: commands that win, where they are known.
+        path: what errors call the problem.
+
+    Returns:
+        The game; nothing in it changes when it is played.
+
+    Raises:
+        GameFileError: a text is torn or uses something that this engine does not play.
+    """
+    domain = _domain(domain) if isinstance(domain, str) else domain
+    grammar = _grammar(grammar) if isinstance(grammar, str) else grammar
+    parsed = read_problem(problem, path)
+    kinds = {**domain.constants, **parsed.objects}
+    objects = tuple(sorted(kinds))
+    index = {name: number for number, name in enumerate(objects)}
+    init: dict[str, set[tuple[int, ...]]] = {}
+    try:
+        for predicate, *words in parsed.init:
+            init.setdefault(predicate, set()).add(tuple([index[word] for word in words]))
+    except KeyError as error:
+        raise _undeclared(str(error.args[0]), problem, path, index) from None
+    _check(parsed, init, domain, index, problem, path)
+    named = sorted({number for facts in init.values() for fact in facts for number in fact})
+    return Game(
+        id=id,
+        task=_task_text(grammar, task),
+        task_type=task_type,
+        walkthrough=tuple(walkthrough),
+        domain=domain,
+        grammar=grammar,
+        objects=objects,
+        types=tuple(kinds[name] for name in objects),
+        names=_names(objects, named),
+        init={predicate: frozenset(facts) for predicate, facts in init.items()},
+        goal=parsed.goal,
+        digest=_digest(domain.digest, grammar.digest, problem),
+    )
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _domain(text: str) -> Domain:
+    return read_domain(text)
+
+
+@lru_cache(maxsize=8)
+def _grammar(text: str) -> Grammar:
+    return read_grammar(text)
+
+
+def _task_text(grammar: Grammar, task: str | None) -> str | None:
+    """What the rule "task" says: its own text, with the sentence in the place of the unknown goal."""
+    if task is None:
+        return None
+    own = grammar.rules.get("task")
+    symbols = own[0].symbols if own else ()
+    template = "".join(symbol.text for symbol in symbols if isinstance(symbol, Text))
+    return template.replace(UNKNOWN_GOAL, task)
+
+
+def _names(objects: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:
+    """The readable names: kind and a number; numbers of a kind are dealt downwards along `order`."""
+    kinds = {number: _kind(objects[number]) for number in order}
+    left = Counter(kind for kind in kinds.values() if kind is not None)
+    names = list(objects)
+    for number in order:
+        kind = kinds[number]
+        if kind is None:
+            names[number] = _plain(objects[number]) + " "  # the original leaves the space before the missing number
+        else:
+            names[number] = f"{_plain(kind)} {left[kind]}"
+            left[kind] -= 1
+    return tuple(names)
+
+
+def _kind(id: str) -> str | None:
+    kind, separator, _ = id.partition(_SEPARATOR)
+    if not separator:
+        return None
+    return kind + "basin" if "basin" in id else kind
+
+
+def _plain(text: str) -> str:
+    for sign, character in _SIGNS:
+        text = text.replace(sign, character)
+    return text
+
+
+def _line(text: str, word: str) -> int | None:
+    found = text.lower().find(word)
+    return text.count("\n", 0, found) + 1 if found >= 0 else None
+
+
+def _undeclared(name: str, text: str, path: str, known: Mapping[str, int]) -> GameFileError:
+    return GameFileError(path, _line(text, name), name, f"not among the (:objects ...): {choices(name, known)}")
+
+
+def _check(
+    problem: Problem,
+    init: Mapping[str, set[tuple[int, ...]]],
+    domain: Domain,
+    index: Mapping[str, int],
+    text: str,
+    path: str,
+) -> None:
+    """Facts and goal use predicates of the domain, with the right number of arguments, and declared objects."""
+    for predicate, facts in init.items():
+        arity = domain.predicates.get(predicate)
+        if arity is None:
+            hint = f"no such predicate in the domain: {choices(predicate, domain.predicates)}"
+            raise GameFileError(path, _line(text, f"({predicate}"), f"({predicate} ...)", hint)
+        if set(map(len, facts)) != {arity}:
+            raise GameFileError(path, _line(text, f"({predicate}"), f"({predicate} ...)", f"expected {arity} arguments")
+    for atom in atoms(problem.goal):
+        if atom.predicate != "=" and domain.predicates.get(atom.predicate) != len(atom.terms):
+            hint = f"no such predicate with {len(atom.terms)} arguments: {choices(atom.predicate, domain.predicates)}"
+            raise GameFileError(path, _line(text, "(:goal"), f"({atom.predicate} ...)", hint)
+        for term in atom.terms:
+            if not term.startswith("?") and term not in index:
+                raise _undeclared(term, text, path, index)

@@ -1,11 +1,12 @@
 """Text grammar (.twl2) front end: actions with their command templates, and rules that turn a situation into text.
 
-A rule has alternatives, each with an optional condition; the first whose condition some objects satisfy is used. Right sides hold text,
-references `#rule#`, values `{o.name}`, values for every answer of a query `{o.name | inreceptacle(o:object, r:receptacle)}`, and lists of
-them `[{...}]`. Weights are read and ignored, as in the original; so is what follows the first character that fits no symbol.
+A rule has alternatives, each with an optional condition; the first whose condition some objects satisfy is used.
+Right sides hold text, references `#rule#`, values `{o.name}`, values for every answer of a query `{o.name |
+inreceptacle(o:object, r:receptacle)}`, and lists of them `[{...}]`. Weights are read and ignored, as in the original;
+so is what follows the first character that fits no symbol.
 
-Values are small Python expressions; of these only names, attributes of objects, strings, `+`, `or`, `and`, `not`, `==`, `!=` and `x if c else y`
-are played, and anything else is an error. Nothing is ever passed to eval.
+Values are small Python expressions; of these only names, attributes of objects, strings, `+`, `or`, `and`, `not`,
+`==`, `!=` and `x if c else y` are played, and anything else is an error. Nothing is ever passed to eval.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from turnwise.envs.errors import GameFileError
 Placeholder: TypeAlias = tuple[str, str]  # (name, type)
 
 UNKNOWN_GOAL = "UNKNOWN GOAL."
-_DOCUMENT = re.compile(r'(?P<skip>\s+|#[^\n]*)|(?P<block>"""(?:.|\n)*?""")|(?P<string>"[^"]*")|(?P<mark>::|[;{}])|(?P<name>[\w/-]+)')
+_DOCUMENT = re.compile(
+    r'(?P<skip>\s+|#[^\n]*)|(?P<block>"""(?:.|\n)*?""")|(?P<string>"[^"]*")|(?P<mark>::|[;{}])|(?P<name>[\w/-]+)'
+)
 _LITERAL = re.compile(r'[^;|"<>\[\]#{}]*')
 _REFERENCE = re.compile(r"#\t*([\w()/!<>\-\s,.]+)#")
 _CONDITIONAL = re.compile(
@@ -286,8 +289,14 @@ class _Document:
 
     def rule(self, name: str, entry: Any, line: int) -> tuple[Alternative, ...]:
         def alternative(item: Any) -> Alternative:
-            if not isinstance(item, dict) or not isinstance(item.get("rhs"), str) or not isinstance(item.get("condition", ""), str):
-                raise GameFileError(self.path, line, f"rule {name!r}", 'expected [{"rhs": text, "condition": query}, ...]')
+            if (
+                not isinstance(item, dict)
+                or not isinstance(item.get("rhs"), str)
+                or not isinstance(item.get("condition", ""), str)
+            ):
+                raise GameFileError(
+                    self.path, line, f"rule {name!r}", 'expected [{"rhs": text, "condition": query}, ...]'
+                )
             condition = parse_query(item["condition"], self.path, line) if item.get("condition") else None
             return Alternative(condition, parse_symbols(item["rhs"], self.path, line))
 

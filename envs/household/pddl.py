@@ -1,11 +1,13 @@
 """PDDL front end: the text of a domain or problem in, plain data out.
 
-Understood: :strips, :adl (and/or/not/imply/exists/forall, conditional effects), :typing (with `either`), :equality, constants and action
-costs, which is what household games use and a little more. Numeric preconditions, derived predicates and durative actions are left out on
-purpose: they give a GameFileError that names file, line and construct, as does everything else that is unknown.
+Understood: :strips, :adl (and/or/not/imply/exists/forall, conditional effects), :typing (with `either`), :equality,
+constants and action costs, which is what household games use and a little more. Numeric preconditions, derived
+predicates and durative actions are left out on purpose: they give a GameFileError that names file, line and
+construct, as does everything else that is unknown.
 
-Two habits of the original's planner are kept because texts depend on them. All names are lower-case. And a type that is not declared has no
-objects: the games' own domain quantifies over "location," (with the comma), so that this quantifier is never satisfied.
+Two habits of the original's planner are kept because texts depend on them. All names are lower-case. And a type that
+is not declared has no objects: the games' own domain quantifies over "location," (with the comma), so that this
+quantifier is never satisfied.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _KEYWORD_REQUIREMENTS = {
     ":existential-preconditions", ":universal-preconditions", ":quantified-preconditions", ":conditional-effects",
 }  # fmt: skip
 
-Parameters: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]  # (name, types that it may have); variables start with "?"
+Parameters: TypeAlias = tuple[
+    tuple[str, tuple[str, ...]], ...
+]  # (name, types that it may have); variables start with "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +294,9 @@ class _Reader:
         if not form:
             return And(())
         head = form.head
-        below = [self.formula(self.form(item, "a condition"), predicates) for item in form[1:]] if head in _BOOLEAN else []
+        below = (
+            [self.formula(self.form(item, "a condition"), predicates) for item in form[1:]] if head in _BOOLEAN else []
+        )
         if head == "and":
             return And(tuple(below))
         if head == "or":
@@ -338,8 +344,26 @@ class _Reader:
 
 
 _BOOLEAN = {"and", "or", "not", "imply"}
-_UNPLAYED = {"", "and", "or", "not", "imply", "exists", "forall", "when", "increase", "decrease", "assign", "<", ">", "<=", ">="}
-_HEADER = re.compile(r"\s*\(\s*define\s*\(\s*problem\s+(\S+?)\s*\)\s*\(\s*:domain\s+(\S+?)\s*\)\s*\(\s*:objects\s([^()]*)\)\s*\(\s*:init\s")
+_UNPLAYED = {
+    "",
+    "and",
+    "or",
+    "not",
+    "imply",
+    "exists",
+    "forall",
+    "when",
+    "increase",
+    "decrease",
+    "assign",
+    "<",
+    ">",
+    "<=",
+    ">=",
+}
+_HEADER = re.compile(
+    r"\s*\(\s*define\s*\(\s*problem\s+(\S+?)\s*\)\s*\(\s*:domain\s+(\S+?)\s*\)\s*\(\s*:objects\s([^()]*)\)\s*\(\s*:init\s"
+)
 _FACT = re.compile(r"\(([^()]+)\)")
 _GOAL = re.compile(r"\)\s*(\(\s*:goal\s)")
 

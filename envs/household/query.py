@@ -1,8 +1,9 @@
 """Conditions compiled to joins: which objects make a formula true now.
 
-A plan works on rows (tuples of object numbers; one column for each constant and variable bound so far) and grows or filters them step by
-step. Steps are ordered greedily by expected fan-out, so that a plan starts from what is few: the agent's place, what it holds. Answers do
-not depend on that order. Facts are read only through `View.match`, which is where an engine can watch what an answer depended on.
+A plan works on rows (tuples of object numbers; one column for each constant and variable bound so far) and grows or
+filters them step by step. Steps are ordered greedily by expected fan-out, so that a plan starts from what is few: the
+agent's place, what it holds. Answers do not depend on that order. Facts are read only through `View.match`, which is
+where an engine can watch what an answer depended on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Protocol, TypeAlias
 from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or, Parameters
 
 Row: TypeAlias = tuple[int, ...]
-Sizes: TypeAlias = Mapping[str, tuple[int, ...]]  # predicate -> (facts, distinct first arguments, distinct second arguments, ...)
+Sizes: TypeAlias = Mapping[
+    str, tuple[int, ...]
+]  # predicate -> (facts, distinct first arguments, distinct second arguments, ...)
 
 
 class View(Protocol):
@@ -197,7 +200,12 @@ class Planner:
 
 
 def _join(
-    predicate: str, mask: int, known: list[int], fresh: list[int], repeats: list[tuple[int, int]], checks: list[tuple[int, tuple[str, ...]]]
+    predicate: str,
+    mask: int,
+    known: list[int],
+    fresh: list[int],
+    repeats: list[tuple[int, int]],
+    checks: list[tuple[int, tuple[str, ...]]],
 ) -> Step:
     def step(view: View, rows: list[Row]) -> list[Row]:
         allowed = [(position, view.members(kinds)) for position, kinds in checks]

@@ -1,7 +1,8 @@
 """Grammar to text: the rules played over the facts of a world.
 
-A text sees objects by name and type: the arguments of the action, and what queries bind on the way. Different placeholders never stand for
-the same object. Answers of a query come in the order of the facts, atom by atom, which is the order of the objects' ids.
+A text sees objects by name and type: the arguments of the action, and what queries bind on the way. Different
+placeholders never stand for the same object. Answers of a query come in the order of the facts, atom by atom, which
+is the order of the objects' ids.
 """
 
 from __future__ import annotations
@@ -26,13 +27,24 @@ class Cast(Protocol):
     """The objects as texts show them."""
 
     @property
-    def objects(self) -> Sequence[str]: ...
+    def objects(self) -> Sequence[str]:
+        """The id of each object."""
+        ...
+
     @property
-    def types(self) -> Sequence[str]: ...
+    def types(self) -> Sequence[str]:
+        """The declared type of each object."""
+        ...
+
     @property
-    def names(self) -> Sequence[str]: ...
+    def names(self) -> Sequence[str]:
+        """What the player reads for each object."""
+        ...
+
     @property
-    def task(self) -> str | None: ...
+    def task(self) -> str | None:
+        """What the rule "task" says; None: what the grammar has for it."""
+        ...
 
 
 class Renderer:
@@ -103,7 +115,9 @@ class Renderer:
                 return
         raise GameFileError(self.rules.grammar.path, None, f"#{name}#", "no alternative of this rule applies")
 
-    def _listing(self, view: View, listing: Listing, mapping: Mapped, scope: Scope, pieces: list[str], depth: int) -> None:
+    def _listing(
+        self, view: View, listing: Listing, mapping: Mapped, scope: Scope, pieces: list[str], depth: int
+    ) -> None:
         items = self._insert(view, listing.item, mapping, scope, depth)
         if not items:
             self._rule(view, "list_empty", mapping, scope, pieces, depth)
@@ -139,22 +153,23 @@ class Renderer:
             return
         used = set(mapping.values())
         for fact in facts:
-            inner = dict(mapping)
+            fresh: Mapped = {}
             for position, placeholder in free:
                 number = fact[position]
-                known = inner.get(placeholder)
-                if known is None and number not in used and number not in [inner[p] for _, p in free if p in inner]:
-                    inner[placeholder] = number
-                elif known != number:
+                known = fresh.get(placeholder)
+                if known != number and (known is not None or number in used or number in fresh.values()):
                     break
+                fresh[placeholder] = number
             else:
-                yield from self._match(view, query, depth + 1, inner)
+                yield from self._match(view, query, depth + 1, {**mapping, **fresh})
 
     def _typed(self, atom: QueryAtom, facts: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         """The facts whose arguments are of the asked types; those of exactly these types first, then subtypes, level by level."""
         ranks = type_ranks(self.rules.domain, tuple(kind for _, kind in atom.arguments))
         types = self.cast.types
-        ranked = [(rank, fact) for fact in facts if (rank := ranks.get(tuple([types[number] for number in fact]))) is not None]
+        ranked = [
+            (rank, fact) for fact in facts if (rank := ranks.get(tuple([types[number] for number in fact]))) is not None
+        ]
         if len(ranked) == len(facts) and not any(rank for rank, _ in ranked):
             return facts
         return tuple(fact for _, fact in sorted(ranked))
@@ -169,7 +184,10 @@ def type_ranks(domain: Domain, kinds: tuple[str, ...]) -> dict[tuple[str, ...], 
     if found is None:
         if len(_ranks) > 4096:
             _ranks.clear()
-        children = {kind: [name for name, parent in domain.types.items() if parent == kind and name != kind] for kind in domain.types}
+        children = {
+            kind: [name for name, parent in domain.types.items() if parent == kind and name != kind]
+            for kind in domain.types
+        }
         found = {kinds: 0}
         queue = [kinds]
         for combination in queue:

@@ -1,7 +1,8 @@
 """Domain and grammar compiled together: what every game of one kind shares.
 
-Made once for each pair of texts. Holds a plan for each way an action can be possible, what actions change, which facts anything can ever
-read, and how actions are called. Facts of one game are in `Game`, the moving part is in `World`.
+Made once for each pair of texts. Holds a plan for each way an action can be possible, what actions change, which
+facts anything can ever read, and how actions are called. Facts of one game are in `Game`, the moving part is in
+`World`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from turnwise.envs.errors import GameFileError, choices
 from turnwise.envs.household.grammar import Alternative, Command, Grammar, Insert, Listing, Query, Symbol
-from turnwise.envs.household.pddl import And, Atom, Domain, Effect, Formula, Not, Schema
-from turnwise.envs.household.query import Plan, Planner, Sizes, Test, atoms, disjuncts
+from turnwise.envs.household.pddl import And, Atom, Domain, Effect, Formula, Not, Parameters, Schema
+from turnwise.envs.household.query import Plan, Planner, Row, Sizes, Test, atoms, disjuncts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,23 @@ class Conditional:
     change: Change
 
 
+_Held: TypeAlias = tuple[str, tuple[int, ...]]  # a fact that a precondition states: predicate and columns
+Pairs: TypeAlias = tuple[tuple[int, int], ...]  # columns that have to be equal
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One alternative of a precondition. `holds`: the ground atoms that it implies, to tell actions without any effect."""
+    """One alternative of a precondition.
+
+    plan: finds the rows that satisfy it. arguments: where they hold the schema's parameters. unique: no two of them have
+    the same arguments. idle: None where the action always changes something; else, for each of its changes, the
+    alternatives under which that is no change, as pairs of equal columns (columns as in Rule).
+    """
 
     plan: Plan
-    arguments: tuple[int, ...]  # columns of the schema's parameters
-    positive: tuple[Change, ...]
-    negative: tuple[Change, ...]
+    arguments: tuple[int, ...]
+    unique: bool
+    idle: tuple[tuple[Pairs, ...], ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +64,10 @@ class Rule:
     ways: tuple[Way, ...]
     changes: tuple[Change, ...]  # deletions first, so that an addition of the same fact wins
     conditionals: tuple[Conditional, ...]
-    idle: bool  # may have no effect for some arguments
     command: Command
-    named_by: tuple[int, ...] | None  # parameters that determine the command's text; None: it depends on facts that change
+    named_by: (
+        tuple[int, ...] | None
+    )  # parameters that determine the command's text; None: it depends on facts that change
 
 
 class Rules:
@@ -154,26 +166,36 @@ class Rules:
             if effect.condition is None and not effect.parameters
         ]
         conditionals = tuple(
-            self._conditional(effect, columns) for effect in schema.effects if effect.condition is not None or effect.parameters
+            self._conditional(effect, columns)
+            for effect in schema.effects
+            if effect.condition is not None or effect.parameters
         )
-        ways = tuple(self._way(schema, parameters, parts, names) for parameters, parts in disjuncts(schema.precondition))
-        idle = not conditionals and any(_may_be_idle(way, changes) for way in ways)
+        ways = tuple(
+            self._way(schema, lifted, parts, changes, bool(conditionals))
+            for lifted, parts in disjuncts(schema.precondition)
+        )
         command = self.grammar.commands[schema.name]
         placeholders = tuple((name.removeprefix("?"), kinds[0]) for name, kinds in schema.parameters)
         order = tuple(sorted(changes, key=lambda change: change.positive))
         named_by = _named_by(command, placeholders, self.dynamic, self.grammar)
-        return Rule(index, schema.name, placeholders, ways, order, conditionals, idle, command, named_by)
+        return Rule(index, schema.name, placeholders, ways, order, conditionals, command, named_by)
 
-    def _way(self, schema: Schema, lifted: tuple[tuple[str, tuple[str, ...]], ...], parts: list[Formula], names: list[str]) -> Way:
+    def _way(
+        self, schema: Schema, lifted: Parameters, parts: list[Formula], changes: list[Change], conditional: bool
+    ) -> Way:
         plan = self.planner.plan((*schema.parameters, *lifted), parts, self.columns)
-        columns = {name: column for name, column in plan.columns.items() if name in names or name in self.columns}
+        names = [name for name, _ in schema.parameters]
+        columns = {**self.columns, **{name: len(self.columns) + position for position, name in enumerate(names)}}
 
-        def held(formulas: Iterable[Formula], positive: bool) -> tuple[Change, ...]:
-            found = [formula for formula in formulas if isinstance(formula, Atom) and all(term in columns for term in formula.terms)]
-            return tuple(Change(atom.predicate, tuple(plan.columns[term] for term in atom.terms), positive) for atom in found)
+        def held(formulas: Iterable[Formula]) -> list[_Held]:
+            found = [
+                atom for atom in formulas if isinstance(atom, Atom) and all(term in columns for term in atom.terms)
+            ]
+            return [(atom.predicate, tuple(columns[term] for term in atom.terms)) for atom in found]
 
-        negative = [part.body for part in parts if isinstance(part, Not)]
-        return Way(plan, tuple(plan.columns[name] for name in names), held(parts, True), held(negative, False))
+        positive, negative = held(parts), held(part.body for part in parts if isinstance(part, Not))
+        idle = None if conditional else _idle(changes, positive, negative)
+        return Way(plan, tuple(plan.columns[name] for name in names), not lifted, idle)
 
     def _conditional(self, effect: Effect, columns: dict[str, int]) -> Conditional:
         condition = effect.condition if effect.condition is not None else And(())
@@ -187,11 +209,33 @@ class Rules:
         return Conditional(plan, change)
 
 
-def _may_be_idle(way: Way, changes: Iterable[Change]) -> bool:
-    """Whether all changes could, for some arguments, be what the precondition already says."""
-    added = {change.predicate for change in changes if change.positive}
-    removed = {change.predicate for change in changes if not change.positive}
-    return added <= {held.predicate for held in way.positive} and removed <= added | {held.predicate for held in way.negative}
+def _idle(changes: list[Change], positive: list[_Held], negative: list[_Held]) -> tuple[tuple[Pairs, ...], ...] | None:
+    """See Way.idle. A deletion is no change either where an addition of the same fact overrides it."""
+    added = [(change.predicate, change.columns) for change in changes if change.positive]
+    result = []
+    for change in changes:
+        matches = positive if change.positive else [*negative, *added]
+        pairs = [
+            zip(change.columns, columns, strict=True) for predicate, columns in matches if predicate == change.predicate
+        ]
+        if not pairs:
+            return None
+        result.append(tuple(tuple((a, b) for a, b in equal if a != b) for equal in pairs))
+    return tuple(result)
+
+
+def changes_nothing(idle: Iterable[Iterable[Pairs]], row: Row) -> bool:
+    """Return whether the precondition already says all that an action would change: the original never offers such an action."""
+    for alternatives in idle:
+        for pairs in alternatives:
+            for a, b in pairs:
+                if row[a] != row[b]:
+                    break
+            else:
+                break
+        else:
+            return False
+    return True
 
 
 def _constants(domain: Domain) -> set[str]:
@@ -203,7 +247,9 @@ def _constants(domain: Domain) -> set[str]:
             formulas.append(effect.atom)
             if effect.condition is not None:
                 formulas.append(effect.condition)
-        found |= {term for formula in formulas for atom in atoms(formula) for term in atom.terms if not term.startswith("?")}
+        found |= {
+            term for formula in formulas for atom in atoms(formula) for term in atom.terms if not term.startswith("?")
+        }
     return found
 
 

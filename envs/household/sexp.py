@@ -1,6 +1,7 @@
 """S-expressions with line numbers: the lexical level of PDDL.
 
-Everything is lower-cased, as the original's planner does; comments run from ";" to the end of the line. No meaning is given here.
+Everything is lower-cased, as the original's planner does; comments run from ";" to the end of the line. No meaning is
+given here.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class Token(str):
     line: int
 
     def __new__(cls, text: str, line: int) -> Token:
+        """Make the word."""
         token = super().__new__(cls, text)
         token.line = line
         return token

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
+
 from turnwise.agents.errors import ContextOverflow, SamplerError
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Completion, Request

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from turnwise.cli.plots import Curve, Frame, save_png, segment, terminal_plot
 
 FRAME = Frame(0.0, 10.0, 0.0, 1.0, 21, 41)
@@ -25,7 +27,7 @@ def test_a_segment_is_connected_and_has_both_ends(start: tuple[int, int], end: t
     dots = segment(start, end)
     assert dots[0] == start
     assert dots[-1] == end
-    assert all(max(abs(a[0] - b[0]), abs(a[1] - b[1])) <= 1 for a, b in zip(dots, dots[1:], strict=False))
+    assert all(max(abs(a[0] - b[0]), abs(a[1] - b[1])) <= 1 for a, b in itertools.pairwise(dots))
 
 
 def rows_of(curve: Curve, height: int = 8, y_range: tuple[float, float] | None = (0, 1)) -> list[str]:
@@ -53,7 +55,7 @@ def test_any_numbers_can_be_drawn(values: list[float]) -> None:
     rows = rows_of(Curve("x", tuple(range(len(values))), tuple(values)), y_range=None)
     if any(math.isfinite(value) for value in values):
         assert len(rows) >= 10
-        assert {len(row.translate({ord('┤'): '│'}).partition('│')[2]) for row in rows[:8]} == {30}
+        assert {len(row.translate({ord("┤"): "│"}).partition("│")[2]) for row in rows[:8]} == {30}
     else:
         assert rows == ["(no points to draw yet)"]
 
@@ -66,6 +68,4 @@ def test_a_png_is_a_png(tmp_path: Path) -> None:
     save_png([line, panel], path, title="t", x_label="iteration", y_label="success", y_range=(0, 1))
     assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     with pytest.raises(OSError, match="nowhere"):
-        save_png(
-            [line], tmp_path / "nowhere" / "curve.png", title="t", x_label="x", y_label="y", y_range=None
-        )
+        save_png([line], tmp_path / "nowhere" / "curve.png", title="t", x_label="x", y_label="y", y_range=None)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toys.corridor import Corridor
+
 from turnwise.cli.errors import UserError
 from turnwise.cli.session import Session, complete, meaning
 

@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from turnwise.cli.console import count, duration, percent
 from turnwise.cli.errors import UserError, choose, near, sentence_of
 from turnwise.cli.values import parse_options, parse_value
@@ -20,7 +21,7 @@ from turnwise.cli.values import parse_options, parse_value
         ("1e-3", 1e-3),
         ("true", True),
         ("False", False),
-        ("none", None),
+        ("none", "none"),
         ("held_out", "held_out"),
         ('"3"', "3"),
         ('["a", "b"]', ["a", "b"]),

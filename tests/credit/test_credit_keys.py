@@ -78,8 +78,9 @@ def test_an_array_of_keys_is_coded_like_its_values(values):
     """The fast way for arrays must not make other groups: equal codes exactly where a list has equal codes."""
     fast, slow = Coder(), Coder()
     first, second = fast.encode(np.asarray(values)), slow.encode(values)
-    assert [fast.names[code] for code in first] == [slow.names[code] for code in second] == values
-    assert fast.encode(values[:1]).tolist() == first[:1].tolist()
+    assert first.tolist() == second.tolist()
+    assert fast.names == slow.names
+    assert [type(name) for name in fast.names] == [type(name) for name in slow.names]
 
 
 def test_what_has_no_equality_is_refused():

@@ -90,24 +90,24 @@ def test_a_bad_row_is_named(change, words):
 def test_a_row_without_a_required_column_is_named():
     with pytest.raises(BadTable, match="row 1 has no 'reward'"):
         Steps.from_rows([ROW, {"task": "t", "trajectory": 0, "turn": 1}])
-    with pytest.raises(BadTable, match="column 'turn' .* is missing"):
+    with pytest.raises(BadTable, match=r"column 'turn' .* is missing"):
         Steps.from_columns(task=[1], trajectory=[1], reward=[1.0])
 
 
 def test_a_row_that_is_no_mapping_is_named():
-    with pytest.raises(BadTable, match="row 1 must be a mapping .* came tuple"):
+    with pytest.raises(BadTable, match=r"row 1 must be a mapping .* came tuple"):
         Steps.from_rows([ROW, ("t", 0, 1, 1.0)])
 
 
 def test_ragged_rewards_are_refused():
-    with pytest.raises(BadTable, match="'multi' .* same number of numbers in every row"):
+    with pytest.raises(BadTable, match=r"'multi' .* same number of numbers in every row"):
         Steps.from_rows([{**ROW, "multi": [1.0]}, {**ROW, "turn": 1, "multi": [1.0, 2.0]}])
 
 
 def test_a_slip_in_a_key_is_refused_since_it_would_change_results_in_silence():
-    with pytest.raises(BadTable, match="'vaild'.*did you mean 'valid'"):
+    with pytest.raises(BadTable, match=r"'vaild'.*did you mean 'valid'"):
         Steps.from_rows([{**ROW, "vaild": False}])
-    with pytest.raises(BadTable, match="'rewards' is not a column .* did you mean 'reward'"):
+    with pytest.raises(BadTable, match=r"'rewards' is not a column .* did you mean 'reward'"):
         Steps.from_columns(task=[1], trajectory=[1], turn=[0], rewards=[1.0])
 
 
@@ -131,7 +131,7 @@ def test_codes_given_directly_are_checked():
 
 
 def test_a_missing_column_names_method_and_column():
-    with pytest.raises(MissingColumn, match="gigpo needs the column 'state'.*this table has: task, trajectory"):
+    with pytest.raises(MissingColumn, match=r"gigpo needs the column 'state'.*this table has: task, trajectory"):
         gigpo(Steps.from_rows([ROW]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -116,7 +117,11 @@ def test_the_tokenizer_does_not_depend_on_the_process():
     seen = set()
     for seed in ("1", "2"):
         run = subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         seen.add(run.stdout.strip().splitlines()[-1])
     assert seen == {vocabulary_fingerprint(build_tokenizer(TEXTS, vocab=500))}

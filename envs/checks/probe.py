@@ -1,17 +1,15 @@
-"""Playing an environment for the checks: episodes as data, replay by actions, and scripts that repeat what was found.
+"""Episodes as data, and scripts that repeat what was found in them.
 
 Everything is reached by replay from reset(): the same task, seed and actions. That needs nothing of an environment but
 Gymnasium's contract, and whatever is found can be written down as a script of a few lines.
 
-Left out on purpose: judging. The rules are in `rules` and `rules_state`.
+Left out on purpose: playing (`lab`) and judging (the rules).
 """
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,7 +20,21 @@ import numpy as np
 from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, VALID, WON
 from turnwise.envs.registration import find, make
 
-__all__ = ["FOREIGN", "Crash", "Effort", "Episode", "Lab", "Moment", "Source", "difference", "same", "script"]
+__all__ = [
+    "CONTRACT",
+    "FOREIGN",
+    "Crash",
+    "Effort",
+    "Episode",
+    "Moment",
+    "Source",
+    "cut",
+    "difference",
+    "literal",
+    "moment_of",
+    "same",
+    "script",
+]
 
 FOREIGN: Final = "frobnicate the turnwise 0"
 """An action that no environment knows."""
@@ -36,7 +48,8 @@ class Effort:
 
     walks: random episodes a task. turns: most turns of one. pairs: most pairs of states compared a task, in each
     direction. states: most states a task whose every admissible action is taken. depth: turns of a continuation.
-    continuations: random continuations a pair of states.
+    continuations: random continuations a pair of states. search: most actions of the search for a difference between
+    two states that everything else leaves alike.
     """
 
     walks: int = 4
@@ -45,6 +58,7 @@ class Effort:
     states: int = 12
     depth: int = 15
     continuations: int = 4
+    search: int = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +195,15 @@ def script(source: Source | str, task: str | None, seed: int, *blocks: str, runs
         "        answers.append(env.step(action))\n"
         "    return answers\n"
     )
-    plays = "\n".join(f"{name} = play({list(actions)!r})" for name, actions in runs.items())
+    plays = "\n".join(f"{name} = play({literal(list(actions))})" for name, actions in runs.items())
     return "\n".join(part for part in (code, "\n\n" + play, "", plays, *blocks) if part or part == "") + "\n"
+
+
+def literal(action: Any) -> str:
+    """Return the code of an action, or of a list of actions; numpy's numbers are written as Python's."""
+    if isinstance(action, list):
+        return "[" + ", ".join(map(literal, action)) + "]"
+    return repr(action.item() if isinstance(action, np.generic) else action)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -213,7 +234,7 @@ def difference(a: Moment, b: Moment, *, keys: Iterable[str] = CONTRACT, start: b
         pairs.append((f'info["{key}"]', _canonical(key, a.info), _canonical(key, b.info)))
     for name, one, other in pairs:
         if not same(one, other):
-            return f"{name} is {_cut(one)} and {_cut(other)}"
+            return f"{name} is {cut(one)} and {cut(other)}"
     return None
 
 
@@ -223,181 +244,13 @@ def _canonical(key: str, info: Mapping[str, Any]) -> Any:
     return sorted(value, key=repr) if key == ADMISSIBLE and isinstance(value, list) else value
 
 
-def _cut(value: Any, longest: int = 160) -> str:
+def cut(value: Any, longest: int = 160) -> str:
     """Return a value for a message, cut where it is long."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[: longest - 20]}... ({len(text)} characters)"
 
 
-class Lab:
-    """An environment under test: one shared instance, replay on it, and the episodes that were explored."""
-
-    def __init__(self, source: Source, seed: int, effort: Effort, actions: Sequence[Any] = ()) -> None:
-        """Make the shared instance; `actions` are tried where the environment cannot say which are admissible."""
-        self.source, self.seed, self.effort = source, seed, effort
-        self.env = source.build()
-        self.tries = list(actions)
-        self.tasks: list[str | None] = [None]
-        self.episodes: dict[str | None, list[Episode]] = {}
-        self.seconds: list[float] = []
-        self._free: gymnasium.Env[Any, Any] | None = None
-        self._fans: dict[tuple[str | None, tuple[Any, ...]], list[tuple[Any, Moment]]] = {}
-
-    @property
-    def free(self) -> gymnasium.Env[Any, Any]:
-        """An instance without the registration's turn limit, so that long replays are not cut."""
-        if self._free is None:
-            self._free = self.env if self.source.limit is None else self.source.limited(-1)
-        return self._free
-
-    @property
-    def foreign(self) -> str | None:
-        """An action that the environment cannot know; None where actions are no texts."""
-        return FOREIGN if FOREIGN in self.env.action_space else None
-
-    def has(self, method: str) -> bool:
-        """Return whether the environment offers an optional method."""
-        return bool(self.env.has_wrapper_attr(method))
-
-    def task_ids(self, env: gymnasium.Env[Any, Any] | None = None, *args: Any) -> Any:
-        """Return what task_ids() gives."""
-        return (env or self.env).get_wrapper_attr("task_ids")(*args)
-
-    def close(self) -> None:
-        """Close what was made."""
-        for env in {id(env): env for env in (self.env, self._free) if env is not None}.values():
-            env.close()
-
-    def play(
-        self,
-        task: str | None,
-        actions: Sequence[Any],
-        *,
-        env: gymnasium.Env[Any, Any] | None = None,
-        seed: int | None = None,
-    ) -> Episode:
-        """Return the episode that the actions give; it stops early where it ends.
-
-        Raises:
-            Crash: the environment raised, or broke Gymnasium's contract.
-        """
-        queue = iter(actions)
-        return self.walk(task, lambda moment, taken: next(queue, None), len(actions), env=env, seed=seed)
-
-    def walk(
-        self,
-        task: str | None,
-        choose: Callable[[Moment, int], Any],
-        turns: int,
-        *,
-        env: gymnasium.Env[Any, Any] | None = None,
-        seed: int | None = None,
-    ) -> Episode:
-        """Return an episode whose actions `choose(moment, number of actions so far)` picks; None stops it.
-
-        Raises:
-            Crash: the environment raised, or broke Gymnasium's contract.
-        """
-        env = env or self.env
-        seed = self.seed if seed is None else seed
-        taken: list[Any] = []
-        raw = self._run(lambda: env.reset(seed=seed, options=_options(task)), "reset()", task, seed, taken)
-        returned = [_parts(raw, task, seed, taken)]
-        moments = [copy.deepcopy(returned[0])]
-        while len(taken) < turns and not moments[-1].over:
-            action = choose(moments[-1], len(taken))
-            if action is None:
-                break
-            began = time.perf_counter()
-            raw = self._run(functools.partial(env.step, action), f"step({_cut(action)})", task, seed, [*taken, action])
-            self.seconds.append(time.perf_counter() - began)
-            taken.append(action)
-            returned.append(_parts(raw, task, seed, taken))
-            moments.append(copy.deepcopy(returned[-1]))
-        return Episode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
-
-    def _run(self, call: Callable[[], Any], what: str, task: str | None, seed: int, actions: Sequence[Any]) -> Any:
-        """Call the environment; whatever it raises is a finding."""
-        try:
-            return call()
-        except Exception as error:
-            raise Crash(f"{what} raised {type(error).__name__}: {error}", task, seed, actions) from error
-
-    def plan(self, task: str | None, prefix: Sequence[Any] = ()) -> list[Any]:
-        """Return the expert's plan after some actions; only where the environment has plan()."""
-        self.play(task, prefix, env=self.free)
-        method = self.free.get_wrapper_attr("plan")
-        return list(self._run(method, "plan()", task, self.seed, prefix))
-
-    def candidates(self, moment: Moment) -> list[Any]:
-        """Return actions worth taking: the admissible ones, or else those that were suggested."""
-        return self.tries if moment.admissible is None else moment.admissible
-
-    def chooser(self, rng: np.random.Generator, *, foreign: float = 0.0, few: int = 0) -> Callable[[Moment, int], Any]:
-        """Return a random choice of actions.
-
-        Args:
-            rng: decides.
-            foreign: probability of an action that the environment does not know.
-            few: keep to the first so many actions met where they are possible, which leads back to places seen before.
-        """
-        alphabet: list[Any] = []
-
-        def choose(moment: Moment, taken: int) -> Any:
-            if self.foreign is not None and rng.random() < foreign:
-                return self.foreign
-            actions = self.candidates(moment)
-            if few and (known := [action for action in actions if action in alphabet]) and len(alphabet) >= few:
-                actions = known
-            if not actions:
-                self.env.action_space.seed(int(rng.integers(2**31)))
-                return self.env.action_space.sample()
-            action = actions[int(rng.integers(len(actions)))]
-            if action not in alphabet:
-                alphabet.append(action)
-            return action
-
-        return choose
-
-    def fan(self, task: str | None, prefix: tuple[Any, ...], moment: Moment) -> list[tuple[Any, Moment]]:
-        """Return every candidate action after `prefix` with the moment that it leads to; remembered."""
-        key = (task, prefix)
-        if key not in self._fans:
-            actions = self.candidates(moment)
-            ends = [(action, self.play(task, [*prefix, action], env=self.free).last) for action in actions]
-            self._fans[key] = ends
-        return self._fans[key]
-
-    def explore(self) -> None:
-        """Play every task: the plan, random walks with a foreign action now and then, a pacing one, an idle one."""
-        if self.has("plan") and not self.tries:
-            for task in self.tasks:
-                self.tries += [action for action in self.plan(task) if action not in self.tries]
-        for number, task in enumerate(self.tasks):
-            found: list[Episode] = []
-            if self.has("plan"):
-                found.append(self.play(task, self.plan(task)))
-            for walk in range(self.effort.walks):
-                rng = np.random.default_rng([self.seed, number, walk])
-                few = 4 if walk % 2 else 0
-                found.append(self.walk(task, self.chooser(rng, foreign=0.1, few=few), self.effort.turns))
-            found.append(self._idle(task))
-            self.episodes[task] = found
-
-    def _idle(self, task: str | None) -> Episode:
-        """Play an episode in which as little as possible happens, up to the limit where there is one."""
-        turns = 2 * self.effort.turns if self.source.limit is None else min(self.source.limit, 500) + 1
-        rng = np.random.default_rng(self.seed)
-        choose = self.chooser(rng) if self.foreign is None else self.chooser(rng, foreign=1.0)
-        return self.walk(task, choose, turns)
-
-
-def _options(task: str | None) -> dict[str, Any] | None:
-    """Return the options of reset() for a task."""
-    return None if task is None else {"task": task}
-
-
-def _parts(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> Moment:
+def moment_of(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> Moment:
     """Return what came back as a moment (not copied), or say in what it breaks Gymnasium's contract."""
     call, size = ("step()", 5) if actions else ("reset()", 2)
 
@@ -406,7 +259,7 @@ def _parts(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> Mom
 
     if not isinstance(raw, tuple) or len(raw) != size:
         claim = f"assert len(answers[-1]) == 5  # {call} has to return {size} values"
-        raise crash(f"returned {_cut(raw)} instead of a tuple of {size}", claim)
+        raise crash(f"returned {cut(raw)} instead of a tuple of {size}", claim)
     observation, reward, terminated, truncated, info = raw if size == 5 else (raw[0], 0.0, False, False, raw[1])
     if not isinstance(info, dict):
         raise crash(
@@ -423,13 +276,3 @@ def _parts(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> Mom
         if not isinstance(value, (bool, np.bool_)):
             raise crash(f"returned {name}={value!r}, which is no bool", f"assert isinstance(answers[-1][{at}], bool)")
     return Moment(len(actions), observation, reward, bool(terminated), bool(truncated), info)
-
-
-def _altered(returned: Sequence[Moment], copies: Sequence[Moment]) -> str | None:
-    """Say which observation or info changed after it was returned."""
-    for kept, copied in zip(returned, copies, strict=True):
-        if not same(kept.observation, copied.observation):
-            return f"the observation of turn {kept.turn}"
-        if not same(kept.info, copied.info):
-            return f"the info of turn {kept.turn}"
-    return None

@@ -2,9 +2,9 @@
 
 Both directions are probed by replay. Equal keys are reached by different actions, and the same continuations are played
 after each: one difference is proof that the key says too little. Different keys are given every continuation that we
-can think of until one tells them apart: every candidate action, the expert's plans, what was really played next, and
-random walks. Where none does, the key says more than the agent can ever notice (a counter of turns, the text of the
-last answer), or the difference lies deeper than the probes; the report says how many pairs were probed and how far.
+can think of until one tells them apart: every candidate action, the expert's plans, what was really played next, random
+walks, and at last a search (see `search`). Where none does, the key says more than the agent can ever notice (a count
+of turns, the text of the last answer), or the difference lies deeper than the search; the report says which it was.
 
 Ends are left out: nothing follows them.
 """
@@ -13,35 +13,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 
-from turnwise.envs.info import ADMISSIBLE, STATE, VALID, WON
-from turnwise.envs.probe import Lab, Moment, _cut, difference, same, script
-from turnwise.envs.rules import Failed, Rule, Skipped
+from turnwise.envs.checks.base import Failed, Rule, Skipped
+from turnwise.envs.checks.lab import Lab
+from turnwise.envs.checks.probe import Moment, cut, difference, same, script
+from turnwise.envs.checks.search import SEEN, Place, distance, search, tell_apart
+from turnwise.envs.info import STATE, VALID, WON
 
-__all__ = ["STATE_RULES"]
-
-# What one may notice of a step. The score is the task's own account, and the next key is judged by itself.
-_SEEN: Final = (ADMISSIBLE, VALID, WON)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A state by the way to it: the actions from the start, and what was really played from there."""
-
-    prefix: tuple[Any, ...]
-    moment: Moment
-    tail: tuple[Any, ...]
-
-    @property
-    def face(self) -> tuple[Any, Any]:
-        """What can be noticed without doing anything: the admissible actions, and whether the task is won."""
-        actions = self.moment.admissible
-        return (None if actions is None else tuple(sorted(map(repr, actions))), self.moment.info.get(WON))
+__all__ = ["RULES"]
 
 
 def state_task(lab: Lab) -> str:
@@ -55,7 +38,7 @@ def state_task(lab: Lab) -> str:
                 if _plain(sentence) in _plain(str(place.moment.key)):
                     claim = f"assert {sentence!r} not in answers[-1][4]['state']"
                     code = script(lab.source, task, lab.seed, claim, runs={"answers": place.prefix})
-                    raise Failed(f"the state key {_cut(place.moment.key)} holds the task sentence {sentence!r}", code)
+                    raise Failed(f"the state key {cut(place.moment.key)} holds the task sentence {sentence!r}", code)
     if not sentences:
         raise Skipped("no task sentence is recognised in the first observation ('task is to: ...', 'Goal: ...')")
     return f"{sentences} sentences"
@@ -90,7 +73,7 @@ def state_equal(lab: Lab) -> str:
             one, other = same_key[int(index)]
             pairs += 1
             for actions in _continuations(lab, task, one, other, rng):
-                what, compared = _tell_apart(lab, task, one, other, actions)
+                what, compared = tell_apart(lab, task, one, other, actions)
                 steps += compared
                 if what is not None:
                     _fail_equal(lab, task, one, other, actions[:compared], what)
@@ -101,31 +84,37 @@ def state_equal(lab: Lab) -> str:
 
 def state_different(lab: Lab) -> str:
     """Different keys: some continuation tells the states apart."""
-    at_sight, probed, open_pairs = 0, 0, []
+    at_sight, probed, searched = 0, 0, 0
     for number, (task, places) in enumerate(_all_places(lab)):
         rng = np.random.default_rng([lab.seed, 19, number])
         alike, told = _alike_pairs(places)
         at_sight += told
+        known: set[frozenset[Any]] = set()
         for one, other in alike[: lab.effort.pairs]:
             probed += 1
-            if not _distinguishable(lab, task, one, other, rng):
-                open_pairs.append((task, one, other))
+            if _distinguishable(lab, task, one, other, rng):
+                known.add(frozenset((one.moment.key, other.moment.key)))
+                continue
+            searched += 1
+            found = search(lab, task, one, other, known)
+            if not found.apart:
+                counts = (
+                    f"{at_sight:,} pairs told apart by their admissible actions, {probed} probed, {searched} searched"
+                )
+                raise _over_fine(lab, task, one, other, f"{found.how} ({counts})")
     if not at_sight and not probed:
         raise Skipped("fewer than two states were seen")
-    counts = f"{at_sight:,} pairs of keys told apart by their admissible actions, {probed} probed further"
-    if open_pairs:
-        task, one, other = open_pairs[0]
-        refused = other.moment.info.get(VALID) is False and other.prefix[:-1] == one.prefix
-        why = ", although only a refused action lies between them" if refused else ""
-        what = (
-            f"{len(open_pairs)} of {probed} probed pairs have different keys that nothing tells apart, such as "
-            f"{_cut(one.moment.key)} and {_cut(other.moment.key)}{why}; either the key holds what no action can reveal "
-            f"(a count of turns, the last answer), or the probes are too shallow ({counts}; depth {lab.effort.depth}, "
-            f"{lab.effort.continuations} random continuations each)"
-        )
-        claim = "assert a[-1][4]['state'] == b[-1][4]['state']  # no continuation was found that tells a from b"
-        raise Failed(what, _pair_script(lab, task, claim, a=one.prefix, b=other.prefix))
-    return f"{counts} and told apart"
+    text = f"{at_sight:,} pairs of keys told apart by their admissible actions, {probed} by probes"
+    return text + (f", {searched} of these by search" if searched else "")
+
+
+def _over_fine(lab: Lab, task: str | None, one: Place, other: Place, how: str) -> Failed:
+    """Return the failure that two keys differ and nothing else does."""
+    refused = other.moment.info.get(VALID) is False and other.prefix[:-1] == one.prefix
+    between = ", between which lies only a refused action," if refused else ""
+    what = f"the keys {cut(one.moment.key)} and {cut(other.moment.key)}{between} belong to states that {how}"
+    claim = "assert a[-1][4]['state'] == b[-1][4]['state']  # nothing was found that tells a from b"
+    return Failed(what, _pair_script(lab, task, claim, a=one.prefix, b=other.prefix))
 
 
 def _all_places(lab: Lab) -> Iterator[tuple[str | None, list[Place]]]:
@@ -170,18 +159,8 @@ def _alike_pairs(places: Sequence[Place]) -> tuple[list[tuple[Place, Place]], in
         first.setdefault(place.moment.key, place)
     pairs = list(combinations(first.values(), 2))
     alike = [pair for pair in pairs if pair[0].face == pair[1].face]
-    alike.sort(key=lambda pair: _apart(pair[0].prefix, pair[1].prefix))
+    alike.sort(key=lambda pair: distance(pair[0].prefix, pair[1].prefix))
     return [*(pair for pair in refused if pair[0].face == pair[1].face), *alike], len(pairs) - len(alike)
-
-
-def _apart(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """Return how many actions lie between two ways, by their common beginning."""
-    common = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        common += 1
-    return len(one) + len(other) - 2 * common
 
 
 def _continuations(
@@ -212,33 +191,14 @@ def _walk_from(lab: Lab, task: str | None, place: Place, step: Any, depth: int) 
     return lab.walk(task, choose, skip + depth, env=lab.free).actions[skip:]
 
 
-def _tell_apart(lab: Lab, task: str | None, one: Place, other: Place, actions: Sequence[Any]) -> tuple[str | None, int]:
-    """Play the same actions at both places.
-
-    Returns:
-        What differs first, and after how many actions; None, and how many were compared, where nothing does.
-    """
-    tails = []
-    for place in (one, other):
-        episode = lab.play(task, [*place.prefix, *actions], env=lab.free)
-        tails.append(episode.moments[len(place.prefix) + 1 :])
-    for count, (a, b) in enumerate(zip(*tails, strict=False), start=1):
-        if a.truncated or b.truncated:
-            # A cut depends on how many turns were played before, which is no matter of the state.
-            return None, count - 1
-        if what := difference(a, b, keys=_SEEN):
-            return f"after {list(actions[:count])!r}, {what}", count
-    return None, min(map(len, tails))
-
-
 def _distinguishable(lab: Lab, task: str | None, one: Place, other: Place, rng: np.random.Generator) -> bool:
     """Return whether some continuation tells two places apart; one step by every action is tried first."""
     fans = [lab.fan(task, place.prefix, place.moment) for place in (one, other)]
     for (action, a), (again, b) in zip(*fans, strict=False):
-        if same(action, again) and not (a.truncated or b.truncated) and difference(a, b, keys=_SEEN):
+        if same(action, again) and not (a.truncated or b.truncated) and difference(a, b, keys=SEEN):
             return True
     return any(
-        _tell_apart(lab, task, one, other, actions)[0] is not None
+        tell_apart(lab, task, one, other, actions)[0] is not None
         for actions in _continuations(lab, task, one, other, rng)
     )
 
@@ -248,23 +208,24 @@ def _face_difference(one: Place, other: Place) -> str:
     a, b = one.moment.admissible, other.moment.admissible
     if a is not None and b is not None and sorted(a, key=repr) != sorted(b, key=repr):
         only = [[x for x in p if x not in q] for p, q in ((a, b), (b, a))]
-        return f"the admissible actions differ: only first {_cut(only[0])}, only second {_cut(only[1])}"
+        return f"the admissible actions differ: only first {cut(only[0])}, only second {cut(only[1])}"
     return f"won is {one.moment.info.get(WON)} and {other.moment.info.get(WON)}"
 
 
 def _fail_equal(lab: Lab, task: str | None, one: Place, other: Place, actions: Sequence[Any], what: str) -> None:
     """Raise the failure that equal keys behave differently."""
     claim = (
+        "def seen(answer):\n"
+        "    info = answer[4]\n"
+        "    return answer[:4], sorted(info.get('admissible_actions', [])), info.get('won')\n\n\n"
         f"i, j = {len(one.prefix)}, {len(other.prefix)}\n"
-        "assert a[i][4]['state'] == b[j][4]['state']\n"
-        "for x, y in zip(a[i + 1 :], b[j + 1 :]):\n"
-        "    assert x[:4] == y[:4], (x[:4], y[:4])\n"
-        f"for k in {_SEEN[::2]!r}:\n"
-        "    x, y = a[-1][4].get(k), b[-1][4].get(k)\n"
-        "    assert (sorted(x) == sorted(y)) if isinstance(x, list) else x == y, (k, x, y)"
+        "if a[i][4]['state'] == b[j][4]['state']:\n"
+        "    assert seen(a[i])[1:] == seen(b[j])[1:], (seen(a[i])[1:], seen(b[j])[1:])\n"
+        "    for x, y in zip(a[i + 1 :], b[j + 1 :]):\n"
+        "        assert seen(x) == seen(y), (seen(x), seen(y))"
     )
     code = _pair_script(lab, task, claim, a=(*one.prefix, *actions), b=(*other.prefix, *actions))
-    raise Failed(f"two ways lead to the key {_cut(one.moment.key)}, but {what}", code)
+    raise Failed(f"two ways lead to the key {cut(one.moment.key)}, but {what}", code)
 
 
 def _pair_script(lab: Lab, task: str | None, claim: str, **runs: Sequence[Any]) -> str:
@@ -273,8 +234,8 @@ def _pair_script(lab: Lab, task: str | None, claim: str, **runs: Sequence[Any]) 
     return script(code, task, lab.seed, claim, runs=runs)
 
 
-_NEEDS: Final = ("protocol", "info", "repeatable")
-STATE_RULES: Final = (
+_NEEDS: Final = ("protocol", "group", "ends")
+RULES: Final = (
     Rule("state-task", "the task sentence is not in the state key", state_task, _NEEDS),
     Rule("state-equal", "equal state keys behave alike", state_equal, _NEEDS),
     Rule("state-different", "different state keys can be told apart", state_different, (*_NEEDS, "state-equal")),

@@ -1,0 +1,183 @@
+"""What the agent loop costs: tokens a second inside it, over those of the sampler alone.
+
+One rollout of generated household games with whole conversations as prompts is played and timed. Then the very same
+requests (same prompts, seeds and lengths, as many at a time) are given to the sampler again, without environments,
+prompt building, parsing and trajectories. The share is the second time over the first: 1 means that the loop is free.
+Both are done several times in turn, and the best of each counts, since anything else on the machine only slows down.
+
+The policy is first taught by the expert for some seconds: an untrained one hardly says anything that reaches the
+environment, and would flatter the loop. `--policy FOLDER` takes one that is there.
+
+    python benchmarks/rollout.py [--policy FOLDER] [--episodes 256] [--batch 64] [--json PATH]
+
+Goal: a share of 0.8 or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.rollout import rollout
+from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.samplers.transformers import TransformersSampler
+from turnwise.agents.seat import Pool
+from turnwise.agents.trajectory import Group
+from turnwise.envs import make
+
+GOAL = 0.8
+
+
+class Recorder:
+    """Hands requests on to a sampler, and keeps them by episode in the order of their turns."""
+
+    def __init__(self, sampler: TransformersSampler) -> None:
+        self.sampler = sampler
+        self.requests: dict[str, list[Request]] = {}
+        self.version = sampler.version
+        self.tokenizer = sampler.tokenizer
+        self.context = sampler.context
+
+    async def sample(self, request: Request) -> Completion:
+        self.requests.setdefault(request.episode, []).append(request)
+        return await self.sampler.sample(request)
+
+    def forget(self, episode: str) -> None:
+        self.sampler.forget(episode)
+
+    def load(self, model: Any, version: int) -> None:
+        self.sampler.load(model, version)
+
+    def close(self) -> None:
+        self.sampler.close()
+
+
+async def replay(sampler: TransformersSampler, requests: dict[str, list[Request]], batch: int) -> int:
+    """Give the sampler the recorded requests, `batch` episodes at a time; return the tokens that it said."""
+    queue = list(reversed(requests.values()))
+    said = 0
+
+    async def player() -> None:
+        nonlocal said
+        while queue:
+            turns = queue.pop()
+            for request in turns:
+                said += len((await sampler.sample(request)).tokens)
+            sampler.forget(turns[0].episode)
+
+    await asyncio.gather(*(player() for _ in range(batch)))
+    return said
+
+
+def taught(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
+    """Return a small policy that has imitated the expert for some seconds."""
+    from turnwise.agents.samplers.scripted import Expert
+    from turnwise.agents.tokens import tokenize_trajectory
+    from turnwise.training.batch import pack
+    from turnwise.training.imitation import Recipe, imitate
+    from turnwise.training.policy import build_policy
+
+    env = make("turnwise/Household-v0", level=level)
+    groups = rollout(Agent(), Expert(), env.unwrapped.task_ids(400), make=lambda: env, concurrency=1)
+    trajectories = [one for group in groups for one in group.trajectories]
+    texts = [text for one in trajectories for turn in one.turns for text in (turn.observation, turn.text)]
+    model, tokenizer = build_policy(texts, hidden=hidden, layers=4, heads=hidden // 32, context=1024)
+    filled = [Group(one.task, (tokenize_trajectory(one, Agent(), tokenizer),)) for one in trajectories]
+    batch, start = pack(filled), time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        imitate(model, batch, Recipe(lr=2e-3, batch=4096))
+    return model, tokenizer
+
+
+def measure(model: Any, tokenizer: Any, level: str, episodes: int, batch: int, rounds: int) -> dict[str, Any]:
+    agent = Agent(max_turns=20, max_tokens=24)
+    sampler = TransformersSampler(model, tokenizer, slots=batch)
+    best: dict[str, float] = {}
+    with Pool(lambda: make("turnwise/Household-v0", level=level)) as pool:
+        tasks = make("turnwise/Household-v0", level=level).unwrapped.task_ids(max(1, episodes // 8))
+        rollout(agent, sampler, tasks[:2], make=pool, size=8, concurrency=batch)  # warm
+        for _ in range(rounds):
+            recorder = Recorder(sampler)
+            start = time.perf_counter()
+            groups = rollout(agent, recorder, tasks, make=pool, size=8, seed=1, concurrency=batch)
+            middle = time.perf_counter()
+            said = asyncio.run(replay(sampler, recorder.requests, batch))
+            end = time.perf_counter()
+            best["loop"] = min(best.get("loop", 1e9), middle - start)
+            best["bare"] = min(best.get("bare", 1e9), end - middle)
+    trajectories = [one for group in groups for one in group.trajectories]
+    tokens = sum(len(turn.response) for one in trajectories for turn in one.turns)
+    turns = sum(len(one.turns) for one in trajectories)
+    assert said == tokens, "the replay must say what the loop said"
+    return {
+        "batch": batch,
+        "episodes": len(trajectories),
+        "turns": turns,
+        "tokens_generated": tokens,
+        "tokens_a_response": tokens / turns,
+        "tokens_a_prompt": sum(len(turn.prompt) for one in trajectories for turn in one.turns) / turns,
+        "won": sum(one.won for one in trajectories) / len(trajectories),
+        "loop_tokens_a_second": tokens / best["loop"],
+        "bare_tokens_a_second": tokens / best["bare"],
+        "ratio": best["bare"] / best["loop"],
+    }
+
+
+def show(rows: list[dict[str, Any]], parameters: int) -> None:
+    table = Table(title=f"generated tokens a second, {parameters:,} parameters, {torch.get_num_threads()} threads")
+    for name in ("batch", "episodes", "turns", "prompt", "response", "won", "in the loop", "bare", "share"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row["batch"]),
+            str(row["episodes"]),
+            str(row["turns"]),
+            f"{row['tokens_a_prompt']:.0f}",
+            f"{row['tokens_a_response']:.1f}",
+            f"{row['won']:.2f}",
+            f"{row['loop_tokens_a_second']:,.0f}",
+            f"{row['bare_tokens_a_second']:,.0f}",
+            f"{row['ratio']:.2f}",
+        )
+    Console(width=120).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--policy", type=Path, help="a Hugging Face folder; without it a small policy is taught first")
+    parser.add_argument("--level", default="small", help="of the generated games")
+    parser.add_argument("--hidden", type=int, default=128, help="width of the taught policy")
+    parser.add_argument("--teach", type=float, default=30.0, help="seconds of imitation")
+    parser.add_argument("--episodes", type=int, default=256)
+    parser.add_argument("--batch", type=int, nargs="+", default=[32, 64])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="where to write the numbers")
+    options = parser.parse_args()
+    if options.policy is None:
+        model, tokenizer = taught(options.level, options.hidden, options.teach)
+    else:
+        from turnwise.training.policy import load_policy
+
+        model, tokenizer = load_policy(options.policy)
+    rows = [
+        measure(model, tokenizer, options.level, options.episodes, batch, options.rounds) for batch in options.batch
+    ]
+    parameters = sum(weight.numel() for weight in model.parameters())
+    show(rows, parameters)
+    result = {"ratio": min(row["ratio"] for row in rows), "goal": GOAL, "parameters": parameters, "rows": rows}
+    print(json.dumps(result))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Looking for a difference between two states of an environment, by replay.
+
+Left out on purpose: judging what it means that there is none.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from turnwise.envs.checks.lab import Lab
+from turnwise.envs.checks.probe import Moment, difference
+from turnwise.envs.info import ADMISSIBLE, VALID, WON
+
+__all__ = ["SEEN", "Found", "Place", "distance", "search", "tell_apart"]
+
+SEEN: Final = (ADMISSIBLE, VALID, WON)
+"""What one may notice of info. The score is the task's own account, and the next key is judged by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A state by the way to it: the actions from the start, and what was really played from there."""
+
+    prefix: tuple[Any, ...]
+    moment: Moment
+    tail: tuple[Any, ...]
+
+    @property
+    def face(self) -> tuple[Any, Any]:
+        """What can be noticed without doing anything: the admissible actions, and whether the task is won."""
+        actions = self.moment.admissible
+        return (None if actions is None else tuple(sorted(map(repr, actions))), self.moment.info.get(WON))
+
+
+def tell_apart(lab: Lab, task: str | None, one: Place, other: Place, actions: Sequence[Any]) -> tuple[str | None, int]:
+    """Play the same actions at both places.
+
+    Returns:
+        What differs first, and after how many actions; None, and how many were compared, where nothing does.
+    """
+    tails = []
+    for place in (one, other):
+        episode = lab.play(task, [*place.prefix, *actions], env=lab.free)
+        tails.append(episode.moments[len(place.prefix) + 1 :])
+    for count, (a, b) in enumerate(zip(*tails, strict=False), start=1):
+        if a.truncated or b.truncated:
+            # A cut depends on how many turns were played before, which is no matter of the state.
+            return None, count - 1
+        if what := difference(a, b, keys=SEEN):
+            return f"after {list(actions[:count])!r}, {what}", count
+    return None, min(map(len, tails))
+
+
+def distance(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Return how many actions lie between two ways, by their common beginning."""
+    common = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        common += 1
+    return len(one) + len(other) - 2 * common
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came to: whether the states were told apart, and in words how it ended."""
+
+    apart: bool
+    how: str
+
+
+def search(lab: Lab, task: str | None, one: Place, other: Place, known: set[frozenset[Any]]) -> Found:
+    """Return whether some sequence of actions tells two states apart, the likeliest sequences first.
+
+    Both states are moved by the same actions. A pair of states that was met before, or that has become one state (equal
+    keys), is not followed further; so when nothing is left to follow, no sequence whatever tells the two apart, as far
+    as equal keys do behave alike. Actions that share words with what lies between the two states are tried first.
+
+    Args:
+        lab: the environment.
+        task: the task.
+        one: a state.
+        other: another one, with the same admissible actions.
+        known: pairs of keys that were told apart already: a way to one of them will do. What is found is added.
+    """
+    words = _words(*_between(one.prefix, other.prefix))
+    queue: list[tuple[float, int, tuple[Any, ...], Moment]] = [(0.0, 0, (), one.moment)]
+    first = frozenset((one.moment.key, other.moment.key))
+    met = {first}
+    tried = 0
+    while queue and tried < lab.effort.search:
+        cost, _, actions, moment = heapq.heappop(queue)
+        for action in lab.candidates(moment):
+            tried += 1
+            longer = (*actions, action)
+            a, b = (lab.play(task, [*place.prefix, *longer], env=lab.free).last for place in (one, other))
+            pair = frozenset((a.key, b.key))
+            if pair in known or (not (a.truncated or b.truncated) and difference(a, b, keys=SEEN)):
+                known.add(first)
+                return Found(True, f"differ after {list(longer)!r}")
+            if a.over or b.over or len(pair) == 1 or pair in met:
+                continue
+            met.add(pair)
+            own = _words(action)
+            strange = len(own - words) / max(1, len(own))
+            heapq.heappush(queue, (cost + 1 + 2 * strange, tried, longer, a))
+    if not queue:
+        return Found(False, f"nothing can tell apart: all {len(met)} pairs of states that can follow were compared")
+    return Found(False, f"{tried:,} actions in {len(met):,} pairs of states that follow do not tell apart")
+
+
+def _between(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+    """Return the actions that lie between two ways."""
+    common = (len(one) + len(other) - distance(one, other)) // 2
+    return [*one[common:], *other[common:]]
+
+
+def _words(*actions: Any) -> set[str]:
+    """Return the words of some actions."""
+    return {word for action in actions for word in re.findall(r"\w+", str(action).lower())}

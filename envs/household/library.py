@@ -1,0 +1,317 @@
+"""Games by task id: the splits of a folder or packed file, opened once and compiled when played.
+
+Opening makes, or finds, a disk cache with one small record a game; `get` reads the record and compiles it. Nothing is
+held in memory but the index and the games played last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask, choices
+from turnwise.envs.household.game import Game, compile_game
+from turnwise.envs.household.grammar import Grammar, read_grammar
+from turnwise.envs.household.pddl import Domain, read_domain
+from turnwise.envs.household.sources import TASK_TYPES, Folder, Packed, Record, source_at
+from turnwise.envs.household.store import Store, cache_folder, open_store, write_store
+
+_FORMAT = 1  # of the records; raise it when they change
+_KEPT = 128  # compiled games
+
+
+class GameLibrary:
+    """The games of one folder or packed file.
+
+    Use `GameLibrary.open`; ids are in a fixed order, sorted within each split.
+    """
+
+    def __init__(self, path: Path, store: Store) -> None:
+        self.path = path
+        self._store = store
+        self._numbers: dict[str, int] = {meta[0]: number for number, (meta, _, _) in enumerate(store.entries)}
+        self._ids = sorted(self._numbers)
+        self._kept: OrderedDict[tuple[str, int | None], Game] = OrderedDict()
+        self._domains: dict[int, Domain] = {}
+        self._grammars: dict[int, Grammar] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, cache: bool = True) -> GameLibrary:
+        """Return the library at a path; one of the same path and key is shared within the process.
+
+        Args:
+            path: a folder of original files, a packed file, or a folder with one.
+            cache: use the disk cache (see `cache_folder`).
+
+        Raises:
+            NoGames: there are no games at the path.
+            GameFileError: a file is torn or not what it should be.
+        """
+        place = Path(path).expanduser().resolve()
+        stamp = (str(place), place.stat().st_mtime_ns if place.exists() else 0, str(cache_folder()) if cache else "")
+        shared = _open.get(stamp)
+        if shared is None:
+            shared = _open[stamp] = cls._read(place, cache)
+        return shared
+
+    @classmethod
+    def _read(cls, place: Path, cache: bool) -> GameLibrary:
+        source = source_at(place)
+        name = hashlib.blake2b(str(source.path).encode(), digest_size=8).hexdigest()
+        file = cache_folder() / f"household-{name}.games"
+        key = f"{_FORMAT} {_version()} {source.key()}"
+        store = open_store(file, key) if cache else None
+        if store is None:
+            head: dict[str, Any] = {"domains": [], "grammars": []}
+            store = write_store(
+                file if cache else Path(os.devnull) / "none", key, _compact(source.records(), head), head
+            )
+        if not store.entries:
+            raise NoGames(
+                f"no playable games in {place}: all are unsolvable, or of movable receptacles or sliced objects"
+            )
+        return cls(place, store)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that have games, in the order train, valid_seen, valid_unseen, others."""
+        known = ("train", "valid_seen", "valid_unseen")
+        found = {id.split("/", 1)[0] for id in self._ids}
+        return (*(name for name in known if name in found), *sorted(found - set(known)))
+
+    def ids(self, split: str | None = None, task_types: Sequence[str] | None = None) -> list[str]:
+        """Return task ids, sorted.
+
+        Args:
+            split: of this split only.
+            task_types: of these task types only.
+
+        Raises:
+            UnknownOption: there is no such split or task type.
+        """
+        if split is not None and split not in self.splits:
+            raise UnknownOption(f"no split {split!r} in {self.path}: {choices(split, self.splits)}")
+        wanted = None if task_types is None else _known_types(task_types)
+        return [
+            id
+            for id in self._ids
+            if (split is None or id.startswith(split + "/")) and (wanted is None or self.task_type(id) in wanted)
+        ]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._numbers
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def task_type(self, id: str) -> str | None:
+        """Return the task type of a game."""
+        kind = self._store.entries[self._number(id)][0][1]
+        return None if kind is None else str(kind)
+
+    def _number(self, id: str) -> int:
+        number = self._numbers.get(id)
+        if number is None:
+            raise UnknownTask.of(id, self._ids, str(self.path))
+        return number
+
+    def humans(self, id: str) -> list[str]:
+        """Return how people described the task; [] where nobody did."""
+        return list(self.record(id)["humans"])
+
+    def get(self, id: str, human: int | None = None) -> Game:
+        """Return a game, compiled.
+
+        Args:
+            id: the task id.
+            human: number of the person whose words the task is told in; None: the template's.
+
+        Raises:
+            UnknownTask: there is no such game, or nobody described it.
+            GameFileError: the game uses something that the engine does not play.
+        """
+        key = (id, human)
+        game = self._kept.pop(key, None) or self._compile(id, human)
+        self._kept[key] = game
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return game
+
+    def record(self, id: str) -> dict[str, Any]:
+        """Return what is kept of a game: task, task_type, walkthrough, problem, humans, and the numbers of domain and grammar."""
+        record: dict[str, Any] = json.loads(self._store.read(self._number(id)))
+        return record
+
+    def _compile(self, id: str, human: int | None) -> Game:
+        record = self.record(id)
+        task = record["task"]
+        if human is not None:
+            if not record["humans"]:
+                raise UnknownTask(
+                    f"nobody described the task {id!r}: goals='human' needs traj_data.json files or annotations"
+                )
+            task = record["humans"][human % len(record["humans"])] + "."  # the template ends the sentence
+        where = f"{self.path}: {id}"
+        return compile_game(
+            self._domain(record["domain"]),
+            self._grammar(record["grammar"]),
+            record["problem"],
+            task=task,
+            task_type=record["task_type"],
+            id=id,
+            walkthrough=record["walkthrough"],
+            path=where,
+        )
+
+    def domain_text(self, id: str) -> str:
+        """Return the text of a game's domain."""
+        return str(self._store.head["domains"][self.record(id)["domain"]])
+
+    def grammar_text(self, id: str) -> str:
+        """Return the text of a game's grammar, with "UNKNOWN GOAL." in the place of the task."""
+        return str(self._store.head["grammars"][self.record(id)["grammar"]])
+
+    def _domain(self, number: int) -> Domain:
+        if number not in self._domains:
+            self._domains[number] = read_domain(self._store.head["domains"][number], f"{self.path}: domain")
+        return self._domains[number]
+
+    def _grammar(self, number: int) -> Grammar:
+        if number not in self._grammars:
+            self._grammars[number] = read_grammar(self._store.head["grammars"][number], f"{self.path}: grammar")
+        return self._grammars[number]
+
+
+_open: dict[tuple[str, int, str], GameLibrary] = {}
+
+
+def _version() -> str:
+    try:
+        return version("turnwise")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _known_types(names: Sequence[str]) -> set[str]:
+    for name in names:
+        if name not in TASK_TYPES:
+            raise UnknownOption(f"no task type {name!r}: {choices(name, TASK_TYPES)}")
+    return set(names)
+
+
+def _compact(records: Iterator[Record], head: dict[str, Any]) -> Iterator[tuple[list[Any], bytes]]:
+    """Records for the cache: (id, task type) for the index, the rest as JSON with domains and grammars by number."""
+    numbers: dict[tuple[str, str], int] = {}
+
+    def number(kind: str, text: str) -> int:
+        if (kind, text) not in numbers:
+            numbers[kind, text] = len(head[kind])
+            head[kind].append(text)
+        return numbers[kind, text]
+
+    for record in records:
+        content = {
+            "task": record.task,
+            "task_type": record.task_type,
+            "walkthrough": record.walkthrough,
+            "domain": number("domains", record.domain),
+            "grammar": number("grammars", record.grammar),
+            "humans": record.humans,
+            "problem": record.problem,
+        }
+        yield [record.id, record.task_type], json.dumps(content).encode()
+
+
+def pack(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
+    """Write a folder of original files as one packed file, with domain.pddl, grammar.twl2 and annotations.jsonl.xz beside it.
+
+    Games whose domain or grammar differ from the first one's carry their own. Files are written beside their places and renamed.
+
+    Args:
+        folder: the folder of the splits (or the one above it).
+        out: the packed file, "….jsonl" or "….jsonl.xz".
+
+    Returns:
+        The number of games.
+
+    Raises:
+        NoGames, GameFileError: as `GameLibrary.open`.
+        OSError: the files cannot be written.
+    """
+    target = Path(out)
+    if not target.name.endswith((".jsonl", ".jsonl.xz")):
+        raise UnknownOption(f"a packed file ends in .jsonl or .jsonl.xz, not {target.name!r}")
+    source = source_at(Path(folder).expanduser())
+    if isinstance(source, Packed):
+        raise UnknownOption(f"{folder} is packed already")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return _pack(source, target)
+
+
+def _pack(source: Folder, target: Path) -> int:
+    games, notes = _Writer(target), _Writer(target.parent / "annotations.jsonl.xz")
+    domain = grammar = ""
+    count = 0
+    try:
+        for record in source.records():
+            if not count:
+                domain, grammar = record.domain, record.grammar
+            count += 1
+            games.write(_packed_line(record, domain, grammar))
+            if record.humans or record.task_type:
+                people = [{"task_desc": text} for text in record.humans]
+                notes.write({"path": record.id, "task_type": record.task_type, "turk_annotations": {"anns": people}})
+        if not count:
+            raise NoGames(f"no playable games in {source.path}")
+        for name, text in (("domain.pddl", domain), ("grammar.twl2", grammar)):
+            beside = _Writer(target.parent / name)
+            beside.file.write(text.encode())
+            beside.done()
+        notes.done()
+        games.done()
+    except BaseException:
+        games.drop()
+        notes.drop()
+        raise
+    return count
+
+
+def _packed_line(record: Record, domain: str, grammar: str) -> dict[str, Any]:
+    line: dict[str, Any] = {"path": record.id, "task": record.task, "solvable": True, "walkthrough": record.walkthrough}
+    if record.task is None:
+        del line["task"]
+    if record.domain != domain:
+        line["pddl_domain"] = record.domain
+    if record.grammar != grammar:
+        line["grammar"] = record.grammar
+    return {**line, "pddl_problem": record.problem}
+
+
+class _Writer:
+    """A file that appears under its name only when it is whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self.file: Any = lzma.open(self.beside, "wb", preset=6) if path.suffix == ".xz" else self.beside.open("wb")  # noqa: SIM115
+
+    def write(self, data: dict[str, Any]) -> None:
+        self.file.write(json.dumps(data, ensure_ascii=False).encode() + b"\n")
+
+    def done(self) -> None:
+        self.file.close()
+        os.replace(self.beside, self.path)
+
+    def drop(self) -> None:
+        self.file.close()
+        self.beside.unlink(missing_ok=True)
+
+
+__all__ = ["GameFileError", "GameLibrary", "pack"]

@@ -1,0 +1,130 @@
+"""A file of many compressed records with an index: the disk cache of game libraries.
+
+Layout: magic, records (zlib, one after the other), index (JSON, zlib), trailer (where the index lies, how long it is,
+its BLAKE2b digest). The file is written beside its place and renamed, so that a reader sees the old one or the new
+one; a torn or foreign file has no valid trailer and counts as absent. Where no folder can be written, the records
+stay in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_MAGIC = b"turnwise household 1\n"
+_TRAILER = struct.Struct("<QQ16s")
+_LEVEL = 1  # records are read far more often than written, and are very redundant anyway
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Records in a file, or (`memory`) in memory. `entries[i]` is (meta, offset, length) of record i; `head` is about all of them."""
+
+    path: Path | None
+    head: dict[str, Any]
+    entries: list[tuple[list[Any], int, int]]
+    memory: bytes = b""
+    dictionary: bytes = b""
+
+    def read(self, number: int) -> bytes:
+        """Return a record.
+
+        Raises:
+            OSError: the file is gone or was changed.
+        """
+        _, offset, length = self.entries[number]
+        if self.path is None:
+            data = self.memory[offset : offset + length]
+        else:
+            with self.path.open("rb") as file:
+                data = os.pread(file.fileno(), length, offset)
+        try:
+            unpacker = zlib.decompressobj(zdict=self.dictionary) if self.dictionary else zlib.decompressobj()
+            return unpacker.decompress(data) + unpacker.flush()
+        except zlib.error as error:
+            raise OSError(f"{self.path}: the record of {self.entries[number][0]} is damaged ({error})") from error
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of this package: $TURNWISE_CACHE, else turnwise in $XDG_CACHE_HOME or ~/.cache."""
+    own = os.environ.get("TURNWISE_CACHE")
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "turnwise"
+
+
+def open_store(path: Path, key: str) -> Store | None:
+    """Return the store in a file if it is whole and was made for this key, else None."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                return None
+            end = file.seek(-_TRAILER.size, os.SEEK_END)
+            offset, length, digest = _TRAILER.unpack(file.read(_TRAILER.size))
+            if offset + length != end:
+                return None
+            file.seek(offset)
+            packed = file.read(length)
+        if hashlib.blake2b(packed, digest_size=16).digest() != digest:
+            return None
+        index = json.loads(zlib.decompress(packed))
+    except (OSError, ValueError, zlib.error, struct.error):
+        return None
+    if index["key"] != key:
+        return None
+    return Store(path, index["head"], index["entries"], dictionary=index["dictionary"].encode())
+
+
+def write_store(path: Path, key: str, records: Iterable[tuple[list[Any], bytes]], head: dict[str, Any]) -> Store:
+    """Write records and return their store; one in memory where the file cannot be written.
+
+    Args:
+        path: the file; its folder is made if need be.
+        key: what `open_store` has to ask for.
+        records: (meta, content) pairs; meta is JSON-able. `head` may be filled while they come.
+        head: JSON-able data about all records.
+    """
+    chunks: list[bytes] = []
+    entries: list[tuple[list[Any], int, int]] = []
+    dictionary = b""
+    offset = len(_MAGIC)
+    for meta, content in records:
+        if not entries:
+            dictionary = content[-32768:].decode("utf-8", "ignore").encode()  # later games resemble the first
+        packer = zlib.compressobj(_LEVEL, zdict=dictionary) if dictionary else zlib.compressobj(_LEVEL)
+        data = packer.compress(content) + packer.flush()
+        chunks.append(data)
+        entries.append((meta, offset, len(data)))
+        offset += len(data)
+    index = {"key": key, "head": head, "entries": entries, "dictionary": dictionary.decode()}
+    packed = zlib.compress(json.dumps(index).encode(), 1)
+    trailer = _TRAILER.pack(offset, len(packed), hashlib.blake2b(packed, digest_size=16).digest())
+    try:
+        _replace(path, [_MAGIC, *chunks, packed, trailer])
+    except OSError:
+        return Store(None, head, entries, _MAGIC + b"".join(chunks), dictionary)
+    return Store(path, head, entries, dictionary=dictionary)
+
+
+def _replace(path: Path, chunks: list[bytes]) -> None:
+    """Write a file beside its place, make it durable, and rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,158 @@
+"""What all worlds of one game share: indexes of the facts that never change, and remembered answers.
+
+Made when a game is first played; the tables of the games played last are kept, so that the members of a group find them
+filled. Nothing in them says where a world stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+from turnwise.envs.household.game import Game
+from turnwise.envs.household.memo import Memo, Slot
+from turnwise.envs.household.query import Row, Sizes
+from turnwise.envs.household.render import Renderer
+from turnwise.envs.household.rules import rules_for
+
+KEPT_ANSWERS = 20_000  # per game, then its memory is emptied
+_KEPT_TABLES = 64  # games
+
+
+class Action(NamedTuple):
+    """A ground action: schema name (lower case), arguments in the order of the parameters, command, number of the rule."""
+
+    schema: str
+    arguments: tuple[int, ...]
+    command: str
+    rule: int
+
+
+Offer: TypeAlias = dict[str, Action]  # what one way of one schema offers, by command
+
+
+class Menu(NamedTuple):
+    """All that is admissible: the commands, sorted, and what each does."""
+
+    commands: tuple[str, ...]
+    actions: Mapping[str, Action]
+
+
+class Tables:
+    """What all worlds of one game share: indexes of the facts that never change, and remembered answers."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.rules = rules_for(game.domain, game.grammar, _sizes(game))
+        self.dynamic = self.rules.dynamic
+        self.live = self.rules.closure(game.goal)
+        self.renderer = Renderer(self.rules, game)
+        numbers = {name: number for number, name in enumerate(game.objects)}
+        self.constants: Row = tuple(numbers.get(name, -1) for name in self.rules.constants)
+        self.everything: Row = tuple(range(len(game.objects)))
+        self.goal = self.rules.goal_test(game.goal, game.objects)
+        self._indexes: dict[tuple[str, int], dict[Row, tuple[Row, ...]]] = {}
+        self._members: dict[tuple[str, ...], frozenset[int]] = {}
+        self._hashes: dict[tuple[str, Row], int] = {}
+        self._started = -1
+        self._start: dict[Slot, tuple[Row, ...]] = {}
+        self.ways = [(rule, way) for rule in self.rules.rules for way in rule.ways]
+        self.commands: dict[tuple[int, Row], str] = {}
+        self.ground: dict[tuple[int, Row], Action | None] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Empty the memory of answers."""
+        self.kept = 0
+        self.offers: list[Memo[Offer]] = [Memo() for _ in self.ways]
+        self.same: dict[tuple[int, tuple[Row, ...]], Offer] = {}
+        self.menus: dict[tuple[int, ...], Menu] = {}
+        self.texts: dict[tuple[int, Row], Memo[str]] = {}
+        self.intro: Memo[str] = Memo()
+        self.wins: Memo[bool] = Memo()
+
+    def members(self, types: tuple[str, ...]) -> frozenset[int]:
+        """The objects of any of the types."""
+        found = self._members.get(types)
+        if found is None:
+            below = frozenset().union(*(self.game.domain.subtypes(name) for name in types))
+            found = frozenset(number for number, kind in enumerate(self.game.types) if kind in below)
+            self._members[types] = found
+        return found
+
+    def fixed(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
+        """Facts that never change, by some of their arguments."""
+        index = self._indexes.get((predicate, mask))
+        if index is None:
+            index = _grouped(self.game.init.get(predicate, ()), mask)
+            self._indexes[predicate, mask] = index
+        return index.get(key, ())
+
+    def start(self) -> dict[Slot, tuple[Row, ...]]:
+        """The groups of changing facts at the start, for all ways in which they have been looked up so far."""
+        if self._started != self.rules.version:
+            self._start = self.grouped({name: self.game.init.get(name, frozenset()) for name in self.live})
+            self._started = self.rules.version
+        return self._start
+
+    def grouped(self, facts: Mapping[str, Iterable[Row]]) -> dict[Slot, tuple[Row, ...]]:
+        """Return changing facts in groups."""
+        groups: dict[Slot, tuple[Row, ...]] = {}
+        for name, rows in facts.items():
+            for mask in self.rules.masks.get(name, ()):
+                groups.update(((name, mask, key), found) for key, found in _grouped(rows, mask).items())
+        return groups
+
+    def hash(self, predicate: str, row: Row) -> int:
+        """128 bits that stand for a fact in state keys, the same in every process."""
+        found = self._hashes.get((predicate, row))
+        if found is None:
+            text = " ".join((predicate, *(self.game.objects[number] for number in row)))
+            found = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")
+            self._hashes[predicate, row] = found
+        return found
+
+
+def _grouped(rows: Iterable[Row], mask: int) -> dict[Row, tuple[Row, ...]]:
+    groups: dict[Row, list[Row]] = {}
+    key = keys_of(mask)
+    for row in sorted(rows):
+        groups.setdefault(key(row), []).append(row)
+    return {key: tuple(found) for key, found in groups.items()}
+
+
+@cache
+def keys_of(mask: int) -> Callable[[Row], Row]:
+    """The arguments of a fact at the positions of a mask, as a function."""
+    positions = [position for position in range(mask.bit_length()) if mask >> position & 1]
+    if not positions:
+        return lambda row: ()
+    if len(positions) == 1:
+        (only,) = positions
+        return lambda row: (row[only],)
+    return itemgetter(*positions)
+
+
+def _sizes(game: Game) -> Sizes:
+    sizes: dict[str, tuple[int, ...]] = {}
+    for name, facts in game.init.items():
+        width = game.domain.predicates[name]
+        sizes[name] = (len(facts), *(len({fact[position] for fact in facts}) for position in range(width)))
+    return sizes
+
+
+_tables: OrderedDict[str, Tables] = OrderedDict()
+
+
+def tables_of(game: Game) -> Tables:
+    """The tables of a game; those of the games played last are kept."""
+    key = f"{game.digest} {game.task}"
+    found = _tables.pop(key, None) or Tables(game)
+    _tables[key] = found
+    if len(_tables) > _KEPT_TABLES:
+        _tables.popitem(last=False)
+    return found

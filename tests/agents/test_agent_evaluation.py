@@ -1,0 +1,155 @@
+"""Evaluation: panels, results on disk, rates with intervals, paired comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+from toys.corridor import Corridor
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import EvaluationError
+from turnwise.agents.evaluation import Panel, Rate, Result, Row, compare, evaluate
+from turnwise.agents.samplers.scripted import Expert, Random, Scripted
+from turnwise.agents.statistics import mcnemar_exact, wilson
+
+PANEL = Panel("toys/Corridor-v0", tuple(Corridor().task_ids()))
+
+
+def row(task: str, won: bool, score: float | None = None, stop: str = "terminated") -> Row:
+    return Row(task, "open", won, float(won) if score is None else score, 5, stop, 0, 0)
+
+
+def result(wins: str, panel: Panel | None = None) -> Result:
+    """Return a result from letters: w won, l lost, e error."""
+    tasks = tuple(f"t{number}" for number in range(len(wins)))
+    rows = tuple(
+        row(task, letter == "w", stop="error" if letter == "e" else "terminated")
+        for task, letter in zip(tasks, wins, strict=True)
+    )
+    return Result(panel or Panel("e", tasks), rows)
+
+
+def test_a_panel_is_played_in_its_order_and_summed_up() -> None:
+    script = {task: ["take key", "go east", "unlock door", "", "fly", "go east"] for task in PANEL.tasks}
+    found = evaluate(Agent(max_turns=8), Scripted(script), PANEL, Corridor, name="script")
+    assert [entry.task for entry in found.rows] == list(PANEL.tasks)
+    summary = found.summary()
+    assert (summary.success.k, summary.success.n) == (1, 18)  # open-3-1 alone
+    assert (summary.success.low, summary.success.high) == wilson(1, 18)
+    assert {kind: rate.n for kind, rate in summary.by_type.items()} == {"open": 9, "fetch": 9}
+    assert summary.turns == pytest.approx((6 + 17 * 8) / 18)
+    assert summary.turns_won == 6
+    assert summary.unparsable == pytest.approx((1 + 17 * 3) / (6 + 17 * 8))
+    assert summary.stops == {"terminated": 1, "turns": 17}
+    assert found.settings["max_turns"] == 8
+    assert "n=18" in str(summary.success)
+
+
+def test_a_result_survives_the_disk(tmp_path: Path) -> None:
+    found = evaluate(Agent(), Random(), PANEL, Corridor, name="random")
+    found.save(tmp_path / "deep" / "r.json")
+    assert Result.load(tmp_path / "deep" / "r.json") == found
+    assert json.loads((tmp_path / "deep" / "r.json").read_text())["summary"]["success"]["n"] == 18
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.json"]
+    PANEL.save(tmp_path / "p.json")
+    assert Panel.load(tmp_path / "p.json") == PANEL
+
+
+def test_evaluating_twice_gives_the_same_rows() -> None:
+    first, second = (evaluate(Agent(), Random(), PANEL, Corridor, concurrency=c) for c in (1, 7))
+    assert first.rows == second.rows
+
+
+def test_failed_episodes_are_in_no_rate_and_are_reported() -> None:
+    summary = result("wwle").summary()
+    assert (summary.success.k, summary.success.n, summary.errors) == (2, 3, 1)
+    empty = result("ee").summary()
+    assert empty.success == Rate(None, 0.0, 1.0, 0, 0)
+    assert (empty.turns, empty.score, empty.unparsable) == (None, None, None)
+    assert str(empty.success) == "no episode (n=0)"
+
+
+def test_comparison_pairs_the_tasks() -> None:
+    found = compare(result("wwllwlle"), result("wlwwwwlw"))
+    assert (found.pairs, found.left_out, found.only_first, found.only_second) == (7, 1, 1, 3)
+    assert found.p_success == mcnemar_exact(1, 3)
+    assert found.score_difference == pytest.approx(2 / 7)
+    assert "within the noise" in found.verdict
+    assert "+28.6 points on 7 tasks" in found.verdict
+    assert "1 tasks left out" in found.verdict
+    clear = compare(result("l" * 12), result("w" * 12))
+    assert "beyond the noise" in clear.verdict
+    assert clear.p_success == clear.p_score == 2 / 2**12
+
+
+def test_comparison_is_symmetric() -> None:
+    a, b = result("wwllwllw"), result("lwwwwwlw")
+    there, back = compare(a, b), compare(b, a)
+    assert (there.p_success, there.p_score) == (back.p_success, back.p_score)
+    assert there.score_difference == -back.score_difference
+    same = compare(a, a)
+    assert (same.p_success, same.p_score) == (1.0, 1.0)
+    assert "same share" in same.verdict
+
+
+def test_the_order_of_rows_means_nothing() -> None:
+    a, b = result("wwllwl"), result("lwwwwl")
+    turned = dataclasses.replace(b, rows=b.rows[::-1])
+    assert compare(a, b) == compare(a, turned)
+
+
+def test_different_panels_cannot_be_compared() -> None:
+    with pytest.raises(EvaluationError, match=r"2 of 5 tasks are only in the first, 0 of 3 only in the second"):
+        compare(result("wwwww"), result("www"))
+    other = Panel("other", ("t0", "t1"))
+    with pytest.raises(EvaluationError, match="different environments"):
+        compare(result("ww"), result("ww", other))
+    with pytest.raises(EvaluationError, match="nothing to compare"):
+        compare(result("we"), result("ew"))
+
+
+def test_expert_against_random_is_beyond_the_noise() -> None:
+    random = evaluate(Agent(max_turns=12), Random(), PANEL, Corridor)
+    expert = evaluate(Agent(max_turns=30), Expert(), PANEL, Corridor)
+    assert expert.summary().success.value == 1.0
+    assert "beyond the noise" in compare(random, expert).verdict
+
+
+def test_a_panel_without_tasks_or_with_doubles_is_refused() -> None:
+    with pytest.raises(EvaluationError, match="no tasks"):
+        Panel("e", ())
+    with pytest.raises(EvaluationError, match="'a' twice"):
+        Panel("e", ("a", "b", "a"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "no JSON"),
+        ('{"version": 1, "rows": [', "no JSON"),
+        ("[]", "holds no result"),
+        ('{"version": 1}', "'rows' is missing"),
+        ('{"version": 9, "rows": []}', "version 9"),
+        ('{"version": 1, "rows": [{"x": 1}], "panel": {}}', "holds no"),
+    ],
+)
+def test_files_that_are_no_results_say_so(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(content)
+    with pytest.raises(EvaluationError, match=words):
+        Result.load(path)
+
+
+def test_a_write_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    result("w").save(path)
+    before = path.read_bytes()
+    bad = dataclasses.replace(result("w"), settings={"model": object()})
+    with pytest.raises(TypeError):
+        bad.save(path)
+    assert path.read_bytes() == before
+    assert not math.isnan(Result.load(path).seconds)

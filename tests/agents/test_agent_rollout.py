@@ -1,0 +1,453 @@
+"""Rollouts: what is recorded, what a failing environment costs, determinism, limits and Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from toys.corridor import Corridor
+from toys.tokens import Bytes
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import AgentError, ContextOverflow, Interrupted
+from turnwise.agents.prompt import PLAIN, REACT, Conversation, Window
+from turnwise.agents.rollout import RolloutReport, arollout, play, rollout, sampling_seed
+from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.samplers.scripted import Expert, Random, Scripted
+from turnwise.agents.seat import Pool
+from turnwise.agents.store import TrajectoryWriter, read_trajectories
+from turnwise.agents.trajectory import Group, Trajectory
+
+TASK = "open-3-1"  # three rooms, the key in the first: take key, go east, unlock door, go east
+WIN = ["take key", "go east", "unlock door", "go east"]
+
+
+def one(agent: Agent, sampler: Any, task: str = TASK, **options: Any) -> Trajectory:
+    """Return the single trajectory of a rollout."""
+    return rollout(agent, sampler, [task], make=options.pop("make", Corridor), **options)[0].trajectories[0]
+
+
+def timeless(groups: list[Group]) -> list[Group]:
+    """Return the groups without the clock."""
+    return [
+        Group(group.task, tuple(dataclasses.replace(found, seconds=0.0) for found in group.trajectories))
+        for group in groups
+    ]
+
+
+class Failing(Corridor):
+    """A corridor that does something bad in tasks of five rooms, at the second action."""
+
+    def __init__(self, bad: Callable[[], Any]) -> None:
+        super().__init__()
+        self.bad = bad
+        self.steps = 0
+        self.closed = False
+
+    def reset(self, **options: Any) -> Any:
+        assert not self.closed
+        self.steps = 0
+        return super().reset(**options)
+
+    def step(self, action: str) -> Any:
+        self.steps += 1
+        if self._length == 5 and self.steps == 2:
+            return self.bad()
+        return super().step(action)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def broken() -> None:
+    raise ZeroDivisionError("the ceiling fell")
+
+
+# what is recorded
+
+
+def test_a_won_episode_is_recorded_turn_by_turn() -> None:
+    found = one(Agent(), Scripted(WIN), seed=7)
+    assert (found.id, found.task, found.task_type, found.seed) == ("open-3-1#0@7", TASK, "open", 7)
+    assert (found.stop, found.won, found.score, found.reward, found.error) == ("terminated", True, 1.0, 1.0, None)
+    assert [turn.action for turn in found.turns] == WIN
+    assert [turn.reward for turn in found.turns] == [0, 0, 0, 1]
+    assert found.turns[0].observation.endswith("Your task is to: reach room 3.")
+    assert found.turns[1].observation == "You take the key."
+    assert found.turns[0].state == "room=1 key=1 open=0 coin=3"
+    assert found.turns[3].state == "room=2 key=0 open=1 coin=3"
+    assert found.final_state == "room=3 key=0 open=1 coin=3"
+    assert found.final_observation.startswith("You are in room 3 of 3.")
+    assert (found.unparsable, found.inadmissible) == (0, 0)
+
+
+def test_what_cannot_be_parsed_is_not_sent_but_costs_a_turn_and_is_told() -> None:
+    found = one(Agent(max_turns=6), Scripted(["", "fly", *WIN]))
+    first, second, third = found.turns[:3]
+    assert (first.action, first.valid, first.text) == (None, False, "")
+    assert second.observation == (
+        "Nothing was done: the answer was empty. Expected: one action on one line and nothing else."
+    )
+    assert (second.action, second.valid) == ("fly", False)
+    assert third.observation == "Nothing happens."
+    assert first.state == second.state == third.state
+    assert (found.unparsable, found.inadmissible, found.won, len(found.turns)) == (1, 1, True, 6)
+
+
+def test_the_limit_of_turns_counts_what_could_not_be_parsed() -> None:
+    found = one(Agent(max_turns=5), Scripted(["", "", *WIN]))
+    assert (found.stop, found.won, len(found.turns)) == ("turns", False, 5)
+    assert found.score == pytest.approx(2 / 3)
+
+
+def test_an_environment_that_cuts_the_episode_is_told_apart() -> None:
+    def make() -> gymnasium.Env[str, str]:
+        return gymnasium.wrappers.TimeLimit(Corridor(), 3)
+
+    assert one(Agent(), Scripted(["look"] * 9), make=make).stop == "truncated"
+
+
+@pytest.mark.parametrize("text", ["", "\x00\udcff\x1b[2J", "a" * 3_000_000, "go\neast", "\u2028"])
+@pytest.mark.parametrize("parser", ["bare", "think-action"])
+def test_empty_huge_and_binary_answers_are_safe(text: str, parser: str, tmp_path: Path) -> None:
+    class Says(Scripted):
+        async def sample(self, request: Request) -> Completion:
+            return Completion((), (), text, 0, "stop")
+
+    path = tmp_path / "t.jsonl"
+    with TrajectoryWriter(path) as writer:
+        found = one(Agent(parser=parser, max_turns=3), Says([]), on_finish=writer.write)
+    assert (found.stop, found.unparsable, found.inadmissible) == ("turns", 3, 0)
+    assert len(found.turns[0].text) <= 20_000
+    assert list(read_trajectories(path)) == [found]
+    assert Bytes().encode(found.turns[1].text)[:1] == list(found.turns[1].text.encode()[:1])
+
+
+def test_ids_are_given_and_kept_as_sampled() -> None:
+    tokenizer = Bytes()
+    found = one(Agent(), Scripted(WIN, tokenizer=tokenizer))
+    for before, after in zip(found.turns, found.turns[1:], strict=False):
+        whole = before.prompt + before.response
+        assert after.prompt[: len(whole)] == whole
+        assert tokenizer.decode(after.prompt[len(whole) :]) == f"\n{after.observation}\n> "
+    assert tokenizer.decode(found.turns[0].prompt) == found.turns[0].observation + "\n> "
+    assert tokenizer.decode(found.turns[0].response) == "take key<|end|>"
+
+
+def test_a_window_and_listed_actions_reach_the_prompt() -> None:
+    tokenizer = Bytes()
+    agent = Agent(Window(REACT, 1), "think-action")
+    found = one(agent, Scripted(WIN, parser="think-action", tokenizer=tokenizer))
+    assert found.won
+    text = tokenizer.decode(found.turns[2].prompt)
+    assert "Possible actions: go west, look, unlock door" in text
+    assert "Action: go east" in text
+    assert "Action: take key" not in text
+
+
+def test_a_context_that_outgrows_the_model_ends_the_episode_and_says_so() -> None:
+    sampler = Scripted(["look"] * 50, tokenizer=Bytes())
+    sampler.context = 400
+    found = one(Agent(max_tokens=8), sampler)
+    assert found.stop == "tokens"
+    assert found.error is not None
+    assert "400 that the model takes" in found.error
+    assert 0 < len(found.turns) < 50
+    assert all(len(turn.prompt) + 8 <= 400 for turn in found.turns)
+    sampler.context = 20
+    assert (one(Agent(), sampler).stop, one(Agent(), sampler).turns) == ("tokens", ())
+
+
+def test_a_sampler_that_finds_no_room_ends_the_episode_as_tokens() -> None:
+    class Full(Scripted):
+        async def sample(self, request: Request) -> Completion:
+            if request.turn == 2:
+                raise ContextOverflow("no room for a token")
+            return await super().sample(request)
+
+    found = one(Agent(), Full(WIN))
+    assert (found.stop, found.error, len(found.turns)) == ("tokens", "no room for a token", 2)
+
+
+# groups and seeds
+
+
+def test_members_of_a_group_share_the_start_and_differ_in_their_sampling() -> None:
+    def make() -> Corridor:
+        return Corridor(lengths=(12,), random_start=True)
+
+    tasks = ["fetch-12-3", "open-12-5"]
+    groups = rollout(Agent(), Random(), tasks, make=make, size=8, seed=3)
+    assert [group.task for group in groups] == tasks
+    for group in groups:
+        assert len({found.turns[0].state for found in group.trajectories}) == 1
+        assert len({tuple(turn.action for turn in found.turns) for found in group.trajectories}) == 8
+        assert [found.id for found in group.trajectories] == [f"{group.task}#{k}@3" for k in range(8)]
+    other = rollout(Agent(), Random(), tasks, make=make, size=8, seed=4)
+    assert [a.turns[0].state for g in groups for a in g.trajectories] != [
+        a.turns[0].state for g in other for a in g.trajectories
+    ]
+
+
+def test_a_task_that_comes_twice_makes_two_different_groups() -> None:
+    first, second = rollout(Agent(), Random(), ["open-5-2"] * 2, make=Corridor, size=2)
+    assert [found.id for found in second.trajectories] == ["open-5-2#2@0", "open-5-2#3@0"]
+    assert timeless([first]) != timeless([second])
+
+
+def test_sampling_seeds_are_stable_over_processes() -> None:
+    assert sampling_seed("open-3-1#0@7") == 4307701937806030578  # pinned: stored runs are repeated by it
+    assert len({sampling_seed(name) for name in ("a#0@0", "a#1@0", "a#0@1", "b#0@0")}) == 4
+
+
+@pytest.mark.parametrize("deadline", [None, 30.0])
+def test_repeated_and_with_other_concurrency_it_is_the_same(deadline: float | None) -> None:
+    tasks = Corridor().task_ids(8)
+    agent = Agent(Conversation(PLAIN))
+
+    def run(concurrency: int) -> list[Group]:
+        sampler = Random(tokenizer=Bytes())
+        return timeless(
+            rollout(agent, sampler, tasks, make=Corridor, size=3, seed=5, concurrency=concurrency, deadline=deadline)
+        )
+
+    assert run(4) == run(4) == run(1) == run(64)
+
+
+def test_environments_are_limited_and_used_again() -> None:
+    made: list[Corridor] = []
+    alive = 0
+
+    class Counted(Corridor):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    with Pool(Counted) as pool:
+        for _ in range(3):
+            rollout(Agent(), Random(), Corridor().task_ids(6), make=pool, size=2, concurrency=4)
+        alive = len(made)
+    assert alive == 4
+
+
+def test_only_live_episodes_are_sampled() -> None:
+    asked: list[str] = []
+
+    class Watched(Expert):
+        async def sample(self, request: Request) -> Completion:
+            asked.append(request.episode)
+            await asyncio.sleep(0)
+            return await super().sample(request)
+
+    groups = rollout(Agent(), Watched(), ["open-3-1", "fetch-5-4"], make=Corridor)
+    turns = [len(found.turns) for group in groups for found in group.trajectories]
+    assert len(asked) == sum(turns)
+    assert turns[0] < turns[1]
+
+
+# failures of the environment
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (broken, "ZeroDivisionError in step(): the ceiling fell"),
+        (lambda: 3, "not Gymnasium's five values"),
+        (lambda: (b"bytes", 0.0, False, False, {}), "the observation is of type bytes"),
+        (lambda: ("text", float("nan"), False, False, {}), "the reward is nan"),
+        (lambda: ("text", 0.0, False, False, None), "not Gymnasium's five values"),
+        (lambda: ("text", 0.0, False, False, {"score": "high"}), "not Gymnasium's five values"),
+        (lambda: ("text", 0.0, False, False, {"admissible_actions": [3]}), "an admissible action is of type int"),
+        (lambda: (_ for _ in ()).throw(SystemExit(3)), "SystemExit in step()"),
+        (lambda: next(iter(())), "StopIteration in step()"),
+        (lambda: (_ for _ in ()).throw(TimeoutError("net")), "TimeoutError in step(): net"),
+    ],
+)
+@pytest.mark.parametrize("deadline", [None, 20.0])
+def test_a_failing_environment_ends_its_own_episode_only(
+    bad: Callable[[], Any], words: str, deadline: float | None
+) -> None:
+    report = RolloutReport()
+    tasks = ["open-3-1", "open-5-1", "open-4-1"]
+    groups = rollout(
+        Agent(), Expert(), tasks, make=lambda: Failing(bad), size=2, concurrency=1, deadline=deadline, report=report
+    )
+    failed = groups[1].trajectories
+    assert [found.stop for group in groups for found in group.trajectories] == ["terminated"] * 2 + ["error"] * 2 + [
+        "terminated"
+    ] * 2
+    assert words.split(":")[0].split(" in ")[0] in str(failed[0].error)
+    if deadline is None:
+        assert words in str(failed[0].error)
+    assert [turn.action for turn in failed[0].turns] == ["take key", "go east"]
+    assert (failed[0].won, failed[0].finished, groups[1].finished) == (False, False, ())
+    assert (report.errors, report.restarts, report.episodes, report.quarantined) == (2, 2, 6, [])
+    assert "2 errors" in report.sentence()
+
+
+def test_three_errors_in_a_row_put_a_task_into_quarantine() -> None:
+    report = RolloutReport()
+    groups = rollout(
+        Agent(), Expert(), ["open-5-1", "open-3-1"], make=lambda: Failing(broken), size=6, concurrency=1, report=report
+    )
+    assert [len(group.trajectories) for group in groups] == [3, 6]
+    assert (report.errors, report.skipped, report.quarantined) == (3, 3, ["open-5-1"])
+    assert "in quarantine: open-5-1 (3 episodes not played)" in report.sentence()
+
+
+def test_a_success_ends_a_row_of_errors() -> None:
+    count = 0
+
+    def sometimes() -> Any:
+        nonlocal count
+        count += 1
+        if count % 3:
+            raise OSError("flaky")
+        return "You are well.", 1.0, True, False, {"won": True}
+
+    report = RolloutReport()
+    rollout(Agent(), Expert(), ["open-5-1"], make=lambda: Failing(sometimes), size=9, concurrency=1, report=report)
+    assert (report.errors, report.skipped, report.quarantined) == (6, 0, [])
+
+
+def test_construction_and_reset_failures_are_episodes_too() -> None:
+    def make() -> Corridor:
+        raise OSError("no display")
+
+    report = RolloutReport()
+    groups = rollout(Agent(), Expert(), ["open-3-1"], make=make, size=2, report=report)
+    assert [found.error for found in groups[0].trajectories] == ["OSError in the construction: no display"] * 2
+    groups = rollout(Agent(), Expert(), ["open-9-9", "open-3-1"], make=Corridor)
+    assert "UnknownTask in reset()" in str(groups[0].trajectories[0].error)
+    assert groups[1].trajectories[0].won
+
+
+def test_a_plan_that_fails_is_the_environments_failure() -> None:
+    class Lost(Corridor):
+        def plan(self) -> list[str]:
+            raise RuntimeError("no way")
+
+    found = one(Agent(), Expert(), make=Lost)
+    assert (found.stop, found.error) == ("error", "RuntimeError in plan(): no way")
+
+
+def test_a_hanging_environment_is_left_behind_at_its_deadline() -> None:
+    release = threading.Event()
+    made: list[Failing] = []
+
+    def hang() -> Any:
+        release.wait(60)
+        raise OSError("too late")
+
+    def make() -> Failing:
+        made.append(Failing(hang))
+        return made[-1]
+
+    start = time.monotonic()
+    groups = rollout(Agent(), Expert(), ["open-5-1", "open-3-1", "open-4-1"], make=make, concurrency=1, deadline=0.3)
+    assert time.monotonic() - start < 30
+    stops = [found.stop for group in groups for found in group.trajectories]
+    assert stops == ["error", "terminated", "terminated"]
+    assert groups[0].trajectories[0].error == "step() took longer than 0.3 seconds"
+    assert len(made) == 2
+    release.set()
+    for _ in range(1000):
+        if made[0].closed:
+            break
+        time.sleep(0.01)
+    assert made[0].closed  # its own thread closes it once the call comes back
+
+
+def test_a_failing_sampler_ends_the_rollout_with_its_own_error() -> None:
+    class Gone(Random):
+        async def sample(self, request: Request) -> Completion:
+            if request.turn == 3:
+                raise ConnectionError("the model is gone")
+            return await super().sample(request)
+
+    kept: list[Trajectory] = []
+    with pytest.raises(ConnectionError, match="the model is gone"):
+        rollout(Agent(), Gone(), ["open-5-3"] * 9, make=Corridor, on_finish=kept.append)
+
+
+# loops and Ctrl-C
+
+
+def test_inside_a_running_loop_the_asynchronous_form_serves() -> None:
+    async def inside() -> tuple[list[Group], Trajectory]:
+        with pytest.raises(AgentError, match="await arollout"):
+            rollout(Agent(), Expert(), [TASK], make=Corridor)
+        groups = await arollout(Agent(), Expert(), [TASK], make=Corridor)
+        return groups, await play(Agent(), Expert(), Corridor(), TASK, 0)
+
+    groups, alone = asyncio.run(inside())
+    assert timeless(groups) == timeless([Group(TASK, (alone,))])
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_ctrl_c_keeps_what_is_finished(slow: bool, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    count = 0
+
+    class Waits(Random):
+        async def sample(self, request: Request) -> Completion:
+            if slow:
+                await asyncio.sleep(0)
+            return await super().sample(request)
+
+    with TrajectoryWriter(path) as writer:
+
+        def finish(trajectory: Trajectory) -> None:
+            nonlocal count
+            writer.write(trajectory)
+            count += 1
+            if count == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        with pytest.raises(Interrupted, match="finished episode") as caught:
+            rollout(Agent(), Waits(), ["open-3-1"] * 5000, make=Corridor, concurrency=2, on_finish=finish)
+    kept = [found for group in caught.value.groups for found in group.trajectories]
+    assert 5 <= len(kept) < 100
+    assert sorted(found.id for found in read_trajectories(path)) == sorted(found.id for found in kept)
+    assert isinstance(caught.value, KeyboardInterrupt)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"size": 0}, "size is 0"), ({"concurrency": 0}, "concurrency is 0")],
+)
+def test_values_out_of_range_are_refused(options: dict[str, int], words: str) -> None:
+    with pytest.raises(AgentError, match=words):
+        rollout(Agent(), Random(), [TASK], make=Corridor, **options)
+
+
+def test_a_pool_has_its_own_deadline() -> None:
+    with Pool(Corridor) as pool, pytest.raises(AgentError, match="its own deadline"):
+        rollout(Agent(), Random(), [TASK], make=pool, deadline=1.0)
+
+
+def test_one_environment_cannot_serve_two_episodes_at_once() -> None:
+    env = Corridor()
+    with pytest.raises(AgentError, match="an environment that is in use"):
+        rollout(Agent(), Random(), ["open-4-1", "open-4-2"], make=lambda: env, concurrency=2)
+    for _ in range(2):
+        groups = rollout(Agent(), Expert(), ["open-4-1", "open-4-2"], make=lambda: env, concurrency=1)
+        assert all(group.trajectories[0].won for group in groups)
+
+
+def test_an_unknown_option_is_an_error() -> None:
+    with pytest.raises(TypeError, match="concurency"):
+        rollout(Agent(), Random(), [TASK], make=Corridor, concurency=2)  # type: ignore[call-arg]
+
+
+def test_no_tasks_make_no_groups() -> None:
+    assert rollout(Agent(), Random(), [], make=Corridor) == []

@@ -1,0 +1,147 @@
+"""Samplers without a model, and the ids of what they played."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from toys.corridor import Corridor
+from toys.tokens import CHATML, Bytes, ChatBytes
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import AgentError, PromptError
+from turnwise.agents.prompt import PLAIN, REACT, Conversation, View, Window
+from turnwise.agents.rollout import rollout
+from turnwise.agents.samplers.scripted import Expert, FromCallable, Random, Scripted
+from turnwise.agents.tokens import tokenize_trajectory
+
+TASKS = Corridor().task_ids()
+
+
+def test_a_script_is_played_for_every_task_or_for_each() -> None:
+    script = {"open-3-1": ["take key", "go east", "unlock door", "go east"], "open-3-2": ["look"]}
+    groups = rollout(Agent(max_turns=5), Scripted(script), list(script), make=Corridor)
+    first, second = (group.trajectories[0] for group in groups)
+    assert first.won
+    assert ([turn.action for turn in second.turns], second.unparsable) == (["look", None, None, None, None], 4)
+    with pytest.raises(AgentError, match="did you mean 'open-3-2'"):
+        rollout(Agent(), Scripted({"open-3-2": []}), ["open-3-1"], make=Corridor)
+
+
+def test_random_plays_admissible_actions_only_and_all_of_them() -> None:
+    groups = rollout(Agent(), Random(1), TASKS, make=Corridor, size=4)
+    turns = [turn for group in groups for found in group.trajectories for turn in found.turns]
+    assert all(turn.valid for turn in turns)
+    assert {turn.action for turn in turns} == {"look", "go east", "go west", "take key", "unlock door", "take coin"}
+    assert groups != rollout(Agent(), Random(2), TASKS, make=Corridor, size=4)
+
+
+def test_random_needs_a_list_of_actions() -> None:
+    class Silent(Corridor):
+        def _info(self, *, valid: bool) -> dict[str, object]:
+            info = super()._info(valid=valid)
+            del info["admissible_actions"]
+            return info
+
+    with pytest.raises(AgentError, match="does not list"):
+        rollout(Agent(), Random(), ["open-3-1"], make=Silent)
+    assert rollout(Agent(), Expert(), ["open-3-1"], make=Silent)[0].trajectories[0].won
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_the_expert_wins_and_noise_costs_turns(noise: float) -> None:
+    planned = 0
+
+    class Counted(Corridor):
+        def plan(self) -> list[str]:
+            nonlocal planned
+            planned += 1
+            return super().plan()
+
+    groups = rollout(Agent(max_turns=200), Expert(noise), TASKS, make=Counted, size=4)
+    found = [trajectory for group in groups for trajectory in group.trajectories]
+    assert all(trajectory.won for trajectory in found)
+    turns = sum(len(trajectory.turns) for trajectory in found)
+    if noise == 0:
+        assert planned == len(found)  # one plan an episode is enough when nothing disturbs it
+        assert len({len(trajectory.turns) for trajectory in groups[0].trajectories}) == 1
+    else:
+        assert planned < turns
+        assert len({tuple(turn.action for turn in trajectory.turns) for trajectory in groups[-1].trajectories}) > 1
+
+
+def test_the_expert_says_what_it_needs() -> None:
+    class Planless(Corridor):
+        plan = None  # type: ignore[assignment]
+
+    with pytest.raises(AgentError, match=r"needs an environment with plan\(\)"):
+        rollout(Agent(), Expert(), ["open-3-1"], make=Planless)
+    with pytest.raises(AgentError, match="noise is 2"):
+        Expert(2)
+
+
+def test_any_player_of_text_can_play_and_every_episode_has_its_own() -> None:
+    class Walker:
+        """Knows what it sees, and remembers."""
+
+        def __init__(self) -> None:
+            self.key = False
+
+        def act(self, view: View) -> str:
+            assert (view.turn == 0) == (not hasattr(self, "seen"))
+            self.seen = view.observation
+            if "key here" in view.observation and not self.key:
+                self.key = True
+                return "take key"
+            if self.key and "locked" in view.start + view.observation and "unlock door" in (view.admissible or ()):
+                return "unlock door"
+            return "go east"
+
+    sampler = FromCallable(Walker)
+    groups = rollout(Agent(), sampler, ["open-3-1", "open-4-2", "open-5-3"], make=Corridor, size=2)
+    assert all(found.won for group in groups for found in group.trajectories)
+    assert not sampler._actors  # nothing is kept of episodes that are over
+
+
+AGENTS = [
+    Agent(),
+    Agent(Window(PLAIN, 2)),
+    Agent(Window(PLAIN, 0), "think-action"),
+    Agent(Conversation(PLAIN, ChatBytes(CHATML)), "think-action"),
+    Agent(Window(PLAIN, 1, ChatBytes(CHATML))),
+]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_ids_filled_in_later_are_those_of_a_rollout_with_the_tokenizer(agent: Agent) -> None:
+    tokenizer = agent.prompt.chat or Bytes(bos=True)
+    script = ["", "look", "take key", "fly", "go east", "unlock door", "\n\n", "go east"]
+
+    def run(given: Bytes | None) -> list[object]:
+        sampler = Scripted(script, parser=agent.parser, tokenizer=given)  # type: ignore[arg-type]
+        groups = rollout(agent, sampler, ["open-3-1", "fetch-3-2"], make=Corridor)
+        return [found for group in groups for found in group.trajectories]
+
+    for played, bare in zip(run(tokenizer), run(None), strict=True):  # type: ignore[arg-type]
+        assert not bare.turns[0].prompt  # type: ignore[attr-defined]
+        assert tokenize_trajectory(bare, agent, tokenizer).turns == played.turns  # type: ignore[arg-type,attr-defined]
+
+
+def test_bare_demonstrations_can_be_written_in_the_form_of_the_agent() -> None:
+    found = rollout(Agent(), Expert(), ["open-3-1"], make=Corridor)[0].trajectories[0]
+    agent = Agent(parser="think-action")
+    made = tokenize_trajectory(found, agent, Bytes(), rewrite=True)
+    assert made.turns[0].text == "<think></think><action>take key</action>"
+    assert [agent.reads.read(turn.text).action for turn in made.turns] == [turn.action for turn in found.turns]
+
+
+def test_a_template_that_lists_actions_cannot_be_filled_in_later() -> None:
+    found = rollout(Agent(), Expert(), ["open-3-1"], make=Corridor)[0].trajectories[0]
+    with pytest.raises(PromptError, match="play the demonstrator with the tokenizer"):
+        tokenize_trajectory(found, Agent(Conversation(REACT)), Bytes())
+
+
+def test_the_agents_are_imported_without_torch() -> None:
+    code = "import sys, turnwise.agents; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

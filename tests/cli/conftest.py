@@ -1,0 +1,93 @@
+"""A corridor that the command line can name, a runner, and one tiny trained run for all tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from toys import corridor
+from typer.testing import CliRunner
+
+from turnwise.cli.main import app
+
+RUN = """
+name = "corridor"
+threads = 1
+[env]
+id = "toys/Corridor-v0"
+kwargs = { lengths = [3] }
+[agent]
+max_turns = 8
+max_tokens = 8
+[policy]
+vocab = 300
+hidden = 48
+layers = 1
+heads = 2
+context = 400
+slots = 16
+[imitation]
+episodes = 24
+epochs = 10
+noise = 0.3
+lr = 5e-3
+batch = 400
+[train]
+steps = 2
+tasks = 2
+group = 3
+checkpoint_every = 1
+[evaluation]
+episodes = 4
+"""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _corridor() -> None:
+    corridor.register()
+
+
+@pytest.fixture(scope="session")
+def turnwise() -> Call:
+    """Run a command in this process: `turnwise("list", "envs")`, `stdin=` for what a person would type."""
+
+    def call(*words: object, stdin: str = "") -> Said:
+        result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Said(result.exit_code, result.stdout, result.stderr)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("files") / "corridor.toml"
+    path.write_text(RUN, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def trained(run_file: Path, tmp_path_factory: pytest.TempPathFactory, turnwise: Call) -> Path:
+    """The folder of a run of two iterations on corridors of three rooms."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("runs") / "corridor"
+    said = turnwise("train", run_file, "--output", folder)
+    assert said.code == 0, said.err
+    assert re.search(r"^2/2 .*success .*step signal", said.out, re.MULTILINE)
+    return folder

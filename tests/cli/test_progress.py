@@ -1,0 +1,112 @@
+"""What is shown of a run while it goes: lines without a terminal, a table and a curve in one."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from turnwise.cli.progress import SHOWN, Progress, curves_of, line, numbers
+
+TRAIN = {
+    "phase": "train",
+    "iteration": 3,
+    "success": 0.4375,
+    "reward": 0.4375,
+    "turns": 14.25,
+    "unparsable": 0.0,
+    "inadmissible": 0.031,
+    "loops": 0.1,
+    "entropy": 0.4123,
+    "clip_fraction": 0.02,
+    "step_signal": 0.625,
+    "rollout_tokens_per_second": 12_345.0,
+    "update_tokens_per_second": 9_000.0,
+    "loss": -0.01,
+    "errors": 0,
+    "seconds_left": 185.0,
+}
+PANEL = {"phase": "evaluation", "iteration": 2, "success": 0.5, "low": 0.25, "high": 0.75, "n": 12, "turns": 9.0}
+
+
+def console(terminal: bool) -> tuple[Console, io.StringIO]:
+    stream = io.StringIO()
+    return Console(file=stream, force_terminal=terminal, width=120, markup=False, highlight=False), stream
+
+
+def test_a_line_has_every_number_that_a_run_is_judged_by() -> None:
+    text = line(TRAIN, 10)
+    assert text.startswith("3/10 ")
+    for part in (
+        "success 43.8 %",
+        "reward 0.438",
+        "turns 14.2",
+        "unparsable 0.0 %",
+        "inadmissible 3.1 %",
+        "loops 10.0 %",
+        "entropy 0.412",
+        "clipped 2.0 %",
+        "step signal 62.5 %",
+        "rollout tok/s 12.3k",
+        "training tok/s 9000",
+        "left 3 min 05 s",
+    ):
+        assert part in text
+    assert "errors" not in text
+
+
+def test_errors_are_shown_when_there_are_some() -> None:
+    assert "errors 2" in line({**TRAIN, "errors": 2}, 10)
+
+
+def test_numbers_that_are_missing_or_none_are_left_out() -> None:
+    assert numbers({"success": None, "reward": 1.0}) == [("reward", "1.000")]
+    assert line({"phase": "train", "iteration": 1}, 10) == ""
+
+
+def test_an_evaluation_has_its_interval_and_its_n() -> None:
+    assert "success 50.0 %  [25.0 %, 75.0 %] n=12" in line(PANEL, 10)
+
+
+def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
+    """The words above are worth nothing if the loop calls its numbers otherwise."""
+    import numpy as np
+
+    from turnwise.credit import Advantages
+    from turnwise.training.metrics import credit_metrics, play_metrics
+
+    known = {*play_metrics([]), *credit_metrics(Advantages.of(np.zeros(0)))}
+    known |= {"entropy", "clip_fraction", "loss", "rollout_tokens_per_second", "update_tokens_per_second"}
+    assert {key for key, _, _ in SHOWN} <= known
+
+
+def test_without_a_terminal_every_event_is_a_line() -> None:
+    target, stream = console(terminal=False)
+    with Progress("run", 10, console=target) as progress:
+        progress({"phase": "tick", "what": "rollout", "done": 1, "total": 9})
+        progress(TRAIN)
+        progress(PANEL)
+        progress({"phase": "note", "text": "an environment died"})
+    lines = stream.getvalue().splitlines()
+    assert [text.split()[0] for text in lines] == ["3/10", "evaluation", "note:"]
+    assert progress.history == [TRAIN, PANEL, {"phase": "note", "text": "an environment died"}]
+
+
+def test_in_a_terminal_there_is_a_table_a_curve_and_what_is_being_done() -> None:
+    target, stream = console(terminal=True)
+    with Progress("corridor", 10, console=target) as progress:
+        for iteration in (1, 2, 3):
+            progress({**TRAIN, "iteration": iteration, "success": iteration / 4})
+        progress(PANEL)
+        progress({"phase": "tick", "what": "rollout", "done": 4, "total": 9})
+        target.print(progress.render())
+    text = stream.getvalue()
+    for part in ("corridor", "3/10", "step signal", "success while training", "●", "rollout 4/9", "3 min 05 s left"):
+        assert part in text
+
+
+def test_curves_are_made_of_training_and_panel() -> None:
+    train, panel = curves_of([TRAIN, PANEL, {"phase": "train", "iteration": 4, "success": None}])
+    assert (train.x, train.y) == ((3.0,), (0.4375,))
+    assert (panel.x, panel.low, panel.high, panel.points) == ((2.0,), (0.25,), (0.75,), True)
+    assert curves_of([]) == []

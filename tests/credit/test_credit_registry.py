@@ -1,0 +1,137 @@
+"""Estimators by name: what is known about them, options that are checked early, and estimators of other packages."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pytest
+
+import turnwise.credit.registry as registry
+from turnwise.credit import (
+    Advantages,
+    BadOption,
+    CreditError,
+    Entry,
+    Steps,
+    UnknownEstimator,
+    estimators,
+    get,
+    gigpo,
+    register,
+)
+
+STEPS = Steps.from_columns(task=[0, 0], trajectory=[0, 1], turn=[0, 0], reward=[1.0, 0.0], state=["s", "s"])
+
+
+def halves(steps: Steps, *, factor: float, shift: float = 0.0) -> Advantages:
+    """Half of every reward."""
+    return Advantages.of(steps.reward * factor + shift)
+
+
+WORDLESS = Entry("theirs", "Theirs", None, (), "our reading", "never", halves)
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Pretend that a package offers estimators."""
+
+    def offer(**values):
+        points = [EntryPoint(name, value, registry.GROUP) for name, value in values.items()]
+        monkeypatch.setattr(registry, "entry_points", lambda group: points)
+
+    return offer
+
+
+@pytest.mark.parametrize("item", estimators().values(), ids=lambda item: item.name)
+def test_every_entry_says_what_a_reader_needs(item):
+    assert get(item.name) == item
+    assert item.title
+    assert item.use.endswith(".")
+    assert item.arxiv is None or item.arxiv.replace(".", "").isdigit()
+    assert item.evidence in ("reference code", "paper", "our reading")
+    assert item.function.__doc__
+    assert item.arxiv in (item.function.__doc__ or "")
+    assert set(item.needs) <= set(STEPS.columns)
+    result = item(STEPS)
+    assert isinstance(result, Advantages)
+    assert len(result) == 2
+    assert len(item(Steps.empty())) == 0
+
+
+def test_options_are_bound_and_listed():
+    bound = get("gigpo", gamma=0.5, scale="none")
+    assert bound(STEPS).values.tolist() == gigpo(STEPS, gamma=0.5, scale="none").values.tolist()
+    assert bound.options["gamma"] == 0.5
+    assert get("gigpo").options["gamma"] == 0.95
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "words"),
+    [
+        ("gigpoo", {}, UnknownEstimator, r"no estimator 'gigpoo'; did you mean 'gigpo'\? choices: gigpo, grpo"),
+        ("", {}, UnknownEstimator, "choices"),
+        ("gigpo", {"gama": 0.9}, BadOption, "gigpo has no option 'gama'; did you mean 'gamma'"),
+        ("gigpo", {"steps": 1}, BadOption, "gigpo has no option 'steps'"),
+        ("grpo", {"scale": "sdt"}, BadOption, "did you mean 'std'"),
+        ("gigpo", {"gamma": "high"}, BadOption, "gamma must be a number"),
+    ],
+)
+def test_slips_show_before_any_rollout(name, options, error, words):
+    with pytest.raises(error, match=words):
+        get(name, **options)
+
+
+def test_another_package_adds_a_function(installed):
+    installed(half=f"{__name__}:halves")
+    assert "half" in estimators()
+    assert estimators()["half"].title == "Half of every reward."
+    assert get("half", factor=0.5)(STEPS).values.tolist() == [0.5, 0.0]
+    assert get("half").options["shift"] == 0.0
+    with pytest.raises(BadOption, match="did you mean 'factor'"):
+        get("half", factr=1.0)
+
+
+def test_another_package_adds_an_entry_under_its_entry_points_name(installed):
+    installed(mine=f"{__name__}:WORDLESS")
+    assert (get("mine").name, get("mine").title) == ("mine", "Theirs")
+
+
+def test_a_package_cannot_take_a_name_nor_break_the_list(installed):
+    installed(gigpo=f"{__name__}:halves", broken="no.such.package:thing", number=f"{__name__}:GROUPS")
+    with pytest.warns(UserWarning, match="is left out") as said:
+        assert sorted(estimators()) == ["gigpo", "grpo"]
+    assert len(said) == 3
+    assert get("gigpo").function is gigpo
+    with pytest.raises(CreditError, match=r"'broken' \(no.such.package:thing\) cannot be loaded"):
+        get("broken")
+
+
+GROUPS = 3
+
+
+def test_a_name_is_registered_once(monkeypatch):
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    assert register(WORDLESS) is WORDLESS
+    assert register(WORDLESS) is WORDLESS
+    assert get("theirs", factor=2.0)(STEPS).values.tolist() == [2.0, 0.0]
+    with pytest.raises(CreditError, match="'theirs' is taken by Theirs"):
+        register(Entry("theirs", "Other", None, (), "paper", "x", gigpo))
+
+
+def test_results_that_would_poison_an_update_are_refused():
+    with pytest.raises(CreditError, match="1 of 2 advantages are not finite"):
+        Advantages.of(np.array([np.nan, 1.0]))
+    with pytest.raises(CreditError, match="'step' has shape"):
+        Advantages.of(np.zeros(2), {"step": np.zeros(3)})
+
+
+def test_credit_is_numpy_alone():
+    """Users of other trainers take this package without a framework: importing it loads none, nor the rest of ours."""
+    code = (
+        "import sys; import turnwise.credit as c; c.gigpo(c.Steps.empty()); c.estimators();"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'gymnasium', 'networkx', 'pydantic'}),"
+        "sorted({m.split('.')[1] for m in sys.modules if m.startswith('turnwise.')}))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[] ['credit']"

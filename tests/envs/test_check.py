@@ -1,0 +1,181 @@
+"""The check finds each thing that is broken on purpose, and nothing in what is sound."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import gymnasium
+import pytest
+from toys.broken import BROKEN, CountsTurns, KeyIsAnswer
+from toys.corridor import ID, Corridor
+
+from turnwise.envs import UnknownEnv, UnknownOption, check_env
+from turnwise.envs.check import CheckReport, Effort, rules
+
+SMALL = Effort(walks=4, turns=24, pairs=8, states=6, depth=8, continuations=4, search=100)
+
+
+def outcomes(report: CheckReport, outcome: str) -> set[str]:
+    return {result.rule for result in report.results if result.outcome == outcome}
+
+
+@functools.cache
+def checked(broken: type[Corridor]) -> CheckReport:
+    return check_env(broken, tasks=2, effort=SMALL)
+
+
+def run(code: str) -> None:
+    exec(compile(code, "<reproduce>", "exec"), {})
+
+
+def test_a_sound_environment_keeps_every_rule():
+    report = check_env(ID, effort=SMALL)
+    assert outcomes(report, "ok") == set(rules())
+    assert report.ok
+
+
+def test_a_seed_that_matters_is_no_fault():
+    assert check_env(Corridor, kwargs={"random_start": True}, seed=3, effort=SMALL).ok
+
+
+@pytest.mark.parametrize(("broken", "rule"), BROKEN.items(), ids=lambda value: getattr(value, "__name__", value))
+def test_each_fault_fails_its_rule_alone(broken: type[Corridor], rule: str):
+    report = checked(broken)
+    assert outcomes(report, "failed") == {rule}, str(report)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda value: value.__name__)
+def test_the_script_shows_the_fault_and_is_silent_without_it(broken: type[Corridor]):
+    result = checked(broken)[BROKEN[broken]]
+    with pytest.raises((AssertionError, RuntimeError)):
+        run(result.reproduce)
+    run(result.reproduce.replace("toys.broken", "toys.corridor").replace(broken.__name__, "Corridor"))
+
+
+def test_every_rule_has_an_environment_that_breaks_it():
+    assert set(rules()) - set(BROKEN.values()) == {"speed", "limit"}
+
+
+def test_speed_fails_only_beyond_the_given_limit():
+    assert check_env(ID, effort=SMALL)["speed"].outcome == "ok"
+    report = check_env(ID, effort=SMALL, slowest=1e-12)
+    assert outcomes(report, "failed") == {"speed"}
+    with pytest.raises(AssertionError):
+        run(report["speed"].reproduce)
+
+
+def test_gymnasiums_own_turn_limit_breaks_two_rules():
+    """Without EndGuard, a limit answers later steps, and makes a win on the last turn a truncation as well."""
+    name = "toys/PlainCorridor-v0"
+    if name not in gymnasium.registry:
+        gymnasium.register(name, "toys.corridor:Corridor", max_episode_steps=30, disable_env_checker=True)
+    report = check_env(name, effort=SMALL)
+    assert outcomes(report, "failed") == {"after-end", "limit"}
+    for rule in ("after-end", "limit"):
+        with pytest.raises(AssertionError):
+            run(report[rule].reproduce)
+
+
+class Bare(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A stranger's environment: no task_ids, no plan, no admissible actions, no state."""
+
+    def __init__(self) -> None:
+        super().__init__(Corridor(lengths=(3,), kinds=("open",)))
+
+    def get_wrapper_attr(self, name: str) -> Any:
+        if name in ("task_ids", "plan"):
+            raise AttributeError(name)
+        return super().get_wrapper_attr(name)
+
+    def has_wrapper_attr(self, name: str) -> bool:
+        return name not in ("task_ids", "plan") and super().has_wrapper_attr(name)
+
+    @staticmethod
+    def strip(info: dict[str, Any]) -> dict[str, Any]:
+        return {key: info[key] for key in info if key not in ("admissible_actions", "state", "task_type")}
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**kwargs)
+        return observation, self.strip(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated, truncated, self.strip(info)
+
+
+def test_what_a_stranger_does_not_offer_is_skipped_with_the_reason():
+    report = check_env(Bare, actions=["go east", "take key", "unlock door"], effort=SMALL)
+    assert report.ok, str(report)
+    missing = {"tasks": "task_ids", "unknown-task": "task_ids", "plan": "plan", "admissible": "admissible_actions"}
+    missing |= {"limit": "turn limit", "state-task": "state", "state-equal": "state", "state-different": "state"}
+    assert outcomes(report, "skipped") == set(missing)
+    for rule, word in missing.items():
+        assert word in report[rule].detail
+
+
+def test_actions_need_not_be_texts():
+    report = check_env("FrozenLake-v1", kwargs={"is_slippery": False}, effort=SMALL)
+    assert outcomes(report, "failed") == {"info", "after-end"}
+    assert report["refused"].outcome == "skipped"
+    with pytest.raises(AssertionError):
+        run(report["after-end"].reproduce)
+
+
+def test_an_instance_that_cannot_be_made_is_a_failure_with_its_reason():
+    def make() -> gymnasium.Env[Any, Any]:
+        raise RuntimeError("no display")
+
+    report = check_env(make)
+    assert not report.ok
+    assert "no display" in str(report)
+
+
+def test_wrong_names_are_the_callers_fault():
+    with pytest.raises(UnknownEnv, match=r"did you mean 'toys/Corridor-v0'\?"):
+        check_env("toys/Coridor-v0")
+    with pytest.raises(UnknownOption, match=r"did you mean 'lengths'\?"):
+        check_env(ID, kwargs={"length": (3,)})
+
+
+def test_given_tasks_are_the_ones_that_are_played():
+    report = check_env(ID, tasks=["open-3-1"], effort=SMALL)
+    assert report.ok
+    assert "1 tasks" in report["protocol"].detail
+
+
+class NoPlan(Corridor):
+    """A corridor without an expert."""
+
+    @property
+    def plan(self) -> Any:
+        raise AttributeError("plan")
+
+
+def test_a_difference_that_no_probe_meets_is_searched_for():
+    shallow = Effort(walks=4, turns=30, pairs=30, states=4, depth=0, continuations=0, search=300)
+    report = check_env(NoPlan, kwargs={"lengths": (4,)}, tasks=2, effort=shallow)
+    assert report.ok, str(report)
+    assert "by search" in report["state-different"].detail
+
+
+def test_a_search_that_ends_is_a_proof_and_says_so():
+    by_answer, by_turn = (checked(broken)["state-different"].detail for broken in (KeyIsAnswer, CountsTurns))
+    assert "nothing can tell apart: all" in by_answer
+    assert "only a refused action" in by_answer
+    assert "pairs of states that follow do not tell apart" in by_turn
+
+
+def test_the_same_check_gives_the_same_report():
+    first, second = (check_env(BROKEN_KEY, tasks=1, effort=SMALL) for _ in range(2))
+    assert first.results[:-1] == second.results[:-1]
+
+
+BROKEN_KEY = next(broken for broken, rule in BROKEN.items() if rule == "state-equal")
+
+
+def test_the_report_names_every_rule_and_ends_with_the_scripts():
+    text = str(checked(BROKEN_KEY))
+    assert all(rule in text for rule in rules())
+    assert text.index("To see 'state-equal' fail:") > text.index("speed")
+    assert f"from toys.broken import {BROKEN_KEY.__name__}" in text

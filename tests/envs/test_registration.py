@@ -1,0 +1,164 @@
+"""Environments by name, ours and other people's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+import warnings
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import gymnasium
+import pytest
+from toys.corridor import ID, Corridor
+
+import turnwise.envs
+from turnwise.envs import EnvError, UnknownEnv, UnknownOption, env_ids, load_plugins, make, register
+from turnwise.envs import registration as module
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test registers is forgotten after it."""
+    monkeypatch.setattr(module, "_listed", set(module._listed))
+    monkeypatch.setattr(module, "_loaded", set(module._loaded))
+    before = dict(gymnasium.registry)
+    yield
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+def plugin(monkeypatch: pytest.MonkeyPatch, name: str, function: Any) -> None:
+    """Make a package appear to be installed that announces `function` under `name`."""
+    package = types.ModuleType("pretend_package")
+    package.announce = function  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pretend_package", package)
+    point = EntryPoint(name, "pretend_package:announce", module.GROUP)
+    monkeypatch.setattr(module, "entry_points", lambda group: [point] if group == module.GROUP else [])
+
+
+def test_importing_the_package_registers_our_environments_with_gymnasium():
+    spec = gymnasium.spec("turnwise/Household-v0")
+    assert spec.max_episode_steps == 50
+    assert "turnwise/Household-v0" in env_ids()
+
+
+def test_gymnasium_finds_ours_by_module_without_an_import():
+    code = "import gymnasium; print(gymnasium.make('toys.corridor:toys/Corridor-v0'))"
+    folder = next(path for path in sys.path if path.endswith("tests"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=60)
+    assert done.stdout.strip().endswith("<Corridor<toys/Corridor-v0>>>>"), done.stderr
+
+
+def test_our_own_entry_point_is_the_one_that_packages_are_told_to_write():
+    from importlib.metadata import entry_points
+
+    values = {point.value: point for point in entry_points(group=module.GROUP)}
+    assert values["turnwise.envs:register_envs"].load() is turnwise.envs.register_envs
+
+
+def test_making_one_gives_the_limit_and_the_guard():
+    env = make(ID, lengths=(3,))
+    assert [type(layer).__name__ for layer in layers(env)] == ["EndGuard", "TimeLimit", "Corridor"]
+    assert env.get_wrapper_attr("task_ids")() == Corridor(lengths=(3,)).task_ids()
+    assert make(ID, max_episode_steps=-1).spec.max_episode_steps is None  # type: ignore[union-attr]
+
+
+def layers(env: Any) -> list[Any]:
+    found = [env]
+    while isinstance(found[-1], gymnasium.Wrapper):
+        found.append(found[-1].env)
+    return found
+
+
+def test_gymnasiums_own_checker_has_nothing_to_say_about_texts():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make(ID, disable_env_checker=False)
+        env.reset(seed=0)
+        env.step("look")
+
+
+@pytest.mark.parametrize("name", ["toys/Corridor", "toys/Corridor-v0", "toys.corridor:toys/Corridor-v0"])
+def test_a_name_may_lack_its_version_or_carry_its_module(name: str):
+    assert isinstance(make(name).unwrapped, Corridor)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("toys/Coridor-v0", "toys/Corridor-v0"),
+        ("turnwise/Houshold-v0", "turnwise/Household-v0"),
+        ("Household-v0", "turnwise/Household-v0"),
+        ("household-v0", "turnwise/Household-v0"),
+        ("turnwise/Household-v7", "turnwise/Household-v0"),
+        ("CartPol-v1", "CartPole-v1"),
+    ],
+)
+def test_an_unknown_id_names_the_near_one(name: str, near: str):
+    with pytest.raises(UnknownEnv) as caught:
+        make(name)
+    assert repr(name) in str(caught.value)
+    assert repr(near) in str(caught.value)
+
+
+def test_an_id_like_no_other_lists_the_choices():
+    with pytest.raises(UnknownEnv, match=r"the choices are .*turnwise/Household-v0"):
+        make("zzz")
+    for odd in ("", "a b", ":", "no.such.module:x/Y-v0"):
+        with pytest.raises(UnknownEnv):
+            make(odd)
+
+
+def test_an_unknown_keyword_names_the_near_one_before_anything_is_made():
+    with pytest.raises(UnknownOption, match=r"takes no 'random_strat': did you mean 'random_start'\?"):
+        make(ID, random_strat=True)
+    with pytest.raises(UnknownOption, match=r"did you mean 'max_episode_steps'\?"):
+        make(ID, max_episode_step=3)
+
+
+def test_registering_twice_is_once_and_another_under_the_same_name_is_refused(registry: None):
+    register("toys/Twice-v0", "toys.corridor:Corridor")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        register("toys/Twice-v0", "toys.corridor:Corridor")
+        turnwise.envs.register_envs()
+    with pytest.raises(EnvError, match="registered already"):
+        register("toys/Twice-v0", "toys.broken:Dice")
+    with pytest.raises(EnvError, match="cannot be registered"):
+        register("no name at all", "toys.corridor:Corridor")
+
+
+def test_the_newest_version_is_taken_where_none_is_given(registry: None):
+    register("toys/Aged-v1", "toys.corridor:Corridor", kwargs={"lengths": (3,)})
+    register("toys/Aged-v10", "toys.corridor:Corridor", kwargs={"lengths": (4,)})
+    register("toys/Aged-v2", "toys.corridor:Corridor", kwargs={"lengths": (5,)})
+    assert make("toys/Aged").spec.id == "toys/Aged-v10"  # type: ignore[union-attr]
+
+
+def test_a_missing_module_is_a_sentence(registry: None):
+    register("toys/Gone-v0", "toys.gone:Gone")
+    with pytest.raises(EnvError, match=r"toys/Gone-v0 cannot be made: .*toys.gone"):
+        make("toys/Gone-v0")
+
+
+@pytest.mark.parametrize(("name", "id"), [("__root__", "theirs/Maze-v0"), ("theirs", "theirs/Maze-v0")])
+def test_other_packages_register_by_an_entry_point(registry: None, monkeypatch: pytest.MonkeyPatch, name: str, id: str):
+    """With the key __root__ the ids are as given; another key is their namespace."""
+    given = id if name == "__root__" else "Maze-v0"
+    plugin(monkeypatch, name, lambda: register(given, "toys.corridor:Corridor"))
+    assert isinstance(make(id).unwrapped, Corridor)
+    assert id in env_ids()
+
+
+def test_a_plugin_that_fails_is_warned_about_and_takes_nobody_down(registry: None, monkeypatch: pytest.MonkeyPatch):
+    def fails() -> None:
+        raise RuntimeError("no licence")
+
+    plugin(monkeypatch, "broken", fails)
+    with pytest.warns(RuntimeWarning, match="broken = pretend_package:announce.*no licence"):
+        load_plugins()
+    assert ID in env_ids()
+    register("toys/After-v0", "toys.corridor:Corridor")
+    assert "toys/After-v0" in gymnasium.registry

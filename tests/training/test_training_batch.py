@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from training_helpers import VOCAB, gradient, play, random_advantages, tiny_llama, trajectory, turn
+
+from turnwise.agents.trajectory import Group
+from turnwise.credit.advantages import Advantages
+from turnwise.training.batch import micro_batches, pack
+from turnwise.training.objectives import AGGREGATIONS, Objective
+from turnwise.training.update import Plan, _gradient, _Meter
+
+torch.set_num_threads(1)
+
+
+def _loss_and_gradient(batch, *, micro_tokens=10_000, **objective):
+    model, meter = tiny_llama(), _Meter()
+    plan = Plan(micro_tokens=micro_tokens, grad_clip=1e9, temperature=0.7)
+    _gradient(model, batch, Objective(**objective), plan, meter)
+    return meter.loss[-1], gradient(model), meter.stats()
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("more", [{}, {"entropy": 0.01}])
+def test_merged_and_unmerged_have_the_same_loss_and_gradient(aggregation, more):
+    rng = np.random.default_rng(1)
+    groups = play(rng, groups=2, size=3)
+    advantages = random_advantages(rng, groups, drop=0.2)
+    merged, apart = pack(groups, advantages), pack(groups, advantages, merge=False)
+    assert len(merged) == 6 < len(apart)
+    assert merged.size < apart.size
+    loss, grad, _ = _loss_and_gradient(merged, aggregation=aggregation, norm=7.0, **more)
+    other_loss, other_grad, _ = _loss_and_gradient(apart, aggregation=aggregation, norm=7.0, **more)
+    assert loss == pytest.approx(other_loss, rel=1e-12)
+    assert grad.abs().max() > 1e-4
+    torch.testing.assert_close(grad, other_grad, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("micro_tokens", [1, 40, 90])
+def test_micro_batches_do_not_change_the_gradient(aggregation, micro_tokens):
+    rng = np.random.default_rng(2)
+    groups = play(rng, groups=3, size=3)
+    batch = pack(groups, random_advantages(rng, groups))
+    loss, grad, stats = _loss_and_gradient(batch, aggregation=aggregation, norm=7.0)
+    cut_loss, cut_grad, cut_stats = _loss_and_gradient(
+        batch, micro_tokens=micro_tokens, aggregation=aggregation, norm=7.0
+    )
+    assert cut_loss == pytest.approx(loss, rel=1e-12)
+    torch.testing.assert_close(cut_grad, grad, rtol=1e-9, atol=1e-12)
+    assert cut_stats == pytest.approx(stats)
+
+
+def test_rows_without_signal_count_in_the_denominator_and_are_not_computed():
+    rng = np.random.default_rng(3)
+    groups = play(rng, groups=2, size=2)
+    advantages = random_advantages(rng, groups)
+    silent = len(groups[0].trajectories[0].turns) + len(groups[0].trajectories[1].turns)
+    advantages.values[:silent] = 0.0
+    batch = pack(groups, advantages)
+    loss, grad, stats = _loss_and_gradient(batch)
+    # the entropy bonus needs every token: with a vanishing one nothing may be left out, and nothing else changes
+    full_loss, full_grad, full_stats = _loss_and_gradient(batch, entropy=1e-15)
+    assert stats["tokens"] < full_stats["tokens"] == batch.size
+    assert loss == pytest.approx(full_loss, rel=1e-9)
+    torch.testing.assert_close(grad, full_grad, rtol=1e-8, atol=1e-12)
+
+
+def test_layout_by_hand():
+    a, b = turn([1, 2], [3, 4], logprobs=(-0.5, -0.6)), turn([1, 2, 3, 4, 5], [6], logprobs=(-0.7,))
+    c = turn([9], [8, 7], logprobs=(-0.1, -0.2))  # does not extend: a sequence of its own
+    batch = pack([Group("t", (trajectory([a, b, c]),))], Advantages.of(np.array([1.0, 2.0, 3.0])))
+    assert batch.tokens.tolist() == [[1, 2, 3, 4, 5, 6], [9, 8, 7, 0, 0, 0]]
+    assert batch.lengths.tolist() == [6, 3]
+    assert batch.mask.astype(int).tolist() == [[0, 0, 1, 1, 0, 1], [0, 1, 1, 0, 0, 0]]
+    assert batch.turn.tolist() == [[-1, -1, 0, 0, -1, 1], [-1, 2, 2, -1, -1, -1]]
+    assert batch.old.tolist() == [[0, 0, -0.5, -0.6, 0, -0.7], [0, -0.1, -0.2, 0, 0, 0]]
+    assert batch.advantages.tolist() == [[0, 0, 1, 1, 0, 2], [0, 3, 3, 0, 0, 0]]
+    assert batch.trajectory.tolist() == [0, 0]
+
+
+def test_dropped_rows_stay_as_context_without_loss():
+    groups = [Group("t", (trajectory([turn([1], [2]), turn([1, 2, 3], [4])]),))]
+    batch = pack(groups, Advantages(np.array([1.0, 2.0]), np.array([False, True]), np.array([1.0, 0.5])))
+    assert batch.tokens.tolist() == [[1, 2, 3, 4]]
+    assert batch.mask.astype(int).tolist() == [[0, 0, 0, 1]]
+    assert batch.advantages.tolist() == [[0, 0, 0, 1.0]]  # the weight halves it
+
+
+def test_failed_episodes_have_no_rows():
+    good, bad = trajectory([turn([1], [2])]), trajectory([turn([5], [6])], stop="error")
+    batch = pack([Group("t", (bad, good))], Advantages.of(np.array([1.0])))
+    assert batch.tokens.tolist() == [[1, 2]]
+    assert len(pack([Group("t", (bad,))], Advantages.of(np.zeros(0)))) == 0
+
+
+def test_advantages_of_other_groups_are_refused():
+    groups = [Group("t", (trajectory([turn([1], [2])]),))]
+    with pytest.raises(ValueError, match="2 advantages came for 1 turns"):
+        pack(groups, Advantages.of(np.zeros(2)))
+    with pytest.raises(ValueError, match="2 tokens and 1 log-prob"):
+        pack([Group("t", (trajectory([turn([1], [2, 3], logprobs=(-1.0,))]),))])
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_every_sampled_token_is_in_the_batch_once(seed):
+    rng = np.random.default_rng(seed)
+    groups = play(rng)
+    advantages = random_advantages(rng, groups)
+    turns = [turn for group in groups for one in group.trajectories for turn in one.turns]
+    for merge in (True, False):
+        batch = pack(groups, advantages, merge=merge)
+        for number, one in enumerate(turns):
+            where = batch.turn == number
+            assert batch.tokens[where].tolist() == list(one.response)
+            assert batch.old[where].tolist() == list(one.logprobs)
+            assert set(batch.advantages[where]) == {advantages.values[number]}
+        assert batch.tokens.max() < VOCAB
+        assert batch.mask.sum() == sum(len(one.response) for one in turns)
+
+
+@given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 200))
+def test_micro_batches_hold_every_row_once_within_the_budget(lengths, budget):
+    array = np.array(lengths, dtype=np.int64)
+    cuts = micro_batches(array, budget)
+    seen = sorted(int(row) for cut in cuts for row in cut)
+    assert seen == [k for k, length in enumerate(lengths) if length]
+    assert all(len(cut) == 1 or array[cut].max() * len(cut) <= budget for cut in cuts)

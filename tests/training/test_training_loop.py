@@ -1,0 +1,327 @@
+"""Training end to end on the corridor: what is written, what goes on after a kill, what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import toys.corridor
+from safetensors.torch import load_file
+
+import turnwise.training.loop as loop_module
+from turnwise.agents.evaluation import Panel, Result
+from turnwise.agents.store import read_trajectories
+from turnwise.training import ConfigError, FolderInUse, Run, RunExists, train
+from turnwise.training.checkpoint import Checkpoints
+from turnwise.training.errors import NoDemonstrations, TrainingError
+
+torch.set_num_threads(1)
+TESTS = Path(__file__).resolve().parents[1]
+ENV = f"toys.corridor:{toys.corridor.ID}"
+
+TABLE = {
+    "threads": 1,
+    "trajectories": ".jsonl",
+    "env": {"id": ENV, "kwargs": {"lengths": [3, 4]}, "eval": {"random_start": True}},
+    "agent": {"max_turns": 6, "max_tokens": 8},
+    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
+    "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3, "batch": 600, "noise": 0.2},
+    "train": {"steps": 5, "tasks": 2, "group": 3, "updates": 2, "lr": 1e-3, "checkpoint_every": 2, "keep": 3},
+    "evaluation": {"episodes": 4, "every": 2, "during": 2},
+}
+
+
+def make_run(folder, *overrides):
+    return Run.parse(TABLE, [f'output="{folder}"', *overrides])
+
+
+def weights(folder, step):
+    return load_file(Checkpoints(folder / "checkpoints").path(step) / "model.safetensors")
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def timeless(events):
+    return [{key: value for key, value in event.items() if "second" not in key} for event in events]
+
+
+def assert_same_weights(one, other):
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """An uninterrupted run, with the events that it gave."""
+    folder, events = tmp_path_factory.mktemp("run") / "whole", []
+    outcome = train(make_run(folder), on_event=events.append)
+    assert (outcome.finished, outcome.step) == (True, 5)
+    return folder, events
+
+
+def test_everything_is_written(finished):
+    folder, events = finished
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {"run.toml", "meta.json", "metrics.jsonl", "panel.json", "before.json", "after.json"}
+    assert Checkpoints(folder / "checkpoints").steps() == [2, 4, 5]
+    assert json.loads((folder / "meta.json").read_text())["packages"]["torch"] == torch.__version__
+    assert Run.load(folder / "run.toml") == make_run(folder)
+    assert lines(folder) == [json.loads(json.dumps(e)) for e in events if e["phase"] != "tick"]
+    for step in range(1, 6):
+        assert len(list(read_trajectories(folder / f"trajectories/{step:06d}.jsonl"))) == 6
+
+
+def test_metrics_are_those_of_the_stored_trajectories(finished):
+    folder, _ = finished
+    for event in lines(folder):
+        if event["phase"] != "train":
+            continue
+        played = list(read_trajectories(folder / f"trajectories/{event['iteration']:06d}.jsonl"))
+        turns = sum(len(one.turns) for one in played)
+        assert event["episodes"] == len(played) == 6
+        assert event["success"] == pytest.approx(sum(one.won for one in played) / 6)
+        assert event["turns"] == pytest.approx(turns / 6)
+        assert event["unparsable"] == pytest.approx(sum(one.unparsable for one in played) / turns)
+        assert event["inadmissible"] == pytest.approx(sum(one.inadmissible for one in played) / turns)
+        assert {turn.version for one in played for turn in one.turns} == {event["iteration"] - 1}
+        assert event["gap_max"] < 1e-3
+        assert event["left"] == 5 - event["iteration"]
+        assert 0 <= event["entropy"] < 6
+        assert event["updates"] + event["silent"] + event["skipped"] == 2
+
+
+def test_evaluations_are_of_one_panel(finished):
+    folder, _ = finished
+    panel = Panel.load(folder / "panel.json")
+    assert len(panel.tasks) == 4
+    assert panel.kwargs == {"lengths": [3, 4], "random_start": True}
+    before, after = Result.load(folder / "before.json"), Result.load(folder / "after.json")
+    assert before.panel == after.panel == panel
+    between = Result.load(folder / "evaluations/000002.json")
+    assert between.panel.tasks == panel.tasks[:2]
+    assert sorted(path.name for path in (folder / "evaluations").iterdir()) == [f"00000{k}.json" for k in (0, 2, 4, 5)]
+
+
+def test_a_seed_decides_everything(finished, tmp_path):
+    folder, _ = finished
+    train(make_run(tmp_path / "again"))
+    assert_same_weights(weights(folder, 5), weights(tmp_path / "again", 5))
+    assert timeless(lines(folder))[1:] == timeless(lines(tmp_path / "again"))[1:]
+    train(make_run(tmp_path / "other", "seed=1", "train.steps=1", "evaluation.episodes=0", "train.checkpoint_every=1"))
+    assert not torch.equal(weights(folder, 2)["model.norm.weight"], weights(tmp_path / "other", 1)["model.norm.weight"])
+
+
+CHILD = """
+import sys
+from turnwise.training import Run, train
+run = Run.load(sys.argv[1])
+def tell(event):
+    print(event["phase"], event.get("what", ""), event.get("done", ""), event.get("iteration", ""), flush=True)
+train(run, resume="resume" in sys.argv, on_event=tell)
+"""
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("tick imitation 2", id="warm-start"),
+        pytest.param("tick checkpoint 2", id="after-a-checkpoint"),
+        pytest.param("tick rollout 4", id="in-a-rollout"),
+    ],
+)
+def test_killed_and_resumed_it_ends_with_the_same_weights(finished, tmp_path, moment):
+    """kill -9 of a real process, then train --resume here; for the rollout, at the second one after a checkpoint."""
+    whole, _ = finished
+    folder, file = tmp_path / "killed", tmp_path / "run.toml"
+    file.write_text(make_run(folder).to_toml())
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(file)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    seen = 0
+    wanted = 4 if "rollout" in moment else 1
+    for line in child.stdout:
+        seen += line.startswith(moment)
+        if seen == wanted:
+            break
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+    resumed = []
+    outcome = train(Run.load(file), resume=True, on_event=resumed.append)
+    assert outcome.finished
+    first = next((event["done"] for event in resumed if event.get("what") == "resumed"), None)
+    assert first == {"warm-start": None}.get(moment, first)
+    if "rollout" in moment:
+        assert first == 2  # killed in the fourth iteration: the third is done again
+    assert_same_weights(weights(whole, 5), weights(folder, 5))
+    assert timeless(lines(folder))[1:] == timeless(lines(whole))[1:]
+    for step in range(1, 6):
+        name = f"trajectories/{step:06d}.jsonl"
+        one, other = (list(read_trajectories(place / name)) for place in (whole, folder))
+        assert [t.turns for t in sorted(one, key=lambda t: t.id)] == [
+            t.turns for t in sorted(other, key=lambda t: t.id)
+        ]
+
+
+def test_a_torn_checkpoint_costs_only_what_came_after_the_one_before(finished, tmp_path):
+    whole, _ = finished
+    folder = tmp_path / "torn"
+    train(make_run(folder, "evaluation.episodes=0"))
+    (folder / "checkpoints/000005/trainer.pt").write_bytes(b"torn")
+    events = []
+    train(make_run(folder, "evaluation.episodes=0"), resume=True, on_event=events.append)
+    assert any("000005 is not whole: trainer.pt has 4 bytes" in event.get("text", "") for event in events)
+    assert [event["iteration"] for event in events if event["phase"] == "train"] == [5]
+    assert_same_weights(weights(whole, 5), weights(folder, 5))
+
+
+@pytest.mark.parametrize("where", ["rollout", "update"])
+def test_ctrl_c_ends_at_a_boundary_and_goes_on(finished, tmp_path, monkeypatch, where):
+    whole, _ = finished
+    folder, pressed = tmp_path / "stopped", []
+    real = loop_module.update
+
+    def press(condition):
+        if condition and not pressed:
+            pressed.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+
+    def update(*args):
+        result = real(*args)
+        press(where == "update" and args[4].seed and len(updates) == 2)
+        updates.append(1)
+        return result
+
+    updates = []
+    monkeypatch.setattr(loop_module, "update", update)
+    events = []
+
+    def on_event(event):
+        events.append(event)
+        press(where == "rollout" and event.get("what") == "rollout" and len(updates) == 3 and event["done"] == 2)
+
+    outcome = train(make_run(folder), on_event=on_event)
+    assert (outcome.finished, outcome.step) == (False, 3)
+    assert pressed
+    assert "interrupted" in events[-1]["text"]
+    assert Checkpoints(folder / "checkpoints").steps() == [0, 2, 3]
+    assert train(make_run(folder), resume=True).finished
+    assert_same_weights(weights(whole, 5), weights(folder, 5))
+
+
+def test_a_folder_belongs_to_one_run(finished):
+    folder, _ = finished
+    with pytest.raises(RunExists, match="already holds a run: --resume"):
+        train(make_run(folder))
+    with pytest.raises(ConfigError, match=r"seed, train\.lr changed since"):
+        train(make_run(folder, "seed=9", "train.lr=0.5"), resume=True)
+    with pytest.raises(RunExists, match="no run to go on with"):
+        train(make_run(folder / "nothing"), resume=True)
+
+
+def test_a_finished_run_stays_as_it_is(finished):
+    folder, _ = finished
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "metrics.jsonl"}
+    told = lines(folder)
+    assert train(make_run(folder), resume=True).step == 5
+    assert {path: path.read_bytes() for path in before} == before
+    assert lines(folder)[: len(told)] == told
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path):
+    short = make_run(tmp_path / "a", "train.steps=1")
+    train(short)
+    outcome = train(make_run(tmp_path / "a", "train.steps=2"), resume=True)
+    assert (outcome.step, outcome.finished) == (2, True)
+    whole = make_run(tmp_path / "b", "train.steps=2")
+    train(whole)
+    assert_same_weights(weights(tmp_path / "a", 2), weights(tmp_path / "b", 2))
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from turnwise.training.folder import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_two_processes_cannot_train_in_one_folder(tmp_path):
+    child = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "held\n"
+    try:
+        with pytest.raises(FolderInUse, match=rf"another process \(id {child.pid}\) trains in"):
+            train(make_run(tmp_path / "run"))
+    finally:
+        child.kill()
+        child.wait()
+    train(make_run(tmp_path / "run", "train.steps=0", "evaluation.episodes=0"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["policy.path=nowhere"], "policy.vocab, policy.hidden.* have no effect"),
+        (["agent.history=3"], "agent.history has no effect"),
+        (["objective.norm=5.0"], "objective.norm has no effect"),
+        (["credit.options.gama=0.9"], "gama.*gamma"),
+        (["credit.method=gigppo"], "gigpo"),
+        (["objective.aggregation=token_mean"], "token-mean"),
+        (["env.kwargs.lenghts=[3]"], "lengths"),
+        (['env.id="toys/Coridor-v0"'], "Corridor"),
+        (["imitation.demonstrator=exprt"], "expert"),
+        (["imitation.episodes=0"], "tokenizer is trained on demonstrations"),
+        (["agent.parser=bear"], "bare"),
+        (["policy.device=tpu"], "policy.device"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_written(tmp_path, overrides, message):
+    with pytest.raises(Exception, match=message) as caught:
+        train(make_run(tmp_path / "run", *overrides))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingError, match="cannot be written"):
+        train(make_run(tmp_path / "file" / "run"))
+
+
+def test_nothing_to_imitate(tmp_path):
+    with pytest.raises(NoDemonstrations, match="none succeeded"):
+        train(make_run(tmp_path / "run", "agent.max_turns=1", "imitation.noise=0.0"))
+
+
+def test_stored_trajectories_and_a_stored_policy(finished, tmp_path):
+    """A second run begins with the first one's model, imitates what it played, and keeps near it."""
+    folder, _ = finished
+    table = {key: value for key, value in TABLE.items() if key not in {"policy", "imitation"}}
+    table |= {
+        "policy": {"path": str(folder / "checkpoints/000005"), "context": 400},
+        "imitation": {
+            "episodes": 5,
+            "demonstrator": str(folder / "trajectories/000001.jsonl"),
+            "won_only": False,
+            "lr": 1e-4,
+        },
+        "objective": {"kl": 0.1, "old": "recomputed", "entropy": 0.001, "kl_estimator": "k3+"},
+        "agent": {**TABLE["agent"], "prompt": "window", "history": 1},
+    }
+    events = []
+    train(Run.parse(table, [f'output="{tmp_path / "run"}"', "train.steps=2"]), on_event=events.append)
+    trained = [event for event in events if event["phase"] == "train"]
+    assert trained[0]["gap"] < 1e-9  # recomputed by the very computation of the update
+    assert trained[0]["kl"] == pytest.approx(0.0, abs=0.01)
+    assert trained[-1]["kl"] >= 0
+    assert (tmp_path / "run/reference").is_dir()
