@@ -16,7 +16,7 @@ import typer
 
 from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError, near
-from turnwise.cli.session import Moment, Session, complete, meaning
+from turnwise.cli.session import Moment, Session, complete, meaning, whole
 from turnwise.cli.values import parse_options
 
 if TYPE_CHECKING:
@@ -87,10 +87,14 @@ class Seat:
     def _command(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         word = ":help" if word == "?" else word
-        matches = [name for name in self.commands if name.startswith(word)] if len(word) > 1 else []
-        if len(matches) != 1 and word not in self.commands:
+        matches = [name for name in self.commands if name.startswith(word)]
+        if word in self.commands:
+            matches = [word]
+        if not matches:
             raise UserError(f"There is no command {word!r}.{near(word, self.commands)}")
-        self.commands[word if word in self.commands else matches[0]](rest.strip())
+        if len(matches) > 1:
+            raise UserError(f"{word!r} can mean: {', '.join(matches)}")
+        self.commands[matches[0]](rest.strip())
 
     def _move(self, action: str) -> Moment:
         moment = self.session.act(action)
@@ -184,9 +188,10 @@ class Seat:
 def _whole(text: str, default: int) -> int:
     if not text:
         return default
-    if not text.isdigit():
+    number = whole(text)
+    if number is None:
         raise UserError(f"A number of turns was expected, not {text!r}.")
-    return int(text)
+    return number
 
 
 def show_help() -> None:
@@ -199,7 +204,7 @@ def _lines(seat: Seat) -> None:
     """Read and do until the person leaves or the input ends."""
     interactive = sys.stdin.isatty()
     if interactive:
-        _use_readline(seat.session)
+        _use_readline(seat)
     while not seat.left:
         try:
             line = input("> ")
@@ -211,7 +216,7 @@ def _lines(seat: Seat) -> None:
         seat.take(line)
 
 
-def _use_readline(session: Session) -> None:
+def _use_readline(seat: Seat) -> None:
     """Tab completes admissible actions and commands, where the terminal can."""
     try:
         import readline
@@ -219,7 +224,7 @@ def _use_readline(session: Session) -> None:
         return
 
     def completer(text: str, state: int) -> str | None:
-        words = [*HELP, ":help"] if text.startswith(":") else complete(text, session.admissible)
+        words = list(seat.commands) if text.startswith(":") else complete(text, seat.session.admissible)
         found = [word for word in words if word.lower().startswith(text.lower())]
         return found[state] if state < len(found) else None
 

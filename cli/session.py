@@ -6,6 +6,7 @@ with every environment that keeps the contract (same task and seed give the same
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -118,6 +119,11 @@ def _text(observation: Any) -> str:
     return str(observation["text"] if isinstance(observation, dict) else observation)
 
 
+def whole(text: str) -> int | None:
+    """The whole number that a text is, None if it is none: nine ASCII digits at most, nothing else."""
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+
+
 def complete(typed: str, admissible: list[str]) -> list[str]:
     """The admissible actions that a typed text can mean: one when it is clear.
 
@@ -129,8 +135,9 @@ def complete(typed: str, admissible: list[str]) -> list[str]:
         admissible: the actions in the order in which they are numbered.
     """
     typed = " ".join(typed.split())
-    if typed.isdigit() and 1 <= int(typed) <= len(admissible):
-        return [admissible[int(typed) - 1]]
+    number = whole(typed)
+    if number is not None and 1 <= number <= len(admissible):
+        return [admissible[number - 1]]
     if typed in admissible or not typed:
         return [typed] if typed else []
     lower = typed.lower()

@@ -63,5 +63,9 @@ class HasPlan(Protocol):
     """An environment that comes with an expert."""
 
     def plan(self) -> list[str]:
-        """Return actions that lead from the present state to success; [] when the task is won already."""
+        """Return actions that lead from the present state to success; [] when the task is won already.
+
+        Raises:
+            EnvError: no way leads to success from here (never at the start of an episode).
+        """
         ...

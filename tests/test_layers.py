@@ -9,6 +9,7 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -96,22 +97,55 @@ def walk(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.AST, bool]]:
         yield from walk(child, inside)
 
 
+@cache
 def imports(path: Path) -> list[Import]:
+    return imports_of(path.read_text(encoding="utf-8"), relative(path))
+
+
+def imports_of(source: str, file: str) -> list[Import]:
     found = []
-    for node, lazy in walk(tree(path), False):
+    for node, lazy in walk(ast.parse(source), False):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{relative(path)}:{node.lineno} is a relative import; ours are absolute"
+            assert node.level == 0, f"{file}:{node.lineno} is a relative import; ours are absolute"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        found += [Import(relative(path), node.lineno, name, lazy) for name in names]
+        found += [Import(file, node.lineno, name, lazy) for name in names]
     return found
 
 
 ALL = [found for path in sources() for found in imports(path)]
 MODULES = {module_name(path): path for path in sources()}
+
+
+def test_the_reader_of_imports_tells_what_runs_at_import_from_what_does_not() -> None:
+    source = """
+import torch
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import matplotlib
+try:
+    import zstandard
+except ImportError:
+    pass
+class A:
+    from turnwise.envs import make
+    def f(self):
+        from turnwise import credit
+"""
+    found = {(found.name, found.lazy) for found in imports_of(source, "x.py")}
+    assert found == {
+        ("torch", False),
+        ("typing.TYPE_CHECKING", False),
+        ("matplotlib", True),
+        ("zstandard", False),
+        ("turnwise.envs.make", False),
+        ("turnwise.credit", True),
+    }
+    with pytest.raises(AssertionError, match="relative import"):
+        imports_of("from . import x", "x.py")
 
 
 def test_there_is_something_to_judge() -> None:

@@ -97,7 +97,7 @@ class Imitation(Section):
     won_only: bool = Field(default=True, description="Leave demonstrations out that did not succeed.")
     epochs: int = Field(default=1, ge=0, description="Passes over the demonstrations.")
     lr: float = Field(default=1e-3, gt=0, description="Highest learning rate of the warm start (cosine, 5 % warm-up).")
-    batch: int = Field(default=8192, ge=1, description="Tokens in one optimiser step of the warm start.")
+    batch: int = Field(default=1024, ge=1, description="Tokens in one optimiser step of the warm start.")
 
 
 class Credit(Section):
@@ -252,9 +252,13 @@ class Run(Section):
             verb = "has" if len(names) == 1 else "have"
             raise ConfigError(f"{', '.join(names)} {verb} no effect in this run (nothing read it); remove it")
 
-    def to_toml(self) -> str:
-        """Render the whole run, defaults included, as the text of a TOML file that `load` reads back."""
-        return "".join(_render(self.model_dump(), ()))
+    def to_toml(self, *, effective: bool = False) -> str:
+        """Render the run, defaults included, as the text of a TOML file that `load` reads back.
+
+        Args:
+            effective: leave out what nothing has read so far; once a run is set up, that is what has no effect in it.
+        """
+        return "".join(_render(_effective(self) if effective else self.model_dump(), ()))
 
 
 def _copy(table: dict[str, Any]) -> dict[str, Any]:
@@ -306,6 +310,15 @@ def _unread(section: Section, prefix: str) -> Iterator[str]:
             yield from _unread(values[name], f"{prefix}{name}.")
         elif name not in section._read:
             yield f"{prefix}{name}"
+
+
+def _effective(section: Section) -> dict[str, Any]:
+    values = object.__getattribute__(section, "__dict__")
+    return {
+        name: _effective(value) if isinstance(value, Section) else value
+        for name, value in values.items()
+        if isinstance(value, Section) or name in section._read
+    }
 
 
 def _render(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The folder of a run: who may write in it, what says which run it is, and where things lie.
 
-    RUN/run.toml            the whole configuration, defaults included
+    RUN/run.toml            the configuration, defaults included, less what has no effect in the run
     RUN/meta.json           versions of packages, platform
     RUN/panel.json          the tasks of evaluation, by id
     RUN/metrics.jsonl       one line an event
@@ -89,7 +89,7 @@ def begin(folder: Path, run: Run) -> None:
     if (folder / "run.toml").exists() or (folder / "metrics.jsonl").exists():
         raise RunExists(f"{folder} already holds a run: --resume goes on with it, or choose another output")
     write_json(folder / "meta.json", describe())
-    write_text(folder / "run.toml", run.to_toml())
+    write_text(folder / "run.toml", run.to_toml(effective=True))
 
 
 def continued(folder: Path, run: Run) -> None:
@@ -107,7 +107,7 @@ def continued(folder: Path, run: Run) -> None:
             f"{', '.join(changed)} changed since the run in {folder} was started; it can only go on as it was "
             f"(what may change: {', '.join(MAY_CHANGE)})"
         )
-    write_text(folder / "run.toml", run.to_toml())
+    write_text(folder / "run.toml", run.to_toml(effective=True))
 
 
 def differences(one: Run, other: Run) -> list[str]:

@@ -23,6 +23,7 @@ from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError, TrainingError, near
 from turnwise.training.imitation import Recipe
 from turnwise.training.objectives import AGGREGATIONS, KL_ESTIMATORS, Objective
+from turnwise.training.steps import Anchor
 from turnwise.training.update import Plan
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
@@ -106,7 +107,7 @@ class Setup:
     policy: PolicySource
     demonstrations: Demonstrations | None
     credit: Callable[[Steps], Advantages]
-    anchor: str
+    anchor: Anchor
     objective: Objective
     plan: Plan
     schedule: Schedule
@@ -139,6 +140,11 @@ def prepare(run: Run) -> Setup:
     kwargs = dict(run.env.kwargs)
     agent = _agent(run)
     agent(None)  # a wrong option shows now
+    if run.agent.top_p < 1 and run.objective.old == "sampled":
+        raise ConfigError(
+            "agent.top_p below 1 samples from a cut distribution, and the loss computes the whole one: set "
+            "objective.old to 'recomputed', or agent.top_p to 1"
+        )
     policy = _policy(run)
     plan = Plan(
         parts=train.updates, micro_tokens=train.micro_tokens, grad_clip=train.grad_clip, temperature=temperature

@@ -32,6 +32,14 @@ QUIET_ROUNDS = 3
 """Rounds of the event loop without a new request after which nothing else is thought to be able to run."""
 
 
+COMPANY = 0.25
+"""Share of all requests that has to wait before new ones are admitted: a pass for one prompt costs nearly what a pass
+for ten does."""
+
+PATIENCE = 4
+"""Tokens that the others may draw before a waiting request is admitted without company."""
+
+
 @dataclass(slots=True, eq=False)
 class _Job:
     """A request on its way: the sequence so far, and what was drawn."""
@@ -102,6 +110,7 @@ class TransformersSampler:
         self._waiting: list[_Job] = []
         self._active: list[_Job] = []
         self._running: dict[str, _Job] = {}
+        self._passed = 0
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -276,6 +285,10 @@ class TransformersSampler:
 
     def _admit(self) -> None:
         """Move waiting requests into the batch, first come first served, while there is room."""
+        if len(self._waiting) < COMPANY * (len(self._waiting) + len(self._active)) and self._passed < PATIENCE:
+            self._passed += bool(self._waiting)
+            return
+        self._passed = 0
         while self._waiting and len(self._active) < self._slots:
             job = self._waiting[0]
             if not self._runner.begin(job.request.episode, job.request.prompt):

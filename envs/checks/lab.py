@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 
 from turnwise.envs.checks.probe import FOREIGN, Crash, Effort, Episode, Moment, Source, cut, moment_of, same
+from turnwise.envs.errors import EnvError
 
 __all__ = ["Lab"]
 
@@ -113,11 +114,29 @@ class Lab:
         except Exception as error:
             raise Crash(f"{what} raised {type(error).__name__}: {error}", task, seed, actions) from error
 
-    def plan(self, task: str | None, prefix: Sequence[Any] = ()) -> list[Any]:
-        """Return the expert's plan after some actions; only where the environment has plan()."""
+    def plan(self, task: str | None, prefix: Sequence[Any] = (), *, strict: bool = False) -> list[Any] | None:
+        """Return the expert's plan after some actions; only where the environment has plan().
+
+        Args:
+            task: the task.
+            prefix: the actions before it.
+            strict: judge what plan() raises. Only the rule about plan() does.
+
+        Returns:
+            The actions, or None where plan() raises. An EnvError says that no way leads to success from there; that is
+            no answer at the start.
+
+        Raises:
+            Crash: `strict`, and plan() raised anything else, or found no way from the start.
+        """
         self.play(task, prefix, env=self.free)
-        method = self.free.get_wrapper_attr("plan")
-        return list(self._run(method, "plan()", task, self.seed, prefix))
+        try:
+            return list(self.free.get_wrapper_attr("plan")())
+        except Exception as error:
+            if not strict or (prefix and isinstance(error, EnvError)):
+                return None
+            claim = "env.get_wrapper_attr('plan')()"
+            raise Crash(f"plan() raised {type(error).__name__}: {error}", task, self.seed, prefix, claim) from error
 
     def candidates(self, moment: Moment) -> list[Any]:
         """Return actions worth taking: the admissible ones, or else those that were suggested."""
@@ -162,11 +181,11 @@ class Lab:
         """Play every task: the plan, random walks with a foreign action now and then, a pacing one, an idle one."""
         if self.has("plan") and not self.tries:
             for task in self.tasks:
-                self.tries += [action for action in self.plan(task) if action not in self.tries]
+                self.tries += [action for action in self.plan(task) or [] if action not in self.tries]
         for number, task in enumerate(self.tasks):
             found: list[Episode] = []
             if self.has("plan"):
-                found.append(self.play(task, self.plan(task)))
+                found.append(self.play(task, self.plan(task) or []))
             for walk in range(self.effort.walks):
                 rng = np.random.default_rng([self.seed, number, walk])
                 few = 4 if walk % 2 else 0

@@ -238,7 +238,7 @@ def limit(lab: Lab) -> str:
     task = lab.tasks[0]
     idle = next(e for e in lab.episodes[task][::-1] if e.actions)
     cases = [(1, idle.actions[:1], "truncated")] if not lab.play(task, idle.actions[:1], env=lab.free).last.over else []
-    plan = lab.plan(task) if lab.has("plan") else []
+    plan = (lab.plan(task) or []) if lab.has("plan") else []
     if plan and lab.play(task, plan, env=lab.free).last.terminated:
         cases.append((len(plan), tuple(plan), "terminated"))
     for turns, actions, wanted in cases:

@@ -173,7 +173,7 @@ def _continuations(
             yield place.tail[:depth]
     if lab.has("plan"):
         for place in (one, other):
-            yield tuple(lab.plan(task, place.prefix))
+            yield tuple(lab.plan(task, place.prefix) or ())
     for turn in range(lab.effort.continuations):
         place = (one, other)[turn % 2]
         # Half of the walks keep to few actions, which undoes and redoes things.

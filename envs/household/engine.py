@@ -56,7 +56,8 @@ class World:
         return self._remembered_text(self._tables.intro, (Insert("intro", None, None),), {})
 
     def step(self, command: str) -> str:
-        """Do the command if it is admissible and return the feedback; else nothing changes and "Nothing happens." is returned."""
+        """Do the command if it is admissible and return the feedback; else nothing changes and "Nothing happens." is
+        returned."""
         action = self.actions().get(command.strip())
         if action is None:
             return NOTHING_HAPPENS
@@ -115,7 +116,8 @@ class World:
     def facts(self, predicate: str) -> frozenset[tuple[int, ...]]:
         """Argument tuples (object numbers) for which the predicate (lower case) is true now, static ones included.
 
-        Of predicates that change, those are told that can make a difference to the player; `checked`, say, always reads as at the start.
+        Of predicates that change, those are told that can make a difference to the player; `checked`, say, always
+        reads as at the start.
         """
         rows = self._facts.get(predicate)
         return frozenset(rows) if rows is not None else self.game.init.get(predicate, frozenset())
@@ -249,23 +251,23 @@ class World:
         self._refresh()
         row = self._tables.constants + action.arguments
         rule = self._tables.rules.rules[action.rule]
-        removed: list[tuple[str, Row, bool]] = []
+        removed: list[tuple[str, Row]] = []
         added: list[tuple[str, Row]] = []
         for change in rule.changes:
             fact = (change.predicate, tuple([row[column] for column in change.columns]))
             if change.positive:
                 added.append(fact)
             else:
-                removed.append((*fact, True))
+                removed.append(fact)
         for conditional in rule.conditionals:
             change = conditional.change
             for extended in conditional.plan.rows(self, row):
                 fact = (change.predicate, tuple([extended[column] for column in change.columns]))
                 if change.positive:
                     added.append(fact)
-                elif fact[1] in self._facts.get(fact[0], ()):
-                    removed.append((*fact, False))
-        for predicate, arguments, _ in removed:
+                elif conditional.always or fact[1] in self._facts.get(fact[0], ()):
+                    removed.append(fact)
+        for predicate, arguments in removed:
             if (predicate, arguments) not in added:
                 self._set(predicate, arguments, False)
                 self._set("not_" + predicate, arguments, True)

@@ -34,12 +34,15 @@ class HouseholdEnv(gymnasium.Env[str, str]):
     """Find, carry, clean, heat, cool and light things in a household, told in words.
 
     Args:
-        games: None for generated games; "alfworld" for the data in $ALFWORLD_DATA (default ~/.cache/alfworld); else a folder of original
+        games: None for generated games; "alfworld" for the data in $ALFWORLD_DATA (default ~/.cache/alfworld); else a
+            folder of original
             files or a packed file.
         split: "train" or "held_out" for generated games; "train", "valid_seen" or "valid_unseen" for files.
         task_types: only tasks of these types; None for all.
-        goals: "template", or "human": tasks in the words of people, drawn anew at each reset (files with annotations only).
-        domain_randomization: deal the numbers in objects' names anew at each reset (in the split "train" only, as in the original).
+        goals: "template", or "human": tasks in the words of people, drawn anew at each reset (files with annotations
+            only).
+        domain_randomization: deal the numbers in objects' names anew at each reset (in the split "train" only, as in
+            the original).
         level: size and difficulty of generated games: a preset of `Dials`, its text, or dials.
         render_mode: None or "ansi".
 

@@ -129,7 +129,8 @@ def parse_symbols(text: str, path: str = "", line: int | None = None) -> tuple[S
 
 
 def parse_query(text: str, path: str = "", line: int | None = None) -> Query:
-    """Return the atoms of a conjunctive query, `p(x:t) & q(x:t, y)`; a placeholder without a type is of the type of its name without digits.
+    """Return the atoms of a conjunctive query, `p(x:t) & q(x:t, y)`; a placeholder without a type is of the type of
+    its name without digits.
 
     Raises:
         GameFileError: the text is no such query.
@@ -199,12 +200,14 @@ def check_expression(source: str, path: str, line: int | None) -> ast.expr:
 
 
 _PLAYED = (
-    ast.Name, ast.Load, ast.BinOp, ast.Add, ast.BoolOp, ast.Or, ast.And, ast.UnaryOp, ast.Not, ast.IfExp, ast.Compare, ast.Eq, ast.NotEq,
+    ast.Name, ast.Load, ast.BinOp, ast.Add, ast.BoolOp, ast.Or, ast.And, ast.UnaryOp, ast.Not, ast.IfExp, ast.Compare,
+    ast.Eq, ast.NotEq,
 )  # fmt: skip
 
 
 class _Document:
-    """The outer language: `grammar :: \"\"\"JSON\"\"\";` and `action NAME { template :: "..."; feedback :: "..."; grammar :: ...; }`."""
+    """The outer language: `grammar :: \"\"\"JSON\"\"\";` and `action NAME { template :: "..."; feedback :: "...";
+    grammar :: ...; }`."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text
@@ -272,7 +275,8 @@ class _Document:
         self.commands[name.lower()] = Command(texts["template"], texts["feedback"])
 
     def block(self) -> None:
-        """`:: \"\"\"JSON\"\"\";` with lines that start with # left out; a later rule replaces an earlier one of that name."""
+        """`:: \"\"\"JSON\"\"\";` with lines that start with # left out; a later rule replaces an earlier one of that
+        name."""
         self.take("::")
         text, offset = self.take("block")
         self.take(";")

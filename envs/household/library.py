@@ -145,7 +145,8 @@ class GameLibrary:
         return game
 
     def record(self, id: str) -> dict[str, Any]:
-        """Return what is kept of a game: task, task_type, walkthrough, problem, humans, and the numbers of domain and grammar."""
+        """Return what is kept of a game: task, task_type, walkthrough, problem, humans, and the numbers of domain and
+        grammar."""
         record: dict[str, Any] = json.loads(self._store.read(self._number(id)))
         return record
 
@@ -230,9 +231,11 @@ def _compact(records: Iterator[Record], head: dict[str, Any]) -> Iterator[tuple[
 
 
 def pack(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
-    """Write a folder of original files as one packed file, with domain.pddl, grammar.twl2 and annotations.jsonl.xz beside it.
+    """Write a folder of original files as one packed file, with domain.pddl, grammar.twl2 and annotations.jsonl.xz
+    beside it.
 
-    Games whose domain or grammar differ from the first one's carry their own. Files are written beside their places and renamed.
+    Games whose domain or grammar differ from the first one's carry their own. Files are written beside their places
+    and renamed.
 
     Args:
         folder: the folder of the splits (or the one above it).
@@ -300,7 +303,8 @@ class _Writer:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-        self.file: Any = lzma.open(self.beside, "wb", preset=6) if path.suffix == ".xz" else self.beside.open("wb")  # noqa: SIM115
+        packed = path.suffix == ".xz"
+        self.file: Any = lzma.open(self.beside, "wb") if packed else self.beside.open("wb")  # noqa: SIM115
 
     def write(self, data: dict[str, Any]) -> None:
         self.file.write(json.dumps(data, ensure_ascii=False).encode() + b"\n")

@@ -72,7 +72,8 @@ Formula: TypeAlias = Atom | Not | And | Or | Exists  # forall and imply are rewr
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """For all values of the parameters under which the condition holds (before the action), the atom becomes true or false."""
+    """For all values of the parameters under which the condition holds (before the action), the atom becomes true or
+    false."""
 
     parameters: Parameters
     condition: Formula | None  # None: always
@@ -199,7 +200,7 @@ class _Reader:
             elif keyword == ":types":
                 for name, parents in self.typed(part[1:]):
                     if name != "object":
-                        types[name] = parents[0]
+                        types[name] = parents[0] if parents[0] != name else "object"
             elif keyword == ":constants":
                 constants.update((name, kinds[0]) for name, kinds in self.typed(part[1:]))
             elif keyword == ":predicates":
@@ -214,6 +215,7 @@ class _Reader:
             elif keyword != ":functions":  # costs are not played
                 self.fail(part, f"({keyword}", "unknown section of a domain")
         title = str(self.form(top[1], "(domain NAME)")[1])
+        types = {**dict.fromkeys(types.values(), "object"), **types}  # a parent needs no declaration of its own
         return Domain(self.path, title, types, constants, predicates, schemas, digest)
 
     def schema(self, part: Form, predicates: Mapping[str, int]) -> Schema:
@@ -369,7 +371,8 @@ _GOAL = re.compile(r"\)\s*(\(\s*:goal\s)")
 
 
 def _fast_problem(text: str, path: str) -> Problem | None:
-    """Read the common layout (problem, domain, objects, init, goal in this order, no comments) without the general reader.
+    """Read the common layout (problem, domain, objects, init, goal in this order, no comments) without the general
+    reader.
 
     Returns:
         The problem, or None where anything is out of the ordinary: then the general reader decides, and names the line.

@@ -56,7 +56,8 @@ class Plan:
 
 
 def disjuncts(formula: Formula) -> list[tuple[Parameters, list[Formula]]]:
-    """Return alternatives (variables, conjuncts) that together mean the formula, with quantifiers lifted where that binds variables.
+    """Return alternatives (variables, conjuncts) that together mean the formula, with quantifiers lifted where that
+    binds variables.
 
     An `or` without quantifiers stays one conjunct: it is only tested.
     """
@@ -131,7 +132,8 @@ class Planner:
         self.dynamic = dynamic
 
     def plan(self, parameters: Parameters, conjuncts: Sequence[Formula], columns: Columns) -> Plan:
-        """Return a plan that binds the parameters such that all conjuncts hold; `columns` is what the start row binds."""
+        """Return a plan that binds the parameters such that all conjuncts hold; `columns` is what the start row
+        binds."""
         bound = dict(columns)
         waiting = list(conjuncts)
         kinds = dict(parameters)

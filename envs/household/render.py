@@ -63,7 +63,8 @@ class Renderer:
         """Return the text of symbols; `mapping` says which object each placeholder of the action stands for.
 
         Raises:
-            GameFileError: no alternative of a rule applies, rules refer to each other without end, or a value's variable is unknown.
+            GameFileError: no alternative of a rule applies, rules refer to each other without end, or a value's
+            variable is unknown.
         """
         scope = {name: number for (name, _), number in mapping.items()}
         pieces: list[str] = []
@@ -164,7 +165,8 @@ class Renderer:
                 yield from self._match(view, query, depth + 1, {**mapping, **fresh})
 
     def _typed(self, atom: QueryAtom, facts: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-        """The facts whose arguments are of the asked types; those of exactly these types first, then subtypes, level by level."""
+        """The facts whose arguments are of the asked types; those of exactly these types first, then subtypes, level
+        by level."""
         ranks = type_ranks(self.rules.domain, tuple(kind for _, kind in atom.arguments))
         types = self.cast.types
         ranked = [
@@ -179,7 +181,8 @@ _ranks: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], int]] = {}
 
 
 def type_ranks(domain: Domain, kinds: tuple[str, ...]) -> dict[tuple[str, ...], int]:
-    """Return the combinations of types that a signature covers, with their rank: breadth first from the signature itself."""
+    """Return the combinations of types that a signature covers, with their rank: breadth first from the signature
+    itself."""
     found = _ranks.get((domain.digest, kinds))
     if found is None:
         if len(_ranks) > 4096:

@@ -33,6 +33,7 @@ class Conditional:
 
     plan: Plan
     change: Change
+    always: bool  # for all its rows, without a condition
 
 
 _Held: TypeAlias = tuple[str, tuple[int, ...]]  # a fact that a precondition states: predicate and columns
@@ -43,7 +44,8 @@ Pairs: TypeAlias = tuple[tuple[int, int], ...]  # columns that have to be equal
 class Way:
     """One alternative of a precondition.
 
-    plan: finds the rows that satisfy it. arguments: where they hold the schema's parameters. unique: no two of them have
+    plan: finds the rows that satisfy it. arguments: where they hold the schema's parameters. unique: no two of them
+    have
     the same arguments. idle: None where the action always changes something; else, for each of its changes, the
     alternatives under which that is no change, as pairs of equal columns (columns as in Rule).
     """
@@ -206,7 +208,7 @@ class Rules:
         else:
             plan = self.planner.plan(effect.parameters, [condition], columns)
         change = Change(effect.atom.predicate, tuple(plan.columns[term] for term in effect.atom.terms), effect.positive)
-        return Conditional(plan, change)
+        return Conditional(plan, change, effect.condition is None)
 
 
 def _idle(changes: list[Change], positive: list[_Held], negative: list[_Held]) -> tuple[tuple[Pairs, ...], ...] | None:
@@ -225,7 +227,8 @@ def _idle(changes: list[Change], positive: list[_Held], negative: list[_Held]) -
 
 
 def changes_nothing(idle: Iterable[Iterable[Pairs]], row: Row) -> bool:
-    """Return whether the precondition already says all that an action would change: the original never offers such an action."""
+    """Return whether the precondition already says all that an action would change: the original never offers such an
+    action."""
     for alternatives in idle:
         for pairs in alternatives:
             for a, b in pairs:
@@ -341,5 +344,6 @@ def _rules(pair: _Pair) -> Rules:
 
 
 def rules_for(domain: Domain, grammar: Grammar, sizes: Sizes) -> Rules:
-    """Return the rules shared by all games of this domain and grammar (by their texts); `sizes` counts for the first game only."""
+    """Return the rules shared by all games of this domain and grammar (by their texts); `sizes` counts for the first
+    game only."""
     return _rules(_Pair(domain, grammar, sizes))

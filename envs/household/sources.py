@@ -63,7 +63,8 @@ def playable(id: str) -> bool:
 
 
 def without_task(grammar: str) -> tuple[str, str | None]:
-    """Return the grammar with UNKNOWN_GOAL for the task sentence, and the sentence; (the grammar, None) where it has none."""
+    """Return the grammar with UNKNOWN_GOAL for the task sentence, and the sentence; (the grammar, None) where it has
+    none."""
     found = _TASK.search(grammar)
     if found is None or found[2] == UNKNOWN_GOAL:
         return grammar, None
@@ -75,14 +76,16 @@ def without_task(grammar: str) -> tuple[str, str | None]:
 
 
 class Folder:
-    """A folder of original files: .../<split>/<task>/<trial>/game.tw-pddl. The id of a game is its path inside the folder."""
+    """A folder of original files: .../<split>/<task>/<trial>/game.tw-pddl. The id of a game is its path inside the
+    folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = _data_root(path)
         self.files = sorted(self._find())
         if not self.files:
             raise NoGames(
-                f"no games in {path}: expected {GAME_FILE} files in SPLIT/TASK/TRIAL folders, or a packed games.jsonl.xz"
+                f"no games in {path}: expected {GAME_FILE} files in SPLIT/TASK/TRIAL folders, "
+                "or a packed games.jsonl.xz"
             )
 
     def _find(self) -> Iterator[tuple[str, os.stat_result, os.stat_result | None]]:
@@ -126,7 +129,8 @@ class Folder:
 
 
 class Packed:
-    """A file of JSON lines (plain or .xz) with domain.pddl and grammar.twl2 beside it, and annotations.jsonl[.xz] where there are any."""
+    """A file of JSON lines (plain or .xz) with domain.pddl and grammar.twl2 beside it, and annotations.jsonl[.xz]
+    where there are any."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -26,7 +26,8 @@ _LEVEL = 1  # records are read far more often than written, and are very redunda
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Records in a file, or (`memory`) in memory. `entries[i]` is (meta, offset, length) of record i; `head` is about all of them."""
+    """Records in a file, or (`memory`) in memory. `entries[i]` is (meta, offset, length) of record i; `head` is about
+    all of them."""
 
     path: Path | None
     head: dict[str, Any]

@@ -24,7 +24,8 @@ _KEPT_TABLES = 64  # games
 
 
 class Action(NamedTuple):
-    """A ground action: schema name (lower case), arguments in the order of the parameters, command, number of the rule."""
+    """A ground action: schema name (lower case), arguments in the order of the parameters, command, number of the
+    rule."""
 
     schema: str
     arguments: tuple[int, ...]

@@ -177,7 +177,7 @@ def test_history_undo_actions_and_mistakes(turnwise: Call) -> None:
         ENV,
         "--task",
         "open-3-1",
-        stdin="take key\nfly\n:history\n:undo\n:actions\n:undo\n:hisory\n:undo x\n:ask\n!fly\n:quit\nlook\n",
+        stdin="take key\nfly\n:history\n:undo\n:actions\n:undo\n:hisory\n:hi\n:undo x\n:ask\n!fly\n:quit\nlook\n",
     )
     assert said.code == 0
     assert "'fly' is not possible here" in said.out
@@ -186,6 +186,7 @@ def test_history_undo_actions_and_mistakes(turnwise: Call) -> None:
     assert re.search(r"1  go east +2  look +3  take key", said.out)
     assert "(nothing to take back)" in said.out
     assert "no command ':hisory'. Did you mean ':history'?" in said.out
+    assert "':hi' can mean: :hint, :history" in said.out
     assert "A number of turns was expected, not 'x'" in said.out
     assert "--policy CHECKPOINT" in said.out
     assert "the turn is spent" in said.out
@@ -468,3 +469,11 @@ def test_demo_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (first / "after.json").touch()
     assert choose_folder(None, "gigpo", 0) == (Path("runs/demo-gigpo-0-2"), False)
     assert choose_folder(first, "gigpo", 0) == (first, False)
+
+
+def test_a_second_run_in_the_same_folder_is_refused(turnwise: Call, trained: Path) -> None:
+    import fcntl
+
+    with (trained / ".lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        one_sentence(turnwise("train", trained, "--resume"), "another process")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toys.corridor import Corridor
 
 from turnwise.cli.errors import UserError
+from turnwise.cli.play import Seat
 from turnwise.cli.session import Session, complete, meaning
 
 ACTIONS = ["go to cabinet 1", "go to cabinet 10", "go to desk 1", "look", "take mug 2 from desk 1"]
@@ -111,3 +115,31 @@ def test_an_environment_without_expert_gives_no_hints() -> None:
     env.get_wrapper_attr = absent  # type: ignore[method-assign,assignment]
     with pytest.raises(UserError, match="no expert"):
         play.plan()
+
+
+WORDS = [
+    ":undo 2",
+    ":undo ²",
+    ":hint",
+    ":plan",
+    ":history",
+    ":actions",
+    ":restart",
+    ":ask",
+    ":watch",
+    ":",
+    "!",
+    "?",
+    "1",
+]
+
+
+@given(st.lists(st.one_of(st.text(max_size=12), st.sampled_from(WORDS)), max_size=8))
+def test_whatever_is_typed_is_answered(lines: list[str]) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        seat = Seat(session())
+        for typed in lines:
+            before = len(shown.getvalue())
+            seat.take(typed)
+            quiet = not typed.strip() or typed.strip() in (":q", ":quit", ":plan") or seat.left
+            assert quiet or len(shown.getvalue()) > before

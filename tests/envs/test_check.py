@@ -10,7 +10,7 @@ import pytest
 from toys.broken import BROKEN, CountsTurns, KeyIsAnswer
 from toys.corridor import ID, Corridor
 
-from turnwise.envs import UnknownEnv, UnknownOption, check_env
+from turnwise.envs import EnvError, UnknownEnv, UnknownOption, check_env
 from turnwise.envs.check import CheckReport, Effort, rules
 
 SMALL = Effort(walks=4, turns=24, pairs=8, states=6, depth=8, continuations=4, search=100)
@@ -48,7 +48,7 @@ def test_each_fault_fails_its_rule_alone(broken: type[Corridor], rule: str):
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda value: value.__name__)
 def test_the_script_shows_the_fault_and_is_silent_without_it(broken: type[Corridor]):
     result = checked(broken)[BROKEN[broken]]
-    with pytest.raises((AssertionError, RuntimeError)):
+    with pytest.raises((AssertionError, RuntimeError, EnvError)):
         run(result.reproduce)
     run(result.reproduce.replace("toys.broken", "toys.corridor").replace(broken.__name__, "Corridor"))
 
@@ -150,6 +150,30 @@ class NoPlan(Corridor):
     @property
     def plan(self) -> Any:
         raise AttributeError("plan")
+
+
+class Trap(Corridor):
+    """After "look" in the second room the door is stuck for good, and the expert says so."""
+
+    def reset(self, **kwargs: Any) -> tuple[str, dict[str, Any]]:
+        self._stuck = False
+        return super().reset(**kwargs)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        answer = super().step("look" if self._stuck and action == "unlock door" else action)
+        self._stuck |= action == "look" and self._room == 2 and not self._open
+        return *answer[:4], answer[4] | {"state": f"{answer[4]['state']} stuck={self._stuck}"}
+
+    def plan(self) -> list[str]:
+        if self._stuck:
+            raise EnvError("the door is stuck")
+        return super().plan()
+
+
+def test_an_expert_may_say_that_nothing_helps_any_more():
+    report = check_env(Trap, tasks=["open-4-1"], effort=SMALL)
+    assert report["plan"].outcome == "ok", str(report)
+    assert "no way leads from there" in report["plan"].detail
 
 
 def test_a_difference_that_no_probe_meets_is_searched_for():

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from toys.corridor import Corridor
 
+from turnwise.envs.errors import EnvError
 from turnwise.envs.spaces import Text
 
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]
@@ -188,6 +189,13 @@ class ShortPlan(Corridor):
         return super().plan()[:-1]
 
 
+class NoPlanAtAll(Corridor):
+    """The expert gives up where the episode starts."""
+
+    def plan(self) -> list[str]:
+        raise EnvError("too hard")
+
+
 class ListsTooMuch(Corridor):
     """One listed action does nothing."""
 
@@ -343,6 +351,7 @@ BROKEN: dict[type[Corridor], str] = {
     TakesAnyTask: "unknown-task",
     NamelessError: "unknown-task",
     ShortPlan: "plan",
+    NoPlanAtAll: "plan",
     ListsTooMuch: "admissible",
     ListsTooLittle: "admissible",
     UnderstandsAll: "refused",

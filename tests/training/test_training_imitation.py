@@ -1,0 +1,136 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+import toys.corridor
+from training_helpers import conversation, tiny_llama, trajectory
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.trajectory import Group
+from turnwise.credit.advantages import Advantages
+from turnwise.training.config import Run
+from turnwise.training.demonstrations import demonstrate
+from turnwise.training.errors import NoDemonstrations
+from turnwise.training.imitation import Recipe, demonstration_batch, imitate
+from turnwise.training.policy import build_policy
+from turnwise.training.setup import prepare
+from turnwise.training.update import score
+
+torch.set_num_threads(1)
+
+
+def _batch(count=6, context=1000, keep=None):
+    rng = np.random.default_rng(0)
+    groups = [Group("t", (trajectory(conversation(rng, 3), won=True),)) for _ in range(count)]
+    ones = np.ones(3 * count)
+    return demonstration_batch(groups, Advantages(ones, ones > 0 if keep is None else keep, ones), context=context)
+
+
+def _setup(tmp_path, **imitation):
+    return prepare(
+        Run.parse(
+            {
+                "output": str(tmp_path),
+                "env": {"id": f"toys.corridor:{toys.corridor.ID}"},
+                "agent": {"max_turns": 12},
+                "imitation": {"episodes": 12, **imitation},
+                "evaluation": {"episodes": 0},
+            }
+        )
+    )
+
+
+def test_the_loss_is_the_mean_over_what_was_said():
+    batch, model = _batch(), tiny_llama()
+    wanted = -score(model, batch)[batch.mask].mean()
+    losses = []
+    imitate(model, batch, Recipe(lr=1e-9, batch=10_000), lambda event: losses.append(event["loss"]))
+    assert losses == pytest.approx([wanted])
+
+
+def test_micro_batches_do_not_change_what_is_learned():
+    ends = []
+    for micro_tokens in (30, 10_000):
+        model = tiny_llama()
+        imitate(model, _batch(), Recipe(lr=1e-3, epochs=2, batch=60, micro_tokens=micro_tokens))
+        ends.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-9)
+
+
+def test_demonstrations_become_likely():
+    batch, model = _batch(), tiny_llama()
+    before = score(model, batch)[batch.mask].mean()
+    stats = imitate(model, batch, Recipe(epochs=40, lr=1e-2, batch=60))
+    after = score(model, batch)[batch.mask].mean()
+    assert after > before + 1.0
+    assert stats["loss"] == pytest.approx(-after, abs=0.3)
+    assert stats["skipped"] == 0
+    assert stats["tokens"] == 40 * batch.size
+
+
+def test_turns_that_are_not_kept_are_not_learned():
+    keep = np.arange(18) % 3 != 1
+    part, whole = _batch(keep=keep), _batch()
+    assert 0 < part.mask.sum() < whole.mask.sum()
+    assert part.tokens.tolist() == whole.tokens.tolist()
+
+
+def test_what_is_beyond_the_context_is_cut():
+    batch = _batch(context=9)
+    assert batch.tokens.shape[1] <= 9
+    assert batch.lengths.max() <= 9
+    with pytest.raises(NoDemonstrations, match="within a context of 1 tokens"):
+        _batch(context=1)
+
+
+def test_what_is_not_finite_is_skipped_and_counted():
+    batch, model = _batch(), tiny_llama()
+    with torch.no_grad():
+        model.lm_head.weight[0] = math.inf
+    before = [p.detach().clone() for p in model.parameters()]
+    assert imitate(model, batch, Recipe(batch=10_000))["skipped"] == 1
+    assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.4])
+def test_noise_is_played_and_not_imitated(tmp_path, noise):
+    setup = _setup(tmp_path, noise=noise)
+    played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
+    turns = [(one.id, k, turn) for one in played.trajectories for k, turn in enumerate(one.turns)]
+    assert all(one.won for one in played.trajectories)
+    assert all(turn.valid for *_, turn in turns)
+    noisy = [turn for name, k, turn in turns if (name, k) in played.noisy]
+    assert bool(noisy) == bool(noise)
+    _, tokenizer = build_policy(played.texts, vocab=280, hidden=16, layers=1, heads=1, context=1000)
+    groups, advantages = played.tokenized(Agent(max_turns=12), tokenizer)
+    assert advantages.keep.sum() == len(turns) - len(noisy)
+    batch = demonstration_batch(groups, advantages, context=1000)
+    learned = sum(len(turn.response) for g in groups for one in g.trajectories for turn in one.turns)
+    assert (batch.mask.sum() == learned) == (not noise)
+    assert len(batch) == len(groups)  # every conversation is one sequence
+
+
+def test_the_same_demonstrations_come_again(tmp_path):
+    setup = _setup(tmp_path, noise=0.3)
+    one, other = (demonstrate(setup, setup.demonstrations, setup.tasks[:6]) for _ in range(2))
+    assert [t.turns for t in one.trajectories] == [t.turns for t in other.trajectories]
+    assert one.noisy == other.noisy
+
+
+def test_a_searcher_demonstrates_in_the_household(tmp_path):
+    setup = prepare(
+        Run.parse(
+            {
+                "output": str(tmp_path),
+                "env": {"kwargs": {"level": "tiny"}},
+                "imitation": {"episodes": 6, "demonstrator": "searcher", "noise": 0.2},
+                "evaluation": {"episodes": 0},
+                "train": {"pool": 6},
+            }
+        )
+    )
+    played = demonstrate(setup, setup.demonstrations, setup.tasks)
+    assert len(played.trajectories) >= 3
+    assert played.noisy
+    assert all(one.won for one in played.trajectories)

@@ -1,0 +1,72 @@
+import json
+
+import numpy as np
+import pytest
+from training_helpers import trajectory, turn
+
+from turnwise.agents.trajectory import Group
+from turnwise.credit.advantages import Advantages
+from turnwise.training.metrics import MetricsWriter, credit_metrics, play_metrics, repeated_turns
+
+
+def test_play_by_hand():
+    won = trajectory([turn([1], [2, 3]), turn([1], [2], reward=1.0)], won=True)
+    lost = trajectory(
+        [
+            turn([1], [2], action=None, valid=False),
+            turn([1], [2], action="b", valid=False),
+            turn([1], [2], action="b", valid=False),
+            turn([1], [2], action="b", state="other"),
+        ]
+    )
+    failed = trajectory([turn([1], [2])], stop="error")
+    got = play_metrics([Group("t", (won, lost)), Group("u", (failed,))])
+    assert got == {
+        "episodes": 3,
+        "errors": 1,
+        "success": 0.5,
+        "reward": 0.5,
+        "turns": 3.0,
+        "tokens": 8,
+        "unparsable": pytest.approx(1 / 6),
+        "inadmissible": pytest.approx(2 / 6),
+        "loops": pytest.approx(2 / 6),
+    }
+    assert [repeated_turns(one) for one in (won, lost)] == [1, 1]
+
+
+def test_nothing_played_gives_zeros():
+    assert set(play_metrics([]).values()) == {0}
+    assert credit_metrics(Advantages.of(np.zeros(0))) == {"signal": 0.0, "step_signal": 0.0}
+
+
+def test_credit_by_hand():
+    part = {"episode": np.array([1.0, 0.0, 1.0, 0.0]), "step": np.array([0.0, 0.0, -1.0, 0.0])}
+    advantages = Advantages.of(part["episode"] + part["step"], part)
+    assert credit_metrics(advantages) == {"signal": 0.25, "step_signal": 0.25}
+    assert credit_metrics(Advantages.of(np.array([1.0, 2.0])))["step_signal"] == 0.0
+
+
+def test_lines_are_there_at_once_and_cut_where_a_checkpoint_stood(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsWriter(path) as writer:
+        writer.write({"iteration": 1, "loss": np.float64(0.5), "n": np.int64(3), "bad": float("nan"), "text": "ä"})
+        assert json.loads(path.read_text()) == {"iteration": 1, "loss": 0.5, "n": 3, "bad": None, "text": "ä"}
+        size = writer.tell()
+        writer.write({"iteration": 2})
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    with MetricsWriter(path, size=size) as writer:
+        writer.write({"iteration": 3})
+    assert [json.loads(line)["iteration"] for line in path.read_text().splitlines()] == [1, 3]
+
+
+def test_tensorboard_gets_the_numbers(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with MetricsWriter(tmp_path / "metrics.jsonl", tensorboard=tmp_path / "board") as writer:
+        writer.write({"phase": "train", "iteration": 4, "loss": 0.25, "text": "x", "flag": True})
+    events = EventAccumulator(str(tmp_path / "board")).Reload()
+    assert events.Tags()["scalars"] == ["train/loss"]
+    (point,) = events.Scalars("train/loss")
+    assert (point.step, point.value) == (4, 0.25)
