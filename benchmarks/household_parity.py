@@ -198,7 +198,12 @@ def choose(rng: random.Random, admissible: list[str], env: Any) -> str:
     if draw < 0.05:
         return rng.choice(WRONG)
     if draw < 0.15:
-        return (env.plan() or ["look"])[0]
+        from turnwise.envs.errors import EnvError
+
+        try:
+            return (env.plan() or ["look"])[0]
+        except EnvError:  # random play can get stuck for good
+            return "inventory"
     busy = [command for command in admissible if not command.startswith("go to")]
     return rng.choice(busy if draw < 0.7 else admissible)
 

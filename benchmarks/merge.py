@@ -37,7 +37,7 @@ MICRO_TOKENS = 16384
 
 def played(sampler: Sampler, level: str, episodes: int, max_turns: int) -> list[Trajectory]:
     env = make("turnwise/Household-v0", level=level)
-    tasks = env.unwrapped.task_ids(episodes)
+    tasks = env.get_wrapper_attr("task_ids")(episodes)
     groups = rollout(Agent(max_turns=max_turns), sampler, tasks, make=lambda: env, concurrency=1)
     return [one for group in groups for one in group.trajectories]
 

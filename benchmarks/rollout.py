@@ -89,7 +89,7 @@ def taught(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     from turnwise.training.policy import build_policy
 
     env = make("turnwise/Household-v0", level=level)
-    groups = rollout(Agent(), Expert(), env.unwrapped.task_ids(400), make=lambda: env, concurrency=1)
+    groups = rollout(Agent(), Expert(), env.get_wrapper_attr("task_ids")(400), make=lambda: env, concurrency=1)
     trajectories = [one for group in groups for one in group.trajectories]
     texts = [text for one in trajectories for turn in one.turns for text in (turn.observation, turn.text)]
     model, tokenizer = build_policy(texts, hidden=hidden, layers=4, heads=hidden // 32, context=1024)
@@ -105,7 +105,7 @@ def measure(model: Any, tokenizer: Any, level: str, episodes: int, batch: int, r
     sampler = TransformersSampler(model, tokenizer, slots=batch)
     best: dict[str, float] = {}
     with Pool(lambda: make("turnwise/Household-v0", level=level)) as pool:
-        tasks = make("turnwise/Household-v0", level=level).unwrapped.task_ids(max(1, episodes // 8))
+        tasks = make("turnwise/Household-v0", level=level).get_wrapper_attr("task_ids")(max(1, episodes // 8))
         rollout(agent, sampler, tasks[:2], make=pool, size=8, concurrency=batch)  # warm
         for _ in range(rounds):
             recorder = Recorder(sampler)

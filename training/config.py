@@ -95,6 +95,9 @@ class Imitation(Section):
         default=0.0, ge=0, le=1, description="Probability that the expert plays a random action instead."
     )
     won_only: bool = Field(default=True, description="Leave demonstrations out that did not succeed.")
+    observations: float = Field(
+        default=0.0, ge=0, description="Weight in the loss of what was seen, beside 1 for what was said."
+    )
     epochs: int = Field(default=1, ge=0, description="Passes over the demonstrations.")
     lr: float = Field(default=1e-3, gt=0, description="Highest learning rate of the warm start (cosine, 5 % warm-up).")
     batch: int = Field(default=1024, ge=1, description="Tokens in one optimiser step of the warm start.")

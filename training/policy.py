@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 EOS = "<|end|>"
 PAD = "<|pad|>"
+EMBEDDING = 0.06
+"""Standard deviation of a fresh embedding."""
 
 # One word with the space before it, one digit at a time (numbers share their digits, so that "mug 12" is understood
 # from "mug 1" and "mug 2"), punctuation, white space. The last space before a word belongs to the word.
@@ -240,14 +242,19 @@ def require_vocabulary(tokenizer: Any, fingerprint: str, where: str) -> None:
 
 
 def _initialise(model: Any, layers: int) -> None:
-    """Scale the fresh weights for a narrow model: std 1/sqrt(inputs), and residual writers smaller with depth."""
+    """Scale the fresh weights for a narrow model: std 1/sqrt(inputs), and residual writers smaller with depth.
+
+    The embedding's std matters most: too small, and what the blocks write drowns which token it was. Measured on
+    imitation of 600 expert episodes (120 steps of 16, 0.87M parameters, held-out nats a token of the action): 0.64
+    with the library's 0.02 for every matrix, 0.55 with the scales here and 0.02 for the embedding, 0.25 with 0.06.
+    """
     import torch
 
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim != 2:
                 continue
-            std = 0.02 if "embed_tokens" in name else weight.shape[1] ** -0.5
+            std = EMBEDDING if "embed_tokens" in name else weight.shape[1] ** -0.5
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 std /= math.sqrt(2 * layers)
             weight.normal_(0.0, std)

@@ -48,6 +48,7 @@ class Demonstrations:
     demonstrator: str
     noise: float
     won_only: bool
+    observations: float
     recipe: Recipe
 
 
@@ -283,7 +284,9 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan, weight_decay: fl
     name = section.demonstrator
     if name not in known and not Path(name).is_file():
         raise ConfigError(f"imitation.demonstrator {name!r} is neither a file nor known{near(name, known)}")
-    return Demonstrations(section.episodes, name, section.noise if name in known else 0.0, section.won_only, recipe)
+    return Demonstrations(
+        section.episodes, name, section.noise if name in known else 0.0, section.won_only, section.observations, recipe
+    )
 
 
 def _objective(run: Run) -> Objective:

@@ -67,12 +67,14 @@ def learning_rate(step: int, *, total: int, peak: float, schedule: str = "consta
     return peak * 0.5 * (1.0 + math.cos(math.pi * fraction))
 
 
-def make_optimizer(model: Model, *, lr: float, weight_decay: float = 0.0) -> torch.optim.AdamW:
-    """Give AdamW (betas 0.9, 0.999) in which weight decay spares vectors: norms, biases."""
+def make_optimizer(
+    model: Model, *, lr: float, weight_decay: float = 0.0, betas: tuple[float, float] = (0.9, 0.999)
+) -> torch.optim.AdamW:
+    """Give AdamW in which weight decay spares vectors: norms, biases."""
     matrices = [p for p in model.parameters() if p.requires_grad and p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
     groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=lr)
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=lr, betas=betas)
 
 
 def token_scores(

@@ -55,7 +55,7 @@ def _warm_up(
 ) -> None:
     model, tokenizer = policy
     groups, advantages = played.tokenized(setup.agent(tokenizer), tokenizer)
-    batch = demonstration_batch(groups, advantages, context=setup.policy.context)
+    batch = demonstration_batch(groups, advantages, context=setup.policy.context, observations=wanted.observations)
     count = len(played.trajectories)
     report.event(
         "imitation",

@@ -128,7 +128,7 @@ class World:
         """The true facts whose arguments at the positions of `mask` are `key`, sorted."""
         tables = self._tables
         if predicate not in tables.dynamic:
-            return tables.fixed(predicate, mask, key)
+            return tables.match(predicate, mask, key)
         slot = (predicate, mask, key)
         found = self._groups.get(slot)
         if found is None:

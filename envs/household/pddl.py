@@ -364,7 +364,8 @@ _UNPLAYED = {
     ">=",
 }
 _HEADER = re.compile(
-    r"\s*\(\s*define\s*\(\s*problem\s+(\S+?)\s*\)\s*\(\s*:domain\s+(\S+?)\s*\)\s*\(\s*:objects\s([^()]*)\)\s*\(\s*:init\s"
+    r"\s*\(\s*define\s*\(\s*problem\s+([^\s()]+)\s*\)\s*\(\s*:domain\s+([^\s()]+)\s*\)"
+    r"\s*\(\s*:objects\s([^()]*)\)\s*\(\s*:init\s"
 )
 _FACT = re.compile(r"\(([^()]+)\)")
 _GOAL = re.compile(r"\)\s*(\(\s*:goal\s)")
@@ -386,7 +387,13 @@ def _fast_problem(text: str, path: str) -> Problem | None:
     body = low[header.end() : goal.start()]
     facts = _FACT.findall(body)
     plain = body.count("(") == body.count(")") == len(facts) and not body[body.rfind(")") + 1 :].strip()
-    if words[1::3] != ["-"] * (len(words) // 3) or len(words) % 3 or not plain or "=" in body:
+    if (
+        words[1::3] != ["-"] * (len(words) // 3)
+        or len(words) % 3
+        or words.count("-") != len(words) // 3
+        or not plain
+        or "=" in body
+    ):
         return None
     init = [tuple(fact.split()) for fact in facts]
     outside = _FACT.sub("", body)

@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from turnwise.envs.errors import GameFileError, choices
 from turnwise.envs.household.grammar import Alternative, Command, Grammar, Insert, Listing, Query, Symbol
 from turnwise.envs.household.pddl import And, Atom, Domain, Effect, Formula, Not, Parameters, Schema
 from turnwise.envs.household.query import Plan, Planner, Row, Sizes, Test, atoms, disjuncts
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A query of some text; it is only asked where the guards (conditions of earlier alternatives) do not hold."""
+
+    query: Query
+    guards: tuple[Query, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,10 @@ class Rules:
     def __init__(self, domain: Domain, grammar: Grammar, sizes: Sizes) -> None:
         self.domain = domain
         self.grammar = grammar
-        self.queries = tuple(_reachable(domain, grammar))
+        self.readings = tuple(_reachable(domain, grammar))
+        self.queries = tuple(reading.query for reading in self.readings)
+        self.readers: Any = None  # kept here by relevance.py
+        self.effects: Any = None
         self._check()
         changed = {effect.atom.predicate for schema in domain.schemas.values() for effect in schema.effects}
         refused = {"not_" + name for name in changed}
@@ -264,19 +275,19 @@ def _inserts(symbols: Iterable[Symbol]) -> Iterable[Insert]:
             yield symbol.item
 
 
-def _reachable(domain: Domain, grammar: Grammar) -> Iterable[Query]:
+def _reachable(domain: Domain, grammar: Grammar) -> list[Reading]:
     """All queries of texts that a player can ever see; a rule that is missing there is an error."""
     waiting: list[str] = ["intro"]
     seen: set[str] = set()
-    queries: list[Query] = []
+    readings: list[Reading] = []
 
-    def visit(symbols: Iterable[Symbol]) -> None:
+    def visit(symbols: Iterable[Symbol], guards: tuple[Query, ...] = ()) -> None:
         for symbol in symbols:
             if isinstance(symbol, Listing):
                 waiting.extend(("list_empty", "list_separator", "list_last_separator"))
         for insert in _inserts(symbols):
             if insert.given is not None:
-                queries.append(insert.given)
+                readings.append(Reading(insert.given, guards))
             if insert.rule is not None:
                 waiting.append(insert.rule)
 
@@ -290,11 +301,13 @@ def _reachable(domain: Domain, grammar: Grammar) -> Iterable[Query]:
         if name in seen:
             continue
         seen.add(name)
+        guards: tuple[Query, ...] = ()
         for alternative in _alternatives(grammar, name):
+            visit(alternative.symbols, guards)
             if alternative.condition is not None:
-                queries.append(alternative.condition)
-            visit(alternative.symbols)
-    return queries
+                readings.append(Reading(alternative.condition, guards))
+                guards = (*guards, alternative.condition)
+    return readings
 
 
 def _alternatives(grammar: Grammar, name: str) -> tuple[Alternative, ...]:

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from turnwise.envs.household.game import Game
 from turnwise.envs.household.memo import Memo, Slot
 from turnwise.envs.household.query import Row, Sizes
+from turnwise.envs.household.relevance import Relevance
 from turnwise.envs.household.render import Renderer
 from turnwise.envs.household.rules import rules_for
 
@@ -54,6 +55,7 @@ class Tables:
         self.renderer = Renderer(self.rules, game)
         numbers = {name: number for number, name in enumerate(game.objects)}
         self.constants: Row = tuple(numbers.get(name, -1) for name in self.rules.constants)
+        self.relevance = Relevance(self.rules, self, self.constants, game.goal, game.objects)
         self.everything: Row = tuple(range(len(game.objects)))
         self.goal = self.rules.goal_test(game.goal, game.objects)
         self._indexes: dict[tuple[str, int], dict[Row, tuple[Row, ...]]] = {}
@@ -85,7 +87,7 @@ class Tables:
             self._members[types] = found
         return found
 
-    def fixed(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
+    def match(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
         """Facts that never change, by some of their arguments."""
         index = self._indexes.get((predicate, mask))
         if index is None:
@@ -109,8 +111,11 @@ class Tables:
         return groups
 
     def hash(self, predicate: str, row: Row) -> int:
-        """128 bits that stand for a fact in state keys, the same in every process."""
+        """128 bits that stand for a fact in state keys, the same in every process; 0 for one that makes no
+        difference."""
         found = self._hashes.get((predicate, row))
+        if found is None and not self.relevance.matters(predicate, row):
+            found = self._hashes[predicate, row] = 0
         if found is None:
             text = " ".join((predicate, *(self.game.objects[number] for number in row)))
             found = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")

@@ -32,7 +32,8 @@ GRAMMAR = '''grammar :: """{
   "intro": [{"rhs": "Here: #things#. #task#"}],
   "task": [{"rhs": "Do: UNKNOWN GOAL."}],
   "things": [{"rhs": "[{#state(t)# | at(m:man, r:room) & in(t:thing, r:room)}]"}],
-  "state(t)": [{"condition": "on(t:thing)", "rhs": "{t} lit"}, {"condition": "not_on(t:thing)", "rhs": "{t} after dark"},
+  "state(t)": [{"condition": "on(t:thing)", "rhs": "{t} lit"},
+               {"condition": "not_on(t:thing)", "rhs": "{t} after dark"},
                {"rhs": "{t.indefinite} {t.name or t.id}"}],
   "list_empty": [{"rhs": "nothing"}], "list_separator": [{"rhs": ", "}], "list_last_separator": [{"rhs": ", and "}]
 }""";
@@ -99,7 +100,8 @@ def test_what_an_action_made_false_can_be_asked_for():
     assert world.step("look") == "a lamp 2, lamp 1 after dark, and a crate "
     world.step("go hall 1")
     world.step("clap")  # makes it false for all lamps, also for those that were not on
-    assert world.step("go hall 2") == "lamp 2 after dark, lamp 1 after dark, and a crate "
+    world.step("go hall 2")
+    assert world.step("look") == "lamp 2 after dark, lamp 1 after dark, and a crate "
 
 
 def test_state_keys_are_equal_exactly_when_the_facts_that_matter_are():
@@ -189,8 +191,8 @@ def test_a_problem_that_does_not_fit_its_domain_is_named_with_its_line(old, new,
 @pytest.mark.parametrize(
     ("old", "new", "construct"),
     [
-        ("\"on(t:thing)", "\"om(t:thing)", "om(...)"),
-        ("\"on(t:thing)", "\"on(t:thingg)", "t:thingg"),
+        ('"on(t:thing)', '"om(t:thing)', "om(...)"),
+        ('"on(t:thing)', '"on(t:thingg)', "t:thingg"),
         ("#things#. #task#", "#thing#. #task#", "#thing#"),
         ("action clap", "action clab", "(:action clap"),
         ('"Do: UNKNOWN GOAL."', '"#task2#"}], "task2": [{"rhs": "{x.name}"', "{x.name}"),

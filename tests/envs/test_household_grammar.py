@@ -98,7 +98,6 @@ def test_damaged_grammars_give_the_one_error_or_a_grammar(data):
     length = data.draw(st.integers(0, 8))
     try:
         grammar = read_grammar(DOCUMENT[:position] + junk + DOCUMENT[position + length :])
-    except GameFileError as error:
-        assert str(error)
-    else:
-        assert isinstance(grammar.digest, str)
+    except GameFileError:
+        return
+    assert isinstance(grammar.digest, str)

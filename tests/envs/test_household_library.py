@@ -190,14 +190,17 @@ def test_a_damaged_packed_file_gives_games_or_the_one_error(folder, tmp_path, da
         out.with_suffix(".whole").write_bytes(out.read_bytes())
     whole = out.with_suffix(".whole").read_bytes()
     position = data.draw(st.integers(0, len(whole)))
-    out.write_bytes(whole[:position] + data.draw(st.binary(max_size=3)) + whole[position + data.draw(st.integers(0, 3)) :])
+    out.write_bytes(
+        whole[:position] + data.draw(st.binary(max_size=3)) + whole[position + data.draw(st.integers(0, 3)) :]
+    )
     module._open.clear()
     try:
         library = GameLibrary.open(out, cache=False)
         for id in library.ids():
             World(library.get(id)).reset()
-    except EnvError as error:
-        assert str(error)
+    except EnvError:
+        return
+    assert len(library) > 0
 
 
 def test_original_games_open_from_raw_files_and_packed_file_alike(data_dir):

@@ -1,4 +1,4 @@
-"""The PDDL front end: what it reads, what it refuses (with the line), and that the fast way agrees with the general one."""
+"""The PDDL front end: what it reads, what it refuses (with the line), and that the fast way agrees."""
 
 import json
 import lzma
@@ -112,7 +112,7 @@ def test_the_fast_way_agrees_on_original_games(data_dir):
                 assert fast == _Reader("x").problem(read_sexp(text, "x"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_damaged_problems_give_the_one_error_or_the_same_as_the_general_reader(data):
     position = data.draw(st.integers(0, len(PROBLEM)))

@@ -76,6 +76,21 @@ def test_turns_that_are_not_kept_are_not_learned():
     assert part.tokens.tolist() == whole.tokens.tolist()
 
 
+def test_what_was_seen_is_learned_by_its_weight():
+    rng = np.random.default_rng(0)
+    groups = [Group("t", (trajectory(conversation(rng, 3), won=True),))]
+    keep = np.array([True, False, True])
+    batch = demonstration_batch(groups, Advantages(np.ones(3), keep, np.ones(3)), context=99, observations=0.25)
+    said = np.isin(batch.turn, (0, 2))
+    seen = (batch.turn == -1) & (np.arange(batch.tokens.shape[1]) > 0)
+    assert (batch.advantages == said + 0.25 * seen).all()
+    assert (batch.mask == (said | seen)).all()
+    losses, model = [], tiny_llama()
+    scores = -score(model, batch)
+    imitate(model, batch, Recipe(lr=1e-9), lambda event: losses.append(event["loss"]))
+    assert losses == pytest.approx([scores[said].mean()])
+
+
 def test_what_is_beyond_the_context_is_cut():
     batch = _batch(context=9)
     assert batch.tokens.shape[1] <= 9
