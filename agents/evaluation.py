@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from turnwise.agents.agent import Agent
@@ -26,6 +29,7 @@ from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.seat import Make, Pool
 from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
 from turnwise.agents.trajectory import Trajectory
+from turnwise.envs import make as make_env
 
 VERSION = 1
 
@@ -46,12 +50,8 @@ class Panel:
         """Refuse a panel that could not be paired."""
         if not self.tasks:
             raise EvaluationError("the panel has no tasks: there is nothing to play")
-        double = (
-            {task for task in self.tasks if self.tasks.count(task) > 1}
-            if len(set(self.tasks)) < len(self.tasks)
-            else ()
-        )
-        for task in double:
+        task, times = Counter(self.tasks).most_common(1)[0]
+        if times > 1:
             raise EvaluationError(f"the panel has the task {task!r} twice: results could not be paired")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -68,6 +68,63 @@ class Panel:
 
         """
         return _panel(_read(Path(path), "panel"), str(path))
+
+
+def draw(tasks: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
+    """Return a sample without replacement, kept in the order of `tasks`; all of them when they are not more.
+
+    A sample and not the first ones: files list their tasks by type, so the first ones would be of few types.
+
+    >>> draw("abcdef", 3, seed=0)
+    ('a', 'd', 'f')
+
+    Args:
+        tasks: ids.
+        count: how many are wanted.
+        seed: of the sample.
+    """
+    chosen = random.Random(seed).sample(range(len(tasks)), min(count, len(tasks)))
+    return tuple(tasks[index] for index in sorted(chosen))
+
+
+def draw_tasks(env: gymnasium.Env[Any, Any], count: int, seed: int) -> tuple[str, ...]:
+    """Return a sample of the tasks that an environment lists (see `draw`).
+
+    An environment that makes tasks without end lists some of them: it is asked for more where those do not suffice.
+
+    Args:
+        env: has `task_ids`.
+        count: how many are wanted.
+        seed: of the sample.
+
+    Raises:
+        EvaluationError: the environment does not list its tasks.
+    """
+    listing = getattr(env.unwrapped, "task_ids", None)
+    if listing is None:
+        raise EvaluationError(f"{env.spec.id if env.spec else env} does not list its tasks: it has no task_ids()")
+    tasks = listing()
+    return draw(tasks if len(tasks) >= count else listing(count), count, seed)
+
+
+def make_panel(env_id: str, kwargs: Mapping[str, Any], episodes: int, seed: int = 0) -> Panel:
+    """Return the panel of an environment: the same one for every player, wherever it is asked for.
+
+    Args:
+        env_id: id with Gymnasium.
+        kwargs: of the environment's construction.
+        episodes: tasks that are wanted; fewer, if there are not so many.
+        seed: of the sample and of every reset.
+
+    Raises:
+        EvaluationError: the environment does not list its tasks, or has none.
+        EnvError: it cannot be made.
+    """
+    env = make_env(env_id, **kwargs)
+    try:
+        return Panel(env_id, draw_tasks(env, episodes, seed), dict(kwargs), seed)
+    finally:
+        env.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,15 +122,17 @@ _FIELDS: dict[str, set[str]] = {
     "listing": {"actions"},
     "correction": {"why", "expected"},
 }
+_NUMBERS = {"skipped", "turn"}
 
 
 def _check(name: str, text: str, allowed: set[str]) -> None:
     try:
         used = {part[1] for part in string.Formatter().parse(text) if part[1] is not None}
-    except ValueError as error:
+        for entry in sorted(used - allowed):
+            raise PromptError(f"template.{name}: {choices('field', entry, allowed)}")
+        text.format(**{entry: 0 if entry in _NUMBERS else "" for entry in allowed})
+    except (ValueError, LookupError) as error:  # the latter: fields inside the format of a field
         raise PromptError(f"template.{name} is no format string: {error}; write {{{{ for a brace") from error
-    for entry in used - allowed:
-        raise PromptError(f"template.{name}: {choices('field', entry, allowed)}")
 
 
 PLAIN = Template()

@@ -249,6 +249,8 @@ def _answer(observation: Any, reward: float, terminated: bool, truncated: bool, 
         raise ValueError(f"the reward is {reward}")
     read = info.get
     listed, valid, won, score, kind = (read(key) for key in (ADMISSIBLE, VALID, WON, SCORE, TASK_TYPE))
+    if score is not None and not math.isfinite(score):
+        raise ValueError(f"the score is {score}")
     return Answer(
         observation=text,
         reward=reward,

@@ -28,8 +28,9 @@ def tokenize_trajectory(
         trajectory: with its texts; ids that it has are replaced.
         agent: its prompt builder makes the prompts, its correction what an unparsable answer got.
         tokenizer: of the policy that will imitate; its end token ends every response.
-        rewrite: write every action in the form of the agent's parser, for trajectories that were played with another
-            one (say, bare actions for an agent that is to tag them); answers that had no action stay as they were.
+        rewrite: write an action in the form of the agent's parser where the answer does not read as that action, for
+            trajectories that were played with another one (say, bare actions for an agent that is to tag them). Answers
+            that do read so stay as they were, with their reasoning, and so do those that had no action.
 
     Raises:
         PromptError: the template lists the admissible actions, which a trajectory does not keep. Play the demonstrator
@@ -42,14 +43,15 @@ def tokenize_trajectory(
             "demonstrator with the tokenizer, or use a template without a listing"
         )
     codec = codec_of(tokenizer)
-    write = parser(agent.parser).write
+    form = parser(agent.parser)
     memory: list[Exchange] = []
     previous: tuple[int, ...] = ()
     turns: list[Turn] = []
     for number, turn in enumerate(trajectory.turns):
         view = View(trajectory.turns[0].observation, turn.observation, None, number)
         prompt = agent.encode(agent.prompt.build(memory, view), previous, tokenizer)
-        text = write(turn.action) if rewrite and turn.action is not None else turn.text
+        other = rewrite and turn.action is not None and form.read(turn.text).action != turn.action
+        text = form.write(str(turn.action)) if other else turn.text
         response = codec.answer(text)
         turns.append(replace(turn, prompt=prompt, response=response, logprobs=(0.0,) * len(response), text=text))
         memory.append(Exchange(turn.observation, text, turn.action, prompt, response))

@@ -45,9 +45,8 @@ def choose_folder(wanted: Path | None, method: str, seed: int) -> tuple[Path, bo
 
 
 def resumable(folder: Path) -> bool:
-    """True if a run was begun in the folder, has a checkpoint to go on from, and has not come to its end."""
-    begun = (folder / "run.toml").exists() and any((folder / "checkpoints").glob("[0-9]*"))
-    return begun and not (folder / "after.json").exists()
+    """True if a run was begun in the folder and has not come to its end; without a checkpoint it begins again there."""
+    return (folder / "run.toml").exists() and not (folder / "after.json").exists()
 
 
 def read_events(folder: Path) -> list[dict[str, Any]]:

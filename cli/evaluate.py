@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -26,40 +25,17 @@ if TYPE_CHECKING:
     from turnwise.cli.policies import Player, Target
 
 
-def make_panel(wanted: Target, episodes: int, seed: int) -> Panel:
-    """A sample of the tasks that an environment lists, drawn by the seed and kept in its order; all, if they are fewer.
-
-    A sample and not the first ones: files list their tasks by type, so the first ones would be of few types.
-
-    Raises:
-        UserError: the environment cannot list its tasks.
-    """
-    from turnwise.agents.evaluation import Panel
-    from turnwise.envs import make
-
-    env = make(wanted.env_id, **wanted.kwargs)
-    try:
-        listing = env.get_wrapper_attr("task_ids")
-        tasks = listing()
-        tasks = tasks if len(tasks) >= episodes else listing(episodes)
-    except AttributeError as error:
-        raise UserError(f"{wanted.env_id} does not list its tasks, so there is no panel to play.") from error
-    finally:
-        env.close()
-    chosen = sorted(random.Random(seed).sample(range(len(tasks)), min(episodes, len(tasks))))
-    return Panel(wanted.env_id, tuple(tasks[index] for index in chosen), wanted.kwargs, seed)
-
-
 def _panel_of(file: Path | None, wanted: Callable[[], Target], env_id: str | None, episodes: int, seed: int) -> Panel:
     """The panel of the file if it is there; else a new one, written to the file if one is named."""
-    from turnwise.agents.evaluation import Panel
+    from turnwise.agents.evaluation import Panel, make_panel
 
     if file is not None and file.exists():
         panel = Panel.load(file)
         if env_id is not None and env_id != panel.env:
             raise UserError(f"{file} is a panel of {panel.env}, not of {env_id}.")
         return panel
-    panel = make_panel(wanted(), episodes, seed)
+    target = wanted()
+    panel = make_panel(target.env_id, target.kwargs, episodes, seed)
     if file is not None:
         panel.save(file)
     return panel

@@ -152,11 +152,14 @@ def _load_checkpoint(folder: Path, options: dict[str, Any]) -> Player:
 
 
 def _device(name: str) -> str:
-    if name != "auto":
+    """The device of the run where this machine has it, else the CPU: a policy plays elsewhere than it was trained."""
+    if name == "cpu":
         return name
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if not torch.cuda.is_available():
+        return "cpu"
+    return "cuda" if name == "auto" else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def after_words(outcome: Outcome) -> None:
     if outcome.finished:
         say(f"done after {outcome.step} iterations: {folder}", "bold green")
     elif outcome.checkpoint is None:
-        say("stopped before there was anything to keep; start again without --resume, in another folder", "bold yellow")
+        say(f"stopped in the warm start; turnwise train {folder} --resume begins it again", "bold yellow")
         return
     else:
         say(f"stopped after {outcome.step} iterations; turnwise train {folder} --resume goes on", "bold yellow")

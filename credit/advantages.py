@@ -24,7 +24,8 @@ class Advantages:
         parts: the terms of `values` by name, float64 [N] each, as the method's equation has them (before any factor
             such as GiGPO's w).
         report: scalars worth a line in a log: numbers of groups, of groups without spread, of penalised turns, ...
-        state: what a method with memory wants back at its next call; None for the others.
+        state: what a method with memory wants back at its next call, as its option `state`; None for the others, and
+            at the first call. Plain Python values and numpy arrays, so that a checkpoint can keep it.
     """
 
     values: Floats

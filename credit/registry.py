@@ -23,6 +23,7 @@ from turnwise.credit.grpo import grpo
 from turnwise.credit.steps import Steps
 
 GROUP = "turnwise.credit"
+STATE = "state"
 Evidence = Literal["reference code", "paper", "our reading"]
 
 
@@ -37,7 +38,7 @@ class Entry:
         needs: columns beyond task, trajectory, turn and reward.
         evidence: what the formula was checked against: "reference code" that was run, the "paper", or "our reading".
         use: one line, when to take it.
-        function: `(steps, *, options) -> Advantages`.
+        function: `(steps, *, options) -> Advantages`; one with memory has a parameter `state=None` as well.
     """
 
     name: str
@@ -56,7 +57,16 @@ class Entry:
     def options(self) -> Mapping[str, Any]:
         """The options by name with their defaults (`inspect.Parameter.empty` where there is none)."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
-        return {p.name: p.default for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+        named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return {p.name: p.default for p in named if p.name != STATE}
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the function takes `state`: what it gave back as `Advantages.state` at its last call, None at first.
+
+        It belongs to whoever calls again and again, and so is no option of a run's file.
+        """
+        return STATE in inspect.signature(self.function).parameters
 
 
 def _ours() -> list[Entry]:

@@ -46,7 +46,6 @@ MEANING = {
 }
 LARGEST = 1e100  # so that no sum of rewards overflows
 _KEYS = ("task", "trajectory", "state", "action", "next_state", "role", "tree", "parent", "label")
-_NUMBERS = ("reward", "value", "entropy", "logprob")
 _TABLES = ("multi", "metric")
 _INTEGERS = ("turn", "tokens")
 

@@ -12,6 +12,8 @@
     └── EnvironmentDied    the process of the environment is gone (exit code)
 
 Every message says what was wanted, what came, and which choices there are; the command line prints it as it stands.
+`UndeclaredType` is a warning: a game that can be played, though hardly as it was meant.
+
 All of them survive pickling, because they cross the pipe of an isolated environment.
 """
 
@@ -29,6 +31,7 @@ __all__ = [
     "NoGames",
     "NotReset",
     "StepAfterEnd",
+    "UndeclaredType",
     "UnknownEnv",
     "UnknownOption",
     "UnknownTask",
@@ -111,6 +114,10 @@ class GameFileError(EnvError):
         """Say file, line and construct in one sentence."""
         where = f"{self.path}, line {self.line}" if self.line is not None else str(self.path)
         return f"{where}: {self.construct}" + (f" ({self.hint})" if self.hint else "")
+
+
+class UndeclaredType(UserWarning):
+    """A game uses a type that its domain does not declare: nothing is of that type, so what needs one never happens."""
 
 
 class NotReset(EnvError):

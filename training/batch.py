@@ -183,7 +183,7 @@ def _lay_out(rows: Sequence[_Sequence], values: NDArray[np.float64], keep: NDArr
                 batch.advantages[index, start:end] = values[number]
     # the first token of a sequence has nothing before it that could predict it
     batch.mask[:, :1] = False
-    batch.advantages[:, :1] = 0.0
+    batch.old[:, :1] = batch.advantages[:, :1] = 0.0
     return batch
 
 

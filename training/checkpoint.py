@@ -80,7 +80,9 @@ class Checkpoints:
     def save(
         self, step: int, model: Any, tokenizer: Any, optimizer: torch.optim.Optimizer | None, state: dict[str, Any]
     ) -> Path:
-        """Write a checkpoint beside the others, then drop the oldest beyond `keep`.
+        """Write a checkpoint beside the others, then drop the oldest beyond `keep`, and later ones.
+
+        Where a later one stands, a run went on from before it because it was torn: kept, it would crowd good ones out.
 
         Args:
             step: finished iterations.
@@ -109,7 +111,7 @@ class Checkpoints:
             if cause is None:
                 raise
             raise CheckpointError(f"checkpoint {step} was not written: {cause}; {self._standing()}") from error
-        self._drop_old()
+        self._drop(step)
         return final
 
     def _write(
@@ -132,9 +134,12 @@ class Checkpoints:
         steps = self.steps()
         return f"the last good one is {self.path(steps[-1])}" if steps else "there is none before it"
 
-    def _drop_old(self) -> None:
-        for step in self.steps()[: -self._keep]:
-            shutil.rmtree(self.path(step), ignore_errors=True)
+    def _drop(self, newest: int) -> None:
+        """Keep `newest` and the ones before it; what bears a later number is a torn one that was passed over."""
+        kept = [step for step in self.steps() if step <= newest][-self._keep :]
+        for step in self.steps():
+            if step not in kept:
+                shutil.rmtree(self.path(step), ignore_errors=True)
         for path in self.folder.glob(".*.part"):
             shutil.rmtree(path, ignore_errors=True)
 

@@ -20,7 +20,7 @@ from turnwise.training.errors import ConfigError, near
 class Section(BaseModel):
     """A table of the file: unknown keys are errors, values do not change, reading a key is remembered."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     _read: set[str] = PrivateAttr(default_factory=set)
 

@@ -6,7 +6,7 @@ Left out on purpose: choosing the best checkpoint by them; the panel would then 
 from dataclasses import replace
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.evaluation import Panel, evaluate
+from turnwise.agents.evaluation import draw, evaluate
 from turnwise.agents.samplers.base import Sampler
 from turnwise.envs import make as make_env
 from turnwise.training.report import Reporter
@@ -26,17 +26,16 @@ def examine(setup: Setup, step: int, agent: Agent, sampler: Sampler, report: Rep
     Raises:
         Interrupted: Ctrl-C; nothing is written then.
     """
-    wanted, last = setup.examination, setup.schedule.steps
-    if wanted is None:
+    wanted, panel, last = setup.examination, setup.panel, setup.schedule.steps
+    if wanted is None or panel is None:
         return
     between = step not in {0, last}
     path = setup.folder / "evaluations" / f"{step:06d}.json"
     if path.exists() or (between and not (wanted.every and step % wanted.every == 0)):
         return
-    panel = Panel(setup.env_id, setup.panel, wanted.env, setup.seed_for("panel"))
     panel.save(setup.folder / "panel.json")
     if between and wanted.during:
-        panel = replace(panel, tasks=panel.tasks[: wanted.during])
+        panel = replace(panel, tasks=draw(panel.tasks, wanted.during, panel.seed))
     result = evaluate(
         replace(agent, temperature=wanted.temperature),
         sampler,
@@ -47,10 +46,6 @@ def examine(setup: Setup, step: int, agent: Agent, sampler: Sampler, report: Rep
         deadline=setup.schedule.deadline,
         on_finish=report.counting("evaluation", len(panel.tasks)),
     )
-    for name, due in (("before.json", step == 0), ("after.json", step == last)):
-        if due:
-            result.save(setup.folder / name)
-    result.save(path)
     summary = result.summary()
     report.event(
         "evaluation",
@@ -65,3 +60,9 @@ def examine(setup: Setup, step: int, agent: Agent, sampler: Sampler, report: Rep
         errors=summary.errors,
         seconds=result.seconds,
     )
+    # Files after the event, and those that say "done" last: a run that is killed in between evaluates again, and its
+    # metrics are cut to where the checkpoint stood.
+    result.save(path)
+    for name, due in (("before.json", step == 0), ("after.json", step == last)):
+        if due:
+            result.save(setup.folder / name)

@@ -5,14 +5,15 @@
     stats  = update(model, optimizer, batch, objective)
     sampler.load(model, version)
 
-A finished iteration is a boundary: weights, optimiser, sampler of tasks and sizes of files belong together there, and
-only there is anything saved. What follows a boundary is a pure function of it, so a run that was killed goes on from
-its last checkpoint and, on a CPU, ends with the same weights.
+A finished iteration is a boundary: weights, optimiser, sampler of tasks, memory of the credit rule and sizes of files
+belong together there, and only there is anything saved. What follows a boundary is a pure function of it, so a run
+that was killed goes on from its last checkpoint and, on a CPU, ends with the same weights.
 
 Left out on purpose: several processes, asynchronous rollouts, early stopping.
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from turnwise.training.config import Run
 from turnwise.training.errors import TrainingError
 from turnwise.training.examination import examine
 from turnwise.training.folder import begin, continued, locked
+from turnwise.training.memory import freeze, thaw
 from turnwise.training.metrics import MetricsWriter, credit_metrics, play_metrics
 from turnwise.training.report import OnEvent, Reporter, uninterrupted
 from turnwise.training.setup import Setup, prepare
@@ -92,7 +94,8 @@ class _Session:
         self.tasks = TaskSampler(setup.tasks, setup.seed_for("tasks"))
         self.step = 0
         self.saved: int | None = None
-        self.boundary: dict[str, Any] = {}
+        self.memory: object = None  # of the credit rule
+        self.boundary: dict[str, Any] = {}  # empty where weights, optimiser and counters do not belong together
         self.seconds: list[float] = []
 
     def carry_out(self, resume: bool, on_event: OnEvent | None) -> Outcome:
@@ -127,9 +130,12 @@ class _Session:
         """Sample tasks, roll out, credit, pack, update, load."""
         setup, started = self.setup, time.perf_counter()
         groups, played = self._play(self.tasks.next(setup.schedule.tasks))
-        advantages = setup.credit(steps_of(groups, anchor=setup.anchor))
+        memory = {"state": self.memory} if setup.credit.remembers else {}
+        advantages = setup.credit(steps_of(groups, anchor=setup.anchor), **memory)
         batch = pack(groups, advantages)
         with uninterrupted():
+            self.boundary = {}
+            self.memory = advantages.state
             if setup.schedule.recompute:
                 batch = replace(batch, old=self._score(self.model, batch))
             if self.reference is not None:
@@ -179,11 +185,13 @@ class _Session:
             )
         if report.errors:
             self.report.event("note", self.step + 1, text=report.sentence())
-        if report.errors == report.episodes:
+        if not any(one.turns for group in groups for one in group.finished):
             self._save()
+            reason = Counter(one.error for group in groups for one in group.trajectories).most_common(1)[0][0]
+            what = "failed" if report.errors == report.episodes else "ended before its first turn"
             raise TrainingError(
-                f"every episode of iteration {self.step + 1} failed ({report.reasons.most_common(1)[0][0]}); the run "
-                "stands at the iteration before, and --resume goes on from there"
+                f"every episode of iteration {self.step + 1} {what} ({reason}); the run stands at the iteration "
+                "before, and --resume goes on from there"
             )
         return groups, report
 
@@ -215,7 +223,7 @@ class _Session:
             folder=str(self.folder),
             steps=setup.schedule.steps,
             tasks=len(setup.tasks),
-            panel=len(setup.panel),
+            panel=len(setup.panel.tasks) if setup.panel else 0,
         )
         self.model, self.tokenizer = first_policy(setup, self.report)
         self._make_optimizer()
@@ -255,6 +263,7 @@ class _Session:
         self.optimizer.load_state_dict(restored.trainer["optimizer"])
         restore_random_states(restored.trainer)
         self.tasks.load_state_dict(restored.state["tasks"])
+        self.memory = thaw(restored.state.get("credit"))
         self.saved = self.step
         self._mark()
         for text in restored.passed_over:
@@ -290,7 +299,11 @@ class _Session:
 
     def _mark(self) -> None:
         """Write down what belongs to this boundary beside weights and optimiser."""
-        self.boundary = {"tasks": self.tasks.state_dict(), "metrics_size": self.report.metrics.tell()}
+        self.boundary = {
+            "tasks": self.tasks.state_dict(),
+            "credit": freeze(self.memory),
+            "metrics_size": self.report.metrics.tell(),
+        }
 
     def _save(self) -> None:
         """Save the last boundary, unless it is saved."""
@@ -302,13 +315,18 @@ class _Session:
         self.report.tick("checkpoint", self.step, self.setup.schedule.steps, path=str(path))
 
     def _interrupted(self) -> Outcome:
-        """End after Ctrl-C: what was half done is dropped, the last boundary is saved."""
-        if not self.boundary:
+        """End after Ctrl-C: what was half done is dropped, the last boundary is saved.
+
+        Between two boundaries (a second Ctrl-C cut an update) there is nothing to save: the last checkpoint stands.
+        """
+        if self.boundary:
+            self._save()
+        step = max(self.checkpoints.steps(), default=None)
+        if step is None:
             self.report.event("note", 0, text="interrupted in the warm start; --resume does it again")
             return Outcome(self.folder, 0, False, None)
-        self._save()
-        self.report.event("note", self.step, text="interrupted; --resume goes on from here")
-        return Outcome(self.folder, self.step, False, self.checkpoints.path(self.step))
+        self.report.event("note", step, text=f"interrupted; --resume goes on from iteration {step}")
+        return Outcome(self.folder, step, False, self.checkpoints.path(step))
 
 
 def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, float]:

@@ -35,6 +35,7 @@ class MetricsWriter:
         self._file = path.open("ab")
         if size is not None and size < self._file.tell():
             self._file.truncate(size)
+            self._file.seek(0, os.SEEK_END)  # truncating does not move the position that tell() gives
         self._board = None if tensorboard is None else _board(tensorboard)
 
     def write(self, event: Mapping[str, Any]) -> None:

@@ -14,10 +14,10 @@ import gymnasium
 import numpy as np
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.agents.parse import parser
-from turnwise.credit.advantages import Advantages
+from turnwise.credit.registry import Entry
 from turnwise.credit.registry import get as credit_rule
-from turnwise.credit.steps import Steps
 from turnwise.envs import make as make_env
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError, TrainingError, near
@@ -93,7 +93,7 @@ class Setup:
         credit: the credit rule with its options.
         anchor: "state" or "observation".
         tasks: ids to train on.
-        panel: ids to evaluate on.
+        panel: what is evaluated on, whatever the run's seed; None without evaluation.
     """
 
     run: Run
@@ -107,19 +107,23 @@ class Setup:
     agent: Callable[[Any], Agent]
     policy: PolicySource
     demonstrations: Demonstrations | None
-    credit: Callable[[Steps], Advantages]
+    credit: Entry
     anchor: Anchor
     objective: Objective
     plan: Plan
     schedule: Schedule
     examination: Examination | None
     tasks: tuple[str, ...]
-    panel: tuple[str, ...]
+    panel: Panel | None
 
     def seed_for(self, purpose: str, number: int = 0) -> int:
-        """Give the seed of one purpose: a 31-bit hash of the run's seed, the purpose and a number."""
-        words = [self.seed, number, *purpose.encode()]
-        return int(np.random.SeedSequence(words).generate_state(1)[0]) >> 1
+        """Give the seed of one purpose."""
+        return seed_for(self.seed, purpose, number)
+
+
+def seed_for(seed: int, purpose: str, number: int = 0) -> int:
+    """Give the seed of one purpose in a run: a 31-bit hash of the run's seed, the purpose and a number."""
+    return int(np.random.SeedSequence([seed, number, *purpose.encode()]).generate_state(1)[0]) >> 1
 
 
 def prepare(run: Run) -> Setup:
@@ -189,8 +193,8 @@ def prepare(run: Run) -> Setup:
         plan=plan,
         schedule=schedule,
         examination=examination,
-        tasks=list_tasks(make, train.pool or None),
-        panel=() if examination is None else _panel(env_id, examination),
+        tasks=list_tasks(make, train.pool or None, seed_for(seed, "pool")),
+        panel=None if examination is None else make_panel(env_id, examination.env, examination.episodes),
     )
 
 
@@ -201,8 +205,8 @@ def _threads(count: int) -> None:
         torch.set_num_threads(count)
 
 
-def list_tasks(make: Make, count: int | None) -> tuple[str, ...]:
-    """Give the ids of an environment's tasks, the first `count` or as many as it lists.
+def list_tasks(make: Make, count: int | None, seed: int) -> tuple[str, ...]:
+    """Give the ids of an environment's tasks in its order: a sample of `count`, or as many as it lists.
 
     Raises:
         TrainingError: the environment does not list its tasks.
@@ -212,14 +216,9 @@ def list_tasks(make: Make, count: int | None) -> tuple[str, ...]:
         listing = getattr(env.unwrapped, "task_ids", None)
         if listing is None:
             raise TrainingError(f"{env.spec.id if env.spec else env} has no task_ids(), which training needs")
-        ids = listing() if count is None else listing(count)
-        return tuple(ids if count is None else ids[:count])
+        return tuple(listing()) if count is None else draw_tasks(env, count, seed)
     finally:
         env.close()
-
-
-def _panel(env_id: str, examination: Examination) -> tuple[str, ...]:
-    return list_tasks(lambda: make_env(env_id, **examination.env), examination.episodes)
 
 
 def _agent(run: Run) -> Callable[[Any], Agent]:

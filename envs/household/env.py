@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import gymnasium
 
 from turnwise.envs.errors import NoGames, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
-from turnwise.envs.household.dials import Dials
+from turnwise.envs.household.dials import PRESETS, TASK_TYPES, Dials
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.game import Game, compile_game
 from turnwise.envs.household.generator import SPLITS as GENERATED_SPLITS
@@ -38,7 +38,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
             folder of original
             files or a packed file.
         split: "train" or "held_out" for generated games; "train", "valid_seen" or "valid_unseen" for files.
-        task_types: only tasks of these types; None for all.
+        task_types: only tasks of these types (or of this one, as a str); None for all.
         goals: "template", or "human": tasks in the words of people, drawn anew at each reset (files with annotations
             only).
         domain_randomization: deal the numbers in objects' names anew at each reset (in the split "train" only, as in
@@ -56,7 +56,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         self,
         games: str | os.PathLike[str] | None = None,
         split: str = "train",
-        task_types: Sequence[str] | None = None,
+        task_types: str | Sequence[str] | None = None,
         goals: str = "template",
         domain_randomization: bool = False,
         level: str | Dials = "small",
@@ -65,12 +65,15 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         _choice("goals", goals, GOALS)
         if render_mode is not None:
             _choice("render_mode", render_mode, self.metadata["render_modes"])
+        if not isinstance(domain_randomization, bool):
+            raise UnknownOption(f"domain_randomization is {domain_randomization!r}; it is True or False")
+        types = _types(task_types)
         self.observation_space = Text()
         self.action_space = Text()
         self.render_mode = render_mode
-        self._randomized = bool(domain_randomization) and split == "train"
+        self._randomized = domain_randomization and split == "train"
         self._human = goals == "human"
-        self._games = _Generated(split, task_types, level) if games is None else _Files(games, split, task_types)
+        self._games = _Generated(split, types, level) if games is None else _Files(games, split, types)
         if self._human and games is None:
             raise UnknownOption("goals='human' needs games with human descriptions; generated games have none")
         self._world: World | None = None
@@ -191,8 +194,11 @@ class _Games(Protocol):
 class _Files:
     """Games of a library."""
 
-    def __init__(self, games: str | os.PathLike[str], split: str, task_types: Sequence[str] | None) -> None:
+    def __init__(self, games: str | os.PathLike[str], split: str, task_types: tuple[str, ...] | None) -> None:
+        if not isinstance(games, str | os.PathLike):
+            raise UnknownOption(f"games is {games!r}; it is None, 'alfworld', or the path of a folder or packed file")
         self._library = GameLibrary.open(_alfworld() if games == "alfworld" else games)
+        _choice("split", split, self._library.splits)
         self._tasks = self._library.ids(split, task_types)
         if not self._tasks:
             raise NoGames(
@@ -213,11 +219,14 @@ class _Files:
 class _Generated:
     """Games made from their ids."""
 
-    def __init__(self, split: str, task_types: Sequence[str] | None, level: str | Dials) -> None:
+    def __init__(self, split: str, task_types: tuple[str, ...] | None, level: str | Dials) -> None:
         _choice("split", split, GENERATED_SPLITS)
+        if not isinstance(level, str | Dials):
+            presets = ", ".join(map(repr, PRESETS))
+            raise UnknownOption(f"level is {level!r}; it is one of {presets}, such a text with dials, or Dials")
         dials = Dials.parse(level) if isinstance(level, str) else level
         if task_types is not None:
-            dials = replace(dials, types=tuple(task_types))
+            dials = replace(dials, types=task_types)
         self._split = split
         self._dials = dials
 
@@ -260,9 +269,24 @@ def _alfworld() -> Path:
     return path
 
 
-def _choice(what: str, value: str, known: Sequence[str]) -> None:
+def _types(given: object) -> tuple[str, ...] | None:
+    """The task types asked for: one may stand alone."""
+    if given is None:
+        return None
+    # a str is a sequence too, of letters
+    if not isinstance(given, str) and not isinstance(given, Sequence):
+        raise UnknownOption(f"task_types is {given!r}; it is a task type, a list of them, or None for all")
+    wanted = (given,) if isinstance(given, str) else tuple(given)
+    for name in wanted:
+        _choice("task type", name, TASK_TYPES)
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise UnknownOption(f"task_types is {given!r}; it holds at least one task type, and each once")
+    return wanted
+
+
+def _choice(what: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
-        raise UnknownOption(f"no {what} {value!r}: {choices(value, known)}")
+        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")
 
 
 __all__ = ["HouseholdEnv", "generated"]

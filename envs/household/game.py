@@ -11,7 +11,17 @@ from random import Random
 
 from turnwise.envs.errors import GameFileError, choices
 from turnwise.envs.household.grammar import UNKNOWN_GOAL, Grammar, Text, read_grammar
-from turnwise.envs.household.pddl import Domain, Formula, Problem, read_domain, read_problem
+from turnwise.envs.household.pddl import (
+    Atom,
+    Domain,
+    Exists,
+    Formula,
+    Not,
+    Problem,
+    declared,
+    read_domain,
+    read_problem,
+)
 from turnwise.envs.household.query import atoms
 
 _SEPARATOR = "_bar_"  # between the kind of an object and its coordinates, in ids of the original games
@@ -74,6 +84,9 @@ def compile_game(
 
     Raises:
         GameFileError: a text is torn or uses something that this engine does not play.
+
+    Warns:
+        UndeclaredType: an object, the goal or the domain uses a type that the domain does not declare.
     """
     domain = _domain(domain) if isinstance(domain, str) else domain
     grammar = _grammar(grammar) if isinstance(grammar, str) else grammar
@@ -166,6 +179,17 @@ def _undeclared(name: str, text: str, path: str, known: Mapping[str, int]) -> Ga
     return GameFileError(path, _line(text, name), name, f"not among the (:objects ...): {choices(name, known)}")
 
 
+def _kinds_of(formula: Formula) -> set[str]:
+    """The types that the quantifiers of a formula name."""
+    if isinstance(formula, Atom):
+        return set()
+    if isinstance(formula, Not):
+        return _kinds_of(formula.body)
+    if isinstance(formula, Exists):
+        return {kind for _, kinds in formula.parameters for kind in kinds} | _kinds_of(formula.body)
+    return {kind for part in formula.parts for kind in _kinds_of(part)}
+
+
 def _check(
     problem: Problem,
     init: Mapping[str, set[tuple[int, ...]]],
@@ -174,7 +198,9 @@ def _check(
     text: str,
     path: str,
 ) -> None:
-    """Facts and goal use predicates of the domain, with the right number of arguments, and declared objects."""
+    """Warn of types that are not declared. Facts and goal use predicates of the domain, with the right number of arguments, and declared objects."""
+    for kind in sorted({*problem.objects.values(), *_kinds_of(problem.goal)} - domain.types.keys()):
+        declared(kind, domain, path, _line(text, f"- {kind}"))
     for predicate, facts in init.items():
         arity = domain.predicates.get(predicate)
         if arity is None:

@@ -7,17 +7,20 @@ construct, as does everything else that is unknown.
 
 Two habits of the original's planner are kept because texts depend on them. All names are lower-case. And a type that
 is not declared has no objects: the games' own domain quantifies over "location," (with the comma), so that this
-quantifier is never satisfied.
+quantifier is never satisfied. Any other undeclared type is played likewise, with a warning (`UndeclaredType`), since
+it is more likely a typo than meant.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from turnwise.envs.errors import UndeclaredType, choices
 from turnwise.envs.household.sexp import Form, Sexp, Token, fail, read_sexp
 
 _KEYWORD_REQUIREMENTS = {
@@ -142,8 +145,38 @@ def read_domain(text: str, path: str = "domain.pddl") -> Domain:
 
     Raises:
         GameFileError: the text is no domain, or uses something that this engine does not play.
+
+    Warns:
+        UndeclaredType: a type is used that is not declared (see `declared`).
     """
-    return _Reader(path).domain(read_sexp(text, path), hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
+    reader = _Reader(path)
+    domain = reader.domain(read_sexp(text, path), hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
+    for kind, line in reader.kinds.items():
+        declared(kind, domain, path, line)
+    return domain
+
+
+def declared(kind: str, domain: Domain, path: str, line: int | None) -> bool:
+    """Return whether a type is one of the domain's, and warn where it is not.
+
+    The original games' "location," (a declared type and a comma) is no typo of the game at hand: it gets no warning.
+
+    Args:
+        kind: the type, in lower case.
+        domain: what declares types.
+        path: the file that uses it.
+        line: and where in it.
+
+    Warns:
+        UndeclaredType: with file, line and the near names.
+    """
+    if kind in domain.types:
+        return True
+    if kind.removesuffix(",") not in domain.types:
+        where = path if line is None else f"{path}, line {line}"
+        message = f"{where}: the type {kind!r} is not declared, so nothing is of it and what needs it never happens: "
+        warnings.warn(UndeclaredType(message + choices(kind, domain.types)), stacklevel=3)
+    return False
 
 
 def read_problem(text: str, path: str = "problem.pddl") -> Problem:
@@ -160,6 +193,7 @@ class _Reader:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.kinds: dict[str, int] = {}  # types that were used, and the line of the first use
 
     def fail(self, at: Sexp, construct: str, message: str) -> None:
         fail(self.path, at.line, construct, message)
@@ -284,6 +318,8 @@ class _Reader:
                 kinds = tuple(map(str, kind[1:])) if isinstance(kind, Form) and kind.head == "either" else (str(kind),)
                 if isinstance(kind, Form) and kind.head != "either":
                     self.fail(kind, f"({kind.head}", "expected a type or (either ...)")
+                for name in kinds:
+                    self.kinds.setdefault(name, kind.line)
                 result.extend((name, kinds) for name in waiting)
                 waiting, position = [], position + 2
             else:

@@ -20,10 +20,14 @@ from turnwise.envs.household.query import Plan, Planner, Row, Sizes, Test, atoms
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A query of some text; it is only asked where the guards (conditions of earlier alternatives) do not hold."""
+    """A query of some text; it is only asked where the guards (conditions of earlier alternatives) do not hold.
+
+    after: the actions whose feedback asks it, by name; None: it is asked elsewhere as well.
+    """
 
     query: Query
     guards: tuple[Query, ...]
+    after: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,25 +281,38 @@ def _inserts(symbols: Iterable[Symbol]) -> Iterable[Insert]:
 
 def _reachable(domain: Domain, grammar: Grammar) -> list[Reading]:
     """All queries of texts that a player can ever see; a rule that is missing there is an error."""
-    waiting: list[str] = ["intro"]
-    seen: set[str] = set()
-    readings: list[Reading] = []
+    found: dict[tuple[Query, tuple[Query, ...]], set[str | None]] = {}
+    for query, guards in _asked_by(grammar, (), ["intro"]):
+        found.setdefault((query, guards), set()).add(None)
+    for name in domain.schemas:
+        command = grammar.commands.get(name)
+        if command is not None:
+            for who, symbols in ((None, command.template), (name, command.feedback)):
+                for query, guards in _asked_by(grammar, symbols, []):
+                    found.setdefault((query, guards), set()).add(who)
+    return [
+        Reading(query, guards, None if None in names else frozenset(name for name in names if name is not None))
+        for (query, guards), names in found.items()
+    ]
 
-    def visit(symbols: Iterable[Symbol], guards: tuple[Query, ...] = ()) -> None:
+
+def _asked_by(
+    grammar: Grammar, symbols: Iterable[Symbol], waiting: list[str]
+) -> Iterable[tuple[Query, tuple[Query, ...]]]:
+    """The queries of a text and of all rules that it leads to, each with its guards."""
+    seen: set[str] = set()
+
+    def visit(symbols: Iterable[Symbol], guards: tuple[Query, ...]) -> Iterable[tuple[Query, tuple[Query, ...]]]:
         for symbol in symbols:
             if isinstance(symbol, Listing):
                 waiting.extend(("list_empty", "list_separator", "list_last_separator"))
         for insert in _inserts(symbols):
             if insert.given is not None:
-                readings.append(Reading(insert.given, guards))
+                yield insert.given, guards
             if insert.rule is not None:
                 waiting.append(insert.rule)
 
-    for name in domain.schemas:
-        command = grammar.commands.get(name)
-        if command is not None:
-            visit(command.template)
-            visit(command.feedback)
+    yield from visit(symbols, ())
     while waiting:
         name = waiting.pop()
         if name in seen:
@@ -303,11 +320,10 @@ def _reachable(domain: Domain, grammar: Grammar) -> list[Reading]:
         seen.add(name)
         guards: tuple[Query, ...] = ()
         for alternative in _alternatives(grammar, name):
-            visit(alternative.symbols, guards)
+            yield from visit(alternative.symbols, guards)
             if alternative.condition is not None:
-                readings.append(Reading(alternative.condition, guards))
+                yield alternative.condition, guards
                 guards = (*guards, alternative.condition)
-    return readings
 
 
 def _alternatives(grammar: Grammar, name: str) -> tuple[Alternative, ...]:

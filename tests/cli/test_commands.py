@@ -357,6 +357,39 @@ def test_an_output_that_cannot_be_written(turnwise: Call, run_file: Path, tmp_pa
     one_sentence(turnwise("train", run_file, "--output", file / "run"), "cannot be written")
 
 
+def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
+    turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = pytest.importorskip("turnwise.training.loop")
+    folder = tmp_path / "run"
+
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "first_policy", press)
+        said = turnwise("train", run_file, "train.steps=1", "evaluation.episodes=0", "--output", folder)
+    assert said.code == 130
+    assert f"turnwise train {folder} --resume begins it again" in said.out.replace("\n", " ")
+    assert turnwise("train", folder, "--resume").code == 0
+    assert (folder / "checkpoints" / "000001").is_dir()
+
+
+def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
+    turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = pytest.importorskip("turnwise.training.loop")
+    words = ("demo", "--config", run_file, "--output", tmp_path / "demo", "train.steps=0")
+
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "first_policy", press)
+        assert turnwise(*words).code == 130
+    assert turnwise(*words).code == 0
+
+
 def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = tmp_path / "run"
@@ -463,7 +496,7 @@ def test_demo_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     first = Path("runs/demo-gigpo-0")
     assert choose_folder(None, "gigpo", 0) == (first, False)
-    (first / "checkpoints" / "000000").mkdir(parents=True)
+    first.mkdir(parents=True)
     (first / "run.toml").touch()
     assert choose_folder(None, "gigpo", 0) == (first, True)
     (first / "after.json").touch()

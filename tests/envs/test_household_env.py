@@ -139,11 +139,40 @@ def test_env_can_be_pickled_in_the_middle_of_an_episode():
         ({"level": "smal"}, "small"),
         ({"task_types": ["pick_two"]}, "pick_two_obj_and_place"),
         ({"render_mode": "human"}, "ansi"),
+        ({"split": 3}, "train"),
+        ({"level": 3}, "level is 3; it is one of 'tiny', 'small'"),
+        ({"level": None}, "level is None"),
+        ({"task_types": "pick_two_obj"}, "no task type 'pick_two_obj': did you mean 'pick_two_obj_and_place'"),
+        ({"task_types": "foo"}, "no task type 'foo': the choices are"),
+        ({"task_types": []}, "at least one"),
+        ({"task_types": 7}, "task_types is 7"),
+        ({"task_types": [7]}, "no task type 7"),
+        ({"domain_randomization": "maybe"}, "'maybe'; it is True or False"),
+        ({"games": 3}, "games is 3"),
     ],
 )
 def test_wrong_options_name_the_choices(kwargs, match):
     with pytest.raises(UnknownOption, match=match):
         HouseholdEnv(**kwargs)
+
+
+def test_one_task_type_may_stand_alone():
+    alone = HouseholdEnv(level="tiny", task_types="pick_two_obj_and_place")
+    listed = HouseholdEnv(level="tiny", task_types=["pick_two_obj_and_place"])
+    assert alone.task_ids(3) == listed.task_ids(3)
+    assert alone.reset(seed=1)[1]["task_type"] == "pick_two_obj_and_place"
+
+
+def test_wrong_options_of_files_name_the_choices(folder):
+    with pytest.raises(UnknownOption, match="no split 'trian': did you mean 'train'"):
+        HouseholdEnv(folder, split="trian")
+    with pytest.raises(UnknownOption, match="no split 3"):
+        HouseholdEnv(folder, split=3)
+    with pytest.raises(UnknownOption, match="no task type 'foo'"):
+        HouseholdEnv(folder, task_types="foo")
+    kinds = {HouseholdEnv(folder).reset(seed=seed)[1]["task_type"] for seed in range(20)}
+    kind = sorted(kinds)[0]
+    assert HouseholdEnv(folder, task_types=kind).reset(seed=0)[1]["task_type"] == kind
 
 
 def test_wrong_calls(folder, tmp_path, monkeypatch):

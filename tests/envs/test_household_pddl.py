@@ -1,14 +1,18 @@
 """The PDDL front end: what it reads, what it refuses (with the line), and that the fast way agrees."""
 
+import itertools
 import json
 import lzma
+import warnings
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.errors import GameFileError
-from turnwise.envs.household.generator import domain_text, source, task_ids
+from turnwise.envs.errors import GameFileError, UndeclaredType
+from turnwise.envs.household.game import compile_game
+from turnwise.envs.household.generator import domain_text, grammar_text, source, task_ids
+from turnwise.envs.household.grammar import read_grammar
 from turnwise.envs.household.pddl import (
     And,
     Atom,
@@ -50,6 +54,53 @@ def test_domain_is_read():
     always, when = schema.effects
     assert (always.condition, always.atom, always.positive) == (None, lit, True)
     assert (when.condition, when.atom, when.positive) == (Not(lit), Atom("in", ("?l", "?b")), False)
+
+
+def test_a_type_that_is_a_typo_is_played_and_warned_of():
+    with pytest.warns(UndeclaredType, match=r"d\.pddl, line 6: the type 'lmap' .*did you mean 'lamp'") as caught:
+        domain = read_domain(DOMAIN.replace("(?l - lamp ?b", "(?l - lmap ?b"), "d.pddl")
+    assert len(caught) == 1
+    assert domain.subtypes("lmap") == frozenset()
+
+
+def test_a_declared_type_with_a_comma_is_the_games_own_and_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        domain = read_domain(DOMAIN.replace("(?l - lamp ?b", "(?l - lamp, ?b"))
+    assert domain.subtypes("lamp,") == frozenset()
+    with pytest.warns(UndeclaredType, match="'lmap,'"):
+        read_domain(DOMAIN.replace("(?l - lamp ?b", "(?l - lmap, ?b"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("receptacle\n", "recptacle\n", "the type 'recptacle' .*did you mean 'receptacle'"),
+        ("(exists (?r - receptacle)", "(exists (?r - reseptacle)", "the type 'reseptacle' .*'receptacle'"),
+    ],
+)
+def test_a_typo_in_a_problem_is_warned_of(old, new, match):
+    game = source(task_ids("train", "tiny", 1)[0])
+    assert old in game.problem_text
+    with pytest.warns(UndeclaredType, match=rf"p\.pddl, line \d+: {match}"):
+        compile_game(domain_text(), grammar_text(), game.problem_text.replace(old, new, 1), path="p.pddl")
+
+
+def test_generated_games_have_no_undeclared_type():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for level in ("tiny", "small", "large"):
+            for id in task_ids("train", level, 20):
+                compile_game(domain_text(), grammar_text(), source(id).problem_text, id=id)
+
+
+def test_original_games_have_no_undeclared_type(data_dir):
+    domain = read_domain((data_dir / "alfworld" / "domain.pddl").read_text())
+    grammar = read_grammar((data_dir / "alfworld" / "grammar.twl2").read_text())
+    with warnings.catch_warnings(), lzma.open(data_dir / "alfworld" / "games.jsonl.xz") as file:
+        warnings.simplefilter("error")
+        for line in itertools.islice(file, 0, None, 40):
+            compile_game(domain, grammar, json.loads(line)["pddl_problem"])
 
 
 def test_problem_is_read_in_lower_case():

@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import toys.corridor
@@ -16,6 +18,7 @@ from safetensors.torch import load_file
 import turnwise.training.loop as loop_module
 from turnwise.agents.evaluation import Panel, Result
 from turnwise.agents.store import read_trajectories
+from turnwise.credit import Advantages, BadOption, Entry, registry
 from turnwise.envs import register
 from turnwise.training import ConfigError, FolderInUse, Run, RunExists, train
 from turnwise.training.checkpoint import Checkpoints
@@ -107,8 +110,62 @@ def test_evaluations_are_of_one_panel(finished):
     before, after = Result.load(folder / "before.json"), Result.load(folder / "after.json")
     assert before.panel == after.panel == panel
     between = Result.load(folder / "evaluations/000002.json")
-    assert between.panel.tasks == panel.tasks[:2]
+    assert len(between.panel.tasks) == 2
+    assert set(between.panel.tasks) < set(panel.tasks)
     assert sorted(path.name for path in (folder / "evaluations").iterdir()) == [f"00000{k}.json" for k in (0, 2, 4, 5)]
+
+
+def test_a_panel_is_a_sample_that_is_the_same_for_every_seed(finished, tmp_path):
+    folder, _ = finished
+    panel = Panel.load(folder / "panel.json")
+    other = prepare(make_run(tmp_path, "seed=1"))
+    assert other.panel == panel
+    everything = toys.corridor.Corridor(lengths=(3, 4)).task_ids()
+    assert list(panel.tasks) == [task for task in everything if task in panel.tasks]
+    assert list(panel.tasks) != everything[:4]
+
+
+def test_a_pool_is_a_sample_of_all_kinds_of_tasks(tmp_path):
+    everything = prepare(make_run(tmp_path, "env.kwargs.lengths=[9, 10]")).tasks
+    assert len(everything) == 34
+    pools = [
+        prepare(make_run(tmp_path, "env.kwargs.lengths=[9, 10]", "train.pool=8", f"seed={k}")).tasks for k in "001"
+    ]
+    assert pools[0] == pools[1] != pools[2]
+    for pool in pools:
+        assert len(pool) == 8
+        assert list(pool) == [task for task in everything if task in pool]  # in the environment's order, each once
+        assert {task.rsplit("-", 1)[0] for task in pool} > {"open-9"}
+    whole = prepare(make_run(tmp_path, "train.pool=99", "evaluation.episodes=99"))
+    assert whole.tasks == whole.panel.tasks == tuple(toys.corridor.Corridor(lengths=(3, 4)).task_ids())
+
+
+COUNTED = []
+
+
+def counting(steps, *, step=1, state=None):
+    """A rule with memory: every episode's outcome less the mean of all that it has seen so far."""
+    seen = {"calls": 0, "total": np.zeros(2)} if state is None else state
+    COUNTED.append(seen["calls"])
+    outcome = steps.reward - seen["total"][0] / max(1.0, seen["total"][1])
+    total = seen["total"] + [steps.reward.sum(), len(steps)]
+    return replace(Advantages.of(outcome), state={"calls": seen["calls"] + step, "total": total})
+
+
+def test_what_a_credit_rule_remembers_is_carried_on_and_kept(tmp_path, monkeypatch):
+    entry = Entry("counting", "Counting", None, (), "our reading", "For this test.", counting)
+    monkeypatch.setitem(registry._entries, "counting", entry)
+    overrides = ["credit.method=counting", "credit.options.step=2", "evaluation.episodes=0", "train.steps=4"]
+    COUNTED.clear()
+    train(make_run(tmp_path / "whole", *overrides))
+    assert COUNTED == [0, 2, 4, 6]
+    COUNTED.clear()
+    train(make_run(tmp_path / "parts", *overrides[:-1], "train.steps=3"))
+    train(make_run(tmp_path / "parts", *overrides), resume=True)
+    assert COUNTED == [0, 2, 4, 6]
+    assert_same_weights(weights(tmp_path / "whole", 4), weights(tmp_path / "parts", 4))
+    with pytest.raises(BadOption, match="no option 'state'"):
+        prepare(make_run(tmp_path, "credit.method=counting", "credit.options.state=1"))
 
 
 def test_a_seed_decides_everything(finished, tmp_path):
