@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.comparison import Comparison, compare
 from turnwise.agents.errors import (
     AgentError,
     ContextOverflow,
@@ -12,7 +13,7 @@ from turnwise.agents.errors import (
     SamplerError,
     StoreError,
 )
-from turnwise.agents.evaluation import Comparison, Panel, Rate, Result, Row, Summary, compare, evaluate
+from turnwise.agents.evaluation import Panel, Rate, Result, Row, Summary, evaluate
 from turnwise.agents.parse import PARSERS, Parsed, Parser
 from turnwise.agents.prompt import (
     PLAIN,

@@ -1,5 +1,8 @@
 """Text to ids, and the chat template of a tokenizer cut into pieces that can be appended.
 
+Special tokens (the end of a turn, say) are read from what a template writes only. In all other text, be it of the
+environment or the model, their names are words like others: no observation can end a turn or open one.
+
 A chat template renders a whole conversation at once. Rendering it again at every turn and tokenising the result would
 change the ids that the model sampled (the same text has many tokenisations), and then log-probabilities and gradients
 belong to a sequence that nobody sampled. `ChatFormat` therefore reads the template once, with placeholders, and keeps
@@ -11,11 +14,13 @@ Left out on purpose: tools, images and several system messages.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from turnwise.agents.errors import PromptError
+from turnwise.agents.marked import Marked, Span
 
 _USERS = ("user-alpha", "user-beta", "user-gamma")
 _ANSWERS = ("answer-alpha", "answer-beta")
@@ -49,15 +54,86 @@ class Codec:
         # a tokenizer that starts every text with BOS was trained so: the first piece of an episode needs it as well
         bos = getattr(tokenizer, "bos_token_id", None)
         self.start: tuple[int, ...] = (bos,) if bos is not None and list(tokenizer.encode("x"))[:1] == [bos] else ()
+        self._splits = self._can_split(tokenizer)
+        if self._splits:
+            self._plain["split_special_tokens"] = False  # said every time: a tokenizer may keep what it was told last
+        self._special = self._names(tokenizer)
+        self._ids = frozenset(self._special.values())
+        self._find = re.compile("|".join(map(re.escape, sorted(self._special, key=len, reverse=True))) or "(?!)")
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text, int [n], with nothing added; lone surrogates become question marks."""
-        return tuple(self._encode(text.encode("utf-8", "replace").decode(), **self._plain))
+    def encode(self, text: str, foreign: Sequence[Span] = ()) -> tuple[int, ...]:
+        """Return the ids of a text, int [n], with nothing added; lone surrogates become question marks.
+
+        Args:
+            text: any text.
+            foreign: spans of it in which names of special tokens are words like others (see `Marked`).
+
+        """
+        text = text.encode("utf-8", "replace").decode()
+        ids = tuple(self._encode(text, **self._plain))
+        if not foreign or self._ids.isdisjoint(ids):
+            return ids
+        meant = list(self._meant(text, foreign))
+        return ids if len(meant) == sum(number in self._ids for number in ids) else self._apart(text, meant)
 
     def answer(self, text: str) -> tuple[int, ...]:
         """Return the ids of a whole answer: those of the text and the end token, where the tokenizer has one."""
-        ids = self.encode(text)
+        ids = self.encode(text, ((0, len(text)),))
         return ids if self.eos is None else (*ids, self.eos)
+
+    def _candidates(self, tokenizer: Tokenizer) -> set[str]:
+        added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+        names = {str(token) for token in added if getattr(token, "special", False)}
+        names |= {str(name) for name in getattr(tokenizer, "all_special_tokens", ())}
+        return (names | {tokenizer.decode([one]) for one in self.ends if one is not None}) - {""}
+
+    def _names(self, tokenizer: Tokenizer) -> dict[str, int]:
+        """The texts that this tokenizer reads as one special token, and its id."""
+        read = {name: list(self._encode(name, **self._plain)) for name in self._candidates(tokenizer)}
+        # what stands for the unknown ends nothing, and any text may hold it
+        unknown = getattr(tokenizer, "unk_token_id", None)
+        special = {name: ids[0] for name, ids in read.items() if len(ids) == 1}
+        return {name: one for name, one in special.items() if one != unknown or one == self.eos}
+
+    def _can_split(self, tokenizer: Tokenizer) -> bool:
+        """Whether encode() can be told to read names of special tokens as words; transformers' can, some ignore it."""
+        try:
+            return any(
+                self._encode(name, split_special_tokens=True, **self._plain)
+                != self._encode(name, split_special_tokens=False, **self._plain)
+                for name in sorted(self._candidates(tokenizer))
+            )
+        except (TypeError, ValueError, NotImplementedError):
+            return False
+
+    def _meant(self, text: str, foreign: Sequence[Span]) -> Iterator[Span]:
+        """Where the template itself names a special token."""
+        at = 0
+        for start, end in (*foreign, (len(text), len(text))):
+            yield from (match.span() for match in self._find.finditer(text, at, start))
+            at = end
+
+    def _apart(self, text: str, meant: Sequence[Span]) -> tuple[int, ...]:
+        """The ids of a text in which only the given spans are special tokens."""
+        ids: list[int] = []
+        at = 0
+        for start, end in (*meant, (len(text), len(text))):
+            ids += self._words(text[at:start])
+            ids += [self._special[text[start:end]]] if start < end else []
+            at = end
+        return tuple(ids)
+
+    def _words(self, text: str) -> list[int]:
+        if not text:
+            return []
+        if self._splits:
+            return list(self._encode(text, **{**self._plain, "split_special_tokens": True}))
+        # a name that is cut in two is no name
+        ids: list[int] = []
+        while (match := self._find.search(text)) and match.end() - match.start() > 1:
+            ids += self._encode(text[: match.start() + 1], **self._plain)
+            text = text[match.start() + 1 :]
+        return ids + list(self._encode(text, **self._plain))
 
 
 def codec_of(tokenizer: Tokenizer) -> Codec:
@@ -101,19 +177,31 @@ class ChatFormat:
             self._before = self._before.lstrip()
         twice = self._render([*base, *self._reply(0), *self._reply(1)])
         parts = twice.partition(_ANSWERS[1])
-        if parts[0].rstrip() != once.rstrip() or parts[2].strip() != self.between(_USERS[2]).strip():
+        if parts[0].rstrip() != once.rstrip() or parts[2].strip() != self.between(Marked(_USERS[2])).text.strip():
             raise PromptError(_BREAKS)
 
-    def first(self, system: str, user: str) -> str:
-        """Return the text up to the first answer."""
-        if self._fold:
-            return self._render(self._message("user", f"{system.strip()}\n\n{user.strip()}"))
-        head = self._message("system", system.strip()) if system else []
-        return self._render(head + self._message("user", user.strip()))
+    def first(self, system: str, user: Marked) -> Marked:
+        """Return the text up to the first answer.
 
-    def between(self, user: str) -> str:
+        Raises:
+            PromptError: the template does not write the user's message as it is.
+
+        """
+        said = _USERS[0]
+        if self._fold:
+            rendered = self._render(self._message("user", f"{system.strip()}\n\n{said}"))
+        else:
+            head = self._message("system", system.strip()) if system else []
+            rendered = self._render(head + self._message("user", said))
+        parts = [Marked(part) for part in rendered.split(said)]
+        if len(parts) == 1:
+            raise PromptError("the chat template of this tokenizer does not write the user's message as it is")
+        user = user.strip()
+        return Marked.joined([parts[0], *(one for part in parts[1:] for one in (user, part))])
+
+    def between(self, user: Marked) -> Marked:
         """Return the text from the end of an answer to the start of the next one."""
-        return f"{self._before}{user.strip()}{self._after}"
+        return Marked.joined((Marked(self._before), user.strip(), Marked(self._after)))
 
     def _head(self, system: bool) -> list[dict[str, str]]:
         return self._message("system", "system-alpha") if system and not self._fold else []

@@ -70,6 +70,7 @@ class Episode:
     def __init__(self, agent: Agent, sampler: Sampler, seat: Seat, job: Job) -> None:
         self.agent, self.sampler, self.seat, self.job = agent, sampler, seat, job
         self.read = agent.reads.read
+        self.lists = agent.prompt.template.lists
         self.turns: list[Turn] = []
         self.memory: list[Exchange] = []
         self.previous: tuple[int, ...] = ()
@@ -182,6 +183,7 @@ class Episode:
                 state,
                 reward,
                 valid,
+                view.admissible if self.lists else None,
             )
         )
         self.memory.append(Exchange(view.observation, text, action, prompt, response))

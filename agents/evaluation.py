@@ -1,8 +1,8 @@
-"""Evaluation: a fixed `Panel` of tasks, the `Result` of one player on it, and the paired comparison of two results.
+"""Evaluation: a fixed `Panel` of tasks, and the `Result` of one player on it.
 
 A rate without its interval and its n says nothing, and two rates on different tasks cannot be compared: panels are ids
-written down, results are JSON, comparison pairs the tasks. Episodes that ended as ``error`` say nothing about the
-player: they are left out of every rate, and reported.
+written down, results are JSON, and `turnwise.agents.comparison` pairs the tasks. Episodes
+that ended as ``error`` say nothing about the player: they are left out of every rate, and reported.
 
 Left out on purpose: several episodes of one task in a result (`rollout` makes them; pairing would need a model of the
 spread within tasks), and ranking of many results.
@@ -17,21 +17,22 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
-import numpy as np
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.seat import Make, Pool
-from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
+from turnwise.agents.statistics import wilson
+from turnwise.agents.store import naming
 from turnwise.agents.trajectory import Trajectory
 from turnwise.envs import make as make_env
 
 VERSION = 1
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,13 @@ class Panel:
             raise EvaluationError(f"the panel has the task {task!r} twice: results could not be paired")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the panel as JSON."""
+        """Write the panel as JSON.
+
+        Raises:
+            EvaluationError: there is something else than a file at the path.
+            OSError: it cannot be written.
+
+        """
         _write(Path(path), {"version": VERSION, "panel": _panel_json(self)})
 
     @classmethod
@@ -67,7 +74,7 @@ class Panel:
             OSError: it cannot be read.
 
         """
-        return _panel(_read(Path(path), "panel"), str(path))
+        return _checked(cls, _read(Path(path), "panel")["panel"], f"{path} holds no panel")
 
 
 def draw(tasks: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
@@ -233,7 +240,13 @@ class Result:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result as JSON: panel, rows, and the summary for readers without this package."""
+        """Write the result as JSON: panel, rows, and the summary for readers without this package.
+
+        Raises:
+            EvaluationError: there is something else than a file at the path.
+            OSError: it cannot be written.
+
+        """
         content = {
             "version": VERSION,
             "name": self.name,
@@ -254,12 +267,7 @@ class Result:
             OSError: it cannot be read.
 
         """
-        content = _read(Path(path), "rows")
-        try:
-            rows = tuple(Row(**row) for row in content["rows"])
-            return cls(_panel(content, str(path)), rows, content["name"], content["seconds"], content["settings"])
-        except (KeyError, TypeError) as error:
-            raise EvaluationError(f"{path} holds no result: {error}") from error
+        return _checked(cls, _read(Path(path), "rows"), f"{path} holds no result")
 
 
 def evaluate(
@@ -305,121 +313,35 @@ def evaluate(
     return Result(panel, rows, name, report.seconds, settings)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two results on the same panel, task by task. A difference is the second minus the first."""
-
-    pairs: int
-    """Tasks that both played without a failure."""
-    left_out: int
-    """Tasks where at least one of them failed."""
-    first: Rate
-    second: Rate
-    only_first: int
-    """Tasks that only the first won."""
-    only_second: int
-    p_success: float
-    """Exact McNemar, two-sided."""
-    score_difference: float
-    p_score: float
-    """Paired sign-flip permutation, two-sided."""
-    alpha: float
-
-    @property
-    def verdict(self) -> str:
-        """The comparison in one sentence."""
-        assert self.first.value is not None
-        assert self.second.value is not None
-        points = 100 * (self.second.value - self.first.value)
-        kind = "within the noise" if self.p_success >= self.alpha else "beyond the noise"
-        who = "both win the same share" if points == 0 else f"the {'second' if points > 0 else 'first'} wins more"
-        text = (
-            f"Success {points:+.1f} points on {self.pairs} tasks ({who}; {self.only_second} won only by the second, "
-            f"{self.only_first} only by the first): {kind} (exact McNemar p={_p(self.p_success)}); "
-            f"score {self.score_difference:+.3f} (paired permutation p={_p(self.p_score)})"
-        )
-        return text + (f"; {self.left_out} tasks left out because an episode failed." if self.left_out else ".")
-
-
-def compare(
-    first: Result, second: Result, *, alpha: float = 0.05, rng: np.random.Generator | None = None
-) -> Comparison:
-    """Return the paired comparison of two results on the same panel.
-
-    Args:
-        first: the base.
-        second: what is compared with it.
-        alpha: a p-value at or above it counts as noise.
-        rng: for the random sign vectors of the permutation test; None: seeded with 0.
-
-    Raises:
-        EvaluationError: the panels differ (the message says in how many tasks), or no task was played by both.
-
-    """
-    _same_panel(first.panel, second.panel)
-    others = {row.task: row for row in second.rows}
-    both = [(row, others[row.task]) for row in first.rows if row.task in others]
-    pairs = [(a, b) for a, b in both if a.stop != "error" and b.stop != "error"]
-    if not pairs:
-        raise EvaluationError("no task of the panel was played without a failure by both: there is nothing to compare")
-    only_first = sum(a.won and not b.won for a, b in pairs)
-    only_second = sum(b.won and not a.won for a, b in pairs)
-    x, y = [a.score for a, _ in pairs], [b.score for _, b in pairs]
-    return Comparison(
-        pairs=len(pairs),
-        left_out=len(first.panel.tasks) - len(pairs),
-        first=Rate.of(sum(a.won for a, _ in pairs), len(pairs)),
-        second=Rate.of(sum(b.won for _, b in pairs), len(pairs)),
-        only_first=only_first,
-        only_second=only_second,
-        p_success=mcnemar_exact(only_first, only_second),
-        score_difference=sum(y) / len(y) - sum(x) / len(x),
-        p_score=paired_permutation(x, y, rng),
-        alpha=alpha,
-    )
-
-
-def _same_panel(a: Panel, b: Panel) -> None:
-    missing, extra = set(a.tasks) - set(b.tasks), set(b.tasks) - set(a.tasks)
-    if missing or extra:
-        shared = len(set(a.tasks) & set(b.tasks))
-        raise EvaluationError(
-            f"the results are of different panels: {len(missing)} of {len(a.tasks)} tasks are only in the first, "
-            f"{len(extra)} of {len(b.tasks)} only in the second, {shared} are shared; evaluate both on one panel"
-        )
-    if (a.env, dict(a.kwargs), a.seed) != (b.env, dict(b.kwargs), b.seed):
-        raise EvaluationError(
-            f"the results are of different environments, though 0 tasks differ by id: {a.env} {dict(a.kwargs)} "
-            f"seed {a.seed}, and {b.env} {dict(b.kwargs)} seed {b.seed}"
-        )
-
-
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def _p(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.1g}"
 
 
 def _panel_json(panel: Panel) -> dict[str, Any]:
     return {"env": panel.env, "kwargs": dict(panel.kwargs), "seed": panel.seed, "tasks": list(panel.tasks)}
 
 
-def _panel(content: Mapping[str, Any], path: str) -> Panel:
+def _checked(kind: type[Record], content: object, complaint: str) -> Record:
+    """Return what a file holds as the record that it should be, every value of its field's kind."""
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        panel = content["panel"]
-        return Panel(panel["env"], tuple(panel["tasks"]), panel["kwargs"], panel["seed"])
-    except (KeyError, TypeError) as error:
-        raise EvaluationError(f"{path} holds no panel: {error}") from error
+        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise EvaluationError(f"{complaint}: {place}: {problem['msg'].lower()}") from error
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    # written beside and renamed: a full disk never costs the file that was there
+    """Write JSON beside the target and rename it: a full disk never costs the file that was there."""
+    if path.exists() and not path.is_file():  # renaming would put a file in the place of a device
+        raise EvaluationError(f"{path} is a {'folder' if path.is_dir() else 'device'}: the name of a file was wanted")
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        with naming(path):
+            beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 
 from turnwise.agents.chat import ChatFormat, Tokenizer
 from turnwise.agents.errors import PromptError, choices
+from turnwise.agents.marked import Marked, Span
 
 SHOWN = 120
 """Most characters of an answer that could not be parsed which a window shows in the place of its action."""
@@ -51,6 +52,8 @@ class Piece:
 
     text: str
     extends: bool
+    foreign: tuple[Span, ...] = field(default=(), compare=False)
+    """Spans of the text that the template did not write: in them, names of special tokens are words like others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +108,18 @@ class Template:
                 raise PromptError(f"template.{key} is {value!r}: a string was wanted")
         return cls(**{name: str(values.get(name, getattr(start, name))) for name in known})
 
-    def question(self, view: View) -> str:
+    @property
+    def lists(self) -> bool:
+        """Whether prompts name the admissible actions."""
+        return "admissible" in _named(self.ask) and "actions" in _named(self.listing)
+
+    def question(self, view: View) -> Marked:
         """Return the end of a prompt: the admissible actions, where listed, and the call for an action."""
-        listing = ""
+        listing = Marked("")
         if self.listing and view.admissible is not None:
-            listing = self.listing.format(actions=self.separator.join(view.admissible))
-        return self.ask.format(admissible=listing, turn=view.turn)
+            actions = Marked.joined(map(Marked.of, view.admissible), self.separator)
+            listing = Marked.filled(self.listing, actions=actions)
+        return Marked.filled(self.ask, admissible=listing, turn=view.turn)
 
 
 _FIELDS: dict[str, set[str]] = {
@@ -127,12 +136,17 @@ _NUMBERS = {"skipped", "turn"}
 
 def _check(name: str, text: str, allowed: set[str]) -> None:
     try:
-        used = {part[1] for part in string.Formatter().parse(text) if part[1] is not None}
+        used = _named(text)
         for entry in sorted(used - allowed):
             raise PromptError(f"template.{name}: {choices('field', entry, allowed)}")
         text.format(**{entry: 0 if entry in _NUMBERS else "" for entry in allowed})
     except (ValueError, LookupError) as error:  # the latter: fields inside the format of a field
         raise PromptError(f"template.{name} is no format string: {error}; write {{{{ for a brace") from error
+
+
+def _named(form: str) -> set[str]:
+    """The fields of a format string."""
+    return {part[1] for part in string.Formatter().parse(form) if part[1] is not None}
 
 
 PLAIN = Template()
@@ -194,18 +208,18 @@ class Window:
         """Return the whole prompt of this turn; ``memory`` holds all earlier turns, oldest first."""
         style = self.template
         skipped = max(0, len(memory) - self.history)
-        parts = [style.opening.format(start=view.start)]
+        parts = [Marked.filled(style.opening, start=view.start)]
         if skipped:
-            parts.append(style.gap.format(skipped=skipped))
+            parts.append(Marked.filled(style.gap, skipped=skipped))
         for number in range(skipped, len(memory)):
             seen = memory[number]
-            # the first observation stands in the opening already
-            parts.append(style.saw.format(observation=seen.observation) if number else "")
-            parts.append(style.did.format(action=_shown(seen)))
+            if number:  # the first observation stands in the opening already
+                parts.append(Marked.filled(style.saw, observation=seen.observation))
+            parts.append(Marked.filled(style.did, action=_shown(seen)))
         if memory:
-            parts.append(style.saw.format(observation=view.observation))
+            parts.append(Marked.filled(style.saw, observation=view.observation))
         parts.append(style.question(view))
-        return Piece(_opened(self._format, style.system, "".join(parts)), extends=False)
+        return _piece(_opened(self._format, style.system, Marked.joined(parts)), extends=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +245,10 @@ class Conversation:
         style = self.template
         question = style.question(view)
         if not memory:
-            return Piece(_opened(self._format, style.system, style.opening.format(start=view.start) + question), False)
-        text = style.saw.format(observation=view.observation) + question
-        return Piece(text if self._format is None else self._format.between(text), extends=True)
+            text = Marked.filled(style.opening, start=view.start) + question
+            return _piece(_opened(self._format, style.system, text), extends=False)
+        text = Marked.filled(style.saw, observation=view.observation) + question
+        return _piece(text if self._format is None else self._format.between(text), extends=True)
 
 
 def _chat_format(tokenizer: Tokenizer | None, style: Template, extending: bool) -> ChatFormat | None:
@@ -242,8 +257,12 @@ def _chat_format(tokenizer: Tokenizer | None, style: Template, extending: bool) 
     return ChatFormat(tokenizer, bool(style.system), extending)
 
 
-def _opened(form: ChatFormat | None, system: str, text: str) -> str:
-    return system + text if form is None else form.first(system, text)
+def _opened(form: ChatFormat | None, system: str, text: Marked) -> Marked:
+    return Marked(system) + text if form is None else form.first(system, text)
+
+
+def _piece(text: Marked, extends: bool) -> Piece:
+    return Piece(text.text, extends, text.foreign)
 
 
 def _shown(seen: Exchange) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 import gymnasium
 
 from turnwise.agents.errors import AgentError
+from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK_TYPE, VALID, WON
 
 Make = Callable[[], "gymnasium.Env[Any, Any]"]
@@ -33,6 +34,10 @@ PATIENCE = 10.0
 
 class SeatFailure(Exception):
     """The environment failed: the text says at what, and how."""
+
+
+class NoPlan(SeatFailure):
+    """The environment is alive and knows no way to success from here; whoever asked may play on without a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,9 @@ class Seat:
                 # on the environment's own thread, where it has one: it may belong to it
                 return list(plan() if self._thread is None else self._thread.call(plan).result(self._deadline))
             except Exception as error:
-                raise SeatFailure(f"{type(error).__name__} in plan(): {error}") from error
+                says_so = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
+                kind = NoPlan if says_so else SeatFailure
+                raise kind(f"{type(error).__name__} in plan(): {error}") from error
 
         return ask
 

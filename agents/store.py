@@ -19,6 +19,7 @@ import sys
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -32,6 +33,17 @@ VERSION = 1
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in an error of the system: when a write fails, on a full disk say, the system itself does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
 class TornLine(UserWarning):
     """The last line of a file is not whole: it was dropped."""
 
@@ -43,9 +55,11 @@ def to_json(trajectory: Trajectory) -> str:
     turns = []
     previous: tuple[int, ...] = ()
     for turn in trajectory.turns:
-        entry = {name: getattr(turn, name) for name in Turn.__slots__ if name != "prompt"}
+        entry = {name: getattr(turn, name) for name in Turn.__slots__ if name not in ("prompt", "admissible")}
         extends = bool(previous) and turn.prompt[: len(previous)] == previous
         entry["adds" if extends else "prompt"] = turn.prompt[len(previous) :] if extends else turn.prompt
+        if turn.admissible is not None:
+            entry["admissible"] = turn.admissible
         turns.append(entry)
         previous = turn.prompt + turn.response
     return json.dumps(record | {"turns": turns}, separators=(",", ":"))
@@ -79,11 +93,12 @@ def _turns(entries: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     previous: tuple[int, ...] = ()
     for entry in entries:
-        values = {name: entry[name] for name in Turn.__slots__ if name != "prompt"}
+        values = {name: entry[name] for name in Turn.__slots__ if name not in ("prompt", "admissible")}
         prompt = previous + tuple(entry["adds"]) if "adds" in entry else tuple(entry["prompt"])
         values["response"] = tuple(values["response"])
         values["logprobs"] = tuple(values["logprobs"])
-        turns.append(Turn(prompt=prompt, **values))
+        listed = entry.get("admissible")
+        turns.append(Turn(prompt=prompt, admissible=None if listed is None else tuple(listed), **values))
         previous = prompt + values["response"]
     return tuple(turns)
 
@@ -116,21 +131,27 @@ class TrajectoryWriter:
 
     def write(self, trajectory: Trajectory) -> None:
         """Write one trajectory and hand it to the system: readers see it, and a kill of the process cannot lose it."""
-        self._file.write(to_json(trajectory).encode() + b"\n")
-        self._file.flush()
+        with naming(self.path):
+            self._file.write(to_json(trajectory).encode() + b"\n")
+            self._file.flush()
         self.count += 1
 
     def close(self) -> None:
         """End the file."""
-        self._file.close()
+        with naming(self.path):
+            self._file.close()
 
     def __enter__(self) -> TrajectoryWriter:
         """Return the writer itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """End the file."""
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        """End the file; if something has gone wrong already, what goes wrong in ending it says no more."""
+        try:
+            self.close()
+        except OSError:
+            if kind is None:
+                raise
 
 
 def read_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:

@@ -33,14 +33,14 @@ def tokenize_trajectory(
             that do read so stay as they were, with their reasoning, and so do those that had no action.
 
     Raises:
-        PromptError: the template lists the admissible actions, which a trajectory does not keep. Play the demonstrator
-            with the tokenizer instead (``Expert(tokenizer=...)``): then the rollout fills in the ids.
+        PromptError: the template lists the admissible actions, and the trajectory does not have them: it was played
+            with a template that does not list them.
 
     """
-    if agent.prompt.template.listing and "{admissible}" in agent.prompt.template.ask:
+    if agent.prompt.template.lists and any(turn.admissible is None for turn in trajectory.turns):
         raise PromptError(
-            "the template lists the admissible actions, and a stored trajectory does not have them: play the "
-            "demonstrator with the tokenizer, or use a template without a listing"
+            f"the template lists the admissible actions, which were not kept with the trajectory {trajectory.id!r}: "
+            "play the demonstrator with this template too, or use a template without a listing"
         )
     codec = codec_of(tokenizer)
     form = parser(agent.parser)
@@ -48,7 +48,7 @@ def tokenize_trajectory(
     previous: tuple[int, ...] = ()
     turns: list[Turn] = []
     for number, turn in enumerate(trajectory.turns):
-        view = View(trajectory.turns[0].observation, turn.observation, None, number)
+        view = View(trajectory.turns[0].observation, turn.observation, turn.admissible, number)
         prompt = agent.encode(agent.prompt.build(memory, view), previous, tokenizer)
         other = rewrite and turn.action is not None and form.read(turn.text).action != turn.action
         text = form.write(str(turn.action)) if other else turn.text

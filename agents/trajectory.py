@@ -42,6 +42,9 @@ class Turn:
     """Reward of the environment for this turn (0.0 for an answer that could not be parsed)."""
     valid: bool
     """Parsed and admissible."""
+    admissible: tuple[str, ...] | None = None
+    """The actions that were possible, kept where the agent's template lists them (the prompt is made of them); else
+    None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,8 @@ def before_and_after(before: Result, after: Result) -> Table:
 
 def report(folder: Path, title: str, seconds: float) -> None:
     """Print what a run reached: both evaluations, their comparison, the curve, and where everything lies."""
-    from turnwise.agents.evaluation import Result, compare
+    from turnwise.agents.comparison import compare
+    from turnwise.agents.evaluation import Result
 
     before, after = Result.load(folder / "before.json"), Result.load(folder / "after.json")
     say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")

@@ -20,7 +20,8 @@ from turnwise.cli.errors import UserError, choose
 from turnwise.cli.values import parse_options
 
 if TYPE_CHECKING:
-    from turnwise.agents.evaluation import Comparison, Panel, Rate, Result
+    from turnwise.agents.comparison import Comparison
+    from turnwise.agents.evaluation import Panel, Rate, Result
     from turnwise.agents.trajectory import Trajectory
     from turnwise.cli.policies import Player, Target
 
@@ -213,11 +214,12 @@ def evaluate(
         result = play_panel(player, fixed, concurrency=concurrency, keep=trajectories)
     except KeyboardInterrupt as error:
         finished = sum(len(group.trajectories) for group in getattr(error, "groups", ()))
-        kept = "" if trajectories is None else f"; they are in {trajectories}"
-        warn(f"{finished} of {len(fixed.tasks)} episodes were finished{kept}")
+        warn(f"{finished} of {len(fixed.tasks)} episodes were finished; {_what_is_kept(output, trajectories, panel)}")
         raise
     finally:
         player.sampler.close()
+    if all(row.stop == "error" for row in result.rows):
+        raise UserError(f"Every episode failed, the first one because of: {result.rows[0].error}")
     print_result(result)
     if len(fixed.tasks) != episodes:
         say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all that there are'})", "dim")
@@ -226,6 +228,16 @@ def evaluate(
             if file is output:
                 result.save(file)
             say(f"  {kind}: {file}", "dim")
+
+
+def _what_is_kept(output: Path | None, trajectories: Path | None, panel: Path | None) -> str:
+    """What an evaluation that was interrupted leaves behind, in words."""
+    kept = f"they are in {trajectories}" if trajectories else "they are not kept (--trajectories FILE would keep them)"
+    if panel is not None:
+        kept += f"; the panel is in {panel}"
+    if output is not None:  # an unfinished result would pass for a finished one in a comparison
+        kept += f"; {output} was not written, since the episodes that end first are the short ones and no fair sample"
+    return kept
 
 
 def print_comparison(first: Result, second: Result, comparison: Comparison) -> None:
@@ -252,8 +264,8 @@ def compare(
     form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
 ) -> None:
     """Compare two results on the same panel, task by task: is the difference more than noise?"""
+    from turnwise.agents.comparison import compare as compare_results
     from turnwise.agents.evaluation import Result
-    from turnwise.agents.evaluation import compare as compare_results
 
     choose("format", form, ("text", "json"))
     a, b = Result.load(first), Result.load(second)

@@ -38,6 +38,10 @@ HELP = {
 }
 
 
+class NoWay(UserError):
+    """The expert knows no way from here: a dead end, or a search that found nothing."""
+
+
 class Seat:
     """Where the person sits: turns what they type into moves of a `Session` and shows what follows."""
 
@@ -109,7 +113,10 @@ class Seat:
 
     def _before_turn(self) -> None:
         if self.hints and not self.session.ended:
-            self._hint()
+            try:
+                self._hint()
+            except NoWay as error:  # the person plays on all the same
+                say(str(error), "yellow")
 
     def _closing(self) -> None:
         session = self.session
@@ -120,12 +127,20 @@ class Seat:
         )
 
     def _hint(self) -> None:
-        plan = self.session.plan()
+        plan = self._way()
         say(f"hint: {plan[0]}   ({len(plan)} to go)" if plan else "hint: there is nothing left to do", "cyan")
 
     def _plan(self) -> None:
-        for number, action in enumerate(self.session.plan(), start=1):
+        for number, action in enumerate(self._way(), start=1):
             say(f"{number:>4}  {action}", "cyan")
+
+    def _way(self) -> list[str]:
+        from turnwise.envs.errors import EnvError
+
+        try:
+            return self.session.plan()
+        except EnvError as error:
+            raise NoWay(f"The expert knows no way from here: {error}. (:undo takes the last action back.)") from error
 
     def _actions(self) -> None:
         actions = self.session.admissible

@@ -63,13 +63,15 @@ def find_checkpoint(path: Path) -> Path:
 
     Raises:
         UserError: the path does not exist or holds no checkpoint.
+        CheckpointError: the path is a checkpoint that is not whole.
     """
     if not path.exists():
         raise UserError(f"{path} does not exist; a run folder, a checkpoint, {' or '.join(BASELINES)} was wanted.")
-    if (path / "config.json").is_file():
-        return path
-    from turnwise.training.checkpoint import Checkpoints, verify
+    from turnwise.training.checkpoint import Checkpoints, require_whole, verify
 
+    if (path / "config.json").is_file():
+        require_whole(path)
+        return path
     checkpoints = Checkpoints(path if path.name == "checkpoints" else path / "checkpoints")
     for step in reversed(checkpoints.steps()):
         if verify(checkpoints.path(step)) is None:

@@ -41,19 +41,24 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("update_tokens_per_second", "training tok/s", count),
     ("loss", "loss", _decimals(4)),
     ("errors", "errors", count),
+    ("outgrown", "outgrew the context", count),
+    ("skipped", "updates not finite", count),
 )
 """Key of an event, the word for it, and how its number is written."""
+
+TROUBLE = frozenset({"errors", "outgrown", "skipped"})
+"""Keys that are shown only when there is some."""
 
 QUIET = 20.0
 """Seconds after which, off a terminal, a long piece of work says how far it is."""
 
 
 def numbers(event: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The numbers of an event that are shown, as (word, text), in the order of `SHOWN`; no errors are not shown."""
+    """The numbers of an event that are shown, as (word, text), in the order of `SHOWN`; no trouble is not shown."""
     found = []
     for key, word, form in SHOWN:
         value = event.get(key)
-        if isinstance(value, int | float) and not (key == "errors" and value == 0):
+        if isinstance(value, int | float) and not (key in TROUBLE and value == 0):
             found.append((word, form(value)))
     return found
 

@@ -107,6 +107,7 @@ class Session:
 
         Raises:
             UserError: the environment has no expert.
+            EnvError: the expert knows no way from here.
         """
         try:
             plan = cast("Callable[[], list[str]]", self.env.get_wrapper_attr("plan"))

@@ -1,32 +1,14 @@
 """`key=value` words of the command line as Python values.
 
-A value is read as TOML reads it (numbers, booleans, quoted strings, lists); what is not TOML is the text itself, so
-`split=held_out` needs no quotes. Nothing is evaluated.
+Values are read as those of a run's file are (`turnwise.training.config.parse_value`).
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
 from turnwise.cli.errors import UserError
-
-
-def parse_value(text: str) -> Any:
-    """What the text after the `=` means: a TOML value, else the text.
-
-    Args:
-        text: the word after the equals sign.
-    """
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if "\n" in text or ("#" in text and text[:1] not in ("'", '"', "[")):  # TOML would read on, or see a comment
-        return text
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
@@ -35,6 +17,8 @@ def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
     Raises:
         UserError: a word has no `=`, or nothing before it, or a key comes twice.
     """
+    from turnwise.training.config import parse_value
+
     options: dict[str, Any] = {}
     for word in words or ():
         key, equals, text = word.partition("=")

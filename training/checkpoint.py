@@ -201,6 +201,17 @@ def verify(folder: Path) -> str | None:
     return None
 
 
+def require_whole(folder: Path) -> None:
+    """Make sure that a checkpoint of ours is as its manifest says; a folder without a manifest is somebody else's.
+
+    Raises:
+        CheckpointError: a file is missing or has changed: a tokenizer of another vocabulary, say.
+    """
+    problem = verify(folder) if (folder / MANIFEST).exists() else None
+    if problem is not None:
+        raise CheckpointError(f"checkpoint {folder} is not whole: {problem}")
+
+
 def random_states() -> dict[str, Any]:
     """Give the states of Python's, numpy's and torch's global generators, as torch.save can hold them."""
     version, internal, gauss = random.getstate()

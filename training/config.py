@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from turnwise.training.errors import ConfigError, near
 
@@ -23,6 +23,14 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     _read: set[str] = PrivateAttr(default_factory=set)
+
+    @field_validator("*")
+    @classmethod
+    def _no_nul(cls, value: Any) -> Any:
+        """Refuse the one character that no name, path or line can hold."""
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("a text without NUL was wanted")
+        return value
 
     def __getattribute__(self, name: str) -> Any:
         """Give the attribute; if it is a key, remember that it was read."""
@@ -99,7 +107,9 @@ class Imitation(Section):
         default=0.0, ge=0, description="Weight in the loss of what was seen, beside 1 for what was said."
     )
     epochs: int = Field(default=1, ge=0, description="Passes over the demonstrations.")
-    lr: float = Field(default=1e-3, gt=0, description="Highest learning rate of the warm start (cosine, 5 % warm-up).")
+    lr: float = Field(
+        default=1e-3, gt=0, le=1, description="Highest learning rate of the warm start (cosine, 5 % warm-up)."
+    )
     batch: int = Field(default=1024, ge=1, description="Tokens in one optimiser step of the warm start.")
 
 
@@ -146,7 +156,7 @@ class Train(Section):
     updates: int = Field(
         default=2, ge=1, description="Optimiser steps in an iteration, however long the episodes were."
     )
-    lr: float = Field(default=3e-4, gt=0, description="Highest learning rate.")
+    lr: float = Field(default=3e-4, gt=0, le=1, description="Highest learning rate.")
     schedule: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
     warmup: int = Field(default=0, ge=0, description="Optimiser steps of linear warm-up.")
     weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
@@ -213,7 +223,7 @@ class Run(Section):
         """
         try:
             table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number or a nesting without end
             raise ConfigError(f"{path} is not a TOML file: {error}") from error
         return cls.parse(table, overrides, source=str(path))
 
@@ -278,14 +288,22 @@ def _override(table: dict[str, Any], override: str) -> None:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
             raise ConfigError(f"{'.'.join(keys[: depth + 1])} is not a table, so {override!r} cannot be set")
-    table[keys[-1]] = _value(text.strip())
+    table[keys[-1]] = parse_value(text.strip())
 
 
-def _value(text: str) -> Any:
-    """Read a TOML value; what is none is a string, so that a shell needs no second quotes."""
+def parse_value(text: str) -> Any:
+    """Read what stands after the `=` on a command line: a TOML value; what is none is the text, without quotes.
+
+    Args:
+        text: the word after the equals sign.
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if "\n" in text or ("#" in text and text[:1] not in ("'", '"', "[")):  # TOML would read on, or see a comment
+        return text
     try:
-        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
-    except tomllib.TOMLDecodeError:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):  # no TOML, or a number or a nesting without end
         return text
 
 

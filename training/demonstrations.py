@@ -1,7 +1,7 @@
 """Who demonstrates: the environment's expert, a searcher that knows no more than the agent, or stored trajectories.
 
 Noise takes the demonstrator off its way, so that it shows how to come back: a noisy turn is played, stays as context,
-and is never imitated.
+and is never imitated. Neither is what an expert draws in a dead end, where it has no plan.
 
 Left out on purpose: people at a keyboard; what they play is stored, and stored trajectories can be imitated.
 """
@@ -53,6 +53,8 @@ class WithNoise:
     async def sample(self, request: Request) -> Completion:
         """Give the inner sampler's answer, or a random action; the draw depends on episode and turn alone."""
         completion = await self._inner.sample(request)
+        if isinstance(self._inner, Expert) and (request.episode, request.turn) in self._inner.guesses:
+            self.noisy.add((request.episode, request.turn))  # there was no plan: nothing to learn from
         dice = random.Random(f"noise/{request.seed}/{request.turn}")
         if not request.view.admissible or dice.random() >= self._noise:
             return completion

@@ -29,11 +29,12 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.training.batch import pack
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
-from turnwise.training.errors import TrainingError
+from turnwise.training.errors import CheckpointError, TrainingError
 from turnwise.training.examination import examine
 from turnwise.training.folder import begin, continued, locked
 from turnwise.training.memory import freeze, thaw
 from turnwise.training.metrics import MetricsWriter, credit_metrics, play_metrics
+from turnwise.training.policy import vocabulary_fingerprint
 from turnwise.training.report import OnEvent, Reporter, uninterrupted
 from turnwise.training.setup import Setup, prepare
 from turnwise.training.steps import steps_of
@@ -238,6 +239,11 @@ class _Session:
         if not self.checkpoints.steps():
             return None  # it ended in the warm start, which is done again
         restored = self.checkpoints.load()
+        missing = {"tasks", "metrics_size"} - restored.state.keys()
+        if missing:
+            raise CheckpointError(
+                f"{restored.folder} was written by another version of turnwise: it has no {min(missing)}"
+            )
         if not self._complete(restored):
             for folder, last in (("trajectories", restored.step), ("evaluations", restored.step - 1)):
                 for path in (self.folder / folder).glob("[0-9]*"):
@@ -250,11 +256,13 @@ class _Session:
 
     def _metrics(self, restored: Restored | None) -> MetricsWriter:
         """Open the metrics, cut to where the checkpoint stood."""
-        size = None
-        if restored is None or not self._complete(restored):
-            size = restored.state["metrics_size"] if restored else 0
         board = self.folder / "tensorboard" if self.setup.tensorboard else None
-        return MetricsWriter(self.folder / "metrics.jsonl", size=size, tensorboard=board)
+        cut = {"size": 0, "purge": 0}
+        if restored is not None and self._complete(restored):
+            cut = {}
+        elif restored is not None:
+            cut = {"size": restored.state["metrics_size"], "purge": restored.step + 1}
+        return MetricsWriter(self.folder / "metrics.jsonl", tensorboard=board, **cut)
 
     def _go_on(self, restored: Restored) -> None:
         self.model, self.tokenizer, self.step = restored.model, restored.tokenizer, restored.step
@@ -291,7 +299,8 @@ class _Session:
         self.pool = self.stack.enter_context(Pool(setup.make, setup.schedule.deadline))
         self.reference = None
         if setup.objective.kl:
-            self.reference = Checkpoints(self.folder / "reference").load().model
+            vocabulary = vocabulary_fingerprint(self.tokenizer)
+            self.reference = Checkpoints(self.folder / "reference").load(vocabulary=vocabulary).model
             align(self.reference)
             self.reference.to(policy.device)
 

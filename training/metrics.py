@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from turnwise.agents.store import naming
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.training.errors import TrainingError
@@ -20,37 +21,44 @@ from turnwise.training.errors import TrainingError
 class MetricsWriter:
     """Appends events to a file of JSON lines, each flushed as it comes; a context manager."""
 
-    def __init__(self, path: Path, *, size: int | None = None, tensorboard: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, *, size: int | None = None, tensorboard: Path | None = None, purge: int | None = None
+    ) -> None:
         """Open the file.
 
         Args:
             path: the file; made if it is missing.
             size: bytes that are kept of what is there (where a checkpoint stood); None keeps all.
             tensorboard: folder of TensorBoard events; None writes none.
+            purge: iteration from which TensorBoard forgets what an earlier writer said; None forgets nothing.
 
         Raises:
             OSError: the file cannot be written.
             TrainingError: TensorBoard was asked for and is not installed.
         """
-        self._file = path.open("ab")
+        self._path = path
+        self._file = path.open("ab", buffering=0)  # or closing it would once more write what a full disk refused
         if size is not None and size < self._file.tell():
             self._file.truncate(size)
             self._file.seek(0, os.SEEK_END)  # truncating does not move the position that tell() gives
-        self._board = None if tensorboard is None else _board(tensorboard)
+        self._board = None if tensorboard is None else _board(tensorboard, purge)
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Append one event; numbers that are not finite become null."""
         line = json.dumps({key: _plain(value) for key, value in event.items()}, ensure_ascii=False)
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
+        self._put(line.encode() + b"\n")
         if self._board is not None and isinstance(event.get("iteration"), int):
             for key, value in event.items():
                 if key != "iteration" and isinstance(value, int | float) and not isinstance(value, bool):
                     self._board.add_scalar(f"{event.get('phase', 'run')}/{key}", value, event["iteration"])
 
+    def _put(self, data: bytes) -> None:
+        with naming(self._path):
+            while data:
+                data = data[self._file.write(data) :]
+
     def tell(self) -> int:
         """Give the size of the file in bytes, once it is safely on the disk."""
-        self._file.flush()
         os.fsync(self._file.fileno())
         return self._file.tell()
 
@@ -67,12 +75,12 @@ class MetricsWriter:
         self.close()
 
 
-def _board(folder: Path) -> Any:
+def _board(folder: Path, purge: int | None) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:
         raise TrainingError("tensorboard = true needs TensorBoard: pip install turnwise[log]") from error
-    return SummaryWriter(str(folder))
+    return SummaryWriter(str(folder), purge_step=purge)
 
 
 def _plain(value: Any) -> Any:
@@ -87,9 +95,9 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Sum up what was played.
 
     Returns:
-        episodes, errors (episodes that ended as "error"); of the others: success and reward (mean), turns (mean),
-        tokens (sampled, all), and as shares of turns: unparsable, inadmissible, loops (the turn repeats an earlier
-        state and action of its trajectory).
+        episodes, errors (episodes that ended as "error"), outgrown (those that ended as "tokens"); of all but errors:
+        success and reward (mean), turns (mean), and as shares of turns: unparsable, inadmissible, loops (the turn
+        repeats an earlier state and action of its trajectory); tokens (sampled, of all episodes).
     """
     everyone = [trajectory for group in groups for trajectory in group.trajectories]
     done = [trajectory for trajectory in everyone if trajectory.stop != "error"]
@@ -98,6 +106,7 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
     return {
         "episodes": len(everyone),
         "errors": len(everyone) - len(done),
+        "outgrown": sum(trajectory.stop == "tokens" for trajectory in done),
         "success": sum(trajectory.won for trajectory in done) / count,
         "reward": sum(trajectory.reward for trajectory in done) / count,
         "turns": turns / count,

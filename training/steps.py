@@ -10,8 +10,7 @@ from typing import Literal, get_args
 
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit import Steps
-from turnwise.credit.errors import near
-from turnwise.training.errors import TrainingError
+from turnwise.training.errors import TrainingError, near
 
 Anchor = Literal["state", "observation"]
 
@@ -37,7 +36,7 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
         TrainingError: the anchor is unknown.
     """
     if anchor not in get_args(Anchor):
-        raise TrainingError(f"anchor={anchor!r} is unknown; {near(anchor, get_args(Anchor))}")
+        raise TrainingError(f"anchor={anchor!r} is unknown{near(anchor, get_args(Anchor))}")
     played = [(number, trajectory) for number, group in enumerate(groups) for trajectory in group.finished]
     turns = [turn for _, trajectory in played for turn in trajectory.turns]
     if not turns:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from turnwise.training.checkpoint import require_whole
 from turnwise.training.demonstrations import Played, demonstrate
 from turnwise.training.imitation import demonstration_batch, imitate
 from turnwise.training.policy import build_policy, load_policy
@@ -33,6 +34,7 @@ def first_policy(setup: Setup, report: Reporter) -> tuple[Any, Any]:
     torch.manual_seed(setup.seed_for("torch"))
     model = tokenizer = None
     if setup.policy.path is not None:
+        require_whole(setup.policy.path)
         model, tokenizer = load_policy(setup.policy.path)
         align(model)
     if setup.demonstrations is None:

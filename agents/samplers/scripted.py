@@ -16,6 +16,8 @@ from turnwise.agents.errors import AgentError, choices
 from turnwise.agents.parse import parser as parser_of
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, task_of
+from turnwise.agents.seat import NoPlan
+from turnwise.envs.errors import EnvError
 
 __all__ = ["Actor", "Expert", "FromCallable", "Random", "Scripted"]
 
@@ -108,7 +110,11 @@ class Random(_Played):
 
 
 class Expert(_Played):
-    """Plays the plan of the environment (`plan()`), with a share of uniform admissible actions as noise."""
+    """Plays the plan of the environment (`plan()`), with a share of uniform admissible actions as noise.
+
+    Where the environment knows no way to success (games have dead ends), a uniform admissible action is played instead;
+    `guesses` holds those turns, since nobody should imitate them.
+    """
 
     def __init__(
         self, noise: float = 0.0, *, seed: int = 0, parser: str = "bare", tokenizer: Tokenizer | None = None
@@ -128,12 +134,16 @@ class Expert(_Played):
         self._noise = noise
         self._seed = seed
         self._plans: dict[str, list[str]] = {}
+        self._lost: dict[str, tuple[int, int]] = {}
+        self.guesses: set[tuple[str, int]] = set()
+        """(episode, turn) of what was drawn because there was no plan."""
 
     def action(self, request: Request) -> str:
         """Return the next action of the plan, or a random one.
 
         Raises:
             AgentError: the environment has no `plan()`, or noise is asked for and it lists no actions.
+            NoPlan: there is no way to success, and the environment lists no actions to draw from.
 
         """
         if request.plan is None:
@@ -145,15 +155,37 @@ class Expert(_Played):
         rest = self._plans.get(request.episode)
         # planning is dear: a plan is followed until noise left it, or until its next action is not possible
         if not rest or (request.view.admissible is not None and rest[0] not in request.view.admissible):
-            rest = list(request.plan())
+            try:
+                rest = self._planned(request)
+            except (NoPlan, EnvError):
+                if request.view.admissible is None:
+                    raise
+                self.guesses.add((request.episode, request.turn))
+                self._plans.pop(request.episode, None)
+                return _uniform(request, dice)
         if not rest:
             return ""
         self._plans[request.episode] = rest[1:]
         return rest[0]
 
+    def _planned(self, request: Request) -> list[str]:
+        """Ask for a plan; in a dead end ever more seldom, since finding that there is none is the dearest search."""
+        assert request.plan is not None
+        failures, again = self._lost.get(request.episode, (0, 0))
+        if request.turn < again:
+            raise NoPlan("there was no plan a few turns ago")
+        try:
+            plan = list(request.plan())
+        except (NoPlan, EnvError):
+            self._lost[request.episode] = (failures + 1, request.turn + 2**failures)
+            raise
+        self._lost.pop(request.episode, None)
+        return plan
+
     def forget(self, episode: str) -> None:
         """Drop the plan of an episode that is over."""
         self._plans.pop(episode, None)
+        self._lost.pop(episode, None)
 
 
 class Actor(Protocol):

@@ -198,7 +198,8 @@ def _check(
     text: str,
     path: str,
 ) -> None:
-    """Warn of types that are not declared. Facts and goal use predicates of the domain, with the right number of arguments, and declared objects."""
+    """Facts and goal use predicates of the domain with the right number of arguments, and declared objects; warn of
+    types that are not declared."""
     for kind in sorted({*problem.objects.values(), *_kinds_of(problem.goal)} - domain.types.keys()):
         declared(kind, domain, path, _line(text, f"- {kind}"))
     for predicate, facts in init.items():

@@ -1,10 +1,12 @@
 """Which facts can ever make a difference: what belongs into the key of a state, and what does not.
 
 A changing fact matters when some condition or some text can read it: a precondition, the goal, the condition of an
-effect, or a query of the grammar, with all atoms that never change true for it. Two refinements keep equal situations
-equal. A text's later alternatives are never reached where the condition of an earlier one always holds. And a query
+effect, or a query of the grammar, with all atoms that never change true for it. Some refinements keep equal situations
+equal. A text's later alternatives are never reached where the condition of an earlier one always holds. A query
 that asks for "was made false" together with another fact is never answered where every action that makes the one so
-ends the other: an object taken from the only receptacle of a place is not on its floor.
+ends the other: an object taken from the only receptacle of a place is not on its floor. And what an action answers is
+never asked where the action is never possible (a lamp that cannot be held is never examined), nor about what the action
+itself has just settled (a lamp that was used is on).
 
 What cannot be shown to be without effect counts as having one.
 """
@@ -13,13 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 from turnwise.envs.household.grammar import Query
-from turnwise.envs.household.pddl import Atom, Formula, Not, Parameters
+from turnwise.envs.household.pddl import Atom, Effect, Formula, Not, Parameters, Schema
 from turnwise.envs.household.query import Columns, Plan, Planner, Row, View, atoms, disjuncts, variables
 from turnwise.envs.household.rules import Reading, Rules
 
 Fact = tuple[str, Row]
+_TRIED = 10_000  # most facts that are tried for an atom with open variables; beyond, it counts as possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class _Occurrence:
     others: tuple[Atom, ...]  # the condition's other changing atoms
     guards: tuple[_Occurrence, ...]  # conditions of earlier alternatives, by the same variables
     free: bool  # nothing that never changes restricts it
+    after: frozenset[str] | None = None  # actions whose feedback asks it; None: asked elsewhere as well
 
     def rows(self, view: View, constants: Row, row: Row) -> list[Row]:
         """The ways in which the condition could come true with this fact."""
@@ -58,16 +64,27 @@ class Relevance:
         view: the facts that never change.
         constants: numbers of the rules' constants.
         goal: the game's goal; its constants are `objects`, numbered in that order.
+        start: all facts at the start.
     """
 
-    def __init__(self, rules: Rules, view: View, constants: Row, goal: Formula, objects: Sequence[str]) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        view: View,
+        constants: Row,
+        goal: Formula,
+        objects: Sequence[str],
+        start: Mapping[str, frozenset[Row]],
+    ) -> None:
         self._rules = rules
+        self._start = start
         self._view = view
         self._constants = constants
         self._goal = goal
         self._objects = objects
         self._goal_readers: dict[str, list[_Occurrence] | None] | None = None
         self._exclusive: dict[tuple[Fact, Fact], bool] = {}
+        self._reachable: dict[Fact, bool] = {}
 
     def matters(self, predicate: str, row: Row) -> bool:
         """Return whether the fact can be read by anything, now or later."""
@@ -91,7 +108,50 @@ class Relevance:
         rows = reader.rows(self._view, constants, row)
         if not rows or any(guard.rows(self._view, constants, row) for guard in reader.guards):
             return False
+        if reader.after is not None and not any(self._asks(name, reader.atom, row) for name in sorted(reader.after)):
+            return False
         return not reader.others or any(not self._impossible(reader, row, joined) for joined in rows)
+
+    def _asks(self, name: str, atom: Atom, row: Row) -> bool:
+        """Whether the feedback of an action can ask for the fact: the action is possible, and leaves the fact open."""
+        schema = self._rules.domain.schemas[name]
+        named = {_placeholder(parameter, kinds): parameter for parameter, kinds in schema.parameters}
+        terms = tuple(named.get(term, "") for term in atom.terms)
+        plain = Atom(atom.predicate.removeprefix("not_"), terms)
+        if any(effect.positive and effect.atom == plain for effect in _sure(schema)):
+            return False
+        bound = {term: number for term, number in zip(terms, row, strict=True) if term}
+        return any(self._possible(way, bound) for way in _ways(self._rules, schema, tuple(bound)))
+
+    def _possible(self, way: _Way, bound: Mapping[str, int]) -> bool:
+        """Whether an alternative of a precondition can ever hold with these arguments; one step of looking back."""
+        start, changing, kinds = way
+        for joined in start.rows(self._view, self._constants, tuple(bound.values())):
+            choices = [
+                [(joined[start.plan.columns[term]],) if term in start.plan.columns else self._members(kinds, term)
+                 for term in atom.terms]
+                for atom in changing
+            ]  # fmt: skip
+            if all(
+                prod(map(len, terms)) > _TRIED or any(self._true_once(atom.predicate, row) for row in product(*terms))
+                for atom, terms in zip(changing, choices, strict=True)
+            ):
+                return True
+        return False
+
+    def _members(self, kinds: Mapping[str, tuple[str, ...]], term: str) -> tuple[int, ...]:
+        return tuple(self._view.members(kinds[term]))
+
+    def _true_once(self, predicate: str, row: Row) -> bool:
+        """Whether a fact is true at the start, or some action that could make it so is not ruled out."""
+        found = self._reachable.get((predicate, row))
+        if found is None:
+            found = row in self._start.get(predicate, ()) or any(
+                effect is None or bool(effect[0].rows(self._view, self._constants, row))
+                for effect in _effects(self._rules).get((predicate, True), ())
+            )
+            self._reachable[predicate, row] = found
+        return found
 
     def _impossible(self, reader: _Occurrence, row: Row, joined: Row) -> bool:
         """Whether two facts of the condition exclude each other in this row."""
@@ -134,6 +194,30 @@ class Relevance:
 def _ground(occurrence: _Occurrence, found: Sequence[Atom], row: Row) -> set[Fact]:
     facts = ((atom.predicate, occurrence.ground(atom, row)) for atom in found)
     return {(predicate, arguments) for predicate, arguments in facts if arguments is not None}
+
+
+_Way = tuple[_Occurrence, list[Atom], Mapping[str, tuple[str, ...]]]
+"""An alternative of a precondition: what never changes in it, by bound arguments; what does; the variables' types."""
+
+
+def _ways(rules: Rules, schema: Schema, bound: tuple[str, ...]) -> list[_Way]:
+    known: list[_Way] | None = rules.ways.get((schema.name, bound))
+    if known is None:
+        known = []
+        for lifted, parts in disjuncts(schema.precondition):
+            parameters = (*schema.parameters, *lifted)
+            plain = [part for part in parts if isinstance(part, Atom)]
+            fixed = [part for part in plain if part.predicate not in rules.dynamic]
+            changing = [part for part in plain if part.predicate in rules.dynamic]
+            start = _occurrence(rules.planner, rules.columns, parameters, Atom("", bound), fixed)
+            known.append((start, changing, dict(parameters)))
+        rules.ways[schema.name, bound] = known
+    return known
+
+
+def _sure(schema: Schema) -> list[Effect]:
+    """The effects that always happen."""
+    return [effect for effect in schema.effects if effect.condition is None and not effect.parameters]
 
 
 _Readers = dict[str, list[_Occurrence] | None]  # None: any such fact matters
@@ -181,21 +265,26 @@ def _read_query(readers: _Readers, rules: Rules, reading: Reading) -> None:
             if always and named <= variables(atom):
                 guards.append(_occurrence(rules.planner, rules.columns, (*parameters, *kinds), atom, conditions))
         others = tuple(other for other in changing if other is not atom)
-        found = _occurrence(rules.planner, rules.columns, parameters, atom, fixed, others, tuple(guards))
+        found = _occurrence(rules.planner, rules.columns, parameters, atom, fixed, others, tuple(guards), reading.after)
         _add(readers, rules, atom.predicate, found)
 
 
 def _as_atoms(query: Query) -> tuple[list[Atom], Parameters]:
     """A query as atoms over variables that are named by placeholder and type."""
-    kinds = {f"?{name}:{kind}": (kind,) for atom in query for name, kind in atom.arguments}
-    found = [Atom(atom.predicate, tuple(f"?{name}:{kind}" for name, kind in atom.arguments)) for atom in query]
+    kinds = {_placeholder(name, (kind,)): (kind,) for atom in query for name, kind in atom.arguments}
+    found = [Atom(one.predicate, tuple(_placeholder(name, (kind,)) for name, kind in one.arguments)) for one in query]
     return found, tuple(kinds.items())
+
+
+def _placeholder(name: str, kinds: tuple[str, ...]) -> str:
+    """The variable of a placeholder such as {o:object}, and of the parameter that fills it in."""
+    return f"?{name.removeprefix('?')}:{kinds[0]}"
 
 
 def _add(readers: _Readers, rules: Rules, predicate: str, occurrence: _Occurrence) -> None:
     if predicate not in rules.dynamic:
         return
-    if occurrence.free and not occurrence.guards and not occurrence.others:
+    if occurrence.free and not occurrence.guards and not occurrence.others and occurrence.after is None:
         readers[predicate] = None
     known = readers.setdefault(predicate, [])
     if known is not None:
@@ -210,6 +299,7 @@ def _occurrence(
     fixed: Sequence[Formula],
     others: tuple[Atom, ...] = (),
     guards: tuple[_Occurrence, ...] = (),
+    after: frozenset[str] | None = None,
 ) -> _Occurrence:
     kinds = dict(parameters)
     bound = list(dict.fromkeys(term for term in atom.terms if term not in columns))
@@ -218,7 +308,7 @@ def _occurrence(
     wanted = tuple((name, kinds[name]) for name in kinds if name in named and name not in bound)
     plan = planner.plan(wanted, list(fixed), start)
     own = {term: kinds[term] for term in bound if term in kinds}
-    return _Occurrence(atom, own, columns, plan, others, guards, not fixed)
+    return _Occurrence(atom, own, columns, plan, others, guards, not fixed, after)
 
 
 def _effects(rules: Rules) -> _Effects:
@@ -228,7 +318,7 @@ def _effects(rules: Rules) -> _Effects:
     if kept is None:
         table: _Effects = {}
         for schema in rules.domain.schemas.values():
-            sure = [effect for effect in schema.effects if effect.condition is None and not effect.parameters]
+            sure = _sure(schema)
             added = [effect.atom for effect in sure if effect.positive]
             removed = [effect.atom for effect in sure if not effect.positive]
             for effect in schema.effects:

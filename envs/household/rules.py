@@ -103,6 +103,7 @@ class Rules:
         self.queries = tuple(reading.query for reading in self.readings)
         self.readers: Any = None  # kept here by relevance.py
         self.effects: Any = None
+        self.ways: Any = {}
         self._check()
         changed = {effect.atom.predicate for schema in domain.schemas.values() for effect in schema.effects}
         refused = {"not_" + name for name in changed}

@@ -55,7 +55,7 @@ class Tables:
         self.renderer = Renderer(self.rules, game)
         numbers = {name: number for number, name in enumerate(game.objects)}
         self.constants: Row = tuple(numbers.get(name, -1) for name in self.rules.constants)
-        self.relevance = Relevance(self.rules, self, self.constants, game.goal, game.objects)
+        self.relevance = Relevance(self.rules, self, self.constants, game.goal, game.objects, game.init)
         self.everything: Row = tuple(range(len(game.objects)))
         self.goal = self.rules.goal_test(game.goal, game.objects)
         self._indexes: dict[tuple[str, int], dict[Row, tuple[Row, ...]]] = {}

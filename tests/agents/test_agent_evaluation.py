@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import stat
 from pathlib import Path
 
 import pytest
 from toys.corridor import Corridor
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.errors import EvaluationError
-from turnwise.agents.evaluation import Panel, Rate, Result, Row, compare, evaluate
+from turnwise.agents.comparison import compare
+from turnwise.agents.errors import AgentError, EvaluationError
+from turnwise.agents.evaluation import Panel, Rate, Result, Row, evaluate
 from turnwise.agents.samplers.scripted import Expert, Random, Scripted
 from turnwise.agents.statistics import mcnemar_exact, wilson
 
@@ -47,6 +50,17 @@ def test_a_panel_is_played_in_its_order_and_summed_up() -> None:
     assert summary.stops == {"terminated": 1, "turns": 17}
     assert found.settings["max_turns"] == 8
     assert "n=18" in str(summary.success)
+
+
+def test_only_a_file_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name, kind in (("folder", "folder"), ("pipe", "device")):
+        for content in (PANEL, result("wl")):
+            with pytest.raises(AgentError, match=f"{name} is a {kind}: the name of a file was wanted"):
+                content.save(tmp_path / name)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
 def test_a_result_survives_the_disk(tmp_path: Path) -> None:

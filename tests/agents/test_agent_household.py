@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.evaluation import Panel, compare, evaluate
+from turnwise.agents.comparison import compare
+from turnwise.agents.evaluation import Panel, evaluate
 from turnwise.agents.prompt import PLAIN, REACT, Conversation, Template, View, Window
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.scripted import Expert, FromCallable, Random

@@ -91,6 +91,10 @@ def test_a_template_from_a_table_starts_from_its_base() -> None:
         ({"ask": 3}, "a string was wanted"),
         ({"ask": "{admisible}"}, "did you mean 'admissible'"),
         ({"ask": "{"}, "no format string"),
+        ({"ask": "{turn:x?}"}, "no format string"),
+        ({"saw": "{observation:d}"}, "no format string"),
+        ({"did": "{action!z}"}, "no format string"),
+        ({"opening": "{start:{observation}}"}, "no format string"),
         ({"base": "reakt"}, "did you mean 'react'"),
     ],
 )

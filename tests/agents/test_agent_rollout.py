@@ -264,6 +264,7 @@ def test_only_live_episodes_are_sampled() -> None:
         (lambda: 3, "not Gymnasium's five values"),
         (lambda: (b"bytes", 0.0, False, False, {}), "the observation is of type bytes"),
         (lambda: ("text", float("nan"), False, False, {}), "the reward is nan"),
+        (lambda: ("text", 0.0, False, False, {"score": float("nan")}), "the score is nan"),
         (lambda: ("text", 0.0, False, False, None), "not Gymnasium's five values"),
         (lambda: ("text", 0.0, False, False, {"score": "high"}), "not Gymnasium's five values"),
         (lambda: ("text", 0.0, False, False, {"admissible_actions": [3]}), "an admissible action is of type int"),

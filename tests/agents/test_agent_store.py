@@ -34,6 +34,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
             Turn(
                 prompt, response, logprobs, draw(st.integers(0, 9)), draw(texts), draw(texts),
                 draw(st.none() | texts), draw(texts), draw(finite), draw(st.booleans()),
+                draw(st.none() | st.lists(texts, max_size=3).map(tuple)),
             )
         )  # fmt: skip
     return Trajectory(
@@ -65,6 +66,13 @@ def test_every_bit_comes_back(trajectory: Trajectory) -> None:
     line = to_json(trajectory)
     assert "\n" not in line
     assert from_json(line) == trajectory
+
+
+def test_admissible_actions_take_room_only_where_they_are_kept() -> None:
+    assert "admissible" not in to_json(sample(0))
+    turn = Turn((), (), (), 0, "", "", None, "", 0.0, False, ())
+    trajectory = Trajectory("t", "t", None, 0, (turn,), "turns", False, 0.0, "", "", None, 0.0)
+    assert from_json(to_json(trajectory)).turns[0].admissible == ()
 
 
 def test_logprobs_keep_signed_zero_and_infinity() -> None:

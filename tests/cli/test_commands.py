@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +272,15 @@ def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Pa
     assert turnwise("eval", newest, "--panel", trained / "panel.json").code == 0
 
 
+def test_a_run_and_an_evaluation_of_it_have_one_panel(turnwise: Call, trained: Path, tmp_path: Path) -> None:
+    """However the run was seeded; so results of several runs, and later ones, can be paired."""
+    file, result = tmp_path / "panel.json", tmp_path / "result.json"
+    said = turnwise("eval", trained, "--episodes", 4, "--panel", file, "--output", result)
+    assert said.code == 0, said.err
+    assert json.loads(file.read_text()) == json.loads((trained / "panel.json").read_text())
+    assert turnwise("compare", trained / "after.json", result).code == 0
+
+
 def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> None:
     from turnwise.agents.store import read_trajectories
 
@@ -350,11 +362,78 @@ def test_wrong_keys_and_values_of_a_run(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_output_that_cannot_be_written(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("output", ["file", "file/run"])
+def test_an_output_that_cannot_be_written(turnwise: Call, run_file: Path, tmp_path: Path, output: str) -> None:
     pytest.importorskip("torch")
-    file = tmp_path / "file"
-    file.touch()
-    one_sentence(turnwise("train", run_file, "--output", file / "run"), "cannot be written")
+    (tmp_path / "file").touch()
+    one_sentence(
+        turnwise("train", run_file, "--output", tmp_path / output), str(tmp_path / output), "cannot be written"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """The system refuses to let any file grow beyond a size, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_during_a_checkpoint_keeps_the_one_before(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+    """The first checkpoint has no state of the optimiser yet; the next is larger, and does not fit any more."""
+    pytest.importorskip("torch")
+    folder = tmp_path / "run"
+    words = ("train", run_file, "evaluation.episodes=0", "imitation.epochs=1", "--output", folder)
+    with largest_file(300_000):
+        said = turnwise(*words)
+    one_sentence(said, "checkpoint 1 was not written", f"the last good one is {folder / 'checkpoints' / '000000'}")
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == ["000000"]
+    assert turnwise("eval", folder, "--episodes", 1).code == 0
+    said = turnwise("train", folder, "--resume")
+    assert said.code == 0, said.err
+    assert "done after 2 iterations" in said.out
+
+
+@pytest.mark.parametrize(
+    "name", ["run.toml", "before.json", "trajectories/000001.jsonl.gz", "trajectories/000001.jsonl"]
+)
+def test_a_full_disk_at_any_other_file_is_one_sentence_that_names_it(
+    turnwise: Call, run_file: Path, tmp_path: Path, name: str
+) -> None:
+    pytest.importorskip("torch")
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    path = tmp_path / "run" / name
+    path.parent.mkdir(parents=True)
+    beside = path if "/" in name else path.with_name(f".{name}.part")
+    beside.symlink_to("/dev/full")
+    suffix = name[name.index(".") :] if "/" in name else ".jsonl"
+    words = ("imitation.epochs=1", "evaluation.episodes=1", f"trajectories={suffix}")
+    said = turnwise("train", run_file, *words, "--output", tmp_path / "run")
+    one_sentence(said, str(path), "No space left on device")
+    if name.startswith("trajectories"):
+        assert (tmp_path / "run" / "checkpoints" / "000000").is_dir()
+        beside.unlink()
+        assert turnwise("train", tmp_path / "run", "--resume").code == 0
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+    """Every file is whole, but the tokenizer is another one than the weights were trained with."""
+    checkpoint = pytest.importorskip("turnwise.training.checkpoint")
+    folder = tmp_path / "run"
+    words = ("evaluation.episodes=0", "imitation.epochs=0", "train.steps=0", "--output", folder)
+    assert turnwise("train", run_file, *words).code == 0
+    point = folder / "checkpoints" / "000000"
+    tokenizer = json.loads((point / "tokenizer.json").read_text(encoding="utf-8"))
+    ids = tokenizer["model"]["vocab"]
+    ids["a"], ids["b"] = ids["b"], ids["a"]
+    (point / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    (point / "manifest.json").write_text(json.dumps(checkpoint.manifest(point)), encoding="utf-8")
+    one_sentence(turnwise("train", folder, "--resume", "train.steps=1"), str(point), "another vocabulary")
 
 
 def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
@@ -388,6 +467,51 @@ def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
         patched.setattr(loop, "first_policy", press)
         assert turnwise(*words).code == 130
     assert turnwise(*words).code == 0
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Path, keep: bool) -> None:
+    from turnwise.agents.store import read_trajectories
+
+    file, result = tmp_path / "episodes.jsonl.gz", tmp_path / "result.json"
+    code = (
+        "import os, signal, sys\n"
+        "from turnwise.cli import evaluate; from turnwise.cli.main import app; from toys.corridor import register\n"
+        "count = evaluate.Counter.__call__\n"
+        "def press(self, trajectory):\n"
+        "    count(self, trajectory)\n"
+        "    if self.done == 7: os.kill(os.getpid(), signal.SIGINT)\n"
+        "evaluate.Counter.__call__ = press\n"
+        "register(); app(sys.argv[1:])"
+    )
+    words = [
+        "eval",
+        "random",
+        "toys/Corridor-v0",
+        "--output",
+        str(result),
+        *(["--trajectories", str(file)] if keep else []),
+    ]
+    said = subprocess.run(
+        [sys.executable, "-c", code, *words, "--concurrency", "2"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+    )
+    assert said.returncode == 130, said.stderr
+    assert "Traceback" not in said.stderr
+    err = " ".join(said.stderr.split())
+    finished = int(err.split(" of 18 episodes were finished")[0].split()[-1])
+    assert 7 <= finished < 18
+    assert f"{result} was not written" in err
+    assert not result.exists()
+    if keep:
+        assert f"they are in {file}" in err
+        assert len(list(read_trajectories(file))) == finished
+    else:
+        assert "--trajectories FILE would keep them" in err
 
 
 def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path) -> None:

@@ -57,6 +57,9 @@ def test_a_line_has_every_number_that_a_run_is_judged_by() -> None:
 
 def test_errors_are_shown_when_there_are_some() -> None:
     assert "errors 2" in line({**TRAIN, "errors": 2}, 10)
+    assert "outgrew the context 3" in line({**TRAIN, "outgrown": 3}, 10)
+    assert "updates not finite 1" in line({**TRAIN, "skipped": 1}, 10)
+    assert "outgrew" not in line({**TRAIN, "outgrown": 0}, 10)
 
 
 def test_numbers_that_are_missing_or_none_are_left_out() -> None:
@@ -76,7 +79,7 @@ def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     from turnwise.training.metrics import credit_metrics, play_metrics
 
     known = {*play_metrics([]), *credit_metrics(Advantages.of(np.zeros(0)))}
-    known |= {"entropy", "clip_fraction", "loss", "rollout_tokens_per_second", "update_tokens_per_second"}
+    known |= {"entropy", "clip_fraction", "loss", "skipped", "rollout_tokens_per_second", "update_tokens_per_second"}
     assert {key for key, _, _ in SHOWN} <= known
 
 

@@ -13,6 +13,7 @@ from toys.corridor import Corridor
 from turnwise.cli.errors import UserError
 from turnwise.cli.play import Seat
 from turnwise.cli.session import Session, complete, meaning
+from turnwise.envs.errors import EnvError
 
 ACTIONS = ["go to cabinet 1", "go to cabinet 10", "go to desk 1", "look", "take mug 2 from desk 1"]
 
@@ -115,6 +116,20 @@ def test_an_environment_without_expert_gives_no_hints() -> None:
     env.get_wrapper_attr = absent  # type: ignore[method-assign,assignment]
     with pytest.raises(UserError, match="no expert"):
         play.plan()
+
+
+def test_a_dead_end_is_said_and_the_person_plays_on(capsys: pytest.CaptureFixture[str]) -> None:
+    class DeadEnd(Corridor):
+        def plan(self) -> list[str]:
+            raise EnvError("the mug is stuck")
+
+    seat = Seat(Session(DeadEnd(), "open-3-1", seed=3), hints=True)
+    seat.open()
+    assert "The expert knows no way from here: the mug is stuck." in capsys.readouterr().out
+    for line in (":hint", ":plan", "look"):
+        seat.take(line)
+        assert "the mug is stuck" in capsys.readouterr().out
+    assert len(seat.session.moments) == 1
 
 
 WORDS = [

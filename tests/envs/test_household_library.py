@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from turnwise.envs.errors import EnvError, GameFileError, NoGames, UnknownOption, UnknownTask
+from turnwise.envs.household import HouseholdEnv
 from turnwise.envs.household import library as module
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.generator import grammar_text, write
@@ -54,6 +55,18 @@ def test_folder_its_parent_packed_file_and_cache_hold_the_same_games(folder, tmp
         assert texts(other) == texts(cold)
         assert [other.task_type(id) for id in other.ids()] == [cold.task_type(id) for id in cold.ids()]
         assert [other.humans(id) for id in other.ids()] == [cold.humans(id) for id in cold.ids()]
+
+
+def test_alfworld_data_may_name_a_tree_its_parent_a_packed_file_or_its_folder(folder, tmp_path, monkeypatch):
+    out = tmp_path / "packed" / "games.jsonl.xz"
+    pack(folder, out)
+    found = []
+    for place in (folder, tmp_path, out, out.parent):
+        monkeypatch.setenv("ALFWORLD_DATA", str(place))
+        env = HouseholdEnv("alfworld", split="train")
+        found.append((env.task_ids(), env.reset(options={"task": env.task_ids()[1]})[0]))
+    assert len(found[0][0]) == 4
+    assert all(one == found[0] for one in found)
 
 
 def test_without_traj_data_the_folder_names_the_task_type(folder):
@@ -181,6 +194,7 @@ def test_packing_refuses_what_it_cannot_do(folder, tmp_path):
     ]
 
 
+@pytest.mark.filterwarnings("ignore::turnwise.envs.errors.UndeclaredType")  # damage may hit the name of a type
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_packed_file_gives_games_or_the_one_error(folder, tmp_path, data):

@@ -7,8 +7,10 @@ import toys.corridor
 from training_helpers import conversation, tiny_llama, trajectory
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
+from turnwise.envs.errors import EnvError
 from turnwise.training.config import Run
 from turnwise.training.demonstrations import demonstrate
 from turnwise.training.errors import NoDemonstrations
@@ -64,8 +66,8 @@ def test_steps_are_even_and_hardly_padded(budget):
     lengths = np.random.default_rng(1).gamma(8.0, 34.0, 2000).astype(np.int64) + 1
     steps = _steps(lengths, budget, np.random.default_rng(0))
     assert sorted(np.concatenate(steps)) == list(range(2000))  # every demonstration once
-    tokens = np.array([lengths[rows].sum() for rows in steps])
-    assert abs(tokens[:-1] - budget).max() < 2 * lengths.max()
+    tokens = np.sort([lengths[rows].sum() for rows in steps])
+    assert abs(tokens[1:] - budget).max() < 2 * lengths.max()  # one step is the rest
     computed = sum(len(rows) * lengths[rows].max() for rows in steps)
     assert lengths.sum() / computed > 0.9
     assert all((a == b).all() for a, b in zip(steps, _steps(lengths, budget, np.random.default_rng(0)), strict=True))
@@ -146,6 +148,60 @@ def test_the_same_demonstrations_come_again(tmp_path):
     one, other = (demonstrate(setup, setup.demonstrations, setup.tasks[:6]) for _ in range(2))
     assert [t.turns for t in one.trajectories] == [t.turns for t in other.trajectories]
     assert one.noisy == other.noisy
+
+
+def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
+    """From the expert's bare plan to a step of training, from memory and from a file alike."""
+
+    def setup(demonstrator):
+        content = {
+            "output": str(tmp_path),
+            "env": {"kwargs": {"level": "tiny"}},
+            "agent": {"template": "react", "parser": "think-action"},
+            "imitation": {"episodes": 3, "demonstrator": demonstrator},
+            "evaluation": {"episodes": 0},
+            "train": {"pool": 3},
+        }
+        return prepare(Run.parse(content))
+
+    one = setup("expert")
+    stored = str(tmp_path / "demonstrations.jsonl")
+    with TrajectoryWriter(stored) as writer:
+        played = demonstrate(one, one.demonstrations, one.tasks, writer.write)
+    other = setup(stored)
+    read = demonstrate(other, other.demonstrations, other.tasks)
+    model, tokenizer = build_policy(played.texts, vocab=300, hidden=16, layers=1, heads=1, context=8192)
+    agent = one.agent(tokenizer)
+    groups, advantages = played.tokenized(agent, tokenizer)
+    by_id = {group.trajectories[0].id: group.trajectories[0] for group in groups}
+    for group in read.tokenized(agent, tokenizer)[0]:
+        assert group.trajectories[0].turns == by_id[group.trajectories[0].id].turns
+    for group in groups:
+        for turn in group.trajectories[0].turns:
+            assert tokenizer.decode(turn.response[:-1]) == f"<think></think><action>{turn.action}</action>"
+            listed = "Possible actions: " + ", ".join(turn.admissible)
+            assert turn.action in turn.admissible
+            assert listed in tokenizer.decode(turn.prompt[-3 * len(listed) :])
+    batch = demonstration_batch(groups, advantages, context=8192)
+    before = score(model, batch)[batch.mask].mean()
+    imitate(model, batch, Recipe(epochs=3, lr=1e-2))
+    assert score(model, batch)[batch.mask].mean() > before + 0.1
+
+
+def test_what_an_expert_plays_without_a_plan_is_not_imitated(tmp_path, monkeypatch):
+    def plan(self, whole=toys.corridor.Corridor.plan):
+        if self._room == 2:
+            raise EnvError("there is no way from room 2")
+        return whole(self)[:1]
+
+    monkeypatch.setattr(toys.corridor.Corridor, "plan", plan)
+    setup = _setup(tmp_path, noise=0.0, won_only=False)
+    played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
+    assert len(played.trajectories) == 12
+    assert len(played.noisy) >= 12  # everybody has to pass room 2
+    starts = {(one.id, 0) for one in played.trajectories}
+    assert not starts & played.noisy
+    assert all(turn.valid for one in played.trajectories for turn in one.turns)
 
 
 def test_a_searcher_demonstrates_in_the_household(tmp_path):

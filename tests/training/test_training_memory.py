@@ -39,7 +39,7 @@ def test_any_value_comes_back(value):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool", "<U5"])
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
 def test_arrays_come_back_bit_by_bit(dtype, shape):
-    array = (np.arange(np.prod(shape)).reshape(shape) / 3).astype(dtype)
+    array = np.asarray(np.arange(np.prod(shape)).reshape(shape) / 3).astype(dtype)
     back = through_text({"array": array})["array"]
     assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
     back[...] = 1  # it can be written on

@@ -1,4 +1,6 @@
 import json
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,10 +22,13 @@ def test_play_by_hand():
         ]
     )
     failed = trajectory([turn([1], [2])], stop="error")
+    outgrown = trajectory([], stop="tokens")
+    assert play_metrics([Group("t", (outgrown, outgrown, failed))])["outgrown"] == 2
     got = play_metrics([Group("t", (won, lost)), Group("u", (failed,))])
     assert got == {
         "episodes": 3,
         "errors": 1,
+        "outgrown": 0,
         "success": 0.5,
         "reward": 0.5,
         "turns": 3.0,
@@ -70,3 +75,24 @@ def test_tensorboard_gets_the_numbers(tmp_path):
     assert events.Tags()["scalars"] == ["train/loss"]
     (point,) = events.Scalars("train/loss")
     assert (point.step, point.value) == (4, 0.25)
+
+
+def test_tensorboard_forgets_what_came_after_the_checkpoint(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for purge, steps in ((None, (1, 2, 3)), (2, (2,))):
+        with MetricsWriter(tmp_path / "metrics.jsonl", tensorboard=tmp_path / "board", purge=purge) as writer:
+            for step in steps:
+                writer.write({"phase": "train", "iteration": step, "loss": 0.5})
+        time.sleep(1.1)  # the names of event files are whole seconds, and their order is that of the writers
+    points = EventAccumulator(str(tmp_path / "board")).Reload().Scalars("train/loss")
+    assert [point.step for point in points] == [1, 2]
+
+
+def test_a_full_disk_is_said_with_the_name_of_the_file():
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"), MetricsWriter(full) as writer:
+        writer.write({"phase": "train"})
