@@ -47,8 +47,12 @@ class Codec:
         """Look once at how this tokenizer wants to be called."""
         self._encode = cast(Callable[..., list[int]], tokenizer.encode)
         self._plain: dict[str, bool] = {}
-        if "add_special_tokens" in inspect.signature(tokenizer.encode).parameters:
-            self._plain = {"add_special_tokens": False}
+        parameters = inspect.signature(tokenizer.encode).parameters
+        if "add_special_tokens" in parameters:
+            self._plain["add_special_tokens"] = False
+        if "kwargs" in parameters and hasattr(tokenizer, "deprecation_warnings"):
+            # transformers: no warning of a prompt beyond the context, which ends the episode in good order
+            self._plain["verbose"] = False
         self.eos: int | None = tokenizer.eos_token_id
         self.ends = frozenset(getattr(tokenizer, "all_special_ids", ())) | {self.eos}
         # a tokenizer that starts every text with BOS was trained so: the first piece of an episode needs it as well

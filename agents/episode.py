@@ -186,7 +186,7 @@ class Episode:
                 view.admissible if self.lists else None,
             )
         )
-        self.memory.append(Exchange(view.observation, text, action, prompt, response))
+        self.memory.append(Exchange(view.observation, text, action))
         self.previous = prompt + response
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:

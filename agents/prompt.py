@@ -37,13 +37,11 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A turn that is over: what was seen, said and understood, and the ids of it."""
+    """A turn that is over: what was seen, said and understood."""
 
     observation: str
     text: str
     action: str | None
-    prompt: tuple[int, ...] = ()
-    response: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

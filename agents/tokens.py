@@ -54,6 +54,6 @@ def tokenize_trajectory(
         text = form.write(str(turn.action)) if other else turn.text
         response = codec.answer(text)
         turns.append(replace(turn, prompt=prompt, response=response, logprobs=(0.0,) * len(response), text=text))
-        memory.append(Exchange(turn.observation, text, turn.action, prompt, response))
+        memory.append(Exchange(turn.observation, text, turn.action))
         previous = prompt + response
     return replace(trajectory, turns=tuple(turns))

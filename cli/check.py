@@ -17,7 +17,7 @@ _COLOURS = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
 def check(
     env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turnwise/Household-v0.")],
     options: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Arguments of the environment.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="How many task instances to examine.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the examination.")] = 0,

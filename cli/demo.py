@@ -143,7 +143,7 @@ def demo(
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the results.")] = None,
     config: Annotated[Path, typer.Option(metavar="RUN.toml", help="Another run to demonstrate.")] = CONFIGURATION,
     options: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Keys of the run's file to replace.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keys of the run's file to replace.")
     ] = None,
 ) -> None:
     """Train an agent on household games on this machine, in minutes, and show what it learned."""

@@ -181,11 +181,11 @@ def _kwargs(panel: Panel) -> str:
 def evaluate(
     who: Annotated[str, typer.Argument(metavar="WHO", help="A run or checkpoint folder, expert, or random.")],
     env_id: Annotated[
-        str | None, typer.Argument(metavar="[ENV_ID]", help="Environment; a run's own when absent.")
+        str | None, typer.Argument(metavar="ENV_ID", help="Environment; a run's own when absent.")
     ] = None,
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Arguments of the environment; agent.KEY=VALUE of the agent."),
+        typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment; agent.KEY=VALUE of the agent."),
     ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="Tasks of a new panel.")] = 100,
     split: Annotated[str | None, typer.Option(help="The same as split=... among the arguments.")] = None,

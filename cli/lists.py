@@ -81,6 +81,7 @@ def _templates() -> Rows:
 
 def _keys() -> Rows:
     from turnwise.training.config import Run, Section
+    from turnwise.training.toml import literal
 
     def walk(section: type[Section], prefix: str) -> Rows:
         for name, field in section.model_fields.items():
@@ -88,7 +89,7 @@ def _keys() -> Rows:
             if isinstance(inner, type) and issubclass(inner, Section):
                 yield from walk(inner, f"{prefix}{name}.")
             else:
-                yield f"{prefix}{name}", f"{field.description} [{field.default!r}]"
+                yield f"{prefix}{name}", f"{field.description} [{literal(field.default)}]"
 
     return walk(Run, "")
 
@@ -105,9 +106,15 @@ _KINDS: dict[str, Callable[[], Rows]] = {
 
 
 def list_names(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_KINDS)}.")],
+    kind: Annotated[
+        str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_KINDS)}; these when absent.")
+    ] = None,
 ) -> None:
     """List the environments, credit rules, objectives, samplers, parsers, templates or keys of a run's file."""
+    if kind is None:
+        for name in _KINDS:
+            say(f"turnwise list {name}")
+        return
     rows = list(_KINDS[choose("list", kind, _KINDS)]())
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:

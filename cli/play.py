@@ -250,10 +250,11 @@ def _use_readline(seat: Seat) -> None:
 
 def play(
     env_id: Annotated[
-        str | None, typer.Argument(metavar="[ENV_ID]", help="For example turnwise/Household-v0.", show_default=False)
+        str | None,
+        typer.Argument(metavar="ENV_ID", help="Such as turnwise/Household-v0; with --policy, its run's when absent."),
     ] = None,
     options: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Arguments of the environment.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
     task: Annotated[str | None, typer.Option(help="Id of the task instance; drawn by the seed when absent.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the episode.")] = 0,

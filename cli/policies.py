@@ -106,10 +106,7 @@ def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -
         from turnwise.envs import env_ids
 
         raise UserError(f"Which environment? None was named, and no run says so.{near('', env_ids())}")
-    kwargs = {**run.env.kwargs, **run.env.eval}
-    if run.evaluation.split:
-        kwargs["split"] = run.evaluation.split
-    return Target(run.env.id, {**kwargs, **options}, run)
+    return Target(run.env.id, {**run.evaluation_kwargs(), **options}, run)
 
 
 def load_player(name: str, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> Player:
@@ -138,7 +135,7 @@ def load_player(name: str, options: Mapping[str, Any] | None = None, *, seed: in
 def _load_checkpoint(folder: Path, options: dict[str, Any]) -> Player:
     from turnwise.agents.agent import Agent
     from turnwise.agents.samplers import TransformersSampler
-    from turnwise.training.policy import load_policy
+    from turnwise.training.policy import device_of, load_policy
 
     run = run_of(folder)
     model, tokenizer = load_policy(folder)
@@ -149,19 +146,9 @@ def _load_checkpoint(folder: Path, options: dict[str, Any]) -> Player:
         values["temperature"] = run.evaluation.temperature
         device, slots, context = run.policy.device, run.policy.slots, run.policy.context
     agent = Agent.from_options(**{**values, **options})
-    sampler = TransformersSampler(model, tokenizer, device=_device(device), slots=slots, context=context)
+    device = device_of(device, elsewhere=True)
+    sampler = TransformersSampler(model, tokenizer, device=device, slots=slots, context=context)
     return Player(folder.name if run is None else run.name, agent, sampler, folder)
-
-
-def _device(name: str) -> str:
-    """The device of the run where this machine has it, else the CPU: a policy plays elsewhere than it was trained."""
-    if name == "cpu":
-        return name
-    import torch
-
-    if not torch.cuda.is_available():
-        return "cpu"
-    return "cuda" if name == "auto" else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,15 +211,12 @@ class Advisor:
         previous: tuple[int, ...] = ()
         observation = session.start
         for moment in session.moments:
-            prompt: tuple[int, ...] = ()
-            response: tuple[int, ...] = ()
             text = agent.reads.write(moment.action)
             if tokenizer is not None:
                 view = View(session.start, observation, moment.possible or None, len(memory))
                 prompt = agent.encode(agent.prompt.build(memory, view), previous, tokenizer)
-                response = codec_of(tokenizer).answer(text)
-                previous = prompt + response
-            memory.append(Exchange(observation, text, moment.action, prompt, response))
+                previous = prompt + codec_of(tokenizer).answer(text)
+            memory.append(Exchange(observation, text, moment.action))
             observation = moment.observation
         view = View(session.start, session.observation, tuple(session.admissible) or None, len(memory))
         prompt = () if tokenizer is None else agent.encode(agent.prompt.build(memory, view), previous, tokenizer)

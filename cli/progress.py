@@ -74,7 +74,9 @@ def line(event: Mapping[str, Any], total: int) -> str:
     if phase == "note":
         return f"note: {event.get('text', '')}"
     if phase == "tick":
-        return f"  {event['what']} {event['done']}/{event['total']}"
+        return "  ".join([f"  {event['what']} {event['done']}/{event['total']}", *map(" ".join, numbers(event))])
+    if phase == "imitation" and "step" in event:
+        return ""  # the ticks say it
     parts = [f"{word} {text}" for word, text in numbers(event)]
     if phase == "imitation" and "demonstrations" in event:
         parts = [

@@ -109,14 +109,27 @@ def _answer(row: Credited) -> str:
     return turns[row.number].observation if row.number < len(turns) else row.trajectory.final_observation
 
 
-def _print_trajectory(console: Console, rows: Sequence[Credited], names: Mapping[str, str], anchor: Anchor) -> None:
-    trajectory = rows[0].trajectory
-    outcome = "won" if trajectory.won else "not won"
-    console.print(
-        f"  {trajectory.id}: {outcome}, {len(rows)} turns, reward {trajectory.reward:g}, ended as {trajectory.stop}",
-        style="bold green" if trajectory.won else "bold",
-        soft_wrap=True,
-    )
+def _alike(rows: Sequence[Credited]) -> list[list[list[Credited]]]:
+    """The turns by trajectory, and trajectories that went the same way, with the same credit, side by side."""
+    ways: dict[tuple[object, ...], list[list[Credited]]] = {}
+    for _, members in itertools.groupby(rows, key=lambda row: row.trajectory.id):
+        one = list(members)
+        way = tuple((row.turn.action, row.turn.text, _answer(row), round(row.value, 3), row.kept) for row in one)
+        ways.setdefault(way, []).append(one)
+    return list(ways.values())
+
+
+def _print_way(console: Console, alike: Sequence[Sequence[Credited]], names: Mapping[str, str], anchor: Anchor) -> None:
+    """Trajectories that went the same way: a line for each, and their turns once."""
+    for trajectory in (rows[0].trajectory for rows in alike):
+        outcome = "won" if trajectory.won else "not won"
+        turns = len(trajectory.turns)
+        console.print(
+            f"  {trajectory.id}: {outcome}, {turns} turns, reward {trajectory.reward:g}, ended as {trajectory.stop}",
+            style="bold green" if trajectory.won else "bold",
+            soft_wrap=True,
+        )
+    rows = alike[0]
     parts = list(rows[0].parts)
     console.print(
         f"  {'turn':>4} {'advantage':>9} {''.join(f'{name[:9]:>10}' for name in parts)}  {'state':<7} action",
@@ -130,7 +143,8 @@ def _print_trajectory(console: Console, rows: Sequence[Credited], names: Mapping
         line.append(f"  {names.get(anchor_of(row.turn, anchor), '-'):<7} ", style="blue")
         action = row.turn.action if row.turn.action is not None else f"{row.turn.text!r} (unparsable)"
         line.append(f"{_short(action, 34):<34}", style="" if row.turn.valid else "yellow")
-        line.append(f"  {_short(_answer(row))}", style="dim")
+        room = max(_TEXT_WIDTH, console.width - line.cell_len - 2)
+        line.append(f"  {_short(_answer(row), room)}", style="dim")
         if not row.kept:
             line.append("  (dropped)", style="yellow")
         console.print(line, soft_wrap=True)
@@ -172,8 +186,8 @@ def _print_group(
     if rows:
         console.print(f"  {_short(rows[0].turn.observation, 400)}\n", style="dim", soft_wrap=True)
     names = _state_names(rows, anchor)
-    for _, members in itertools.groupby(rows, key=lambda row: row.trajectory.id):
-        _print_trajectory(console, list(members), names, anchor)
+    for alike in _alike(rows):
+        _print_way(console, alike, names, anchor)
     if names:
         _print_states(console, rows, names, anchor, states)
 
@@ -212,7 +226,7 @@ def _credit_of(
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Trajectories (.jsonl, .jsonl.gz, .jsonl.zst).")],
     options: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the credit rule.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Options of the credit rule.")
     ] = None,
     task: Annotated[str | None, typer.Option(help="Only tasks whose id contains this text.")] = None,
     credit: Annotated[
@@ -231,7 +245,11 @@ def show(
     rule, values, chosen = _credit_of(file, credit, parse_options(options), anchor)
     groups = select(grouped(read_trajectories(file)), task, file)
     console = out()
-    console.print(f"advantages by {rule}, turns compared by {chosen}", style="dim")
+    console.print(
+        f"advantages by {rule}, turns compared by {chosen} (S1x16: one that 16 turns of the task share, -: none)",
+        style="dim",
+        soft_wrap=True,
+    )
     for group in groups[:limit]:
         _print_group(console, group, rule, values, chosen, states)
     if len(groups) > limit:

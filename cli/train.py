@@ -86,7 +86,7 @@ def train(
     file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or the folder of a begun run.")],
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Keys of the file to replace (`turnwise list keys`)."),
+        typer.Argument(metavar="KEY=VALUE", help="Keys of the file to replace (`turnwise list keys`)."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the results.")] = None,

@@ -22,7 +22,7 @@ from turnwise.envs.errors import (
     UnknownTask,
 )
 from turnwise.envs.info import HasPlan, HasTasks, Info
-from turnwise.envs.registration import env_ids, load_plugins, make, register, register_envs
+from turnwise.envs.registration import env_ids, load_plugins, make, register, register_envs, takes
 from turnwise.envs.spaces import Text
 from turnwise.envs.wrappers import Deadline, EndGuard, Isolated, TurnLimit
 
@@ -56,6 +56,7 @@ __all__ = [
     "make",
     "register",
     "register_envs",
+    "takes",
 ]
 
 _LAZY = ("CheckReport", "CheckResult", "check_env")

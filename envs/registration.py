@@ -26,7 +26,7 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption, choices
 
-__all__ = ["GROUP", "env_ids", "find", "load_plugins", "make", "register", "register_envs"]
+__all__ = ["GROUP", "env_ids", "find", "load_plugins", "make", "register", "register_envs", "takes"]
 
 GROUP: Final = "gymnasium.envs"
 _GUARD: Final = WrapperSpec("EndGuard", "turnwise.envs.wrappers:EndGuard", {})
@@ -187,6 +187,20 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
         reason = str(error).split(" was raised from the environment creator", 1)[0]
         raise UnknownOption(f"{spec.id} cannot be made with {given}: {reason}") from error
     return env
+
+
+def takes(id: str, option: str) -> bool:
+    """Return whether the constructor of an environment names an option among its keywords.
+
+    Args:
+        id: see `find`.
+        option: the keyword, "split" say.
+
+    Raises:
+        UnknownEnv: no environment of that id.
+        EnvError: the environment's module cannot be imported.
+    """
+    return option in (_parameters(find(id)) or ())
 
 
 def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+# Before torch is imported: two test workers with two threads each wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ["CONTRIBUTING.md", "CHANGELOG.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")]
+DOCUMENTS += sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
 
 
 def blocks(name: str, language: str = "python") -> list[str]:
@@ -25,6 +26,18 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module.__name__, module)  # so that what the example defines can be pickled
     for number, block in enumerate(blocks(name), start=1):
         exec(compile(block, f"{name}, example {number}", "exec"), vars(module))
+
+
+def test_the_example_of_the_readme_does_what_is_said_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks("README.md")
+    assert len(block.split("\n\n\n")[-1].splitlines()) < 20
+    seen: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), seen)
+    episodes = capsys.readouterr().out.strip().split("\n\n")
+    assert len(episodes) == 8
+    assert all("won True" in text for text in episodes)
+    assert any(line.startswith("-") for text in episodes for line in text.splitlines()[1:])
+    assert seen["row"] == sum(len(text.splitlines()) - 1 for text in episodes)
 
 
 def test_the_examples_of_contributing_are_there() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from turnwise.training.errors import ConfigError, near
+from turnwise.training.toml import literal, render
 
 
 class Section(BaseModel):
@@ -206,6 +207,11 @@ class Run(Section):
         output, name = self.output, self.name
         return Path(output) if output else Path("runs") / name
 
+    def evaluation_kwargs(self) -> dict[str, Any]:
+        """Give the environment's arguments for evaluation: env.kwargs, then env.eval, then the split on top."""
+        split = self.evaluation.split
+        return {**self.env.kwargs, **self.env.eval, **({"split": split} if split else {})}
+
     @classmethod
     def load(cls, path: str | Path, overrides: Sequence[str] = ()) -> Self:
         """Read a run's file.
@@ -271,7 +277,7 @@ class Run(Section):
         Args:
             effective: leave out what nothing has read so far; once a run is set up, that is what has no effect in it.
         """
-        return "".join(_render(_effective(self) if effective else self.model_dump(), ()))
+        return "".join(render(_effective(self) if effective else self.model_dump()))
 
 
 def _copy(table: dict[str, Any]) -> dict[str, Any]:
@@ -342,36 +348,6 @@ def _effective(section: Section) -> dict[str, Any]:
     }
 
 
-def _render(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Write a table's own keys first, then its tables, as TOML wants it."""
-    if path:
-        yield f"\n[{'.'.join(_key(part) for part in path)}]\n"
-    for key, value in table.items():
-        if not isinstance(value, dict):
-            yield f"{_key(key)} = {_literal(value)}\n"
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _render(value, (*path, key))
-
-
-def _key(name: str) -> str:
-    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if plain else _literal(name)
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        special = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-        return '"' + "".join(special.get(c, c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}") for c in value) + '"'
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_literal(item) for item in value)}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(k)} = {_literal(v)}" for k, v in value.items()) + "}"
-    return repr(value) if isinstance(value, int | float) else str(value)
-
-
 def reference() -> str:
     """Render the reference of every key as the text of docs/config.md."""
     lines = [
@@ -403,5 +379,5 @@ def reference() -> str:
         for key, field in section.model_fields.items():
             if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
                 continue
-            lines.append(f"| `{key}` | `{_literal(field.default)}` | {field.description} |")
+            lines.append(f"| `{key}` | `{literal(field.default)}` | {field.description} |")
     return "\n".join(lines) + "\n"

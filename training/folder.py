@@ -85,10 +85,11 @@ def begin(folder: Path, run: Run) -> None:
     """Start a run in its folder: write down what it is.
 
     Raises:
-        RunExists: a run is there already.
+        RunExists: a run is there already, or what is left of one.
     """
-    if (folder / "run.toml").exists() or (folder / "metrics.jsonl").exists():
+    if (folder / "run.toml").exists():
         raise RunExists(f"{folder} already holds a run: --resume goes on with it, or choose another output")
+    _refuse_remains(folder)
     write_json(folder / "meta.json", describe())
     write_text(folder / "run.toml", run.to_toml(effective=True))
 
@@ -101,6 +102,7 @@ def continued(folder: Path, run: Run) -> None:
         ConfigError: a key has changed that would make it another run.
     """
     if not (folder / "run.toml").exists():
+        _refuse_remains(folder)
         raise RunExists(f"{folder} holds no run to go on with; start it without --resume")
     changed = [key for key in differences(Run.load(folder / "run.toml"), run) if key not in MAY_CHANGE]
     if changed:
@@ -109,6 +111,14 @@ def continued(folder: Path, run: Run) -> None:
             f"(what may change: {', '.join(MAY_CHANGE)})"
         )
     write_text(folder / "run.toml", run.to_toml(effective=True))
+
+
+def _refuse_remains(folder: Path) -> None:
+    """Refuse a folder with metrics and no run.toml: nobody knows which run it was, so it is neither gone on with nor
+    written over.
+    """
+    if (folder / "metrics.jsonl").exists():
+        raise RunExists(f"{folder} holds the metrics of a run and no run.toml; choose another output, or clear it")
 
 
 def differences(one: Run, other: Run) -> list[str]:

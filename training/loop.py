@@ -36,7 +36,7 @@ from turnwise.training.memory import freeze, thaw
 from turnwise.training.metrics import MetricsWriter, credit_metrics, play_metrics
 from turnwise.training.policy import vocabulary_fingerprint
 from turnwise.training.report import OnEvent, Reporter, uninterrupted
-from turnwise.training.setup import Setup, prepare
+from turnwise.training.setup import Setup, prepare, remarks
 from turnwise.training.steps import steps_of
 from turnwise.training.tasks import TaskSampler
 from turnwise.training.update import learning_rate, make_optimizer, score, update
@@ -63,9 +63,10 @@ class Outcome:
 def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) -> Outcome:
     """Carry a run out: warm start, iterations, evaluations; everything is written to run.folder.
 
-    Events are dicts with "phase": "setup", "imitation", "train", "evaluation", "note" (text), "done", as they stand in
-    metrics.jsonl; and "tick" (what, done, total), which is for progress bars and is not written: "demonstrations",
-    "imitation", "rollout", "evaluation", and "checkpoint" and "resumed", whose done is the iteration.
+    Events are dicts with "phase": "setup", "imitation" (one with "step" about every 2 % of the warm start), "train",
+    "evaluation", "note" (text), "done", as they stand in metrics.jsonl; and "tick" (what, done, total), which is for
+    progress bars and is not written: "demonstrations", "imitation", "rollout", "evaluation", and "checkpoint" and
+    "resumed", whose done is the iteration.
 
     Args:
         run: the configuration.
@@ -226,6 +227,8 @@ class _Session:
             tasks=len(setup.tasks),
             panel=len(setup.panel.tasks) if setup.panel else 0,
         )
+        for text in remarks(setup):
+            self.report.event("note", 0, text=text)
         self.model, self.tokenizer = first_policy(setup, self.report)
         self._make_optimizer()
         with uninterrupted():

@@ -44,9 +44,11 @@ class MetricsWriter:
         self._board = None if tensorboard is None else _board(tensorboard, purge)
 
     def write(self, event: Mapping[str, Any]) -> None:
-        """Append one event; numbers that are not finite become null."""
+        """Append one event; numbers that are not finite become null. TensorBoard gets no steps of the warm start."""
         line = json.dumps({key: _plain(value) for key, value in event.items()}, ensure_ascii=False)
         self._put(line.encode() + b"\n")
+        if "step" in event:
+            return  # the board's axis counts iterations
         if self._board is not None and isinstance(event.get("iteration"), int):
             for key, value in event.items():
                 if key != "iteration" and isinstance(value, int | float) and not isinstance(value, bool):

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.training.errors import TrainingError, VocabularyMismatch
+from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch, near
 
 if TYPE_CHECKING:
     import torch
@@ -181,6 +181,29 @@ def load_policy(folder: str | Path, *, dtype: torch.dtype | None = None) -> tupl
     if len(tokenizer) > rows:
         raise PolicyFolderError(f"{path}: the tokenizer has {len(tokenizer)} entries, but the model only {rows}")
     return model.eval(), tokenizer
+
+
+def device_of(name: str, *, elsewhere: bool = False) -> str:
+    """Return where a model runs, as torch names it: "cpu", "cuda" or "cuda:N".
+
+    Args:
+        name: "auto" (CUDA where there is one), or a device of torch.
+        elsewhere: take the CPU where this machine has no CUDA; a policy may play on another machine than trained it.
+
+    Raises:
+        ConfigError: an unknown name, or CUDA on a machine without it.
+    """
+    if name == "cpu":
+        return name
+    if name != "auto" and not name.startswith("cuda"):
+        raise ConfigError(f"policy.device {name!r} is not known{near(name, ['cpu', 'cuda', 'auto'])}")
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda" if name == "auto" else name
+    if name == "auto" or elsewhere:
+        return "cpu"
+    raise ConfigError("policy.device is cuda, and this machine has no usable one; take cpu or auto")
 
 
 def save_policy(model: Any, tokenizer: Any, folder: str | Path) -> None:

@@ -19,10 +19,12 @@ from turnwise.agents.parse import parser
 from turnwise.credit.registry import Entry
 from turnwise.credit.registry import get as credit_rule
 from turnwise.envs import make as make_env
+from turnwise.envs import takes
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError, TrainingError, near
 from turnwise.training.imitation import Recipe
 from turnwise.training.objectives import AGGREGATIONS, KL_ESTIMATORS, Objective
+from turnwise.training.policy import device_of
 from turnwise.training.steps import Anchor
 from turnwise.training.update import Plan
 
@@ -140,44 +142,17 @@ def prepare(run: Run) -> Setup:
         TrainingError, EnvError, CreditError, AgentError: as of the parts.
     """
     _threads(run.threads)
-    seed, temperature = run.seed, run.agent.temperature
-    train, env_id = run.train, run.env.id
-    kwargs = dict(run.env.kwargs)
+    env_id, kwargs = run.env.id, dict(run.env.kwargs)
     agent = _agent(run)
     agent(None)  # a wrong option shows now
-    if run.agent.top_p < 1 and run.objective.old == "sampled":
-        raise ConfigError(
-            "agent.top_p below 1 samples from a cut distribution, and the loss computes the whole one: set "
-            "objective.old to 'recomputed', or agent.top_p to 1"
-        )
-    policy = _policy(run)
-    plan = Plan(
-        parts=train.updates, micro_tokens=train.micro_tokens, grad_clip=train.grad_clip, temperature=temperature
-    )
-    examination = _examination(run, kwargs)
-    demonstrations = _demonstrations(run, policy, plan, train.weight_decay)
-    schedule = Schedule(
-        steps=train.steps,
-        tasks=train.tasks,
-        group=train.group,
-        concurrency=train.concurrency,
-        deadline=run.env.deadline or None,
-        updates=train.updates,
-        lr=train.lr,
-        kind=train.schedule,
-        warmup=train.warmup,
-        weight_decay=train.weight_decay,
-        recompute=run.objective.old == "recomputed",
-        checkpoint_every=train.checkpoint_every,
-        keep=train.keep,
-    )
+    policy, plan, examination = _policy(run), _plan(run), _examination(run)
 
     def make() -> gymnasium.Env[Any, Any]:
         return make_env(env_id, **kwargs)
 
     return Setup(
         run=run,
-        seed=seed,
+        seed=run.seed,
         name=run.name,
         folder=run.folder,
         trajectories=run.trajectories,
@@ -186,16 +161,31 @@ def prepare(run: Run) -> Setup:
         make=make,
         agent=agent,
         policy=policy,
-        demonstrations=demonstrations,
+        demonstrations=_demonstrations(run, policy, plan),
         credit=credit_rule(run.credit.method, **run.credit.options),
         anchor=run.credit.anchor,
         objective=_objective(run),
         plan=plan,
-        schedule=schedule,
+        schedule=_schedule(run),
         examination=examination,
-        tasks=list_tasks(make, train.pool or None, seed_for(seed, "pool")),
+        tasks=list_tasks(make, run.train.pool or None, seed_for(run.seed, "pool")),
         panel=None if examination is None else make_panel(env_id, examination.env, examination.episodes),
     )
+
+
+def remarks(setup: Setup) -> list[str]:
+    """Give sentences on what is allowed and probably not meant; a run says them once, at its beginning.
+
+    Args:
+        setup: as prepared.
+    """
+    examination = setup.examination
+    if examination is None or examination.env != setup.run.env.kwargs or not takes(setup.env_id, "split"):
+        return []
+    return [
+        "evaluation plays tasks of the split that is trained on; evaluation.split (or env.eval) names another one, "
+        "for tasks that training has not seen"
+    ]
 
 
 def _threads(count: int) -> None:
@@ -223,6 +213,11 @@ def list_tasks(make: Make, count: int | None, seed: int) -> tuple[str, ...]:
 
 def _agent(run: Run) -> Callable[[Any], Agent]:
     section = run.agent
+    if section.top_p < 1 and run.objective.old == "sampled":
+        raise ConfigError(
+            "agent.top_p below 1 samples from a cut distribution, and the loss computes the whole one: set "
+            "objective.old to 'recomputed', or agent.top_p to 1"
+        )
     limits: dict[str, Any] = {
         "prompt": section.prompt,
         "template": section.template,
@@ -244,24 +239,39 @@ def _policy(run: Run) -> PolicySource:
     sizes: dict[str, int] = {}
     if path is None:
         sizes = {name: getattr(section, name) for name in ("vocab", "hidden", "layers", "heads")}
-    return PolicySource(path, sizes, section.context, _device(section.device), section.slots)
+    return PolicySource(path, sizes, section.context, device_of(section.device), section.slots)
 
 
-def _device(name: str) -> str:
-    if name == "cpu":
-        return name
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if not name.startswith("cuda"):
-        raise ConfigError(f"policy.device {name!r} is not known{near(name, ['cpu', 'cuda', 'auto'])}")
-    if not torch.cuda.is_available():
-        raise ConfigError("policy.device is cuda, and this machine has no usable one; take cpu or auto")
-    return name
+def _plan(run: Run) -> Plan:
+    train = run.train
+    return Plan(
+        parts=train.updates,
+        micro_tokens=train.micro_tokens,
+        grad_clip=train.grad_clip,
+        temperature=run.agent.temperature,
+    )
 
 
-def _demonstrations(run: Run, policy: PolicySource, plan: Plan, weight_decay: float) -> Demonstrations | None:
+def _schedule(run: Run) -> Schedule:
+    train = run.train
+    return Schedule(
+        steps=train.steps,
+        tasks=train.tasks,
+        group=train.group,
+        concurrency=train.concurrency,
+        deadline=run.env.deadline or None,
+        updates=train.updates,
+        lr=train.lr,
+        kind=train.schedule,
+        warmup=train.warmup,
+        weight_decay=train.weight_decay,
+        recompute=run.objective.old == "recomputed",
+        checkpoint_every=train.checkpoint_every,
+        keep=train.keep,
+    )
+
+
+def _demonstrations(run: Run, policy: PolicySource, plan: Plan) -> Demonstrations | None:
     section = run.imitation
     if not section.episodes:
         if policy.path is None:
@@ -277,7 +287,7 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan, weight_decay: fl
         batch=section.batch,
         micro_tokens=plan.micro_tokens,
         grad_clip=plan.grad_clip,
-        weight_decay=weight_decay,
+        weight_decay=run.train.weight_decay,
     )
     known = {"expert", "searcher"}
     name = section.demonstrator
@@ -314,13 +324,10 @@ def _objective(run: Run) -> Objective:
     return objective
 
 
-def _examination(run: Run, kwargs: Mapping[str, Any]) -> Examination | None:
+def _examination(run: Run) -> Examination | None:
     section = run.evaluation
     if not section.episodes:
         section.switched_off()
         _ = run.env.eval
         return None
-    env = {**kwargs, **run.env.eval}
-    if section.split:
-        env["split"] = section.split
-    return Examination(section.every, section.episodes, section.during, section.temperature, env)
+    return Examination(section.every, section.episodes, section.during, section.temperature, run.evaluation_kwargs())

@@ -3,6 +3,7 @@
 Left out on purpose: going on inside a warm start; one that was cut short is done again.
 """
 
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,14 @@ import torch
 
 from turnwise.training.checkpoint import require_whole
 from turnwise.training.demonstrations import Played, demonstrate
-from turnwise.training.imitation import demonstration_batch, imitate
+from turnwise.training.imitation import OnStep, demonstration_batch, imitate
 from turnwise.training.policy import build_policy, load_policy
 from turnwise.training.report import Reporter
 from turnwise.training.setup import Demonstrations, Setup
 from turnwise.training.tasks import TaskSampler
+
+EVERY = 0.02
+"""Share of the warm start's steps between two events."""
 
 
 def first_policy(setup: Setup, report: Reporter) -> tuple[Any, Any]:
@@ -37,6 +41,7 @@ def first_policy(setup: Setup, report: Reporter) -> tuple[Any, Any]:
         require_whole(setup.policy.path)
         model, tokenizer = load_policy(setup.policy.path)
         align(model)
+        setup.agent(tokenizer)  # a chat template that does not fit shows before anything is played
     if setup.demonstrations is None:
         assert model is not None, "prepare() wants a path or demonstrations"
         return model.to(setup.policy.device), tokenizer
@@ -72,11 +77,25 @@ def _warm_up(
         seconds=time.perf_counter() - started,
     )
 
-    def stepped(event: dict[str, float]) -> None:
-        report.tick("imitation", int(event["step"]), int(event["steps"]), loss=event["loss"])
-
     recipe = replace(wanted.recipe, seed=setup.seed_for("imitation"))
-    report.event("imitation", 0, **imitate(model, batch, recipe, stepped))
+    report.event("imitation", 0, **imitate(model, batch, recipe, _told(report)))
+
+
+def _told(report: Reporter) -> OnStep:
+    """Give what is called after every step: a tick each, and an event with the mean loss about every 2 % of them."""
+    losses: list[float] = []
+
+    def stepped(event: dict[str, float]) -> None:
+        step, steps = int(event["step"]), int(event["steps"])
+        report.tick("imitation", step, steps, loss=event["loss"])
+        losses.append(event["loss"])
+        if step == steps or step % max(1, round(steps * EVERY)) == 0:
+            finite = [loss for loss in losses if math.isfinite(loss)]
+            loss = sum(finite) / len(finite) if finite else math.nan
+            report.event("imitation", 0, step=step, steps=steps, loss=loss, lr=event["lr"])
+            losses.clear()
+
+    return stepped
 
 
 def align(model: Any) -> None:

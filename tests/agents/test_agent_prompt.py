@@ -198,7 +198,7 @@ def test_a_template_that_drops_the_reasoning_of_earlier_turns_keeps_what_was_sam
     agent = Agent(Conversation(PLAIN, tokenizer))
     first = agent.encode(agent.prompt.build([], View("s", "s", None, 0)), (), tokenizer)
     said = (*tokenizer.ids("<think>hm</think>go"), tokenizer.eos_token_id)
-    memory = [Exchange("s", "<think>hm</think>go", "go", first, said)]
+    memory = [Exchange("s", "<think>hm</think>go", "go")]
     ids = agent.encode(agent.prompt.build(memory, View("s", "t", None, 1)), first + said, tokenizer)
     assert ids[: len(first + said)] == first + said
 

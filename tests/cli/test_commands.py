@@ -112,6 +112,12 @@ def test_lists_name_what_exists(turnwise: Call, kind: str, name: str) -> None:
     assert re.search(rf"^{name}  +\S", said.out, re.MULTILINE), said.out
 
 
+def test_without_a_kind_the_kinds_are_listed(turnwise: Call) -> None:
+    said = turnwise("list")
+    assert said.code == 0
+    assert "turnwise list envs\n" in said.out
+
+
 def test_objectives_are_listed(turnwise: Call) -> None:
     pytest.importorskip("torch")
     assert "aggregation=token-mean" in turnwise("list", "objectives").out
@@ -579,6 +585,22 @@ def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> 
     assert re.search(r"2 +\+0\.500 +\+0\.500 +0\.000 +- +done", said.out)
     assert re.search(r"1 +-0\.750 +-0\.500 +-0\.250 +S1x2 +bad", said.out)
     assert re.search(r"S1x2 +in a\n +\+0\.750 +1 x +good\n +-0\.750 +1 x +bad", said.out)
+
+
+def test_show_prints_episodes_that_went_the_same_way_once(tmp_path: Path, turnwise: Call) -> None:
+    from turnwise.agents.store import TrajectoryWriter
+    from turnwise.agents.trajectory import Trajectory, Turn
+
+    file = tmp_path / "three.jsonl"
+    with TrajectoryWriter(file) as writer:
+        for member, action in enumerate(("left", "right", "left")):
+            turn = Turn((), (), (), 0, "a fork", action, action, "fork", float(action == "left"), True)
+            writer.write(
+                Trajectory(f"t#{member}@0", "t", None, 0, (turn,), "terminated", True, 1.0, "z", "", None, 0.1)
+            )
+    said = turnwise("show", file)
+    assert re.search(r"t#0@0: won.*\n  t#2@0: won.*\n  turn .*\n +1 .* left.*\n\n  t#1@0", said.out), said.out
+    assert len(re.findall(r"^ +1 .* (?:left|right)", said.out, re.MULTILINE)) == 2
 
 
 def test_a_torn_line_is_said_and_the_rest_is_shown(tmp_path: Path, turnwise: Call) -> None:

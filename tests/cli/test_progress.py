@@ -113,3 +113,17 @@ def test_curves_are_made_of_training_and_panel() -> None:
     assert (train.x, train.y) == ((3.0,), (0.4375,))
     assert (panel.x, panel.low, panel.high, panel.points) == ((2.0,), (0.25,), (0.75,), True)
     assert curves_of([]) == []
+
+
+def test_the_warm_start_shows_its_loss_and_not_a_line_for_every_event() -> None:
+    step = {"phase": "imitation", "iteration": 0, "step": 40, "steps": 2000, "loss": 1.25, "lr": 1e-3}
+    assert line(step, 10) == ""
+    assert line({"phase": "tick", "what": "imitation", "done": 40, "total": 2000, "loss": 1.25}, 10) == (
+        "  imitation 40/2000  loss 1.2500"
+    )
+    assert curves_of([step]) == []
+    target, stream = console(terminal=True)
+    with Progress("corridor", 10, console=target) as progress:
+        progress(step)
+        target.print(progress.render())
+    assert "1.2500" in stream.getvalue()

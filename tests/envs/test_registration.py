@@ -14,7 +14,7 @@ import pytest
 from toys.corridor import ID, Corridor
 
 import turnwise.envs
-from turnwise.envs import EnvError, UnknownEnv, UnknownOption, env_ids, load_plugins, make, register
+from turnwise.envs import EnvError, UnknownEnv, UnknownOption, env_ids, load_plugins, make, register, takes
 from turnwise.envs import registration as module
 
 
@@ -162,3 +162,8 @@ def test_a_plugin_that_fails_is_warned_about_and_takes_nobody_down(registry: Non
     assert ID in env_ids()
     register("toys/After-v0", "toys.corridor:Corridor")
     assert "toys/After-v0" in gymnasium.registry
+
+
+def test_whether_an_environment_takes_an_option_is_known_before_it_is_made():
+    assert takes("turnwise/Household-v0", "split")
+    assert not takes("turnwise/Household-v0", "splits")

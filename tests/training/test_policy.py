@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.training.errors import TrainingError, VocabularyMismatch  # noqa: E402
+from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch  # noqa: E402
 from turnwise.training.policy import (  # noqa: E402
     EOS,
     PAD,
@@ -23,6 +23,7 @@ from turnwise.training.policy import (  # noqa: E402
     PolicyFolderError,
     build_policy,
     build_tokenizer,
+    device_of,
     load_policy,
     require_vocabulary,
     save_policy,
@@ -207,3 +208,16 @@ def test_another_vocabulary_is_refused(tokenizer):
     # As many entries, other words.
     other = build_tokenizer([text.replace("mug", "cup") for text in TEXTS], vocab=300)
     assert vocabulary_fingerprint(other) != vocabulary_fingerprint(build_tokenizer(TEXTS, vocab=300))
+
+
+@pytest.mark.parametrize("cuda", [False, True])
+def test_a_device_is_one_that_this_machine_has(monkeypatch: pytest.MonkeyPatch, cuda: bool):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    assert device_of("cpu") == "cpu"
+    assert device_of("auto") == ("cuda" if cuda else "cpu")
+    assert device_of("cuda:1", elsewhere=True) == ("cuda:1" if cuda else "cpu")
+    with pytest.raises(ConfigError, match="'tpu' is not known"):
+        device_of("tpu", elsewhere=True)
+    if not cuda:
+        with pytest.raises(ConfigError, match="no usable one"):
+            device_of("cuda")

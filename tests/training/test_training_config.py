@@ -151,3 +151,9 @@ def test_any_override_gives_a_run_or_an_error_of_ours(text):
         assert isinstance(Run.parse({}, [text]), Run)
     except ConfigError:
         return
+
+
+def test_evaluation_takes_the_arguments_of_training_then_its_own_then_the_split():
+    table = {"env": {"kwargs": {"level": "tiny", "split": "train"}, "eval": {"level": "small"}}}
+    assert Run.parse(table).evaluation_kwargs() == {"level": "small", "split": "train"}
+    assert Run.parse(table, ["evaluation.split=held_out"]).evaluation_kwargs()["split"] == "held_out"

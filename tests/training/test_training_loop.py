@@ -14,8 +14,10 @@ import pytest
 import torch
 import toys.corridor
 from safetensors.torch import load_file
+from toys.tokens import CHATML
 
 import turnwise.training.loop as loop_module
+from turnwise.agents.errors import PromptError
 from turnwise.agents.evaluation import Panel, Result
 from turnwise.agents.store import read_trajectories
 from turnwise.credit import Advantages, BadOption, Entry, registry
@@ -23,7 +25,8 @@ from turnwise.envs import register
 from turnwise.training import ConfigError, FolderInUse, Run, RunExists, train
 from turnwise.training.checkpoint import Checkpoints
 from turnwise.training.errors import NoDemonstrations, TrainingError
-from turnwise.training.setup import prepare
+from turnwise.training.policy import load_policy, save_policy
+from turnwise.training.setup import prepare, remarks
 
 torch.set_num_threads(1)
 TESTS = Path(__file__).resolve().parents[1]
@@ -81,6 +84,16 @@ def test_everything_is_written(finished):
     assert lines(folder) == [json.loads(json.dumps(e)) for e in events if e["phase"] != "tick"]
     for step in range(1, 6):
         assert len(list(read_trajectories(folder / f"trajectories/{step:06d}.jsonl"))) == 6
+
+
+def test_the_warm_start_leaves_its_losses(finished):
+    folder, events = finished
+    ticks = [event for event in events if event.get("what") == "imitation"]
+    told = [event for event in lines(folder) if event["phase"] == "imitation" and "step" in event]
+    assert len(ticks) < 50  # so that every step is told
+    assert [(one["step"], one["loss"]) for one in told] == [(one["done"], one["loss"]) for one in ticks]
+    assert told[-1]["step"] == told[-1]["steps"] == len(ticks)
+    assert told[-1]["loss"] < told[0]["loss"]
 
 
 def test_metrics_are_those_of_the_stored_trajectories(finished):
@@ -288,6 +301,13 @@ def test_a_folder_belongs_to_one_run(finished):
         train(make_run(folder / "nothing"), resume=True)
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_is_left_of_a_run_is_neither_gone_on_with_nor_written_over(tmp_path, resume):
+    (tmp_path / "metrics.jsonl").write_text("{}\n")
+    with pytest.raises(RunExists, match=r"metrics of a run and no run\.toml; choose another output"):
+        train(make_run(tmp_path), resume=resume)
+
+
 def test_a_finished_run_stays_as_it_is(finished):
     folder, _ = finished
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "metrics.jsonl"}
@@ -413,3 +433,35 @@ def test_stored_trajectories_and_a_stored_policy(finished, tmp_path):
     assert trained[0]["kl"] == pytest.approx(0.0, abs=0.01)
     assert trained[-1]["kl"] >= 0
     assert (tmp_path / "run/reference").is_dir()
+
+
+@pytest.mark.parametrize(("overrides", "count"), [([], 1), (["evaluation.split=held_out"], 0)])
+def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides, count):
+    table = {
+        "output": str(tmp_path),
+        "env": {"kwargs": {"level": "tiny"}},
+        "imitation": {"episodes": 1},
+        "train": {"pool": 2},
+        "evaluation": {"episodes": 2},
+    }
+    said = remarks(prepare(Run.parse(table, overrides)))
+    assert len(said) == count
+    assert all("split that is trained on" in text for text in said)
+
+
+def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop_module, "remarks", lambda setup: [f"a remark on {setup.name}"])
+    train(make_run(tmp_path, "train.steps=0", "evaluation.episodes=0"))
+    assert lines(tmp_path)[1] == {"phase": "note", "iteration": 0, "text": "a remark on run"}
+
+
+def test_a_chat_template_that_does_not_fit_is_refused_before_anything_is_played(finished, tmp_path):
+    folder, _ = finished
+    model, tokenizer = load_policy(folder / "checkpoints/000005")
+    tokenizer.chat_template = "{{ messages | length }} messages" + CHATML  # rewrites how it began
+    save_policy(model, tokenizer, tmp_path / "policy")
+    table = {**TABLE, "policy": {"path": str(tmp_path / "policy"), "context": 400}}
+    events = []
+    with pytest.raises(PromptError, match="rewrites earlier turns"):
+        train(Run.parse(table, [f'output="{tmp_path / "run"}"']), on_event=events.append)
+    assert [event["phase"] for event in events] == ["setup"]

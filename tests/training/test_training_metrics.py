@@ -71,6 +71,7 @@ def test_tensorboard_gets_the_numbers(tmp_path):
 
     with MetricsWriter(tmp_path / "metrics.jsonl", tensorboard=tmp_path / "board") as writer:
         writer.write({"phase": "train", "iteration": 4, "loss": 0.25, "text": "x", "flag": True})
+        writer.write({"phase": "imitation", "iteration": 0, "step": 7, "loss": 0.5})  # its axis is another
     events = EventAccumulator(str(tmp_path / "board")).Reload()
     assert events.Tags()["scalars"] == ["train/loss"]
     (point,) = events.Scalars("train/loss")

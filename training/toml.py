@@ -1,0 +1,47 @@
+"""Tables as the text of a TOML file; tomllib reads it, and nothing in the standard library writes it.
+
+Left out on purpose: dates, comments, arrays of tables over several lines.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def render(table: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Give the lines of a table as TOML: its own keys first, then its tables.
+
+    Args:
+        table: nested; keys are strings, values what TOML knows.
+        path: keys that lead to the table; none for the whole file.
+    """
+    if path:
+        yield f"\n[{'.'.join(_key(part) for part in path)}]\n"
+    for key, value in table.items():
+        if not isinstance(value, dict):
+            yield f"{_key(key)} = {literal(value)}\n"
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from render(value, (*path, key))
+
+
+def _key(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else literal(name)
+
+
+def literal(value: Any) -> str:
+    """Give a value as TOML writes it; a table stands in one line.
+
+    Args:
+        value: a string, number, truth value, list or mapping.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        special = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+        return '"' + "".join(special.get(c, c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}") for c in value) + '"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(literal(item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(k)} = {literal(v)}" for k, v in value.items()) + "}"
+    return repr(value) if isinstance(value, int | float) else str(value)
