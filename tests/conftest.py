@@ -7,6 +7,7 @@ test folders are not packages (their file names are unique instead).
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 # Before torch is imported: two test workers with two threads each wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A job that a shell starts in the background ignores Ctrl-C, and so would what the tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))

@@ -132,7 +132,7 @@ def test_an_instance_that_cannot_be_made_is_a_failure_with_its_reason():
 
 
 def test_wrong_names_are_the_callers_fault():
-    with pytest.raises(UnknownEnv, match=r"did you mean 'toys/Corridor-v0'\?"):
+    with pytest.raises(UnknownEnv, match="did you mean 'toys/Corridor-v0'"):
         check_env("toys/Coridor-v0")
     with pytest.raises(UnknownOption, match=r"did you mean 'lengths'\?"):
         check_env(ID, kwargs={"length": (3,)})
