@@ -5,6 +5,8 @@ Another package adds an estimator with one line of its `pyproject.toml`:
     [project.entry-points."turnwise.credit"]
     mine = "their_package.credit:ENTRY"          # an Entry, or the function itself
 
+Ours are in `turnwise.credit.catalogue`, one line each.
+
 Left out on purpose: classes to inherit from. An estimator is a function `(steps, *, options) -> Advantages`.
 """
 
@@ -18,12 +20,11 @@ from typing import Any, Literal
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.errors import BadOption, CreditError, UnknownEstimator, near
-from turnwise.credit.gigpo import gigpo
-from turnwise.credit.grpo import grpo
 from turnwise.credit.steps import Steps
 
 GROUP = "turnwise.credit"
-STATE = "state"
+MEMORY = "state"
+RANDOM = "rng"
 Evidence = Literal["reference code", "paper", "our reading"]
 
 
@@ -38,7 +39,8 @@ class Entry:
         needs: columns beyond task, trajectory, turn and reward.
         evidence: what the formula was checked against: "reference code" that was run, the "paper", or "our reading".
         use: one line, when to take it.
-        function: `(steps, *, options) -> Advantages`; one with memory has a parameter `state=None` as well.
+        function: `(steps, *, options) -> Advantages`; one with memory has a parameter `state=None` as well, one that
+            draws has `rng`.
     """
 
     name: str
@@ -58,7 +60,7 @@ class Entry:
         """The options by name with their defaults (`inspect.Parameter.empty` where there is none)."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
         named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        return {p.name: p.default for p in named if p.name != STATE}
+        return {p.name: p.default for p in named if p.name not in (MEMORY, RANDOM)}
 
     @property
     def remembers(self) -> bool:
@@ -66,19 +68,15 @@ class Entry:
 
         It belongs to whoever calls again and again, and so is no option of a run's file.
         """
-        return STATE in inspect.signature(self.function).parameters
+        return MEMORY in inspect.signature(self.function).parameters
+
+    @property
+    def draws(self) -> bool:
+        """Whether the function takes `rng`, a `numpy.random.Generator` that the caller seeds."""
+        return RANDOM in inspect.signature(self.function).parameters
 
 
-def _ours() -> list[Entry]:
-    return [
-        Entry("grpo", "Group Relative Policy Optimization", "2402.03300", (), "reference code",
-              "The outcome alone: every turn of an episode gets the same advantage.", grpo),
-        Entry("gigpo", "Group-in-Group Policy Optimization", "2505.10978", ("state",), "reference code",
-              "Outcome plus standing among turns from the same state; states must recur within a task.", gigpo),
-    ]  # fmt: skip
-
-
-_entries: dict[str, Entry] = {item.name: item for item in _ours()}
+_entries: dict[str, Entry] = {}
 
 
 def register(item: Entry) -> Entry:

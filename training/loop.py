@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.transformers import TransformersSampler
@@ -132,7 +134,9 @@ class _Session:
         """Sample tasks, roll out, credit, pack, update, load."""
         setup, started = self.setup, time.perf_counter()
         groups, played = self._play(self.tasks.next(setup.schedule.tasks))
-        memory = {"state": self.memory} if setup.credit.remembers else {}
+        memory: dict[str, Any] = {"state": self.memory} if setup.credit.remembers else {}
+        if setup.credit.draws:
+            memory["rng"] = np.random.default_rng(setup.seed_for("credit", self.step))
         advantages = setup.credit(steps_of(groups, anchor=setup.anchor), **memory)
         batch = pack(groups, advantages)
         with uninterrupted():

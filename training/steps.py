@@ -29,7 +29,8 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
             it; after the last turn stands the final one.
 
     Returns:
-        Steps with task, trajectory, turn, reward, state, action, next_state, valid and tokens (sampled ones). An
+        Steps with task, trajectory, turn, reward, state, action, next_state, valid, tokens (sampled ones)
+        and logprob (their mean). An
         unparsable answer has the action None.
 
     Raises:
@@ -52,6 +53,7 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
         next_state=[key for _, trajectory in played for key in _afterwards(trajectory, anchor)],
         valid=[turn.valid for turn in turns],
         tokens=[len(turn.response) for turn in turns],
+        logprob=[sum(turn.logprobs) / max(1, len(turn.logprobs)) for turn in turns],
     )
 
 

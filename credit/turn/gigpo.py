@@ -21,7 +21,7 @@ from turnwise.credit.blocks import (
     unit_weights,
 )
 from turnwise.credit.errors import BadOption
-from turnwise.credit.grpo import episode_term
+from turnwise.credit.outcome.grpo import episode_term
 from turnwise.credit.rule import Rule, joined, on_originals
 from turnwise.credit.similarity import similar_states
 from turnwise.credit.steps import Floats, Ints, Steps

@@ -1,0 +1,1 @@
+"""Estimators that look at the outcome of episodes: every turn of an episode gets the same advantage."""
