@@ -3,7 +3,7 @@
 All of it is float64 and vectorised over the whole table; nothing loops over rows. Sums within a group are exact, so a
 permutation of the rows gives the same bits and not only nearly the same numbers.
 
-Left out on purpose: any statistic over the whole batch, or across groups. No method that is here uses one.
+Left out on purpose: statistics over the whole batch, but for `whiten`; the methods that want it say so.
 """
 
 from typing import Literal, get_args
@@ -51,18 +51,29 @@ def discounted_returns(steps: Steps, gamma: float = 0.95, *, reward: Floats | No
     """
     check_number("gamma", gamma, 0.0, 1.0)
     order = steps.time_order
-    total = (steps.reward if reward is None else reward)[order]
-    trajectory = steps.trajectory[order]
-    hop, factor = 1, float(gamma)
-    while hop < len(order) and factor > 0.0:
-        same = trajectory[hop:] == trajectory[:-hop]
+    paid = (steps.reward if reward is None else reward)[order]
+    returns = np.zeros(len(steps))
+    returns[order] = discounted_sums(paid, steps.trajectory[order], gamma)
+    return returns[steps.source]
+
+
+def discounted_sums(value: Floats, owner: Ints, factor: float) -> Floats:
+    """Return the sum of each value and the later ones of its owner, discounted by distance, float64 [N].
+
+    Args:
+        value: float64 [N], owner after owner, each in order of time.
+        owner: int64 [N]; the values of one owner lie together.
+        factor: discount per place, in [0, 1].
+    """
+    total = value.copy()
+    hop, power = 1, float(factor)
+    while hop < len(total) and power > 0.0:
+        same = owner[hop:] == owner[:-hop]
         if not same.any():
             break
-        total[:-hop] += np.where(same, factor * total[hop:], 0.0)
-        hop, factor = 2 * hop, factor * factor
-    returns = np.zeros(len(steps))
-    returns[order] = total
-    return returns[steps.source]
+        total[:-hop] += np.where(same, power * total[hop:], 0.0)
+        hop, power = 2 * hop, power * power
+    return total
 
 
 def trajectory_scores(steps: Steps, *, reward: Floats | None = None) -> tuple[Floats, Ints, Ints]:
@@ -87,24 +98,50 @@ def trajectory_scores(steps: Steps, *, reward: Floats | None = None) -> tuple[Fl
     return scores, tasks, member
 
 
+def positions(steps: Steps) -> Ints:
+    """Return how many turns of its trajectory came before each row, int64 [N]: 0 for the first, gaps do not count.
+
+    >>> positions(Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[7, 2], reward=[0.0, 0.0])).tolist()
+    [1, 0]
+    """
+    order = steps.time_order
+    trajectory = steps.trajectory[order]
+    starts = np.flatnonzero(np.append(True, trajectory[1:] != trajectory[:-1])) if len(order) else order
+    passed = np.zeros(len(steps), dtype=np.int64)
+    passed[order] = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    return passed[steps.source]
+
+
 def compact(*columns: Ints) -> Ints:
     """Return one key per row, int64 [N] from 0 to the number of distinct rows less one; equal rows have equal keys.
 
     Args:
         *columns: integer [N] each, not negative; a row's key stands for its values in all of them.
     """
-    key = _relabelled(columns[0])
+    key = columns[0]
     for column in columns[1:]:
-        other = _relabelled(column)
-        key = _relabelled(key * max(groups_of(other), 1) + other)
-    return key
+        if not _is_small(key, column):
+            key, column = _relabelled(key), _relabelled(column)
+        key = key * max(groups_of(column), 1) + column
+    return _relabelled(key)
+
+
+def _is_small(*columns: Ints) -> bool:
+    """Whether a key made of these columns can be counted in an array not much longer than the table."""
+    most = 1
+    for column in columns:
+        if not len(column) or int(column.min()) < 0:
+            return False
+        most *= int(column.max()) + 1
+    return most <= 8 * len(columns[0])
 
 
 def _relabelled(column: Ints) -> Ints:
     """The values of a column as 0, 1, 2, ... in ascending order; without sorting where they are small."""
-    if len(column) and int(column.min()) >= 0 and int(column.max()) <= 8 * len(column):
-        return (np.cumsum(np.bincount(column) > 0) - 1)[column]
-    return np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64, copy=False)
+    if not _is_small(column):
+        return np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64, copy=False)
+    there = np.bincount(column) > 0
+    return column if there.all() else (np.cumsum(there) - 1)[column]
 
 
 def group_sums(key: Ints, value: Floats, count: int) -> Floats:
@@ -122,7 +159,8 @@ def exact_sums(key: Ints, share: Floats, count: int) -> Floats:
     """Return the sum of each group, float64 [count], to the same bits for every order of rows.
 
     Each value is rounded to a multiple of 2^-52 and split into two whole numbers below 2^26; sums of these are exact up
-    to 2^27 rows, so nothing depends on the order of adding.
+    to 2^27 rows, so nothing depends on the order of adding. Where a share is multiplied by a weight above 1, such as a
+    number of tokens, the weights must not add up to more.
 
     Args:
         key: compact int64 [N], the group of each row.
@@ -191,7 +229,9 @@ class Groups:
         # overflow of squares, and whole rewards keep whole-numbered means.
         self._unit = np.where(self.flat, 1.0, np.ldexp(1.0, np.frexp(width)[1]))
         self._share = np.where(self.flat[key], 0.0, (value - self._low[key]) / self._unit[key])
-        self.size = np.round(exact_sums(key, self._weight, self._count), 6)
+        self.size = exact_sums(key, self._weight, self._count)
+        whole = np.rint(self.size)  # three thirds are one, to the last bit
+        self.size = np.where(np.abs(self.size - whole) < 1e-6, whole, self.size)
 
     def _centre(self, middle: Middle) -> Floats:
         """Centre of each group, in its units."""
@@ -209,10 +249,23 @@ class Groups:
         rows = np.flatnonzero(np.cumsum(self._weight[order]) - before >= 0.5 * self.size[group] - 1e-6)
         return value[order[rows[np.unique(group[rows], return_index=True)[1]]]]
 
+    def centre(self, middle: Middle = "mean") -> Floats:
+        """Return the mean or lower median of each group, float64 [groups]; of a flat group its lowest value."""
+        return self._low + self._centre(middle) * self._unit
+
+    def mean(self) -> Floats:
+        """Return the mean of each group, float64 [groups]."""
+        return self._low + np.where(self.flat, 0.0, self._centre("mean") * self._unit)
+
     def centred(self, middle: Middle = "mean") -> Floats:
         """Return value less centre, float64 [N]; exactly zero in a flat group."""
         distance = (self._share - self._centre(middle)[self.key]) * self._unit[self.key]
         return np.where(self.flat[self.key], 0.0, distance)
+
+    def row_centres(self, middle: Middle = "mean") -> Floats:
+        """Return the centre of each row's group, float64 [N]; in a flat group the row's own value, to the bit."""
+        centre = self._low + self._centre(middle) * self._unit
+        return np.where(self.flat[self.key], self.value, centre[self.key])
 
     def deviation(self, ddof: int = 1, middle: Middle = "mean") -> Floats:
         """Return sqrt(sum w (x - centre)^2 / (size - ddof)), float64 [groups]; zero in a flat group."""
@@ -252,15 +305,63 @@ def standardise(
     out = groups.centred(middle)
     raw = groups.value
     if scale != "none":
-        spread = groups.deviation(ddof, middle)
-        if scale == "mad":
-            mad = groups.median_deviation()
-            spread = np.where(mad > 0.0, mad, spread)
-        denominator = (spread + eps)[groups.key]
+        denominator = divisors(groups, scale=scale, ddof=ddof, eps=eps)[groups.key]
         out = np.divide(out, denominator, out=np.zeros(len(out)), where=denominator > 0.0)
         raw = raw / (1.0 + eps)
     alone = (groups.size == 1.0)[groups.key]
     return np.where(alone, raw if singleton == "raw" else 0.0, out)
+
+
+def divisors(groups: Groups, *, scale: Scale = "std", ddof: int = 1, eps: float = 1e-6) -> Floats:
+    """Return what `standardise` divides by in each group, float64 [groups]: the spread plus eps, or one without scale.
+
+    Args:
+        groups: the values with their groups and weights.
+        scale, ddof, eps: see `standardise`.
+    """
+    if scale == "none":
+        return np.ones(len(groups.size))
+    if scale == "std":
+        return groups.deviation(ddof) + eps
+    mad = groups.median_deviation()
+    return np.where(mad > 0.0, mad, groups.deviation(ddof, "median")) + eps
+
+
+def whiten(
+    value: Floats,
+    tokens: Floats | Ints | Bools | None = None,
+    *,
+    ddof: int = 1,
+    eps: float = 1e-8,
+    size_of_terms: Floats | None = None,
+) -> Floats:
+    """Return the values with mean zero and spread one over all tokens that they stand for, float64 [N].
+
+        W_i = (x_i - m) / sqrt(v + eps)
+        m = sum n_i x_i / n        v = sum n_i (x_i - m)^2 / (n - ddof)        n = sum n_i
+
+    where n_i is the number of tokens that have the value x_i, so that a row counts as often as its tokens would. Values
+    without tokens do not count and come back as zero; without any spread all of them are zero. Bits do not depend on
+    the order of rows.
+
+        >>> whiten(np.array([1.0, 3.0, 9.0]), np.array([1, 1, 0]), eps=0.0).round(6).tolist()
+        [-0.707107, 0.707107, 0.0]
+
+    Args:
+        value: float64 [N].
+        tokens: [N], n_i, none negative; a mask of tokens if the values are of tokens already. None counts each once.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the variance, inside the root.
+        size_of_terms: float64 [N], as for `Groups`: what rounding is judged against.
+    """
+    number = np.ones(len(value)) if tokens is None else np.asarray(tokens, dtype=np.float64)
+    counted = number > 0.0
+    terms = None if size_of_terms is None else size_of_terms[counted]
+    batch = Groups(value[counted], np.zeros(int(counted.sum()), dtype=np.int64), number[counted], size_of_terms=terms)
+    spread = np.hypot(batch.deviation(ddof), np.sqrt(eps))[batch.key]
+    out = np.zeros(len(value))
+    out[counted] = np.divide(batch.centred(), spread, out=np.zeros(len(spread)), where=spread > 0.0)
+    return out
 
 
 def penalties(steps: Steps, coefficient: float) -> Floats:
@@ -279,6 +380,17 @@ def check_choice(name: str, value: object, choices: object) -> None:
     known = get_args(choices)
     if value not in known:
         raise BadOption(f"option {name}={value!r} is unknown; {near(value, known)}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise BadOption unless `value` is true or false; 1 and 0 are refused, since they might be meant as numbers.
+
+    Args:
+        name: the option.
+        value: what came.
+    """
+    if not isinstance(value, bool):
+        raise BadOption(f"option {name} must be true or false; came {value!r}")
 
 
 def check_number(name: str, value: object, low: float, high: float = float("inf"), *, whole: bool = False) -> None:

@@ -3,6 +3,7 @@
 Left out on purpose: the comparing. Each method has its own file.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +12,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, compact, group_sums, trajectory_scores
 from turnwise.credit.errors import BadTable
-from turnwise.credit.steps import MEANING, Floats, Ints, Steps
+from turnwise.credit.keys import freeze
+from turnwise.credit.steps import MEANING, Bools, Floats, Ints, Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,37 @@ class Episodes:
         return Groups(self.score, self.task, size_of_terms=self.size_of_terms)
 
     @cached_property
+    def alone(self) -> Bools:
+        """bool [J], whether the trajectory is the only one of its task."""
+        return np.asarray((np.bincount(self.task) == 1)[self.task], dtype=np.bool_)
+
+    @cached_property
+    def first(self) -> Ints:
+        """int64 [J], the row of each trajectory's first turn."""
+        order = self.steps.time_order
+        return order[np.unique(self.member[order], return_index=True)[1]]
+
+    @cached_property
+    def place(self) -> Ints:
+        """int64 [J], places when sorted by the text of the ids, to break ties in a task whatever the order of rows."""
+        codes = np.zeros(len(self), dtype=np.int64)
+        codes[self.member] = self.steps.trajectory
+        names = self.steps.names.get("trajectory", ())
+        texts = [repr(names[code]) if code < len(names) else f"{code:020d}" for code in codes.tolist()]
+        place = np.zeros(len(self), dtype=np.int64)
+        place[sorted(range(len(self)), key=texts.__getitem__)] = np.arange(len(self))
+        return place
+
+    @cached_property
+    def counts(self) -> dict[str, float]:
+        """What a report says of the groups: how many, how many of one, how many with equal scores."""
+        return {
+            "groups": float(len(self.groups.size)),
+            "groups_of_one": float((self.groups.size == 1.0).sum()),
+            "groups_without_spread": float((self.groups.flat & (self.groups.size > 1.0)).sum()),
+        }
+
+    @cached_property
     def turns(self) -> Ints:
         """int64 [J], number of turns."""
         return np.bincount(self.member, minlength=len(self)).astype(np.int64, copy=False)
@@ -62,18 +95,22 @@ class Episodes:
     @cached_property
     def tokens(self) -> Floats:
         """float64 [J], number of trained tokens; the method must have asked for the column `tokens`."""
-        assert self.steps.tokens is not None
+        assert self.steps.tokens is not None or not len(self)
+        if self.steps.tokens is None:
+            return np.zeros(0)
         return group_sums(self.member, self.steps.tokens.astype(np.float64), len(self))
 
     @cached_property
     def logprob(self) -> Floats:
         """float64 [J], mean log-probability of the trajectory's tokens, nats; turns weigh by `tokens` where given."""
-        assert self.steps.logprob is not None
-        tokens = (
-            np.ones(len(self.steps)) if self.steps.tokens is None else np.maximum(self.steps.tokens, 0).astype(float)
-        )
-        count = group_sums(self.member, tokens, len(self))
-        total = group_sums(self.member, tokens * self.steps.logprob, len(self))
+        assert self.steps.logprob is not None or not len(self)
+        if self.steps.logprob is None:
+            return np.zeros(0)
+        order = self.steps.time_order  # so that no order of rows changes a bit
+        given = self.steps.tokens
+        tokens = np.ones(len(order)) if given is None else np.maximum(given[order], 0).astype(np.float64)
+        count = group_sums(self.member[order], tokens, len(self))
+        total = group_sums(self.member[order], tokens * self.steps.logprob[order], len(self))
         return np.divide(total, count, out=np.zeros(len(self)), where=count > 0.0)
 
     def of_trajectory(self, method: str, name: str) -> Floats | Ints:
@@ -95,6 +132,31 @@ class Episodes:
                 f"{method} reads {name!r} ({MEANING[name]}) as one value a trajectory, but it differs within one"
             )
         return value
+
+    def task_keys(self, method: str) -> list[Hashable]:
+        """Return what a memory calls each task, in the order of `task`: its own id; an array or a list as text.
+
+        Args:
+            method: name of the estimator, for the message.
+
+        Raises:
+            BadTable: no dict can hold an id, or two ids are equal to Python.
+        """
+        codes = np.unique(self.steps.task).tolist()
+        names = self.steps.names.get("task", ())
+        keys: list[Hashable] = []
+        for name in (names[code] if code < len(names) else code for code in codes):
+            if isinstance(name, np.ndarray | list):
+                name = repr(freeze(name))
+            try:
+                hash(name)
+            except TypeError as error:
+                raise BadTable(f"{method} cannot remember the task id {name!r}: {error}") from error
+            assert isinstance(name, Hashable)
+            keys.append(name)
+        if len(set(keys)) < len(keys):
+            raise BadTable(f"{method}: two task ids that Python holds equal, such as 1 and True, have one memory")
+        return keys
 
     def advantages(
         self,

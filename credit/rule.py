@@ -9,7 +9,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Compat, PenaltyIn, Scale, Singleton, Unit, check_choice, check_number, penalties
+from turnwise.credit.blocks import (
+    Compat,
+    Groups,
+    PenaltyIn,
+    Scale,
+    Singleton,
+    Unit,
+    check_choice,
+    check_number,
+    penalties,
+    standardise,
+)
 from turnwise.credit.errors import BadOption
 from turnwise.credit.steps import Floats, Steps
 
@@ -46,6 +57,10 @@ class Rule:
         check_choice("compat", compat, Compat)
         return replace(self, unit="turn", singleton="raw", penalty_in="return")
 
+    def norm(self, groups: Groups) -> Floats:
+        """Return each value relative to its group (`standardise`) under scale, ddof, eps and singleton, float64 [N]."""
+        return standardise(groups, scale=self.scale, ddof=self.ddof, eps=self.eps, singleton=self.singleton)
+
     def paid_reward(self, steps: Steps) -> Floats:
         """Return the rewards that returns are taken of, float64 [N]: less the penalty where it enters the reward."""
         if self.penalty_in != "reward":
@@ -58,7 +73,13 @@ class Rule:
 
 
 def joined(
-    steps: Steps, rule: Rule, parts: Mapping[str, Floats], report: Mapping[str, float], *, w: float = 1.0
+    steps: Steps,
+    rule: Rule,
+    parts: Mapping[str, Floats],
+    report: Mapping[str, float],
+    *,
+    w: float = 1.0,
+    values: Floats | None = None,
 ) -> Advantages:
     """Return the sum of an episode term, w times a step term, and the penalty where it enters the advantage itself.
 
@@ -68,8 +89,10 @@ def joined(
         parts: "episode" and, if there is one, "step", float64 [N] each.
         report: scalars.
         w: factor of the step term.
+        values: float64 [N], what the parts come to where it is no such sum.
     """
-    values = parts["episode"] + w * parts["step"] if "step" in parts else parts["episode"].copy()
+    if values is None:
+        values = parts["episode"] + w * parts["step"] if "step" in parts else parts["episode"].copy()
     if rule.penalty_in == "advantage":
         parts = {**parts, "penalty": -penalties(steps, rule.invalid_penalty)}
         values = values + parts["penalty"]

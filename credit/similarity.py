@@ -1,16 +1,20 @@
-"""Near-identical texts as one state: clusters that depend on the texts alone, not on the order of rows.
+"""Near-identical texts, or embeddings, as one state: clusters that do not depend on the order of rows.
 
-Left out on purpose: embeddings and other distances. Whoever has them writes cluster ids into `state` and needs no
-similarity here.
+Left out on purpose: making embeddings, and other distances. Whoever has clusters writes their ids into `state`, and
+needs no similarity here.
 """
 
-from collections.abc import Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import numpy as np
 
 from turnwise.credit.errors import BadTable
+from turnwise.credit.matching import Pack, Places, matches_needed, places_of, reaches
 from turnwise.credit.steps import Ints, Steps
+
+PACKED = 16
+"""How many leaders a text is compared with at once: more would be compared in vain when an early one takes it."""
 
 
 def similar_states(steps: Steps, threshold: float, *, order: str = "sorted") -> Ints:
@@ -45,11 +49,48 @@ def similar_states(steps: Steps, threshold: float, *, order: str = "sorted") -> 
     return cluster[inverse.reshape(-1)]
 
 
+def similar_vectors(steps: Steps, threshold: float) -> Ints:
+    """Return the cluster of each row's embedding, int64 [N]; two rows of one task share it when they point alike.
+
+    The rule is that of `similar_states`: the distinct embeddings of a task, sorted by their numbers, each join the
+    first leader with a cosine of at least the threshold, or lead.
+
+    Args:
+        steps: a table with `metric`, the embeddings, float64 [N, M].
+        threshold: from above 0 to 1.
+
+    Raises:
+        BadTable: an embedding is zero, and so points nowhere.
+    """
+    if steps.metric is None or not len(steps):
+        return np.zeros(len(steps), dtype=np.int64)
+    vectors = steps.metric.reshape(len(steps), -1)
+    vectors = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-300)  # so that no square overflows
+    length = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
+    if (length == 0.0).any():
+        raise BadTable(
+            f"row {int(np.argmin(length))} has an embedding of zeros in 'metric', which is similar to nothing"
+        )
+    keyed = np.column_stack([steps.task, vectors / length])
+    distinct, inverse = np.unique(keyed, axis=0, return_inverse=True)
+    cluster = np.arange(len(distinct))
+    starts = np.flatnonzero(np.diff(distinct[:, 0], prepend=-1.0))
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(distinct)], strict=True):
+        leaders: list[int] = []
+        for number in range(start, stop):
+            near = distinct[leaders, 1:] @ distinct[number, 1:] >= threshold - 1e-12
+            if near.any():
+                cluster[number] = leaders[int(np.argmax(near))]
+            else:
+                leaders.append(number)
+    return cluster[inverse.reshape(-1)]
+
+
 def follow_leaders(texts: Sequence[str], threshold: float) -> list[int]:
     """Return, for each of distinct texts, the position of its leader (its own when it leads).
 
-    Same result as comparing each text with every leader by `SequenceMatcher.ratio`; the lengths and the counts of
-    characters bound the ratio from above, so that most comparisons are never made.
+    Same result as comparing each text with every leader by `SequenceMatcher.ratio`; the lengths, the counts of
+    characters and the longest common subsequence bound the ratio from above, so that most comparisons are never made.
 
     Args:
         texts: distinct texts in the order in which they choose.
@@ -57,34 +98,46 @@ def follow_leaders(texts: Sequence[str], threshold: float) -> list[int]:
     """
     counts = _character_counts(texts)
     lengths = np.asarray([len(text) for text in texts], dtype=np.int64)
-    leaders: list[int] = []
-    matchers: dict[int, SequenceMatcher[str]] = {}
+    leaders = np.zeros(len(texts), dtype=np.int64)
+    packs: list[Pack] = []
+    places: list[Places] = []
     chosen: list[int] = []
     for number, text in enumerate(texts):
         found = number
-        for leader in _candidates(number, np.asarray(leaders, dtype=np.int64), counts, lengths, threshold):
-            matcher = matchers[leader]
-            matcher.set_seq1(text)
-            if matcher.ratio() >= threshold:
-                found = leader
+        candidates = _candidates(number, leaders[: len(places)], counts, lengths, threshold)
+        for rank in _worth_a_look(text, candidates, packs, lengths[leaders], threshold):
+            other = texts[leaders[rank]]
+            if reaches(text, other, places[rank], matches_needed(threshold, len(text) + len(other))):
+                found = int(leaders[rank])
                 break
         if found == number:
-            leaders.append(number)
-            matchers[number] = SequenceMatcher(None, "", text)
+            leaders[len(places)] = number
+            if len(places) % PACKED == 0:
+                packs.append(Pack())
+            packs[-1].add(text)
+            places.append(places_of(text))
         chosen.append(found)
     return chosen
 
 
 def _candidates(number: int, leaders: Ints, counts: Ints, lengths: Ints, threshold: float) -> list[int]:
-    """Leaders, in order, whose ratio with the text can reach the threshold."""
-    if not len(leaders):
-        return []
+    """Ranks of the leaders, in order, whose ratio with the text can reach the threshold by lengths and characters."""
     both = lengths[leaders] + lengths[number]
-    near = leaders[2 * np.minimum(lengths[leaders], lengths[number]) >= threshold * both - 1e-9 * both]
-    common = np.minimum(counts[near], counts[number]).sum(axis=1)
-    both = lengths[near] + lengths[number]
+    near = np.flatnonzero(2 * np.minimum(lengths[leaders], lengths[number]) >= threshold * both - 1e-9 * both)
+    common = np.minimum(counts[leaders[near]], counts[number]).sum(axis=1)
+    both = both[near]
     kept: list[int] = near[2 * common >= threshold * both - 1e-9 * both].tolist()
     return kept
+
+
+def _worth_a_look(
+    text: str, candidates: Sequence[int], packs: Sequence[Pack], lengths: Ints, threshold: float
+) -> Iterator[int]:
+    """Those of the candidates whose longest common subsequence with the text reaches the threshold as well."""
+    for packed, ranks in groupby(candidates, key=lambda rank: rank // PACKED):
+        needed = {rank % PACKED: matches_needed(threshold, len(text) + int(lengths[rank])) for rank in ranks}
+        for number in packs[packed].sharing(text, needed):
+            yield packed * PACKED + number
 
 
 def _character_counts(texts: Sequence[str]) -> Ints:

@@ -1,1 +1,28 @@
-"""Transforms of token advantages on a packed batch, between credit and the objective."""
+"""Transforms of token advantages on a packed batch, between credit and the objective.
+
+from turnwise.credit.tokens import transform
+result = transform("gtpo", weight=2.0)(advantages, mask, ids=ids, entropy=entropy, group=group)
+result.values, result.keep
+"""
+
+from turnwise.credit.tokens.ace import ace
+from turnwise.credit.tokens.catalogue import TRANSFORMS, Transform, transform, transforms
+from turnwise.credit.tokens.d3s import d3s
+from turnwise.credit.tokens.gtpo import gtpo
+from turnwise.credit.tokens.hapo import hapo
+from turnwise.credit.tokens.hicra import hicra
+from turnwise.credit.tokens.packed import ARRAYS, Reshaped
+
+__all__ = [
+    "ARRAYS",
+    "TRANSFORMS",
+    "Reshaped",
+    "Transform",
+    "ace",
+    "d3s",
+    "gtpo",
+    "hapo",
+    "hicra",
+    "transform",
+    "transforms",
+]

@@ -109,11 +109,7 @@ def gigpo(
     def estimate(table: Steps) -> Advantages:
         episode, report = episode_term(table, rule)
         anchor = anchors(table, similarity, order="rows" if compat else "sorted")
-        paid, late = rule.paid_reward(table), rule.late_penalty(table)
-        returns = discounted_returns(table, gamma, reward=paid) - late
-        terms = discounted_returns(table, gamma, reward=np.abs(paid)) + late
-        weight = unit_weights(anchor, table.trajectory, step_unit)
-        step, counts = step_term(Groups(returns, anchor, weight, size_of_terms=terms), rule)
+        step, counts = step_term(returns_in(table, anchor, gamma, rule, step_unit), rule)
         return joined(table, rule, {"episode": episode, "step": step}, {**report, **counts}, w=w)
 
     return estimate(steps) if compat else on_originals(steps, estimate)
@@ -131,6 +127,22 @@ def anchors(steps: Steps, similarity: float | None = None, *, order: str = "sort
     if similarity is None:
         return compact(steps.task, steps.state)
     return compact(similar_states(steps, similarity, order=order))
+
+
+def returns_in(steps: Steps, key: Ints, gamma: float, rule: Rule, unit: Unit) -> Groups:
+    """Return the discounted returns of the turns, less the penalty, in groups.
+
+    Args:
+        steps: the table.
+        key: compact int64 [N], the group of each row.
+        gamma: discount per turn.
+        rule: the options.
+        unit: what counts once in a group.
+    """
+    paid, late = rule.paid_reward(steps), rule.late_penalty(steps)
+    returns = discounted_returns(steps, gamma, reward=paid) - late
+    terms = discounted_returns(steps, gamma, reward=np.abs(paid)) + late
+    return Groups(returns, key, unit_weights(key, steps.trajectory, unit), size_of_terms=terms)
 
 
 def step_term(groups: Groups, rule: Rule) -> tuple[Floats, dict[str, float]]:

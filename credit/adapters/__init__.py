@@ -1,0 +1,18 @@
+"""Ways in and out for users of other trainers: their arrays and lists to the table of turns, advantages back to tokens.
+
+from turnwise.credit import gigpo
+from turnwise.credit.adapters import from_verl
+packed = from_verl(uid=..., traj_uid=..., rewards=..., anchor_obs=..., response_mask=...)
+advantages = packed.tokens(gigpo(packed.steps))          # float64 [B, L]
+
+Left out on purpose: the trainers themselves. Nothing here imports them, torch, pandas or polars; what comes in is known
+by what it can do.
+"""
+
+from turnwise.credit.adapters.frames import from_frame, with_advantages
+from turnwise.credit.adapters.packed import Packed
+from turnwise.credit.adapters.sequences import from_sequences
+from turnwise.credit.adapters.trl import from_trl
+from turnwise.credit.adapters.verl import from_verl
+
+__all__ = ["Packed", "from_frame", "from_sequences", "from_trl", "from_verl", "with_advantages"]

@@ -1,0 +1,139 @@
+"""Batches in which a row is a whole conversation: its trained tokens, broken by the environment's answers, are turns.
+
+Left out on purpose: finding the turns by their text. The mask says where the model spoke.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of, plain
+from turnwise.credit.adapters.packed import Packed, averages, runs
+from turnwise.credit.blocks import group_sums
+from turnwise.credit.errors import BadTable
+from turnwise.credit.steps import Floats, Ints, Steps
+
+
+def from_sequences(
+    *,
+    uid: Any,
+    response_mask: Any,
+    rewards: Any = None,
+    token_level_rewards: Any = None,
+    turn_rewards: Any = None,
+    active_masks: Any = None,
+    old_log_probs: Any = None,
+    entropys: Any = None,
+    **columns: Any,
+) -> Packed:
+    """Return the turns of a batch with one row a trajectory: every unbroken run of trained tokens is a turn.
+
+        >>> packed = from_sequences(uid=["g", "g"], response_mask=[[1, 0, 1], [1, 1, 0]], rewards=[1.0, 0.0])
+        >>> packed.steps.turn.tolist(), packed.steps.reward.tolist(), packed.place.tolist()
+        ([0, 1, 0], [0.0, 1.0, 0.0], [[0, -1, 1], [2, 2, -1]])
+
+    Args:
+        uid: [B], id of the task; its trajectories form a group.
+        response_mask: bool [B, L], the trained tokens.
+        rewards: float [B], the outcome, which becomes the reward of the last turn. Exactly one of this and the next two
+            is given.
+        token_level_rewards: float [B, L]; a turn earns what lies from its first token up to the next turn's, so that a
+            reward on the environment's answer belongs to the turn before it. (What lies before the first turn is its.)
+        turn_rewards: [B] lists with a reward for each turn.
+        active_masks: bool [B]; rows that are false are left out of the table, and get zero.
+        old_log_probs, entropys: float [B, L], averaged over each turn's tokens into `logprob` and `entropy`.
+        **columns: [B] each, further columns of `Steps`, such as `state`, `action`, `valid`, `value`: a list with one
+            value for each turn, or one value that all turns of the row have.
+
+    Raises:
+        BadTable: what came does not fit together; the message names the argument and the row.
+    """
+    mask = mask_of("response_mask", response_mask)
+    active = np.ones(len(mask), dtype=np.bool_)
+    if active_masks is not None:
+        active = mask_of("active_masks", np.reshape(plain(active_masks), (-1, 1)), rows=len(mask))[:, 0]
+    silent = np.flatnonzero(active & ~mask.any(axis=1))
+    if len(silent):
+        raise BadTable(
+            f"row {silent[0]} of response_mask ({len(silent)} rows in all) has no trained token, and so no turn that "
+            "could have its reward; mark such rows as not active"
+        )
+    row, start, place = runs(mask & active[:, None])
+    turns = np.bincount(row, minlength=len(mask))
+    table: dict[str, Any] = {
+        "trajectory": row,
+        "turn": np.arange(len(row)) - (np.cumsum(turns) - turns)[row],
+        "tokens": np.bincount(place[place >= 0], minlength=len(row)),
+    }
+    owner = column_of("uid", uid, len(mask))
+    table["task"] = [owner[number] for number in row.tolist()]
+    given = [
+        name
+        for name, value in (
+            ("rewards", rewards), ("token_level_rewards", token_level_rewards), ("turn_rewards", turn_rewards)
+        )
+        if value is not None
+    ]  # fmt: skip
+    if len(given) != 1:
+        raise BadTable(
+            "give the rewards once: rewards [B], token_level_rewards [B, L] or turn_rewards, a list a row; "
+            f"came {' and '.join(given) or 'none'}"
+        )
+    if rewards is not None:
+        table["reward"] = _at_the_end(numbers_of("rewards", rewards, (len(mask),)), row)
+    elif token_level_rewards is not None:
+        paid = numbers_of("token_level_rewards", token_level_rewards, mask.shape)
+        table["reward"] = _up_to_the_next(np.where(active[:, None], paid, 0.0), row, start)
+    else:
+        table["reward"] = per_turn("turn_rewards", turn_rewards, turns, active)
+    for name, source, value in (("logprob", "old_log_probs", old_log_probs), ("entropy", "entropys", entropys)):
+        if value is not None:
+            table[name] = averages(numbers_of(source, value, mask.shape, inside=place >= 0), place, len(row))
+    for name, value in columns.items():
+        if value is not None:
+            table[name] = per_turn(name, value, turns, active)
+    return Packed(Steps.from_columns(**table), place)
+
+
+def per_turn(name: str, values: Any, turns: Ints, active: Any) -> list[Any]:
+    """Return one value a turn from one list, or one value for all turns, a row.
+
+    Args:
+        name: of the argument, for the message.
+        values: [B], lists, tuples or arrays of a row's values; anything else is one value for all of its turns.
+        turns: int64 [B], how many turns each row has.
+        active: bool [B], the rows that count.
+
+    Raises:
+        BadTable: a row has more or fewer values than turns.
+    """
+    out: list[Any] = []
+    for number, value in enumerate(column_of(name, values, len(turns))):
+        count = int(turns[number])
+        if not active[number]:
+            continue
+        value = plain(value)
+        if not isinstance(value, list | tuple | np.ndarray) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            out += [value] * count
+        elif len(value) == count:
+            out += list(value)
+        else:
+            raise BadTable(f"row {number} of {name} has {len(value)} values for {count} turns")
+    return out
+
+
+def _at_the_end(outcome: Floats, row: Ints) -> Floats:
+    """The outcome of each row at the row's last turn, zero at the others."""
+    last = np.append(row[1:] != row[:-1], True)[: len(row)]
+    return np.where(last, outcome[row], 0.0)
+
+
+def _up_to_the_next(paid: Floats, row: Ints, start: Ints) -> Floats:
+    """What is paid in each row from the start of each turn to the start of the next."""
+    if not len(row):
+        return np.zeros(0)
+    starting = np.zeros(paid.shape, dtype=np.int64)
+    starting[row, start] = 1
+    first = np.minimum(np.searchsorted(row, np.arange(len(paid))), len(row) - 1)
+    number = np.maximum(np.cumsum(starting).reshape(paid.shape) - 1, first[:, None])
+    return group_sums(number.ravel(), paid.ravel(), len(row))

@@ -1,0 +1,143 @@
+"""Lists as TRL's trainers hand them to reward functions: prompts, completions, rewards, groups of `num_generations`.
+
+Left out on purpose: generating, and reward functions. What comes in has been sampled and judged.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from turnwise.credit.adapters.arrays import column_of, mask_of, plain
+from turnwise.credit.adapters.packed import Packed, runs
+from turnwise.credit.errors import BadTable
+from turnwise.credit.keys import freeze
+from turnwise.credit.steps import Bools, Floats, Ints, Steps
+
+
+def from_trl(
+    prompts: Any,
+    completions: Any,
+    rewards: Any,
+    *,
+    num_generations: int,
+    completion_mask: Any = None,
+    reward_weights: Any = None,
+) -> Packed:
+    """Return the turns of a batch of completions: one for each, or one for each message of the assistant in it.
+
+    A turn's `state` is the prompt, or the messages since the assistant spoke last; its `action` is what the assistant
+    said. The reward is the last turn's.
+
+        >>> from turnwise.credit import rloo
+        >>> packed = from_trl(["2+2?"] * 2, ["4", "5"], [1.0, 0.0], num_generations=2)
+        >>> packed.tokens(rloo(packed.steps)).tolist()
+        [[1.0], [-1.0]]
+
+    Args:
+        prompts: [B] texts or lists of messages; each prompt `num_generations` times in a row.
+        completions: [B] texts, or lists of messages (mappings with `role`) that go on from the prompt.
+        rewards: float [B], or [B, K] of K reward functions: then they are also the column `multi`. None or NaN, from a
+            function that does not apply, counts as zero beside others.
+        num_generations: completions of one prompt; they form a group.
+        completion_mask: bool [B, L], the tokens that the model wrote (TRL's completion mask, less the tool's answers).
+            Needed for tokens, and as soon as a completion has several turns. A row without any has no tokens to train,
+            and counts in its group. None stands for one token a completion, so that `tokens` gives [B, 1].
+        reward_weights: float [K], factors of the reward functions' sum; None: ones.
+
+    Raises:
+        BadTable: what came does not fit together; the message names the argument and the row.
+    """
+    count = len(column_of("prompts", prompts, len(prompts)))
+    group = _groups(prompts, count, num_generations)
+    spoken = [_turns(row, prompt, text) for row, (prompt, text) in
+              enumerate(zip(prompts, column_of("completions", completions, count), strict=True))]  # fmt: skip
+    turns = np.asarray([len(found) for found in spoken], dtype=np.int64)
+    row = np.repeat(np.arange(count), turns)
+    turn = np.arange(len(row)) - np.repeat(np.cumsum(turns) - turns, turns)
+    multi = _rewards(rewards, count)
+    weights = np.ones(multi.shape[1]) if reward_weights is None else np.asarray(plain(reward_weights), dtype=np.float64)
+    if weights.shape != (multi.shape[1],):
+        raise BadTable(f"reward_weights must have one factor for each of {multi.shape[1]} rewards; has {weights.shape}")
+    multi = np.where((turn == turns[row] - 1)[:, None], multi[row], 0.0)
+    place = _places(completion_mask, turns)
+    table: dict[str, Any] = {
+        "task": group[row], "trajectory": row, "turn": turn, "reward": multi @ weights,
+        "state": [state for found in spoken for state, _ in found],
+        "action": [action for found in spoken for _, action in found],
+    }  # fmt: skip
+    if np.ndim(plain(rewards)) == 2:
+        table["multi"] = multi
+    if completion_mask is not None:
+        table["tokens"] = np.bincount(place[place >= 0], minlength=len(row))
+    return Packed(Steps.from_columns(**table), place)
+
+
+def _groups(prompts: Any, count: int, size: int) -> Ints:
+    """The group of each completion; all of a group have the same prompt."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1 or count % size:
+        raise BadTable(f"num_generations must divide the {count} completions into groups; came {size!r}")
+    keys = [freeze(prompt) for prompt in prompts]
+    for row, key in enumerate(keys):
+        if key != keys[row - row % size]:
+            raise BadTable(
+                f"prompt {row} differs from prompt {row - row % size}, the first of its group of {size}; a group is "
+                "num_generations completions of one prompt in a row"
+            )
+    return np.arange(count) // size
+
+
+def _turns(row: int, prompt: Any, completion: Any) -> list[tuple[Any, Any]]:
+    """State and action of every turn of a completion."""
+    if not isinstance(completion, list | tuple):
+        return [(prompt, completion)]
+    found: list[tuple[Any, Any]] = []
+    heard: Any = prompt
+    for message in completion:
+        if not isinstance(message, Mapping) or "role" not in message:
+            raise BadTable(f"completion {row} must be a text or a list of messages, each a mapping with a role")
+        if message["role"] == "assistant":
+            found.append((heard, {key: value for key, value in message.items() if key != "role"}))
+            heard = []
+        else:
+            heard = [*heard, message] if found else [heard, message]
+    if not found:
+        raise BadTable(f"completion {row} has no message of the assistant, and so no turn")
+    return found
+
+
+def _rewards(rewards: Any, count: int) -> Floats:
+    """The rewards as float64 [B, K], zero where there is none."""
+    try:
+        array = np.asarray(plain(rewards), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadTable(f"rewards must be numbers, one a completion or K of each: {error}") from error
+    if array.ndim not in (1, 2) or len(array) != count:
+        raise BadTable(f"rewards must have the shape ({count},) or ({count}, K); it has {array.shape}")
+    array = array.reshape(count, -1) if count else np.zeros((0, array.shape[1] if array.ndim == 2 else 1))
+    nobody = np.flatnonzero(np.isnan(array).all(axis=1))
+    if len(nobody):
+        raise BadTable(
+            f"completion {nobody[0]} has no reward ({len(nobody)} in all); leave it out, or say what it is worth"
+        )
+    return np.where(np.isnan(array), 0.0, array)
+
+
+def _places(completion_mask: Any, turns: Ints) -> Ints:
+    """The turn of each token."""
+    if completion_mask is None:
+        if (turns != 1).any():
+            raise BadTable("completions of several turns need completion_mask: it says which tokens are whose")
+        return np.arange(len(turns))[:, None]
+    mask: Bools = mask_of("completion_mask", completion_mask, rows=len(turns))
+    row, _, place = runs(mask)
+    found = np.bincount(row, minlength=len(turns))
+    wrong = np.flatnonzero((found != turns) & (found > 0))
+    if len(wrong):
+        first = int(wrong[0])
+        raise BadTable(
+            f"row {first} of completion_mask has {found[first]} runs of tokens for {turns[first]} turns of the "
+            f"assistant ({len(wrong)} such rows)"
+        )
+    missing = np.cumsum(np.where(found == 0, turns, 0))
+    return np.where(place >= 0, place + missing[:, None], -1)

@@ -1,0 +1,28 @@
+"""Generalised advantage estimation over flat sequences: the recursion that turns, tokens and both at once share.
+
+Left out on purpose: the critic. Values come from whoever trains one.
+"""
+
+import numpy as np
+
+from turnwise.credit.blocks import discounted_sums
+from turnwise.credit.steps import Floats, Ints
+
+
+def lambda_advantages(reward: Floats, value: Floats, owner: Ints, gamma: float, lam: float) -> Floats:
+    """Return generalised advantages, float64 [N].
+
+        d_t = r_t + gamma * V_{t+1} - V_t            V = 0 after the last place of an owner
+        A_t = d_t + gamma * lam * A_{t+1}
+
+    Args:
+        reward: float64 [N], owner after owner, each in order of time.
+        value: float64 [N], V before each place.
+        owner: int64 [N], the sequence that each place belongs to; those of one lie together.
+        gamma: discount per place, in [0, 1].
+        lam: how far errors are carried back, in [0, 1].
+    """
+    following = np.zeros(len(value))
+    if len(value):
+        following[:-1] = np.where(owner[1:] == owner[:-1], value[1:], 0.0)
+    return discounted_sums(reward + gamma * following - value, owner, gamma * lam)

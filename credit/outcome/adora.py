@@ -1,0 +1,85 @@
+"""ADORA: full credit only where the right answers are the longer ones, a tenth of it elsewhere.
+
+Left out on purpose: other measures of use than length, which the paper has for pictures.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Scale, Singleton, check_number, group_sums, standardise
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.outcome.answers import THRESHOLD, solved
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Bools, Steps
+
+
+def adora(
+    steps: Steps,
+    *,
+    lam: float = 0.1,
+    threshold: float = THRESHOLD,
+    max_tokens: int | None = None,
+    scale: Scale = "std",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return GRPO's advantage, scaled down in tasks where thinking longer did not pay.
+
+        A = GRPO's advantage * w
+
+    where w is 1 if the task's longest right episode has more tokens than its wrong ones on average, and lam otherwise.
+    A task without a right episode has w = lam, one without a wrong episode w = 1.
+
+    Args:
+        steps: the table; needs `tokens`.
+        lam: the smaller factor.
+        threshold: a score above it is right.
+        max_tokens: wrong episodes with at least so many tokens are not counted as wrong, since they were cut off; None
+            counts all. The published code has 4054.
+        scale: "std", "none" (mean only) or "mad".
+        singleton: a group of one gives "zero" or its "raw" score.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+
+    Returns:
+        Advantages with the parts "episode" (the result) and "grpo"; its report has the share of tasks in full.
+
+    Raises:
+        MissingColumn: there is no `tokens`.
+        BadOption: an option has an impossible value.
+
+    Source: Ren et al. 2026, arXiv 2602.10019, in the form that its published code has for texts. We differ in the
+    threshold: the code's 1.01 belongs to its own reward.
+    """
+    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    check_number("lam", lam, 0.0)
+    check_number("threshold", threshold, float("-inf"))
+    if max_tokens is not None:
+        check_number("max_tokens", max_tokens, 1, whole=True)
+    steps.need("adora", "tokens")
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
+        right = solved(table, threshold)
+        wrong = ~right if max_tokens is None else ~right & (episodes.tokens < max_tokens)
+        full = _length_pays(episodes, right, wrong)
+        value = base * np.where(full, 1.0, float(lam))[episodes.task]
+        report = {**episodes.counts, "tasks_in_full": float(full.mean()) if len(full) else 0.0}
+        return episodes.advantages(value, {"episode": value, "grpo": base}, report)
+
+    return on_originals(steps, estimate)
+
+
+def _length_pays(episodes: Episodes, right: Bools, wrong: Bools) -> Bools:
+    """Whether a task's longest right episode is longer than its wrong ones on average, bool [tasks]."""
+    tasks = len(episodes.groups.size)
+    longest = np.full(tasks, -np.inf)
+    np.maximum.at(longest, episodes.task[right], episodes.tokens[right])
+    count = np.bincount(episodes.task[wrong], minlength=tasks)
+    total = group_sums(episodes.task[wrong], episodes.tokens[wrong], tasks)
+    average = np.where(count > 0, total / np.maximum(count, 1), -np.inf)
+    return np.asarray(longest > average, dtype=np.bool_)

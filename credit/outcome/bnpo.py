@@ -1,0 +1,111 @@
+"""BNPO: the outcome of an episode less the mean of its task, over a Beta density fitted to the tasks' success rates.
+
+Left out on purpose: the paper's decomposition for several rewards, which is the same rule once a reward.
+"""
+
+import math
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, check_number
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.errors import BadOption, BadTable
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Floats, Steps
+
+
+def bnpo(
+    steps: Steps,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    weight_max: float = 1e6,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return the episode's distance from its task's mean, weighed by how rare tasks of that mean are in the batch.
+
+        x[i] = (E[i] - low) / (high - low)        p = mean of x over the task        E[i] = sum over t of r[i, t]
+        A[i, t] = min(1 / Beta(p; alpha, beta), weight_max) * (x[i] - p)
+        alpha = max(1 + a / 3, 1)                 a = (m (1 - m) / v - 1) m
+        beta  = max(1 + b / 3, 1)                 b = (m (1 - m) / v - 1) (1 - m)
+        m, v: mean and variance (over n - 1) of p over the tasks of the batch
+
+    The density is the batch's, so a group's advantages depend on the others. A batch of one group, or one whose tasks
+    all have the same mean, has no density; its weights are 1.
+
+        >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=range(4), turn=[0] * 4, reward=[1.0, 0, 0, 0])
+        >>> bnpo(steps).values.tolist()
+        [0.75, -0.25, -0.25, -0.25]
+
+    Args:
+        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
+        low, high: the scores that count as 0 and 1, in units of reward; None takes the batch's lowest and highest. Give
+            both where rewards are graded, so that the scale is not the batch's.
+        weight_max: the largest weight.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward.
+
+    Returns:
+        Advantages with the part "episode", in units of high - low. A group of one gives zero and stays out of m and v.
+        The report has "alpha" and "beta".
+
+    Raises:
+        BadOption: an option has an impossible value, or high is not above low.
+        BadTable: low and high are given, and the mean of a task lies outside.
+
+    Source: Xiao et al. 2025, arXiv 2506.02864. We differ in the group of one, to which the published code gives its
+    reward times the largest weight, and in tasks of equal means, where its parameters are infinite.
+    """
+    rule = Rule(invalid_penalty=invalid_penalty)
+    for name, bound in (("low", low), ("high", high)):
+        if bound is not None:
+            check_number(name, bound, -1e100, 1e100)
+    if low is not None and high is not None and not low < high:
+        raise BadOption(f"option high must be above low; came low={low!r}, high={high!r}")
+    check_number("weight_max", weight_max, 0.0, 1e100)
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        groups, width = _to_unit(episodes, low, high)
+        rate = groups.centre()
+        alpha, beta = _fitted(rate[groups.size > 1.0])
+        value = _weights(rate, alpha, beta, weight_max)[episodes.task] * groups.centred()
+        return episodes.advantages(value, report={**episodes.counts, "alpha": alpha, "beta": beta, "width": width})
+
+    return on_originals(steps, estimate)
+
+
+def _to_unit(episodes: Episodes, low: float | None, high: float | None) -> tuple[Groups, float]:
+    """The scores on the scale where low is 0 and high is 1, in their tasks, and high - low."""
+    score = episodes.score
+    bottom = float(score.min(initial=np.inf)) if low is None else float(low)
+    top = float(score.max(initial=-np.inf)) if high is None else float(high)
+    width = top - bottom if top > bottom and len(score) else 1.0
+    groups = Groups(score, episodes.task, size_of_terms=episodes.size_of_terms)
+    mean = groups.centre()
+    slack = 1e-9 * max(abs(bottom), abs(top), 1.0) if len(score) else 0.0
+    if ((mean < bottom - slack) | (mean > top + slack)).any():
+        raise BadTable(
+            f"bnpo: the mean score of a task lies outside low={bottom:g} to high={top:g}: "
+            f"{mean[(mean < bottom - slack) | (mean > top + slack)][0]:g}; give the bounds of the scores"
+        )
+    terms = (episodes.size_of_terms + abs(bottom)) / width if len(score) else score
+    return Groups((score - bottom) / width, episodes.task, size_of_terms=terms), width
+
+
+def _fitted(rate: Floats) -> tuple[float, float]:
+    """The two parameters of the density; 1 and 1, which is flat, where the rates do not say any."""
+    tasks = Groups(rate, np.zeros(len(rate), dtype=np.int64))
+    if not len(rate) or tasks.flat[0]:
+        return 1.0, 1.0
+    mean, variance = float(tasks.centre()[0]), float(tasks.deviation(1)[0]) ** 2
+    scale = mean * (1.0 - mean) / variance - 1.0
+    return max(1.0 + scale * mean / 3.0, 1.0), max(1.0 + scale * (1.0 - mean) / 3.0, 1.0)
+
+
+def _weights(rate: Floats, alpha: float, beta: float, weight_max: float) -> Floats:
+    inside = np.clip(rate, 1e-300, 1.0 - 1e-16)  # at 0 and 1 the distances are zero anyway
+    constant = math.lgamma(alpha + beta) - math.lgamma(alpha) - math.lgamma(beta)
+    log_density = (alpha - 1.0) * np.log(inside) + (beta - 1.0) * np.log1p(-inside) + constant
+    largest = math.log(weight_max) if weight_max > 0.0 else -np.inf
+    return np.exp(np.minimum(-log_density, largest))

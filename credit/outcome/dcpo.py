@@ -1,0 +1,99 @@
+"""DCPO's smoothed advantages: an episode against this batch's group and against all that its task ever gave.
+
+Left out on purpose: the clip with bounds by probability that the paper has with it; it is the objective `dcpo`.
+"""
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import ROUNDING, check_number
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.errors import BadOption
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Floats, Steps
+
+Memory = Mapping[Hashable, tuple[int, float, float]]
+
+
+def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = None) -> Advantages:
+    """Return the smaller of two mixtures of an episode's standing in this batch and in all visits of its task.
+
+        new = (E - m) / (s + eps)          m, s: mean and std of the task's episodes in this batch
+        total = (E - M) / (S + eps)        M, S: of all i visits of the task, this one included
+        A = ((i - 1) new + total) / i  or  (new + (i - 1) total) / i, whichever is nearer to zero
+
+    with M <- ((i - 1) M + m) / i and S^2 <- ((i - 1) S^2 + s^2 + (i - 1) / i (m - M before)^2) / i. A spread of zero
+    gives zero in its term. On the first visit both terms are equal, and so is A. A group whose episodes are all alike
+    still learns from what earlier visits brought: that is the purpose. So does a group of one, on its second visit.
+
+        >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[1.0, 1.0])
+        >>> result = dcpo_sas(steps, eps=0.0, state={"t": (1, 0.0, 0.0)})
+        >>> result.values.tolist(), result.state["t"]
+        ([0.5, 0.5], (2, 0.5, 0.5))
+
+    Args:
+        steps: the table.
+        ddof: 1 divides the squares of a batch's group by n - 1, 0 by n.
+        eps: added to the spreads.
+        state: what the last call gave back: a dict from the task's own id to (visits, M, S).
+
+    Returns:
+        Advantages with the parts "episode", "new" and "total"; `state` is a new dict.
+
+    Raises:
+        BadOption: an option has an impossible value, or `state` is not what a call gave back.
+        BadTable: a task's id cannot be remembered.
+
+    Source: Yang et al. 2025, arXiv 2509.02333, and its code, without eps there; where both mixtures are equally far
+    from zero the first is taken.
+    """
+    rule = Rule(ddof=ddof, eps=eps)
+    known = _checked(state)
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table)
+        groups, task = episodes.groups, episodes.task
+        keys = episodes.task_keys("dcpo_sas")
+        before = np.array([known.get(key, (0, 0.0, 0.0)) for key in keys], dtype=np.float64).reshape(-1, 3)
+        visit, mean, deviation = before[:, 0] + 1.0, groups.mean(), groups.deviation(rule.ddof)
+        centre = before[:, 1] + (mean - before[:, 1]) / visit
+        shift = np.where(visit > 1.0, mean - before[:, 1], 0.0)
+        squares = (visit - 1.0) * before[:, 2] ** 2 + deviation**2 + (visit - 1.0) / visit * shift**2
+        noise = ROUNDING * np.maximum(np.abs(centre), np.abs(mean))
+        spread = np.sqrt(squares / visit)
+        spread = np.where(spread <= noise, 0.0, spread)
+        new = _scaled(groups.centred(), deviation[task], rule.eps)
+        total = _scaled(groups.centred() + (mean - centre)[task], spread[task], rule.eps)
+        i = visit[task]
+        one, other = ((i - 1.0) * new + total) / i, (new + (i - 1.0) * total) / i
+        value = np.where(np.abs(one) <= np.abs(other), one, other)
+        fresh = float((visit == 1.0).sum())
+        found = episodes.advantages(
+            value, {"episode": value, "new": new, "total": total}, {"tasks": float(len(keys)), "tasks_unseen": fresh}
+        )
+        rows = zip(keys, visit.tolist(), centre.tolist(), spread.tolist(), strict=True)
+        after = {**known, **{key: (int(count), middle, width) for key, count, middle, width in rows}}
+        return Advantages(found.values, found.keep, found.weight, found.parts, found.report, after)
+
+    return on_originals(steps, estimate)
+
+
+def _scaled(distance: Floats, spread: Floats, eps: float) -> Floats:
+    """The distance over spread + eps; zero where there is no spread."""
+    return np.divide(distance, spread + eps, out=np.zeros(len(distance)), where=spread > 0.0)
+
+
+def _checked(state: object) -> Memory:
+    if state is None:
+        return {}
+    if not isinstance(state, Mapping):
+        raise BadOption(f"state must be the dict that the last call gave back; came {type(state).__name__}")
+    for task, entry in state.items():
+        numbers = np.asarray(entry)
+        if numbers.shape != (3,) or numbers.dtype.kind not in "iuf" or not np.isfinite(numbers).all():
+            raise BadOption(f"state[{task!r}] must be visits, mean and deviation; came {entry!r}")
+        check_number(f"state[{task!r}] (visits)", float(numbers[0]), 1.0)
+        check_number(f"state[{task!r}] (deviation)", float(numbers[2]), 0.0)
+    return state

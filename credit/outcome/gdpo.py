@@ -1,0 +1,115 @@
+"""GDPO: several rewards, each brought to its own scale within the task before they are added up.
+
+Left out on purpose: rewards that only count where another one was earned; whoever computes `multi` can do that.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, Singleton, check_choice, check_number, standardise, whiten
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.errors import BadOption
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Bools, Floats, Steps
+
+Over = Literal["samples", "tokens"]
+
+
+def gdpo(
+    steps: Steps,
+    *,
+    weights: Sequence[float] | None = None,
+    over: Over = "samples",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+) -> Advantages:
+    """Return the weighted sum of the episode's standings in each of its rewards, on one scale for the batch.
+
+        z[i, k] = (E[i, k] - mean) / (std + eps)        over the task's trajectories, for each reward k apart
+        S[i] = sum over k of w[k] z[i, k]               E[i, k] = sum over t of multi[i, t, k]
+        A[i, t] = (S[i] - mean) / (std + eps)           over="samples": over all trajectories of the batch
+        A[i, t] = (S[i] - m) / sqrt(v + 1e-8)           over="tokens": m, v over all trained tokens of the batch
+
+    Added up first and scaled then, as GRPO would, two episodes with (1, 0) and (0, 1) are the same; here the rarer
+    reward counts more. The last line makes a group's advantages depend on the other groups. A group of one gets zero
+    and stays out of the batch's mean and spread.
+
+        >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[0, 0],
+        ...                            multi=[[1.0, 8.0], [0.0, 8.0]])
+        >>> gdpo(steps, ddof=0, eps=0.0).values.round(6).tolist()
+        [1.0, -1.0]
+
+    Args:
+        steps: the table; needs `multi`, and `tokens` under over="tokens". `reward` and `valid` are not looked at.
+        weights: K factors w, none negative; None takes 1 each.
+        over: what counts once in the batch's mean and spread.
+        singleton: "zero", or "raw": a group of one enters with its raw rewards.
+        ddof: 1 divides squares by n - 1, 0 by n; at both levels.
+        eps: added to the spread, at both levels; over="tokens" has 1e-8 inside the root at the second.
+
+    Returns:
+        Advantages with the parts "reward_0", "reward_1", ... (w z, which add up to S, before the last line).
+
+    Raises:
+        MissingColumn: there is no `multi`, or no `tokens` where they count.
+        BadOption: an option has an impossible value, or there are not as many weights as rewards.
+
+    Source: Liu et al. 2026, arXiv 2601.05242; over="tokens" is the published code's form for one trainer (verl),
+    over="samples" with eps=1e-4 that for another (TRL). We differ in the group of one.
+    """
+    rule = Rule(singleton=singleton, ddof=ddof, eps=eps)
+    check_choice("over", over, Over)
+    factors = _checked(weights)
+    steps.need("gdpo", "multi", *(["tokens"] if over == "tokens" else []))
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table)
+        terms = _standings(table, factors, rule)
+        total = np.sum(terms, axis=0) if terms else np.zeros(len(episodes))
+        size = np.sum(np.abs(terms), axis=0) if terms else total
+        counted = ~episodes.alone if rule.singleton == "zero" else np.ones(len(episodes), dtype=np.bool_)
+        if over == "tokens" and len(table):
+            value = whiten(total, np.where(counted, episodes.tokens, 0.0), ddof=rule.ddof, size_of_terms=size)
+        else:
+            value = _over_samples(total, size, counted, rule)
+        parts = {f"reward_{k}": term for k, term in enumerate(terms)}
+        return episodes.advantages(value, parts, {"groups": float(len(episodes.groups.size))})
+
+    return on_originals(steps, estimate)
+
+
+def _checked(weights: Sequence[float] | None) -> list[float] | None:
+    if weights is None:
+        return None
+    if isinstance(weights, str) or not isinstance(weights, Sequence | np.ndarray):
+        raise BadOption(f"option weights must be a list of numbers, one a reward; came {weights!r}")
+    for weight in weights:
+        check_number("weights", weight, 0.0, 1e100)
+    return [float(weight) for weight in weights]
+
+
+def _standings(steps: Steps, weights: list[float] | None, rule: Rule) -> list[Floats]:
+    """K times float64 [J], each reward's weighted standing within its task."""
+    if steps.multi is None:
+        return []
+    rewards = steps.multi if steps.multi.ndim == 2 else steps.multi[:, None]
+    factors = [1.0] * rewards.shape[1] if weights is None else weights
+    if len(factors) != rewards.shape[1]:
+        raise BadOption(f"option weights has {len(factors)} numbers, 'multi' has {rewards.shape[1]} rewards a turn")
+    groups = [Episodes.of(steps, reward=np.ascontiguousarray(column)).groups for column in rewards.T]
+    return [
+        factor * standardise(group, ddof=rule.ddof, eps=rule.eps, singleton=rule.singleton)
+        for factor, group in zip(factors, groups, strict=True)
+    ]
+
+
+def _over_samples(total: Floats, size: Floats, counted: Bools, rule: Rule) -> Floats:
+    value = np.zeros(len(total))
+    one = np.zeros(int(counted.sum()), dtype=np.int64)
+    batch = Groups(total[counted], one, size_of_terms=size[counted])
+    value[counted] = standardise(batch, ddof=rule.ddof, eps=rule.eps)
+    return value

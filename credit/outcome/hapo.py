@@ -1,0 +1,78 @@
+"""HAPO's token-level group average: outcomes compared within a task as if each token were an episode of its own.
+
+Left out on purpose: the redistribution by entropy, which works on tokens; it is `turnwise.credit.tokens.hapo`.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, check_number, group_sums, standardise
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Bools, Floats, Steps
+
+
+def hapo(
+    steps: Steps, *, fallback_at: float = 5.0, ddof: int = 0, eps: float = 1e-6, invalid_penalty: float = 0.0
+) -> Advantages:
+    """Return the episode's standing among the tokens of its task, or among its episodes where that is extreme.
+
+        A = (E - mean) / (std + eps)        mean and std over the task's tokens, each with the score of its episode
+
+    If any |A| of a task reaches `fallback_at`, the whole task gets GRPO's advantage (over episodes, with the squares
+    divided by n - 1). All tokens of an episode have the same value, so this is a method of rows with tokens as weights.
+
+        >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[1.0, 0], tokens=[3, 1])
+        >>> hapo(steps).values.round(4).tolist()
+        [0.5773, -1.732]
+
+    Args:
+        steps: the table; needs `tokens`.
+        fallback_at: size of an advantage from which on the task falls back.
+        ddof: 0 divides the squares by the number of tokens, 1 by one less.
+        eps: added to the standard deviation.
+        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+
+    Returns:
+        Advantages with the part "episode"; its report counts the tasks that fell back. A group of one gives zero.
+
+    Raises:
+        MissingColumn: there is no `tokens`.
+        BadOption: an option has an impossible value.
+
+    Source: Liu et al. 2025, arXiv 2509.16591. We differ where the published code tests padding for extreme advantages
+    too, by which results depend on how long the batch's longest answer is; here only tokens count.
+    """
+    rule = Rule(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    check_number("fallback_at", fallback_at, 0.0)
+    steps.need("hapo", "tokens")
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        weight = token_weights(episodes)
+        by_token = Groups(episodes.score, episodes.task, weight, size_of_terms=episodes.size_of_terms)
+        average = standardise(by_token, ddof=ddof, eps=eps)
+        extreme = _extreme(average, weight, episodes, fallback_at)
+        value = np.where(extreme[episodes.task], standardise(episodes.groups, eps=eps), average)
+        report = {**episodes.counts, "tasks_that_fell_back": float(extreme.sum())}
+        return episodes.advantages(value, report=report)
+
+    return on_originals(steps, estimate)
+
+
+def token_weights(episodes: Episodes) -> Floats:
+    """Return the number of tokens of each trajectory, float64 [J], or one each in a task that has none at all.
+
+    Args:
+        episodes: the trajectories of a table with `tokens`.
+    """
+    tokens = np.maximum(episodes.tokens, 0.0)
+    silent = group_sums(episodes.task, tokens, len(episodes.groups.size)) == 0.0
+    return np.where(silent[episodes.task], 1.0, tokens)
+
+
+def _extreme(average: Floats, weight: Floats, episodes: Episodes, limit: float) -> Bools:
+    """Whether any token of a task has an advantage of the limit's size, bool [tasks]."""
+    largest = np.zeros(len(episodes.groups.size))
+    np.maximum.at(largest, episodes.task, np.where(weight > 0.0, np.abs(average), 0.0))
+    return np.asarray(largest >= limit, dtype=np.bool_)

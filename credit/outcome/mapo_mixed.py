@@ -1,0 +1,60 @@
+"""MAPO (mixed advantage): the usual z-score where outcomes are uncertain, the deviation in per cent where they are not.
+
+Left out on purpose: the multi-turn dialogue method of the same name; it is `mapo_dialogue`.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, check_number, standardise
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.outcome.answers import THRESHOLD, share
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Steps
+
+
+def mapo_mixed(steps: Steps, *, threshold: float = THRESHOLD, ddof: int = 1, eps: float = 1e-6) -> Advantages:
+    """Return a mixture of the z-score of an episode's success and its deviation relative to the success rate.
+
+        y = 1 if right, else 0        p = mean of y over the task        lam = 1 - 4 p (1 - p)
+        A = (1 - lam) * (y - p) / (std of y + eps) + lam * (y - p) / p
+
+    lam is 0 where half of the episodes succeed and nears 1 where nearly all or nearly none do. A task whose episodes
+    all have the same outcome gets zero, and so does a group of one.
+
+        >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=range(4), turn=[0] * 4, reward=[1.0, 0, 0, 0])
+        >>> mapo_mixed(steps, eps=0.0).values.round(4).tolist()
+        [1.875, -0.625, -0.625, -0.625]
+
+    Args:
+        steps: the table; needs no column beyond the required ones.
+        threshold: a score above it is right.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the standard deviation.
+
+    Returns:
+        Advantages with the parts "episode" (the result), "deviation" and "percent", both before they are mixed.
+
+    Raises:
+        BadOption: an option has an impossible value.
+
+    Source: Huang et al. 2025, arXiv 2509.18849. Our reading: rewards are binary, and the standard deviation is that of
+    a sample, as in GRPO.
+    """
+    rule = Rule(ddof=ddof, eps=eps)
+    check_number("threshold", threshold, float("-inf"))
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table)
+        right = episodes.score > threshold
+        groups = Groups(right.astype(np.float64), episodes.task)
+        p = share(right, episodes.task)
+        deviation = standardise(groups, ddof=rule.ddof, eps=rule.eps)
+        percent = np.divide(groups.centred(), p, out=np.zeros(len(p)), where=p > 0.0)
+        certainty = 1.0 - 4.0 * p * (1.0 - p)
+        value = (1.0 - certainty) * deviation + certainty * percent
+        return episodes.advantages(
+            value, {"episode": value, "deviation": deviation, "percent": percent}, episodes.counts
+        )
+
+    return on_originals(steps, estimate)

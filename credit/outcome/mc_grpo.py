@@ -1,0 +1,89 @@
+"""MC-GRPO: the outcome of an episode against the median of its task, whose own episode is not trained on.
+
+Left out on purpose: the sampling of one episode more than is trained on; whoever rolls out asks for G + 1.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import check_flag, check_number, group_sums
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Bools, Floats, Steps
+
+NOTHING = 1e-6
+"""An advantage of this size or less counts as none when the others are scaled up."""
+
+
+def mc_grpo(
+    steps: Steps,
+    *,
+    eps: float = 1e-3,
+    rescale: bool = True,
+    clip: float = 10.0,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return the episode's distance from its task's median in units of the median distance, less one median episode.
+
+        B[i] = (E[i] - median) / (mad + eps)        mad = median of |E - median|, both the lower median
+        A[i, t] = clip(B[i] * n / n', -c, c)        n' = number of the task's episodes with |B| > 1e-6, of n
+
+    A median is not moved by a lone lucky episode as the mean of a small group is. Sample one episode more than the
+    update shall see: exactly one episode at the median is left out of each group (`keep`), whose advantage is zero
+    anyway. Among several there it is the one whose id comes first as text, whatever the order of rows.
+
+    Where more than half of a group score the same, mad is zero, and a lone winner of five would get 5000 with the
+    default eps; hence the clip.
+
+        >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=[0, 1, 2], turn=[0] * 3, reward=[0.0, 1.0, 3.0])
+        >>> result = mc_grpo(steps, eps=0.0)
+        >>> result.values.tolist(), result.keep.tolist()
+        ([-1.5, 0.0, 3.0], [True, False, True])
+
+    Args:
+        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
+        eps: added to the median distance, in units of reward.
+        rescale: multiply by n / n'; false leaves B as it is.
+        clip: the largest absolute advantage c; infinity turns it off.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward.
+
+    Returns:
+        Advantages with the part "episode"; `keep` is false for the turns of the episodes left out. A group of one gives
+        zero and is kept, since nothing stands for its task otherwise.
+
+    Raises:
+        BadOption: an option has an impossible value.
+
+    Source: Kim 2026, arXiv 2601.22582, for the median; the scaling by n / n' is from the published code. We differ in
+    the clip, in the rule for ties, and in the group of one.
+    """
+    rule = Rule(eps=eps, invalid_penalty=invalid_penalty)
+    check_flag("rescale", rescale)
+    check_number("clip", clip, 0.0)
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        value = np.clip(_distances(episodes, rule.eps, rescale), -clip, clip)
+        dropped = _one_median_episode(episodes)
+        found = episodes.advantages(value, report={**episodes.counts, "left_out": float(dropped.sum())})
+        return Advantages(found.values, ~dropped[episodes.member], found.weight, found.parts, found.report)
+
+    return on_originals(steps, estimate)
+
+
+def _distances(episodes: Episodes, eps: float, rescale: bool) -> Floats:
+    groups, key = episodes.groups, episodes.task
+    width = (groups.median_deviation() + eps)[key]
+    value = np.divide(groups.centred("median"), width, out=np.zeros(len(episodes)), where=width > 0.0)
+    moved = np.abs(value) > NOTHING
+    count = group_sums(key, moved.astype(np.float64), len(groups.size))
+    return value * (groups.size / np.maximum(count, 1.0))[key] if rescale else value
+
+
+def _one_median_episode(episodes: Episodes) -> Bools:
+    """bool [J], true for one episode at the median of each group of two or more."""
+    dropped = np.zeros(len(episodes), dtype=np.bool_)
+    at_median = np.flatnonzero((episodes.groups.centred("median") == 0.0) & ~episodes.alone)
+    order = at_median[np.lexsort((episodes.place[at_median], episodes.task[at_median]))]
+    dropped[order[np.unique(episodes.task[order], return_index=True)[1]]] = True
+    return dropped

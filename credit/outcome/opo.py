@@ -1,0 +1,55 @@
+"""OPO: the outcome of an episode against the mean of its task in which each token has a vote.
+
+Left out on purpose: the paper's insistence on exactly one update per batch; it belongs to training.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, Singleton, group_sums
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Steps
+
+
+def opo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float = 0.0) -> Advantages:
+    """Return how much better an episode did than the length-weighted mean of its task, the same for all of its turns.
+
+        A[i, t] = E[i] - sum of L[j] E[j] / sum of L[j]        over the trajectories j of one task
+        E[i] = sum over t of r[i, t]        L[j] = number of trained tokens of j
+
+    A score's gradient grows with its length, so the baseline of least variance weighs scores by length. Advantages of a
+    group sum to zero token by token, not episode by episode.
+
+        >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[1.0, 0], tokens=[3, 1])
+        >>> opo(steps).values.tolist()
+        [0.25, -0.75]
+
+    Args:
+        steps: the table; needs `tokens`. `valid`, if there, brings the penalty.
+        singleton: a group of one gives "zero" or its "raw" score.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward.
+
+    Returns:
+        Advantages with the part "episode", in units of reward. In a task without any trained token each episode counts
+        once.
+
+    Raises:
+        MissingColumn: there is no `tokens`.
+        BadOption: an option has an impossible value.
+
+    Source: Hao et al. 2025, arXiv 2505.23585. We differ in the group of one.
+    """
+    rule = Rule(scale="none", singleton=singleton, invalid_penalty=invalid_penalty)
+    steps.need("opo", "tokens")
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        length = np.zeros(0) if table.tokens is None else np.maximum(episodes.tokens, 0.0)
+        silent = group_sums(episodes.task, length, len(episodes.groups.size)) == 0.0
+        weight = np.where(silent[episodes.task], 1.0, length)
+        by_token = Groups(episodes.score, episodes.task, weight, size_of_terms=episodes.size_of_terms)
+        alone = episodes.score if rule.singleton == "raw" else np.zeros(len(episodes))
+        return episodes.advantages(np.where(episodes.alone, alone, by_token.centred()), report=episodes.counts)
+
+    return on_originals(steps, estimate)

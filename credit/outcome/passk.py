@@ -1,0 +1,69 @@
+"""Pass@k training: credit for the best episode of a group alone, by how far it leads.
+
+Left out on purpose: the choice of k. The group's size is k here, as in the published code.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import ROUNDING, check_choice
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Floats, Steps
+
+Spread = Literal["std", "none"]
+
+
+def passk(
+    steps: Steps, *, scale: Spread = "std", ddof: int = 1, eps: float = 1e-6, invalid_penalty: float = 0.0
+) -> Advantages:
+    """Return the lead of each task's best episode over the second best, and zero for every other episode.
+
+        A[best] = (E[best] - E[second best]) / (std + eps)        A[others] = 0
+
+    where std is over the task's episodes. Two best episodes with equal scores get zero, and so does a group of one:
+    neither says which of several tries made the difference.
+
+        >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=[0, 1, 2], turn=[0] * 3, reward=[0.0, 3.0, 1.0])
+        >>> passk(steps, scale="none").values.tolist()
+        [0.0, 2.0, 0.0]
+
+    Args:
+        steps: the table; needs no column beyond the required ones.
+        scale: "std" divides by the standard deviation of the task's scores, "none" leaves the lead as it is.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the standard deviation.
+        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+
+    Returns:
+        Advantages with the part "episode".
+
+    Raises:
+        BadOption: an option has an impossible value.
+
+    Source: Tang et al. 2025, arXiv 2503.19595. We differ in the group of one, which the published code refuses.
+    """
+    check_choice("scale", scale, Spread)
+    rule = Rule(scale=scale, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        spread = episodes.groups.deviation(ddof) if scale == "std" else np.ones(len(episodes.groups.size))
+        return episodes.advantages(_leads(episodes, spread + (eps if scale == "std" else 0.0)), report=episodes.counts)
+
+    return on_originals(steps, estimate)
+
+
+def _leads(episodes: Episodes, denominator: Floats) -> Floats:
+    """Lead of the best over the second best, float64 [J]; zero where it is of rounding's size."""
+    order = np.lexsort((episodes.score, episodes.task))
+    best = np.cumsum(np.bincount(episodes.task)) - 1  # the last place of each group, in this order
+    winner, second = order[best], order[np.maximum(best - 1, 0)]
+    lead = episodes.score[winner] - episodes.score[second]
+    noise = ROUNDING * np.maximum(episodes.size_of_terms[winner], episodes.size_of_terms[second])
+    real = (lead > noise) & (episodes.groups.size > 1.0)
+    value = np.zeros(len(episodes))
+    value[winner[real]] = lead[real] / np.maximum(denominator[real], np.finfo(np.float64).tiny)
+    return value

@@ -1,0 +1,57 @@
+"""PSR, NSR and their weighted form: reinforce right episodes, or only push wrong ones down, without any baseline.
+
+Left out on purpose: groups. An episode's advantage depends on itself alone.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import check_choice, check_number
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.outcome.answers import THRESHOLD
+from turnwise.credit.rule import on_originals
+from turnwise.credit.steps import Steps
+
+Form = Literal["psr", "nsr", "weighted"]
+
+
+def psr_nsr(steps: Steps, *, form: Form = "weighted", lam: float = 0.1, threshold: float = THRESHOLD) -> Advantages:
+    """Return a constant for episodes that are right and another for those that are wrong.
+
+        psr:       1 if right, else  0
+        nsr:       0 if right, else -1
+        weighted:  lam if right, else -1
+
+        >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[1.0, 0.0])
+        >>> psr_nsr(steps).values.tolist()
+        [0.1, -1.0]
+
+    Args:
+        steps: the table; needs no column beyond the required ones.
+        form: see above.
+        lam: what a right episode weighs in the weighted form.
+        threshold: a score above it is right.
+
+    Returns:
+        Advantages with the part "episode"; its report has the share of right episodes.
+
+    Raises:
+        BadOption: an option has an impossible value.
+
+    Source: Zhu et al. 2025, arXiv 2506.01347.
+    """
+    check_choice("form", form, Form)
+    check_number("lam", lam, 0.0)
+    check_number("threshold", threshold, float("-inf"))
+    right_value = {"psr": 1.0, "nsr": 0.0, "weighted": float(lam)}[form]
+    wrong_value = 0.0 if form == "psr" else -1.0
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table)
+        right = episodes.score > threshold
+        report = {"correct": float(right.mean()) if len(right) else 0.0}
+        return episodes.advantages(np.where(right, right_value, wrong_value), report=report)
+
+    return on_originals(steps, estimate)

@@ -1,0 +1,98 @@
+"""XRPO's novelty sharpening: a bonus for right answers that the policy found less likely than its others.
+
+Left out on purpose: the paper's allocation of rollouts to prompts and its seeding with solved examples; they sample.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, Scale, Singleton, check_number, standardise
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.outcome.answers import THRESHOLD, solved
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps
+
+
+def xrpo_novelty(
+    steps: Steps,
+    *,
+    lam: float = 1.0,
+    kappa: float = 1.0,
+    threshold: float = THRESHOLD,
+    scale: Scale = "std",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return GRPO's advantage, raised for right episodes whose tokens were less likely than the group's.
+
+        s = mean log-probability of the episode's tokens        eta = exp(s - mean of s over the task)
+        A = GRPO + min(max(lam * (1 - eta), 0), kappa * GRPO)        where the episode is right
+        A = GRPO                                                     where it is wrong
+
+    Args:
+        steps: the table; needs `logprob`; with `tokens` the turns of an episode weigh by their number.
+        lam: size of the bonus.
+        kappa: the bonus is at most this multiple of the advantage itself; none where that is negative.
+        threshold: a score above it is right.
+        scale: "std", "none" (mean only) or "mad".
+        singleton: a group of one gives "zero" or its "raw" score.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+
+    Returns:
+        Advantages with the parts "episode" (GRPO) and "novelty" (the bonus), which add up to the result.
+
+    Raises:
+        MissingColumn: there is no `logprob`.
+        BadOption: an option has an impossible value.
+
+    Source: arXiv 2510.06672. Our reading: the formula is taken from a description by others; no code was found.
+    """
+    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    check_number("lam", lam, 0.0)
+    check_number("kappa", kappa, 0.0)
+    check_number("threshold", threshold, float("-inf"))
+    steps.need("xrpo_novelty", "logprob")
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
+        bonus = novelty_bonus(base, episodes.logprob, episodes.task, solved(table, threshold), lam=lam, kappa=kappa)
+        return episodes.advantages(base + bonus, {"episode": base, "novelty": bonus}, episodes.counts)
+
+    return on_originals(steps, estimate)
+
+
+def relative_likelihood(logprob: Floats, task: Ints) -> Floats:
+    """Return eta, how likely each episode was relative to the geometric mean of its task, float64 [J], at most e^50.
+
+    Args:
+        logprob: float64 [J], mean log-probability of the episode's tokens, nats.
+        task: compact int64 [J], the group of each trajectory.
+    """
+    return np.exp(np.minimum(Groups(logprob, task).centred(), 50.0))
+
+
+def novelty_bonus(
+    advantage: Floats, logprob: Floats, task: Ints, right: Bools, *, lam: float = 1.0, kappa: float = 1.0
+) -> Floats:
+    """Return what is added to the advantages of right episodes, float64 [J], zero for wrong ones.
+
+        bonus = min(max(lam * (1 - eta), 0), kappa * A)
+
+        >>> one = np.zeros(2, dtype=np.int64)
+        >>> novelty_bonus(np.array([0.4, -0.4]), np.array([-2.0, -1.0]), one, np.array([True, False])).round(4).tolist()
+        [0.3935, 0.0]
+
+    Args:
+        advantage: float64 [J], A, of any outcome method.
+        logprob: float64 [J], mean log-probability of the episode's tokens, nats.
+        task: compact int64 [J], the group of each trajectory.
+        right: bool [J].
+        lam, kappa: see `xrpo_novelty`.
+    """
+    bonus = np.maximum(lam * (1.0 - relative_likelihood(logprob, task)), 0.0)
+    return np.where(right, np.minimum(bonus, kappa * np.maximum(advantage, 0.0)), 0.0)

@@ -1,0 +1,58 @@
+"""ACE: wrong answers of which the policy has become surer than its reference are pushed down harder.
+
+Left out on purpose: the reference model's pass that gives `ref`.
+"""
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.credit.blocks import check_choice, check_number
+from turnwise.credit.tokens.packed import Reshaped, inside, packed, row_means
+
+Over = Literal["sum", "mean"]
+
+
+def ace(
+    advantages: npt.ArrayLike,
+    mask: npt.ArrayLike,
+    *,
+    logprobs: npt.ArrayLike,
+    ref: npt.ArrayLike,
+    alpha: float = 1.0,
+    over: Over = "sum",
+) -> Reshaped:
+    """Return the advantages with negative ones enlarged by the sequence's gain in confidence.
+
+        A' = A * (1 + alpha * softplus(c))        where A < 0, A elsewhere
+        c = sum over the sequence's tokens of (log pi - log pi_ref)        softplus(c) = log(1 + exp(c))
+
+        >>> ace([[-1.0, 1.0]], [[1, 1]], logprobs=[[-1.0, -1.0]], ref=[[-1.0, -1.0]]).values.round(4).tolist()
+        [[-1.6931, 1.0]]
+
+    Args:
+        advantages: float [B, L].
+        mask: bool [B, L].
+        logprobs: float [B, L], log-probability of the token under the policy, nats.
+        ref: float [B, L], the same under the reference model.
+        alpha: strength.
+        over: "sum" takes c of the whole sequence; "mean" per token, so that long sequences are not punished for length.
+
+    Returns:
+        Token advantages; all tokens are kept.
+
+    Raises:
+        BadOption: an option has an impossible value.
+        BadTable: shapes differ, or a number is not finite.
+
+    Source: Xu et al. 2026, arXiv 2602.21420. Our reading of its abstract, which names c; softplus and alpha are taken
+    from a description by others.
+    """
+    check_number("alpha", alpha, 0.0)
+    check_choice("over", over, Over)
+    values, chosen = packed("ace", advantages, mask)
+    log_ratio = inside("ace", "logprobs", logprobs, chosen) - inside("ace", "ref", ref, chosen)
+    confidence = log_ratio.sum(axis=1) if over == "sum" else row_means(log_ratio, chosen)
+    factor = 1.0 + alpha * np.logaddexp(0.0, confidence)
+    return Reshaped(np.where(values < 0.0, values * factor[:, None], values), chosen)

@@ -1,0 +1,42 @@
+"""HICRA: more credit for the tokens that plan.
+
+Left out on purpose: finding these tokens. The paper counts strategic phrases; a caller marks them by any rule.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.credit.blocks import check_number
+from turnwise.credit.tokens.packed import Reshaped, inside, packed
+
+
+def hicra(advantages: npt.ArrayLike, mask: npt.ArrayLike, *, planning: npt.ArrayLike, alpha: float = 0.2) -> Reshaped:
+    """Return the advantages with those of planning tokens raised by a share of their size.
+
+        A'[t] = A[t] + alpha * |A[t]|        on planning tokens, A[t] on all others
+
+    A plan that won gains 1 + alpha times as much, one that lost is blamed 1 - alpha times as much.
+
+        >>> hicra([[1.0, -1.0, 1.0]], [[1, 1, 1]], planning=[[1, 1, 0]]).values.tolist()
+        [[1.2, -0.8, 1.0]]
+
+    Args:
+        advantages: float [B, L].
+        mask: bool [B, L].
+        planning: bool [B, L], whether the token belongs to a plan.
+        alpha: the share, in [0, 1].
+
+    Returns:
+        Token advantages; all tokens are kept.
+
+    Raises:
+        BadOption: alpha is outside [0, 1].
+        BadTable: shapes differ, or a number is not finite.
+
+    Source: Wang et al. 2025, arXiv 2509.03646. Our reading: the formula is taken from a description by others, and the
+    default of alpha is ours.
+    """
+    check_number("alpha", alpha, 0.0, 1.0)
+    values, chosen = packed("hicra", advantages, mask)
+    plans = inside("hicra", "planning", planning, chosen) != 0.0
+    return Reshaped(np.where(plans, values + alpha * np.abs(values), values), chosen)

@@ -1,0 +1,112 @@
+"""What the transforms of token advantages share: the checks of a packed batch, and what they give back.
+
+A packed batch is arrays [B, L]: B sequences, L tokens, and a mask that is true where the policy wrote the token. What
+lies outside the mask (prompts, observations, padding) may hold anything and changes nothing.
+
+Left out on purpose: any tensor library. A tensor on the CPU is read through its array interface.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.credit.errors import BadTable
+from turnwise.credit.steps import Bools, Floats, Ints
+from turnwise.credit.tokens.checks import flags
+
+ARRAYS = {
+    "entropy": "entropy of the policy's distribution at the token, nats, [B, L]",
+    "group": "which sequences answer the same prompt, [B]",
+    "ids": "token ids, [B, L]",
+    "logprobs": "log-probability of the token under the policy, nats, [B, L]",
+    "planning": "whether the token belongs to a plan, [B, L]",
+    "ratio": "probability under the policy over that under the old one, [B, L]",
+    "ref": "log-probability of the token under the reference model, nats, [B, L]",
+}
+"""The arrays that a transform can ask for, by the names of its parameters; its other parameters are options."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reshaped:
+    """Advantages of the tokens of a packed batch after a transform.
+
+    Args:
+        values: float64 [B, L], zero outside the mask.
+        keep: bool [B, L], the tokens that the loss should count: the mask, less what the method drops.
+    """
+
+    values: Floats
+    keep: Bools
+
+    def __post_init__(self) -> None:
+        """Refuse what would silently poison an update."""
+        if self.values.shape != self.keep.shape:
+            raise BadTable(f"'keep' has shape {self.keep.shape}, the advantages have {self.values.shape}")
+        if not np.isfinite(self.values).all():
+            raise BadTable(f"{int((~np.isfinite(self.values)).sum())} token advantages are not finite")
+
+
+def packed(method: str, advantages: npt.ArrayLike, mask: npt.ArrayLike) -> tuple[Floats, Bools]:
+    """Return the advantages, zero outside the mask, and the mask: float64 and bool [B, L].
+
+    Args:
+        method: name of the transform, for messages.
+        advantages: [B, L].
+        mask: bool [B, L] or zeros and ones.
+
+    Raises:
+        BadTable: the mask is no mask, the shapes differ, an advantage inside the mask is not finite.
+    """
+    chosen = flags(f"{method}: the mask", mask)
+    return inside(method, "advantages", advantages, chosen), chosen
+
+
+def inside(method: str, name: str, values: npt.ArrayLike, mask: Bools) -> Floats:
+    """Return an array of numbers as float64 [B, L], zero outside the mask.
+
+    Args:
+        method: name of the transform, for messages.
+        name: name of the array, for messages.
+        values: [B, L].
+        mask: bool [B, L].
+
+    Raises:
+        BadTable: the shape is another, or a number inside the mask is not finite.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != mask.shape:
+        raise BadTable(f"{method}: {name!r} has shape {array.shape}, the mask has {mask.shape}")
+    out = np.where(mask, array, 0.0)
+    if not np.isfinite(out).all():
+        raise BadTable(f"{method}: {int((~np.isfinite(out)).sum())} values of {name!r} inside the mask are not finite")
+    return out
+
+
+def groups(method: str, group: npt.ArrayLike | None, mask: Bools) -> Ints:
+    """Return the group of each sequence, compact int64 [B]; all of one group for None.
+
+    Args:
+        method: name of the transform, for messages.
+        group: [B], ids that numpy can sort.
+        mask: bool [B, L].
+
+    Raises:
+        BadTable: there is not one id for each sequence.
+    """
+    if group is None:
+        return np.zeros(len(mask), dtype=np.int64)
+    ids = np.asarray(group)
+    if ids.shape != (len(mask),):
+        raise BadTable(f"{method}: 'group' has shape {ids.shape}; the batch has {len(mask)} sequences")
+    return np.unique(ids, return_inverse=True)[1].reshape(-1).astype(np.int64, copy=False)
+
+
+def row_means(values: Floats, mask: Bools) -> Floats:
+    """Return the mean over each sequence's tokens inside the mask, float64 [B]; zero where there is none.
+
+    Args:
+        values: float64 [B, L], zero outside the mask.
+        mask: bool [B, L].
+    """
+    return np.asarray(values.sum(axis=1) / np.maximum(mask.sum(axis=1), 1), dtype=np.float64)

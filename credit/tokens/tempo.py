@@ -1,0 +1,80 @@
+"""TEMPO on tokens: the outcome, plus what each token changed in the mean outcome of those who wrote the same so far.
+
+Left out on purpose: turns; `turn.tempo` has them.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from turnwise.credit.blocks import Groups, Scale, Singleton, compact, divisors, standardise
+from turnwise.credit.errors import BadTable
+from turnwise.credit.keys import Coder
+from turnwise.credit.rule import Rule
+from turnwise.credit.steps import Bools, Floats
+from turnwise.credit.tokens.checks import flags, numbers
+from turnwise.credit.trie import Paths, prefix_nodes
+
+
+def tempo_tokens(
+    ids: npt.NDArray[np.integer],
+    mask: Bools,
+    score: Floats,
+    group: npt.ArrayLike,
+    *,
+    seen: Bools | None = None,
+    scale: Scale = "std",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+) -> Floats:
+    """Return an advantage for every trained token, float64 [B, L]; zero elsewhere.
+
+        S(i, j) = sequences of i's group that begin with i's first j tokens          V(i, j) = mean score over S(i, j)
+        A[i, j] = ((score[i] - mean) + V(i, j + 1) - V(i, j)) / (std + eps)
+
+    S(i, 0) is the whole group. The second term is zero from the token on after which no sibling has the same text.
+
+        >>> tempo_tokens(np.array([[1, 2], [1, 3]]), np.ones((2, 2)), np.array([1.0, 0.0]), ["q", "q"], scale="none")
+        array([[ 0.5,  1. ],
+               [-0.5, -1. ]])
+
+    Args:
+        ids: integer [B, L], token ids; where `seen` is false they mean nothing (padding).
+        mask: bool [B, L], true where the token is trained.
+        score: float64 [B], the outcome of each sequence.
+        group: [B], id of each sequence's task, of any kind.
+        seen: bool [B, L], true where the token belongs to the text that must be the same: the trained ones and the
+            environment's answers between them. A change that an answer makes is nobody's. None takes `mask`.
+        scale: "std", "none" (differences alone) or "mad" (median over median absolute deviation).
+        singleton: a group of one gives "zero" or its "raw" score.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+
+    Raises:
+        BadTable: arrays whose shapes do not fit, a number that is not finite, a trained token that is not seen.
+        BadOption: an option has an impossible value.
+
+    Source: Tran et al. 2025, arXiv 2509.18314. We differ in the group of one, for which the published code gives no
+    number, and in groups without spread. `seen` is ours.
+    """
+    Rule(scale, "trajectory", singleton, ddof, eps)
+    trained = flags("mask", mask)
+    text = trained if seen is None else flags("seen", seen, trained.shape)
+    tokens, outcome = np.asarray(ids), numbers("score", score, (len(trained),))
+    task = compact(Coder().encode(group if isinstance(group, np.ndarray) else list(group)))  # type: ignore[arg-type]
+    if tokens.shape != trained.shape or tokens.dtype.kind not in "iu" or len(task) != len(trained):
+        raise BadTable(
+            f"ids must be integers [B, L] and group [B] beside a mask {trained.shape}; "
+            f"came {tokens.dtype} {tokens.shape} and {len(task)} groups"
+        )
+    if (trained & ~text).any():
+        raise BadTable(f"{int((trained & ~text).sum())} trained tokens are not seen")
+    groups = Groups(outcome, task)
+    member, length = np.nonzero(text)[0], text.sum(axis=1)
+    before, after = prefix_nodes(compact(tokens[text]), np.cumsum(length) - length, length, task)
+    change = np.zeros(trained.shape)
+    change[text] = Paths(before, after, task, member).differences(groups.centred())
+    divisor = divisors(groups, scale=scale, ddof=ddof, eps=eps)[task][:, None]
+    change = np.divide(change, divisor, out=np.zeros(trained.shape), where=divisor > 0.0)
+    base = standardise(groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
+    return np.where(trained, base[:, None] + change, 0.0)

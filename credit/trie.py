@@ -1,0 +1,152 @@
+"""Trajectories of a task as paths in a tree: turns that follow the same history lie on the same edge.
+
+Left out on purpose: what the tree is used for. Each method has its own file.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from turnwise.credit.blocks import Groups, check_choice, compact, groups_of
+from turnwise.credit.steps import Floats, Ints, Steps
+
+PrefixKey = Literal["transition", "action", "next_state", "parent"]
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "transition": ("action", "next_state"),
+    "action": ("action",),
+    "next_state": ("next_state",),
+    "parent": ("parent",),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """The tree that the trajectories of a table form.
+
+    Args:
+        before: int64 [N], the node from which each turn starts.
+        after: int64 [N], the node to which it leads. Turns with equal `after` have the same history, themselves
+            included. The number of a node is larger than that of the node above it.
+        root: compact int64 [J], the node from which each trajectory starts, in the numbering of `member`.
+        member: compact int64 [N], the trajectory of each turn.
+    """
+
+    before: Ints
+    after: Ints
+    root: Ints
+    member: Ints
+
+    @cached_property
+    def sharers(self) -> Ints:
+        """int64 [N], how many trajectories have the turn, with all that was before it."""
+        return np.bincount(self.after)[self.after] if len(self.after) else self.after
+
+    def means(self, score: Floats) -> Floats:
+        """Return the mean score of the trajectories that pass each node, float64 [nodes].
+
+        Args:
+            score: float64 [J].
+        """
+        return Groups(np.append(score, score[self.member]), np.append(self.root, self.after)).centre()
+
+    def differences(self, score: Floats) -> Floats:
+        """Return by how much each turn moves the mean score of those who share its history, float64 [N].
+
+            V(after) - V(before)        V(node) = mean score of the trajectories that pass the node
+
+        Args:
+            score: float64 [J].
+        """
+        mean = self.means(score)
+        return mean[self.after] - mean[self.before]
+
+
+def need_paths(steps: Steps, method: str, key: PrefixKey) -> None:
+    """Make sure that the option `key` is a known one and that its columns are there.
+
+    Args:
+        steps: the table.
+        method: name of the estimator, for the message.
+        key: the option.
+
+    Raises:
+        BadOption: the key is unknown.
+        MissingColumn: a column is absent; instead of `next_state`, `state` will do.
+    """
+    check_choice("key", key, PrefixKey)
+    steps.need(method, *(name for name in COLUMNS[key] if name != "next_state" or steps.state is None))
+
+
+def paths(steps: Steps, key: PrefixKey) -> Paths:
+    """Return the tree of a table without copies.
+
+    Args:
+        steps: the table, with the columns of the key unless it is empty.
+        key: what makes two turns after the same history the same: "transition" (action and next state), "action",
+            "next_state", or "parent": the search that made the trajectories says so. Under "parent" a turn is the edge
+            below the node `parent`, and leads to the `parent` of the trajectory's next turn; the last turn of a
+            trajectory is its own leaf. Ids of nodes are told apart by `tree` where the table has it, and the roots are
+            those of the trees; under the other keys all trajectories of a task start from one root. Without the column
+            `next_state` a turn leads to the `state` of the next one, and a last turn to an end of its own.
+    """
+    order = steps.time_order
+    member = compact(steps.trajectory)
+    owner = member[order]
+    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(order) else order
+    length = np.diff(np.append(first, len(order)))
+    last = first + length - 1
+    if key == "parent" and len(order):
+        assert steps.parent is not None
+        tree = steps.task if steps.tree is None else compact(steps.task, steps.tree)
+        node = compact(tree, steps.parent)[order]
+        symbol, root = _of_the_next(node, last), compact(node[first])
+    else:
+        symbol = np.zeros(len(order), dtype=np.int64)
+        root = compact(steps.task[order][first])
+        for name in COLUMNS[key] if len(order) else ():
+            column: Ints | None = getattr(steps, name)
+            if column is None:
+                assert steps.state is not None  # `need_paths` has seen to it
+                symbol = compact(symbol, _of_the_next(compact(steps.state)[order], last))
+            else:
+                symbol = compact(symbol, column[order])
+    before, after = np.zeros_like(order), np.zeros_like(order)
+    before[order], after[order] = prefix_nodes(symbol, first, length, root)
+    return Paths(before, after, root, member)
+
+
+def _of_the_next(code: Ints, last: Ints) -> Ints:
+    """The code of the next place, in order of time; a code of its own at the last place of each trajectory."""
+    following = np.append(code[1:], 0)
+    following[last] = groups_of(code) + np.arange(len(last))
+    return following
+
+
+def prefix_nodes(symbol: Ints, first: Ints, length: Ints, root: Ints) -> tuple[Ints, Ints]:
+    """Return the nodes of a prefix tree before and after each symbol of some sequences, int64 [N] each.
+
+    Two symbols lead to the same node exactly when their sequences have the same root and agree up to them. Level after
+    level, over the sequences that still share a node with another one; what follows is nobody else's.
+
+    Args:
+        symbol: int64 [N], not negative, sequence after sequence.
+        first: int64 [J], where each sequence starts.
+        length: int64 [J].
+        root: compact int64 [J], the root of each sequence; roots keep these numbers.
+    """
+    after = np.full(len(symbol), -1, dtype=np.int64)
+    node, count, level = root.copy(), groups_of(root), 0
+    alive = np.flatnonzero(length > 0)
+    while len(alive):
+        rows = first[alive] + level
+        key = compact(node[alive], symbol[rows])
+        after[rows] = node[alive] = count + key
+        count, level = count + groups_of(key), level + 1
+        alive = alive[(np.bincount(key)[key] > 1) & (length[alive] > level)]
+    alone = np.flatnonzero(after < 0)
+    after[alone] = count + np.arange(len(alone))
+    before = np.append(0, after[:-1])[: len(after)]
+    before[first[length > 0]] = root[length > 0]
+    return before, after

@@ -1,0 +1,45 @@
+"""ArCHer: the advantage of an utterance from the critics that were trained on utterances.
+
+Left out on purpose: the critics, their targets and the replay that trains them. Their estimates come in with the table.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.rule import on_originals
+from turnwise.credit.steps import Steps
+
+
+def archer(steps: Steps) -> Advantages:
+    """Return how much better each turn's action is than what the policy does there, by the critics' estimates.
+
+        A[i, t] = min over critics of Q(s, a)  -  V(s)
+
+    The rewards are not read: they are in the critics already. The minimum keeps one critic's overestimate out.
+
+        >>> steps = Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[0, 1], reward=[0.0, 1.0],
+        ...                            metric=[[0.5, 0.75], [1.0, 0.875]], value=[0.25, 0.875])
+        >>> archer(steps).values.tolist()
+        [0.25, 0.0]
+
+    Args:
+        steps: the table; needs `metric`, float64 [N] or [N, M], the estimates Q(s, a) of one or more critics, and
+            `value`, float64 [N], the estimate V(s) (with two critics the smaller of theirs), both in units of reward.
+
+    Returns:
+        Advantages with the parts "q" (the minimum) and "value".
+
+    Raises:
+        MissingColumn: there is no `metric` or no `value`.
+
+    Source: Zhou et al. 2024, arXiv 2402.19446, after its public code.
+    """
+    steps.need("archer", "metric", "value")
+
+    def estimate(table: Steps) -> Advantages:
+        if table.metric is None or table.value is None:  # only a table without rows
+            return Advantages.of(np.zeros(len(table)))
+        q = table.metric if table.metric.ndim == 1 else table.metric.min(axis=1)
+        return Advantages.of(q - table.value, {"q": q, "value": table.value})
+
+    return on_originals(steps, estimate)

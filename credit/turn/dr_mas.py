@@ -1,0 +1,99 @@
+"""Dr. MAS: a team of agents, each agent's turns normalised among the same agent's turns.
+
+Left out on purpose: which model plays which agent, and who is updated how; that is training.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import (
+    Groups,
+    Scale,
+    Singleton,
+    Unit,
+    check_number,
+    compact,
+    discounted_returns,
+    unit_weights,
+)
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.rule import Rule, joined, on_originals
+from turnwise.credit.steps import Ints, Steps
+from turnwise.credit.turn.gigpo import step_term
+
+
+def dr_mas(
+    steps: Steps,
+    *,
+    w: float = 0.0,
+    gamma: float = 0.95,
+    scale: Scale = "std",
+    unit: Unit = "trajectory",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return the episode's standing among those of its task in which the role acted, plus w times GiGPO's step term.
+
+        E[i] = sum over t of r[i, t]                      R[i, t] = sum over k of gamma^k * r[i, t + k]
+        A[i, t] = norm(E over the trajectories in which role(t) acted)
+                  + w * norm(R over turns of the task that share role and state)
+        norm(x) = (x - mean) / (std + eps)
+
+    The outcome is the team's. With one role this is `grpo`, and `gigpo` for w > 0. A role that acts in few episodes is
+    measured by these and not by what became of the others.
+
+        >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=[0, 0, 1, 2], turn=[0, 1, 0, 0],
+        ...                            reward=[1.0, 0, 0, 0.5], role=["lead", "help", "lead", "lead"])
+        >>> dr_mas(steps, scale="none").values.tolist()
+        [0.5, 0.0, -0.5, 0.0]
+
+    Args:
+        steps: the table; needs `role`, and `state` if w is not zero. `valid`, if there, brings the penalty.
+        w: factor of the step term; zero leaves it out.
+        gamma: discount per turn of the step term, in [0, 1].
+        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
+        unit: "trajectory" counts each trajectory once in the mean and spread of a role; "turn" counts every turn of it.
+        singleton: a role of one trajectory in a task gives "zero" or its "raw" score. A state of one is always zero.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+
+    Returns:
+        Advantages with the part "episode" and, unless w is zero, "step".
+
+    Raises:
+        MissingColumn: there is no `role`, or no `state` where it is needed.
+        BadOption: an option has an impossible value.
+
+    Source: Feng et al. 2026, arXiv 2602.08847, and its public code, which counts turns.
+    """
+    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty)
+    check_number("w", w, 0.0)
+    check_number("gamma", gamma, 0.0, 1.0)
+    steps.need("dr_mas", *(("role", "state") if w else ("role",)))
+
+    def estimate(table: Steps) -> Advantages:
+        team = compact(table.task, *_given(table.role))
+        paid = rule.paid_reward(table)
+        episodes = Episodes.of(table, reward=paid)
+        score, terms = episodes.score[episodes.member], episodes.size_of_terms[episodes.member]
+        groups = Groups(score, team, unit_weights(team, table.trajectory, unit), size_of_terms=terms)
+        parts = {"episode": rule.norm(groups)}
+        report = {"groups": float(len(groups.size)), "groups_of_one": float((groups.size == 1.0).sum())}
+        if w:
+            anchor = compact(team, *_given(table.state))
+            returns = discounted_returns(table, gamma, reward=paid)
+            terms = discounted_returns(table, gamma, reward=np.abs(paid))
+            weight = unit_weights(anchor, table.trajectory, unit)
+            parts["step"], counts = step_term(Groups(returns, anchor, weight, size_of_terms=terms), rule)
+            report.update(counts)
+        return joined(table, rule, parts, report, w=w)
+
+    return on_originals(steps, estimate)
+
+
+def _given(column: Ints | None) -> tuple[Ints, ...]:
+    """The column, if it is there; it is not only in a table without rows."""
+    return () if column is None else (column,)

@@ -1,0 +1,78 @@
+"""Flow-GRPO of AgentFlow: the planner of a team of modules is trained in the flow, on the outcome of the whole.
+
+Left out on purpose: the other modules. Their turns may be in the table or not; they are not trained. The method for
+image models that has the same name is another one.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, Scale, Singleton, Unit, compact, unit_weights
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.roles import need_role, rows_of_role
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Steps
+
+
+def flow_grpo(
+    steps: Steps,
+    *,
+    planner: object = None,
+    unit: Unit = "trajectory",
+    scale: Scale = "std",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return the episode's standing within its task for every turn of the planner, and leave the other turns out.
+
+        E[i] = sum over t of r[i, t]                          of all turns, whoever took them
+        A[i, t] = (E[i] - mean) / (std + eps)                 for turns t of the planner, over the task
+
+    Without a planner every turn is one: then this is `grpo`.
+
+        >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "a", "b"], turn=[0, 1, 0], reward=[0, 1.0, 0],
+        ...                            role=["plan", "run", "plan"])
+        >>> result = flow_grpo(steps, planner="plan", scale="none")
+        >>> result.values.tolist(), result.keep.tolist()
+        ([0.5, 0.0, -0.5], [True, False, True])
+
+    Args:
+        steps: the table; needs `role` if `planner` is given. `valid`, if there, brings the penalty.
+        planner: the role that is trained; None trains all turns.
+        unit: "trajectory" counts each episode once in mean and spread, as the paper's equation does; "turn" counts it
+            once per turn of the planner, as the published code does.
+        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
+        singleton: a group of one gives "zero" or its "raw" score.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+
+    Returns:
+        Advantages with the part "episode"; `keep` is false, and the value zero, for turns of other roles.
+
+    Raises:
+        MissingColumn: `planner` is given and there is no `role`.
+        BadTable: nobody has the role `planner`.
+        BadOption: an option has an impossible value.
+
+    Source: Li et al. 2025 (AgentFlow), arXiv 2510.05592, after its public code.
+    """
+    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty)
+    if planner is not None:
+        steps.need("flow_grpo", "role")
+        need_role(steps, "flow_grpo", planner)
+
+    def estimate(table: Steps) -> Advantages:
+        trained = np.ones(len(table), dtype=np.bool_) if planner is None else rows_of_role(table, planner)
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        score, terms = (x[episodes.member[trained]] for x in (episodes.score, episodes.size_of_terms))
+        key = compact(table.task[trained])
+        weight = unit_weights(key, table.trajectory[trained], unit)
+        values = np.zeros(len(table))
+        values[trained] = rule.norm(Groups(score, key, weight, size_of_terms=terms))
+        report = {**episodes.counts, "trained_turns": float(trained.sum())}
+        return Advantages(values, trained, np.ones(len(table)), {"episode": values}, report)
+
+    return on_originals(steps, estimate)

@@ -1,0 +1,161 @@
+"""GRAFT: how much a turn raised the value of the state, with values from the graph of all of the task's episodes.
+
+Left out on purpose: a learned critic. The values are the exact ones of the little world that the episodes draw.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import (
+    Groups,
+    PenaltyIn,
+    Scale,
+    Unit,
+    check_number,
+    compact,
+    discounted_returns,
+    exact_sums,
+    groups_of,
+    standardise,
+    trajectory_scores,
+    unit_weights,
+)
+from turnwise.credit.rule import Rule, joined, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.transitions import next_turns, previous_turns
+
+SETTLED = 1e-13
+"""A task's values are final when a sweep moves none by more than this share of the range of its outcomes."""
+
+
+def graft(
+    steps: Steps,
+    *,
+    gamma: float = 0.95,
+    gae_lambda: float = 0.0,
+    scale: Scale = "std",
+    sweeps: int = 2000,
+    invalid_penalty: float = 0.1,
+    penalty_in: PenaltyIn = "reward",
+    unit: Unit = "trajectory",
+    ddof: int = 1,
+    eps: float = 1e-6,
+) -> Advantages:
+    """Return the gain in the state's value that each turn brought, relative to the other turns of its task.
+
+        V(s)    = gamma * mean of V(s') over the turns of the task in state s        V(end of i) = sum over t of r[i, t]
+        D[i, t] = gamma * V(s[i, t + 1]) - V(s[i, t])
+        G[i, t] = sum over k of (gamma * gae_lambda)^k * D[i, t + k]
+        A[i, t] = (G - mean) / (std + eps)                                           over the turns of the task
+
+    The mean over turns is the mean over actions by how often they were taken, and over what followed each by how often
+    it did. The first line is swept over all states at once until nothing moves.
+
+        >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "b"], turn=[0, 1, 0, 1],
+        ...                            reward=[0, 1.0, 0, 0], state=["hall", "door", "hall", "pit"])
+        >>> graft(steps, gamma=1.0, scale="none").parts["gain"].tolist()
+        [0.5, 0.0, -0.5, 0.0]
+
+    Args:
+        steps: the table; needs `state`. A turn leads to the state of the trajectory's next turn, the last one to an end
+            of its own, worth the episode's outcome. `valid`, if there, brings the penalty.
+        gamma: discount per turn, in [0, 1].
+        gae_lambda: 0 takes each turn's own gain; above it, later gains of the episode are added, up to all at 1.
+        scale: "std", "none" (mean only) or "mad", over the turns of the task.
+        sweeps: the most that are made; a cycle without discount settles slowly. The report has the largest move left.
+        invalid_penalty, penalty_in: as in `gigpo`; "reward" lowers the outcome, "return" the turn's own gain.
+        unit: "trajectory" counts a trajectory once in the task's mean and spread, evenly split over its turns.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+
+    Returns:
+        Advantages with the parts "value" (V of the turn's state), "gain" (G) and "step" (and "penalty" under
+        penalty_in="advantage").
+
+    Raises:
+        MissingColumn: there is no `state`.
+        BadOption: an option has an impossible value.
+
+    Source: the method's name and its two formulas, after a secondary description; no code was available. Our reading:
+    outcomes are undiscounted sums, and the normalisation counts trajectories.
+    """
+    rule = Rule(scale, unit, "zero", ddof, eps, invalid_penalty, penalty_in)
+    check_number("gamma", gamma, 0.0, 1.0)
+    check_number("gae_lambda", gae_lambda, 0.0, 1.0)
+    check_number("sweeps", sweeps, 1, whole=True)
+    steps.need("graft", "state")
+
+    def estimate(table: Steps) -> Advantages:
+        paid, late = rule.paid_reward(table), rule.late_penalty(table)
+        here, there, left = state_values(table, gamma, sweeps, reward=paid)
+        largest = np.maximum(np.abs(here), np.abs(there))
+        gain = discounted_returns(table, gamma * gae_lambda, reward=gamma * there - here) - late
+        terms = discounted_returns(table, gamma * gae_lambda, reward=largest) + late
+        task = compact(table.task)
+        groups = Groups(gain, task, unit_weights(task, table.trajectory, unit), size_of_terms=terms)
+        step = standardise(groups, scale=scale, ddof=ddof, eps=eps)
+        report = {"tasks": float(groups_of(task)), "left_to_move": left}
+        return joined(table, rule, {"value": here, "gain": gain, "step": step}, report, values=step)
+
+    return on_originals(steps, estimate)
+
+
+def state_values(steps: Steps, gamma: float, sweeps: int, *, reward: Floats) -> tuple[Floats, Floats, float]:
+    """Return the value of the state in which each turn started and of that to which it led, and the last move.
+
+    Args:
+        steps: a table without copies, with `state` unless it is empty.
+        gamma, sweeps: see `graft`.
+        reward: float64 [N], of which outcomes are sums.
+
+    Returns:
+        float64 [N] twice, in units of reward, and the largest move of the last sweep as a share of the range.
+    """
+    if steps.state is None:
+        return np.zeros(0), np.zeros(0), 0.0
+    after = next_turns(previous_turns(steps))
+    scores, _, member = trajectory_scores(steps, reward=reward)
+    task = compact(steps.task)
+    low, high = np.zeros(groups_of(task)), np.zeros(groups_of(task))
+    np.minimum.at(low, task, scores[member])
+    np.maximum.at(high, task, scores[member])
+    span = np.where(high > low, high - low, 1.0)
+    tail = compact(task, steps.state)
+    nodes = groups_of(tail)
+    head = np.where(after >= 0, tail[after], nodes + member)
+    home = np.zeros(nodes, dtype=np.int64)
+    home[tail] = task
+    # Values as shares of the task's range, so that their sums can be exact; zero is the share -low / span.
+    share = np.zeros(nodes + len(scores))
+    share[nodes + member] = ((scores[member] - low[task]) / span[task]).clip(0.0, 1.0)
+    share[:nodes] = zero = (-low / span)[home]
+    left = _sweep(share, tail, head, home, (1.0 - gamma) * zero, gamma, sweeps)
+    return low[task] + span[task] * share[tail], low[task] + span[task] * share[head], left
+
+
+def _sweep(share: Floats, tail: Ints, head: Ints, home: Ints, constant: Floats, gamma: float, sweeps: int) -> float:
+    """Bring `share` to its fixed point, in place: share[s] = gamma * mean of share[s'] + constant[s].
+
+    A task whose values have settled is left alone, so that it cannot tell how long others took.
+    """
+    nodes = len(home)
+    pair, many = np.unique(tail * len(share) + head, return_counts=True)
+    tail, head, many = pair // len(share), pair % len(share), many.astype(np.float64)
+    leaving = np.bincount(tail, weights=many, minlength=nodes)
+    active = np.ones(nodes, dtype=np.bool_)
+    moved = np.zeros(nodes)
+    for _ in range(sweeps):
+        new = gamma * exact_sums(tail, many * share[head], nodes) / leaving + constant
+        np.abs(new - share[:nodes], out=moved, where=active)
+        share[:nodes][active] = new[active]
+        worst = np.zeros(int(home.max()) + 1)
+        np.maximum.at(worst, home, moved)
+        still: Bools = worst[home] > SETTLED
+        if not still.any():
+            break
+        if (active & ~still).any():
+            active &= still
+            edge = active[tail]
+            tail, head, many = tail[edge], head[edge], many[edge]
+            moved[~active] = 0.0
+    return float(moved.max())

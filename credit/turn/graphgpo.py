@@ -1,0 +1,163 @@
+"""GraphGPO: how near a turn brought its episode to the goal, on the graph of all states that the task's episodes saw.
+
+Left out on purpose: similar states as one node. Whoever wants them merged writes their key into `state`.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import (
+    Groups,
+    PenaltyIn,
+    Scale,
+    Singleton,
+    Unit,
+    check_number,
+    compact,
+    groups_of,
+    penalties,
+    trajectory_scores,
+    unit_weights,
+)
+from turnwise.credit.errors import BadOption
+from turnwise.credit.outcome.grpo import episode_term
+from turnwise.credit.rule import Rule, joined, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.transitions import next_states, next_turns, previous_turns
+from turnwise.credit.turn.gigpo import anchors, step_term
+
+
+def graphgpo(
+    steps: Steps,
+    *,
+    gamma: float = 0.1,
+    goal: float = 10.0,
+    w: float = 1.0,
+    episode_w: float = 1.0,
+    progress: bool = False,
+    solved_above: float = 0.0,
+    unreachable: float | None = None,
+    scale: Scale = "std",
+    invalid_penalty: float = 0.1,
+    penalty_in: PenaltyIn = "reward",
+    unit: Unit = "trajectory",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+) -> Advantages:
+    """Return the episode's standing plus the standing of the turn's distance to the goal among turns from its state.
+
+        d(s)    = fewest steps from s to the goal, over all transitions of the task's episodes
+        R[i, t] = goal * gamma^d(s')                     s' the state that followed      (progress=False)
+        R[i, t] = goal * gamma^(d(s') - d(s) + 1)                                        (progress=True)
+        A[i, t] = episode_w * norm(E over trajectories of the task) + w * norm(R over turns that share the state)
+        norm(x) = (x - mean) / (std + eps)
+
+    The goal is where the last turn of each solved episode led. A lost episode thus gets credit for turns that went the
+    way of a won one, and a won episode none for detours.
+
+        >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "b"], turn=[0, 1, 0, 1],
+        ...                            reward=[0, 1.0, 0, 0], state=["hall", "door", "hall", "pit"])
+        >>> graphgpo(steps, scale="none").parts["step"].tolist()
+        [0.495, 0.0, -0.495, 0.0]
+
+    Args:
+        steps: the table; needs `state`. Without `next_state` a turn leads to the state of the next turn, and the last
+            turn of an unsolved episode nowhere.
+        gamma: how much nearer counts, in [0, 1]; small, unlike a discount of rewards.
+        goal: R of a turn that reaches the goal, in units of reward.
+        w, episode_w: factors of the two terms.
+        progress: value the gain in distance and not the distance. Among turns from one state only the scale differs.
+        solved_above: an episode is solved when its score, without penalties, is above this.
+        unreachable: distance of a state from which no transition leads to the goal; None takes one more than the
+            farthest that reaches it, in each task. A task that nobody solved gives no step-level signal.
+        scale, unit, singleton, ddof, eps: as in `gigpo`; a state of one is always zero.
+        invalid_penalty: what an invalid action costs, in units of reward.
+        penalty_in: "reward" takes it from the turn's reward, and so from the episode's score, and from that turn's R;
+            "return" from the row's own score and R; "advantage" from the row's own advantage.
+
+    Returns:
+        Advantages with the parts "episode" and "step" (and "penalty" under penalty_in="advantage"), before their
+        factors; its report adds the share of turns from whose state the goal can be reached.
+
+    Raises:
+        MissingColumn: there is no `state`.
+        BadOption: an option has an impossible value.
+
+    Source: Cheng et al. 2026, arXiv 2605.26684, and its published code, from which we differ where it counts rows
+    instead of trajectories and gives a group of one its raw reward; `unit="turn", singleton="raw",
+    penalty_in="return"` follow it.
+    """
+    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in)
+    check_number("gamma", gamma, 0.0, 1.0)
+    for name, number in (("goal", goal), ("w", w), ("episode_w", episode_w)):
+        check_number(name, number, 0.0)
+    check_number("solved_above", solved_above, float("-inf"))
+    if unreachable is not None:
+        check_number("unreachable", unreachable, 1.0)
+    if not isinstance(progress, bool):
+        raise BadOption(f"option progress must be true or false; came {progress!r}")
+    steps.need("graphgpo", "state")
+
+    def estimate(table: Steps) -> Advantages:
+        episode, report = episode_term(table, rule)
+        here, there = goal_distances(table, solved_above, unreachable)
+        hops = np.maximum(there - here + 1.0, 0.0) if progress else there
+        late = 0.0 if penalty_in == "advantage" else penalties(table, invalid_penalty)
+        anchor = anchors(table)
+        weight = unit_weights(anchor, table.trajectory, unit)
+        groups = Groups(goal * gamma**hops - late, anchor, weight, size_of_terms=np.full(len(table), goal) + late)
+        step, counts = step_term(groups, rule)
+        values = episode_w * episode + w * step
+        return joined(table, rule, {"episode": episode, "step": step}, {**report, **counts}, values=values)
+
+    return on_originals(steps, estimate)
+
+
+def goal_distances(steps: Steps, solved_above: float = 0.0, unreachable: float | None = None) -> tuple[Floats, Floats]:
+    """Return how far from the goal each turn started and how far it led, float64 [N] steps each.
+
+    Args:
+        steps: a table without copies, with `state` unless it is empty.
+        solved_above, unreachable: see `graphgpo`.
+    """
+    if steps.state is None:
+        return np.zeros(0), np.zeros(0)
+    after = next_turns(previous_turns(steps))
+    scores, _, member = trajectory_scores(steps)
+    reached = (after < 0) & (scores[member] > solved_above)
+    led = next_states(steps, after)
+    node = compact(np.tile(steps.task, 2), np.append(steps.state, led) + 1)
+    tail, head = node[: len(steps)], node[len(steps) :]
+    known = (led >= 0) & ~reached
+    hops = _hops(tail, head, reached, known)
+    task = compact(steps.task)
+    if unreachable is None:
+        farthest = np.zeros(groups_of(task))
+        np.maximum.at(farthest, task, hops[tail])
+        beyond = farthest[task] + 1.0
+    else:
+        beyond = np.full(len(steps), float(unreachable))
+    here = np.where(hops[tail] > 0, hops[tail], beyond)
+    there = np.where(known & (hops[head] > 0), hops[head], beyond)
+    return here, np.where(reached, 0.0, there)
+
+
+def _hops(tail: Ints, head: Ints, reached: Bools, known: Bools) -> Ints:
+    """Fewest transitions from each node to the goal, int64 [nodes]; zero where there is no way.
+
+    Breadth first, backwards from the goal, all tasks at once: each transition is looked at once.
+    """
+    count = max(groups_of(tail), groups_of(head))
+    edges = np.flatnonzero(known)
+    edges = edges[np.argsort(head[edges], kind="stable")]
+    first = np.searchsorted(head[edges], np.arange(count + 1))
+    hops = np.zeros(count, dtype=np.int64)
+    front, level = np.unique(tail[reached]), 1
+    while len(front):
+        hops[front] = level
+        many = first[front + 1] - first[front]
+        into = np.repeat(first[front] - np.append(0, np.cumsum(many)[:-1]), many) + np.arange(int(many.sum()))
+        found = tail[edges[into]]
+        front, level = np.unique(found[hops[found] == 0]), level + 1
+    return hops

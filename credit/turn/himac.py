@@ -1,0 +1,117 @@
+"""HiMAC: plans are compared with plans, and the episodes that follow one plan with each other.
+
+Left out on purpose: choosing the plan that the episodes follow, and the alternation of phases. Whoever samples does
+both and says with `phase` which side is trained.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, compact, group_sums, groups_of
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.roles import need_role, rows_of_role
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps
+
+Phase = Literal["both", "macro", "micro"]
+
+
+def himac(
+    steps: Steps,
+    *,
+    phase: Phase = "both",
+    macro: object = "macro",
+    scale: Scale = "std",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return the plan's standing within its task for turns that plan, the episode's within its plan for turns that act.
+
+        S[p] = mean over the episodes i that follow plan p of E[i]         E[i] = sum over t of r[i, t]
+        A[i, t] = norm(S[p] over the plans of the task)                    for turns of the role `macro`
+        A[i, t] = norm(E[i] over the episodes that follow the plan)        for the other turns
+        norm(x) = (x - mean) / (std + eps)
+
+        >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=[0, 0, 1, 1], turn=[0, 1, 0, 1],
+        ...                            reward=[0, 1.0, 0, 0], role=["macro", "micro"] * 2)
+        >>> result = himac(steps, phase="macro", scale="none")
+        >>> result.values.tolist(), result.keep.tolist()
+        ([0.5, 0.0, -0.5, 0.0], [True, False, True, False])
+
+    Args:
+        steps: the table; needs `role`. `parent`, if there, is the plan that a trajectory follows; without it each
+            trajectory has made a plan of its own, and the episodes of a task count as followers of one. A trajectory
+            that only plans does not enter the score of its plan, unless there is no other. `valid` brings the penalty.
+        phase: which turns are trained: "macro" or "micro", as the paper alternates, or "both" at once.
+        macro: the role whose turns are plans.
+        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
+        singleton: a group of one gives "zero" or its "raw" score.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+
+    Returns:
+        Advantages with the parts "macro" and "micro"; `keep` is false, and the value zero, for turns of the other side.
+
+    Raises:
+        MissingColumn: there is no `role`.
+        BadTable: `parent` differs within a trajectory, or phase="macro" finds no turn that plans.
+        BadOption: an option has an impossible value.
+
+    Source: Jin et al. 2026, arXiv 2603.00977, after a secondary description. Training both sides at once is ours.
+    """
+    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    check_choice("phase", phase, Phase)
+    steps.need("himac", "role")
+    if phase == "macro":
+        need_role(steps, "himac", macro)
+
+    def estimate(table: Steps) -> Advantages:
+        episodes, planning = Episodes.of(table, reward=rule.paid_reward(table)), rows_of_role(table, macro)
+        acts = np.bincount(episodes.member, ~planning, len(episodes)) > 0.0
+        plan, peers = _plans(episodes)
+        parts = {
+            "macro": np.where(planning, _of_plans(episodes, plan, acts, rule)[episodes.member], 0.0),
+            "micro": np.where(planning, 0.0, _of_followers(episodes, peers, acts, rule)[episodes.member]),
+        }
+        keep = np.ones(len(table), dtype=np.bool_) if phase == "both" else planning == (phase == "macro")
+        values = np.where(keep, parts["macro"] + parts["micro"], 0.0)
+        report = {"plans": float(groups_of(plan)), "planning_turns": float(planning.sum())}
+        return Advantages(values, keep, np.ones(len(table)), parts, report)
+
+    return on_originals(steps, estimate)
+
+
+def _plans(episodes: Episodes) -> tuple[Ints, Ints]:
+    """The plan of each trajectory, and the group in which its acting is compared, compact int64 [J] each."""
+    if episodes.steps.parent is None:
+        return np.arange(len(episodes)), episodes.task
+    plan = compact(episodes.task, episodes.of_trajectory("himac", "parent").astype(np.int64, copy=False))
+    return plan, plan
+
+
+def _of_plans(episodes: Episodes, plan: Ints, acts: Bools, rule: Rule) -> Floats:
+    """Standing of each trajectory's plan among the plans of its task, float64 [J]."""
+    count = groups_of(plan)
+    followed = np.bincount(plan, acts, count) > 0.0
+    counts = np.where(followed[plan], acts, True).astype(np.float64)
+    order = np.lexsort((episodes.score, plan))  # added up in order of size: the order of rows changes no bit
+    number = group_sums(plan, counts, count)
+    mean = group_sums(plan[order], (counts * episodes.score)[order], count) / number
+    terms = np.zeros(count)
+    np.maximum.at(terms, plan, counts * episodes.size_of_terms)
+    task = np.zeros(count, dtype=np.int64)
+    task[plan] = episodes.task
+    return rule.norm(Groups(mean, task, size_of_terms=terms))[plan]
+
+
+def _of_followers(episodes: Episodes, peers: Ints, acts: Bools, rule: Rule) -> Floats:
+    """Standing of each trajectory that acts among the others that follow the same plan, float64 [J]."""
+    standing = np.zeros(len(episodes))
+    terms = episodes.size_of_terms[acts]
+    standing[acts] = rule.norm(Groups(episodes.score[acts], compact(peers[acts]), size_of_terms=terms))
+    return standing

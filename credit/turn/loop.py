@@ -1,0 +1,66 @@
+"""LOOP: the outcome against the mean of the other episodes, and no update where it hardly differs.
+
+Left out on purpose: the sampling and the clipped objective that the paper has with it; they belong to training.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Scale, Singleton, check_number
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Steps
+
+
+def loop(
+    steps: Steps,
+    *,
+    threshold: float = 0.01,
+    scale: Scale = "none",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return the outcome less the mean outcome of the other episodes, and drop the episodes where that is next to zero.
+
+        E[i] = sum over t of r[i, t]
+        A[i, t] = E[i] - mean of the others = n / (n - 1) * (E[i] - mean)        over (std + eps) with scale="std"
+        keep[i, t] = |A[i, t]| >= threshold
+
+        >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=[0, 1, 2], turn=[0] * 3, reward=[1.0, 0.0, 0.5])
+        >>> result = loop(steps)
+        >>> result.values.tolist(), result.keep.tolist()
+        ([0.75, -0.75, 0.0], [True, True, False])
+
+    Args:
+        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
+        threshold: an episode whose advantage is smaller in size is dropped; zero keeps all.
+        scale: "none", "std" or "mad" (around the median, then no longer the mean of the others).
+        singleton: a group of one gives "zero" or its "raw" score. (The published code refuses it.)
+        ddof: 1 divides the squares by n - 1, 0 (the published code) by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+
+    Returns:
+        Advantages with the part "episode"; `keep` is false for dropped episodes, and the report has their share.
+
+    Raises:
+        BadOption: an option has an impossible value.
+
+    Source: Chen et al. 2025, arXiv 2502.01600, after its public code.
+    """
+    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    check_number("threshold", threshold, 0.0)
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        size = episodes.groups.size[episodes.task]
+        value = rule.norm(episodes.groups) * np.where(size > 1.0, size / np.maximum(size - 1.0, 1.0), 1.0)
+        values = value[episodes.member]
+        keep = np.abs(values) >= threshold
+        dropped = float((np.abs(value) < threshold).mean()) if len(value) else 0.0
+        report = {**episodes.counts, "dropped": dropped}
+        return Advantages(values, keep, np.ones(len(values)), {"episode": values.copy()}, report)
+
+    return on_originals(steps, estimate)

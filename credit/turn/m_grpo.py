@@ -1,0 +1,109 @@
+"""M-GRPO: a main agent and the sub-agents it calls, each compared with its own kind.
+
+Left out on purpose: what the rewards are made of (the paper gives the main agent format and correctness, a sub-agent
+format, the main outcome and a judge's score); a row's reward belongs to the agent that acted in it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, Scale, Singleton, check_number, compact, group_sums
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.errors import BadOption
+from turnwise.credit.roles import need_role, rows_of_role
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps
+
+
+def m_grpo(
+    steps: Steps,
+    *,
+    main: object = "main",
+    align: int | None = None,
+    scale: Scale = "std",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+    rng: np.random.Generator | None = None,
+) -> Advantages:
+    """Return the standing of each main rollout among those of its task, and of each sub-trajectory among all of these.
+
+        E[j] = sum of the rewards of rollout or sub-trajectory j
+        A[j] = (E[j] - mean) / (std + eps)      over the main rollouts of the task, or over all its sub-trajectories
+
+    A sub-trajectory is what one role did in one trajectory: best, every call of a sub-agent is a trajectory of its own.
+
+    Rollouts call sub-agents more or less often. With `align`, each rollout enters the update with the same number of
+    sub-trajectories: surplus ones are dropped at random (`keep`), missing ones made up by counting some of the others
+    again (`weight`). Whoever wants rows rather than weights repeats them:
+
+        >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a.1", "a.2", "a.3"], turn=[0] * 4,
+        ...                            role=["main"] + ["sub"] * 3, parent=["a"] * 4, reward=[1.0, 0.0, 0.5, 1.0])
+        >>> result = m_grpo(steps, align=2, scale="none", rng=np.random.default_rng(0))
+        >>> result.values.tolist(), result.weight.tolist()
+        ([0.0, -0.5, 0.0, 0.5], [1.0, 0.0, 1.0, 1.0])
+        >>> np.repeat(np.arange(len(steps)), result.weight.astype(int)).tolist()
+        [0, 2, 3]
+
+    Args:
+        steps: the table; needs `role`, and `parent` for `align`: the key of the rollout that called the sub-agent.
+            `valid`, if there, brings the penalty.
+        main: the role of the main agent; every other role is a sub-agent.
+        align: number of sub-trajectories a rollout; None leaves them as they are. A rollout without any stays so.
+        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
+        singleton: a group of one gives "zero" or its "raw" score.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        rng: draws what is dropped and counted again.
+
+    Returns:
+        Advantages with the part "episode", taken before the alignment; its report counts rollouts and sub-trajectories.
+
+    Raises:
+        MissingColumn: there is no `role`, or no `parent` where it is needed.
+        BadTable: nobody has the role `main`.
+        BadOption: an option has an impossible value, or `align` is given without `rng`.
+
+    Source: Hong et al. 2025, arXiv 2511.13288. Our reading of the paper's text; no code of the advantages is public.
+    """
+    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    if align is not None:
+        check_number("align", align, 1, whole=True)
+        steps.need("m_grpo", "parent")
+        if rng is None and len(steps):
+            raise BadOption("m_grpo with align draws which sub-trajectories stay; it needs a generator as rng")
+    steps.need("m_grpo", "role")
+    need_role(steps, "m_grpo", main)
+
+    def estimate(table: Steps) -> Advantages:
+        own = table if table.role is None else replace(table, trajectory=compact(table.trajectory, table.role))
+        played = Episodes.of(own, reward=rule.paid_reward(table))
+        leads = rows_of_role(table, main)[played.first]
+        level = compact(played.task, leads.astype(np.int64))
+        value = rule.norm(Groups(played.score, level, size_of_terms=played.size_of_terms))
+        times = np.ones(len(played))
+        if align is not None and rng is not None and table.parent is not None:
+            rollout = compact(played.task, table.parent[played.first])
+            times[~leads] = _times(compact(rollout[~leads]), align, rng)
+        report = {"main_rollouts": float(leads.sum()), "sub_trajectories": float((~leads).sum())}
+        values, weight = value[played.member], times[played.member]
+        return Advantages(values, weight > 0.0, weight, {"episode": values.copy()}, report)
+
+    return on_originals(steps, estimate)
+
+
+def _times(rollout: Ints, size: int, rng: np.random.Generator) -> Floats:
+    """How often each sub-trajectory is used so that every rollout has `size`, float64 [subs]."""
+    count = np.bincount(rollout)
+    start = np.cumsum(count) - count
+    shuffled = np.lexsort((rng.random(len(rollout)), rollout))
+    rank = np.arange(len(rollout)) - np.repeat(start, count)
+    missing = np.maximum(size - count, 0)
+    again = np.repeat(start, missing) + np.floor(rng.random(missing.sum()) * np.repeat(count, missing)).astype(np.int64)
+    times = np.zeros(len(rollout))
+    times[shuffled] = (rank < size) + group_sums(again, np.ones(len(again)), len(rollout))
+    return times

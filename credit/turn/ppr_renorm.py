@@ -1,0 +1,60 @@
+"""PPR: rewards of steps and of the outcome brought to one scale, then turn-level GAE.
+
+Left out on purpose: the model that judges the steps by principles. Its scores come in with the table.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.errors import BadTable
+from turnwise.credit.steps import Floats, Steps
+from turnwise.credit.turn.gae import gae
+
+
+def ppr_renorm(steps: Steps, *, gamma: float = 0.99, lam: float = 0.9, invalid_penalty: float = 0.0) -> Advantages:
+    """Return turn-level GAE of the steps' own scores plus the outcome, both centred at one half.
+
+        o[i] = sum over t of r[i, t]
+        q[i, t] = (p[i, t] - 1/2) + (o[i] - 1/2) = p[i, t] + o[i] - 1
+        A = gae(q)
+
+    A good step of a lost episode and a bad step of a won one both come near zero.
+
+        >>> steps = Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[0, 1], reward=[0.0, 1.0],
+        ...                            metric=[0.25, 0.75], value=[0.0, 0.0])
+        >>> ppr_renorm(steps, gamma=1.0, lam=1.0).values.tolist()
+        [1.0, 0.75]
+
+    Args:
+        steps: the table; needs `metric`, float64 [N], the score of each step in [0, 1], and `value`, V of the state
+            before the turn. The sum of an episode's rewards is its outcome, in [0, 1].
+        gamma, lam, invalid_penalty: as for `gae`.
+
+    Returns:
+        Advantages with the parts "reward" (q), "return" (what the critic should have said) and "value".
+
+    Raises:
+        MissingColumn: there is no `metric` or no `value`.
+        BadTable: `metric` has more than one number a row.
+        BadOption: an option has an impossible value.
+
+    Source: Xu et al. 2025, arXiv 2509.25598. Our reading of the abstract, and gae's own discounts.
+    """
+    steps.need("ppr_renorm", "metric", "value")
+    process = _one_number(steps)
+    episodes = Episodes.of(steps)
+    renormed = process + episodes.score[episodes.member] - 1.0
+    result = gae(replace(steps, reward=renormed), gamma=gamma, lam=lam, invalid_penalty=invalid_penalty)
+    return replace(result, parts={"reward": renormed[steps.source], **result.parts})
+
+
+def _one_number(steps: Steps) -> Floats:
+    """The column `metric` as float64 [N]; zeros for a table without rows that has none."""
+    if steps.metric is None:
+        return np.zeros(len(steps))
+    if steps.metric.ndim == 2 and steps.metric.shape[1] != 1:
+        raise BadTable(f"ppr_renorm reads 'metric' as one score a turn; it has the shape {steps.metric.shape}")
+    return steps.metric.reshape(len(steps))

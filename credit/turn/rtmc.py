@@ -1,0 +1,79 @@
+"""RTMC: what the action brought from a state, less what the state brought, both as means over all episodes.
+
+Left out on purpose: scaling. The difference is in units of reward, as the method has it.
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import (
+    Groups,
+    PenaltyIn,
+    Unit,
+    check_number,
+    compact,
+    discounted_returns,
+    groups_of,
+    unit_weights,
+)
+from turnwise.credit.rule import Rule, joined, on_originals
+from turnwise.credit.steps import Steps
+
+
+def rtmc(
+    steps: Steps,
+    *,
+    gamma: float = 0.95,
+    invalid_penalty: float = 0.1,
+    penalty_in: PenaltyIn = "reward",
+    unit: Unit = "trajectory",
+) -> Advantages:
+    """Return how much better than its state's mean the turn's action did, in the mean over the turns that took it.
+
+        R[i, t] = sum over k of gamma^k * r[i, t + k]
+        Q(s, a) = mean of R over the turns of the task in state s with action a
+        V(s)    = mean of R over the turns of the task in state s
+        A[i, t] = Q(s[i, t], a[i, t]) - V(s[i, t])
+
+    Turns that did the same in the same state get the same advantage, whatever became of their episodes.
+
+        >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "b", "c"], turn=[0, 0, 0],
+        ...                            reward=[1.0, 0, 0], state=["hall"] * 3, action=["go", "go", "stay"])
+        >>> rtmc(steps).values.round(6).tolist()
+        [0.166667, 0.166667, -0.333333]
+
+    Args:
+        steps: the table; needs `state` and `action`. `valid`, if there, brings the penalty.
+        gamma: discount per turn, in [0, 1].
+        invalid_penalty, penalty_in: as in `gigpo`.
+        unit: "trajectory" counts a trajectory once in each state, evenly split over its visits; "turn" every visit.
+
+    Returns:
+        Advantages with the parts "action" (Q) and "state" (V), whose difference they are (and "penalty" under
+        penalty_in="advantage"); the report has the share of turns from which other actions were tried.
+
+    Raises:
+        MissingColumn: there is no `state` or no `action`.
+        BadOption: an option has an impossible value.
+
+    Source: the Monte Carlo estimate over merged rollouts, after a secondary description; no code was available. Our
+    reading: the unit of trajectories.
+    """
+    rule = Rule(scale="none", unit=unit, invalid_penalty=invalid_penalty, penalty_in=penalty_in)
+    check_number("gamma", gamma, 0.0, 1.0)
+    steps.need("rtmc", "state", "action")
+
+    def estimate(table: Steps) -> Advantages:
+        if table.state is None or table.action is None:
+            return Advantages.of(np.zeros(0))
+        state, action = compact(table.task, table.state), compact(table.task, table.state, table.action)
+        paid, late = rule.paid_reward(table), rule.late_penalty(table)
+        returns = discounted_returns(table, gamma, reward=paid) - late
+        terms = discounted_returns(table, gamma, reward=np.abs(paid)) + late
+        weight = unit_weights(state, table.trajectory, unit)  # of the state for both, so that V is the mean of Q
+        q, v = (Groups(returns, key, weight, size_of_terms=terms).row_centres() for key in (action, state))
+        choice = np.bincount(state)[state] > np.bincount(action)[action]  # some turn in the state did something else
+        report = {"states": float(groups_of(state)), "choices": float(choice.mean()) if len(choice) else 0.0}
+        return joined(table, rule, {"action": q, "state": v}, report, values=q - v)
+
+    return on_originals(steps, estimate)

@@ -1,0 +1,98 @@
+"""SeeUPO: one outcome advantage for all turns, but the turns are updated one after the other, the last first.
+
+Left out on purpose: the update itself. `update_passes` says which rows go together and in which order, and
+`later_ratios` what the advantage of a row is to be multiplied by when its pass comes:
+
+    result = seeupo(steps)
+    log_ratio = np.zeros(len(steps))                  # of each turn, new policy over old, sum over its tokens
+    for rows in update_passes(steps):
+        update(rows, result.values[rows] * later_ratios(steps, log_ratio)[rows])
+        log_ratio[rows] = ...                         # measured anew after the update
+"""
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, Singleton, Unit, discounted_returns, positions, unit_weights
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps
+
+
+def seeupo(
+    steps: Steps,
+    *,
+    unit: Unit = "trajectory",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return the outcome less the mean of its task, standardised over the batch, the same for all turns of an episode.
+
+        E[i] = sum over t of r[i, t]                D[i] = E[i] - mean over the task
+        A[i, t] = (D[i] - mean) / (std + eps)       over the batch
+
+    No group's own spread is divided by; the batch has one scale, so that an advantage depends on the whole table.
+
+        >>> steps = Steps.from_columns(task=["t", "t"], trajectory=[0, 1], turn=[0, 0], reward=[1.0, 0.0])
+        >>> seeupo(steps, ddof=0, eps=0.0).values.tolist()
+        [1.0, -1.0]
+
+    Args:
+        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
+        unit: whether a "trajectory" or a "turn" counts once in the mean and spread of the batch.
+        singleton: a task with one trajectory gives "zero" or its "raw" score as D.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+
+    Returns:
+        Advantages with the part "outcome" (D).
+
+    Raises:
+        BadOption: an option has an impossible value.
+
+    Source: Hu et al. 2026, arXiv 2602.06554, after a secondary description.
+    """
+    task = Rule("none", "trajectory", singleton, invalid_penalty=invalid_penalty)
+    batch = Rule("std", unit, "zero", ddof, eps)
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=task.paid_reward(table))
+        outcome, terms = (x[episodes.member] for x in (task.norm(episodes.groups), episodes.size_of_terms))
+        every = np.zeros(len(table), dtype=np.int64)
+        weight = unit_weights(every, table.trajectory, unit)
+        values = batch.norm(Groups(outcome, every, weight, size_of_terms=terms))
+        return Advantages.of(values, {"outcome": outcome}, episodes.counts)
+
+    return on_originals(steps, estimate)
+
+
+def update_passes(steps: Steps) -> list[Ints]:
+    """Return the rows of each pass of the update, in order: all turns number T - 1, then T - 2, ..., at last the first.
+
+    >>> steps = Steps.from_columns(task=[0] * 3, trajectory=[0, 0, 1], turn=[0, 1, 0], reward=[0.0] * 3)
+    >>> [rows.tolist() for rows in update_passes(steps)]
+    [[1], [0, 2]]
+    """
+    number = positions(steps)
+    order = np.argsort(-number, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else []
+
+
+def later_ratios(steps: Steps, log_ratio: Floats) -> Floats:
+    """Return the product of the probability ratios of each row's later turns in its trajectory, float64 [N].
+
+        C[i, t] = product over k > t of exp(l[i, k])
+
+        >>> steps = Steps.from_columns(task=[0] * 3, trajectory=[0] * 3, turn=[0, 1, 2], reward=[0.0] * 3)
+        >>> later_ratios(steps, np.log([8.0, 2.0, 0.5])).round(9).tolist()
+        [1.0, 0.5, 1.0]
+
+    Args:
+        steps: the table.
+        log_ratio: float64 [N], log-probability of each turn under the new policy less that under the old, nats; zero
+            where the turn has not been updated yet.
+    """
+    return np.exp(discounted_returns(steps, 1.0, reward=log_ratio) - log_ratio)

@@ -1,0 +1,80 @@
+"""SLEA-RL's advantage: GiGPO with near-identical states as one, by their texts or by their embeddings.
+
+Left out on purpose: its library of strategies, which is part of the rollout and not of credit.
+"""
+
+from typing import Literal
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import PenaltyIn, Scale, Singleton, Unit, check_choice, check_number, compact
+from turnwise.credit.errors import BadOption
+from turnwise.credit.outcome.grpo import episode_term
+from turnwise.credit.rule import Rule, joined, on_originals
+from turnwise.credit.similarity import similar_vectors
+from turnwise.credit.steps import Steps
+from turnwise.credit.turn.gigpo import anchors, returns_in, step_term
+
+By = Literal["text", "embedding"]
+
+
+def slea(
+    steps: Steps,
+    *,
+    threshold: float = 0.85,
+    by: By = "text",
+    gamma: float = 0.95,
+    w: float = 1.0,
+    scale: Scale = "std",
+    invalid_penalty: float = 0.1,
+    penalty_in: PenaltyIn = "reward",
+    unit: Unit = "trajectory",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+) -> Advantages:
+    """Return the episode's standing within its task plus the turn's standing among turns from similar states.
+
+        A[i, t] = norm(E over trajectories of the task) + w * norm(R over turns of the task in the cluster of the state)
+        norm(x) = (x - mean) / (std + eps)
+
+    with E and R as in `gigpo`. Each state joins the first cluster whose leader is similar to it, or leads a new one;
+    states choose in an order that does not depend on that of the rows.
+
+        >>> steps = Steps.from_columns(task=["t", "t"], trajectory=["a", "b"], turn=[0, 0], reward=[1.0, 0],
+        ...                            state=["You are in the hall.", "You are in the hall!"])
+        >>> slea(steps, scale="none").parts["step"].tolist()
+        [0.5, -0.5]
+
+    Args:
+        steps: the table; needs `state`, or `metric` under by="embedding". `valid`, if there, brings the penalty.
+        threshold: similarity from which two states are one, in (0, 1].
+        by: "text" compares states by difflib's ratio, as `gigpo` does under `similarity`; "embedding" compares the rows
+            of `metric`, the embeddings of their states [N, M], by cosine.
+        gamma, w, scale, invalid_penalty, penalty_in, unit, singleton, ddof, eps: as in `gigpo`.
+
+    Returns:
+        Advantages with the parts "episode" and "step", as `gigpo`.
+
+    Raises:
+        MissingColumn: the column that holds the states is absent.
+        BadOption: an option has an impossible value.
+        BadTable: a state is not a text, or an embedding has no direction.
+
+    Source: arXiv 2603.18079, after a secondary description; no code was available. Our reading: the order in which
+    states choose, and ratios of texts where the paper embeds them.
+    """
+    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in)
+    check_choice("by", by, By)
+    for name, number, most in (("threshold", threshold, 1.0), ("gamma", gamma, 1.0), ("w", w, float("inf"))):
+        check_number(name, number, 0.0, most)
+    if threshold == 0.0:
+        raise BadOption("option threshold=0 would make one state of everything")
+    steps.need("slea", "state" if by == "text" else "metric")
+
+    def estimate(table: Steps) -> Advantages:
+        episode, report = episode_term(table, rule)
+        cluster = anchors(table, threshold) if by == "text" else compact(similar_vectors(table, threshold))
+        step, counts = step_term(returns_in(table, cluster, gamma, rule, unit), rule)
+        return joined(table, rule, {"episode": episode, "step": step}, {**report, **counts}, w=w)
+
+    return on_originals(steps, estimate)

@@ -1,0 +1,153 @@
+"""SPO on segments: what each segment of an episode changed in the chance of success.
+
+Left out on purpose: the sampling that estimates the chance at the cuts of a chain, and where to cut. Another SPO, of
+single streams, is `spo_single_stream`.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import (
+    ROUNDING,
+    Groups,
+    check_choice,
+    check_number,
+    compact,
+    groups_of,
+    penalties,
+    positions,
+)
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.errors import BadOption
+from turnwise.credit.rule import on_originals
+from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.trie import Paths, paths
+
+Mode = Literal["chain", "tree"]
+SegmentScale = Literal["none", "std"]
+
+
+def spo_segment(
+    steps: Steps,
+    *,
+    mode: Mode = "chain",
+    scale: SegmentScale = "none",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    drop_zero: bool = True,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return by how much the estimated outcome rose from the start of each segment to its end; a turn is a segment.
+
+        chain:  A[i, t] = V[i, t + 1] - V[i, t]           V given for the start of each segment; V at the end is E[i]
+        tree:   A[i, t] = V(node after) - V(node before)  V(leaf) = E[i], V(node) = mean of its children's V
+                          (over std of the children's V + eps, if scaled)
+
+    In a chain V is the mean outcome of some continuations sampled from the cut. In a tree each node counts once however
+    many leaves lie below it, so the mean over children is not the mean over leaves where branches differ in number.
+
+        >>> steps = Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[0, 1], reward=[0, 1.0], value=[0.5, 0.25])
+        >>> spo_segment(steps).values.tolist()
+        [-0.25, 0.75]
+
+    Args:
+        steps: the table; needs `value` for a chain, and for a tree `parent`, as `trie.paths` reads it, with `tree`
+            where ids of nodes are not unique in a task. `valid`, if there, brings the penalty.
+        mode: see above.
+        scale: "std" divides by the spread of the siblings, in a tree only; "none" does not.
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        drop_zero: keep turns of a tree whose advantage is zero out of the loss.
+        invalid_penalty: what an invalid action costs, in units of reward; taken from that turn's reward.
+
+    Returns:
+        Advantages with the parts "after" and "before", the two V. In a tree a segment that d leaves share is d rows,
+        each of weight 1/d: it is one segment of the loss.
+
+    Raises:
+        MissingColumn: a column of the mode is absent.
+        BadOption: an option has an impossible value, or a chain is to be scaled.
+
+    Source: Guo et al. 2025, arXiv 2505.23564. The code's spread has ddof=0 and eps=1e-8; its mask, which trains only
+    tokens of probability below 0.9, belongs to whoever has the tokens.
+    """
+    check_choice("mode", mode, Mode)
+    check_choice("scale", scale, SegmentScale)
+    check_number("ddof", ddof, 0, 1, whole=True)
+    check_number("eps", eps, 0.0)
+    check_number("invalid_penalty", invalid_penalty, 0.0)
+    if mode == "chain" and scale != "none":
+        raise BadOption("option scale='std' compares siblings, and a chain has none; choices: none, or mode='tree'")
+    steps.need("spo_segment", "value" if mode == "chain" else "parent")
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=table.reward - penalties(table, invalid_penalty))
+        if not len(table):
+            return episodes.advantages(episodes.score, {"after": episodes.score, "before": episodes.score})
+        if mode == "chain":
+            before, after = _chain(table, episodes)
+            return Advantages.of(after - before, {"after": after, "before": before})
+        tree = paths(table, "parent")
+        nodes = _Nodes(tree, positions(table))
+        value = nodes.values(episodes.score)
+        before, after = value[tree.before], value[tree.after]
+        gain = np.where(np.abs(after - before) <= _rounding(episodes), 0.0, after - before)
+        if scale == "std":
+            spread = nodes.sibling_spread(value, ddof)[tree.after] + eps
+            gain = np.divide(gain, spread, out=np.zeros(len(gain)), where=spread > 0.0)
+        keep = gain != 0.0 if drop_zero else np.ones(len(gain), dtype=np.bool_)
+        return Advantages(gain, keep, 1.0 / tree.sharers, {"after": after, "before": before}, episodes.counts)
+
+    return on_originals(steps, estimate)
+
+
+def _chain(table: Steps, episodes: Episodes) -> tuple[Floats, Floats]:
+    """V before and after each turn where V is given."""
+    assert table.value is not None
+    order = table.time_order
+    member = episodes.member[order]
+    following = episodes.score[member]
+    inner = np.flatnonzero(member[1:] == member[:-1])
+    following[inner] = table.value[order[inner + 1]]
+    after = np.zeros(len(table))
+    after[order] = following
+    return table.value, after
+
+
+def _rounding(episodes: Episodes) -> Floats:
+    """What a difference of means of each row's task may be by rounding alone, float64 [N]."""
+    largest = np.zeros(groups_of(episodes.task))
+    np.maximum.at(largest, episodes.task, episodes.size_of_terms)
+    return ROUNDING * largest[episodes.task[episodes.member]]
+
+
+class _Nodes:
+    """The nodes of a forest but for its roots, once each, with the node above."""
+
+    def __init__(self, tree: Paths, depth: Ints) -> None:
+        self.child, row = np.unique(tree.after, return_index=True)
+        self.parent, self.depth = tree.before[row], depth[row]
+        self.shared, self.member = tree.sharers[row] > 1, tree.member[row]
+        self.count = groups_of(tree.after)
+
+    def values(self, score: Floats) -> Floats:
+        """V of every node, float64 [nodes]: from the leaves up, level by level, above the last branching."""
+        value = np.zeros(self.count)
+        value[self.child] = score[self.member]  # stays where a node is passed by one trajectory alone
+        branching = np.ones(self.count, dtype=np.bool_)
+        branching[self.child] = self.shared
+        below = branching[self.parent]
+        for depth in range(int(self.depth[below].max()), -1, -1):
+            level = below & (self.depth == depth)
+            children = Groups(value[self.child[level]], compact(self.parent[level]))
+            value[np.unique(self.parent[level])] = children.centre()
+        return value
+
+    def sibling_spread(self, value: Floats, ddof: int) -> Floats:
+        """Standard deviation of V among each node and its siblings, float64 [nodes]."""
+        spread = np.zeros(self.count)
+        key = compact(self.parent)
+        spread[self.child] = Groups(value[self.child], key).deviation(ddof)[key]
+        return spread

@@ -1,0 +1,111 @@
+"""Tree-GRPO: leaves of search trees compared within their tree and across the trees of their task.
+
+Left out on purpose: the search. Whoever expands the trees lists each leaf's path as a trajectory with all of its turns.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, divisors, standardise
+from turnwise.credit.episodes import Episodes
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.trie import paths
+
+Variant = Literal["sum", "inner", "2norm", "per_token"]
+
+
+def tree_grpo(
+    steps: Steps,
+    *,
+    variant: Variant = "sum",
+    scale: Scale = "std",
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    margin: float = 0.1,
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return the leaf's standing among the leaves of its task plus its standing among those of its tree.
+
+        sum:        A[i] = Z_task(E)[i] + Z_tree(E)[i]            Z(x) = (x - mean) / (std + eps)
+        inner:      A[i] = Z_tree(E)[i]
+        2norm:      A[i] = Z_tree(Z_task(E))[i]
+        per_token:  A[i, t] = Z_task(s)[i, t] + Z_tree(s)[i, t]   over all tokens of the leaves' paths, where
+                    s[i, t] = (max(m - m' - margin, 0) + m) / sqrt(leaves below turn t),
+                    m, m' the mean outcome of the leaves below turn t and below the turn before it
+
+        >>> steps = Steps.from_columns(task=[0] * 4, trajectory=range(4), turn=[0] * 4, reward=[1.0, 0, 1, 1],
+        ...                            tree=["a", "a", "b", "b"])
+        >>> tree_grpo(steps, scale="none").values.tolist()
+        [0.75, -1.25, 0.25, 0.25]
+
+    Args:
+        steps: the table, a trajectory for every leaf; needs `tree`, the same in all turns of a trajectory, and for
+            "per_token" also `parent` (as `trie.paths` reads it) and `tokens`. `valid`, if there, brings the penalty.
+        variant: see above.
+        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation), of every Z.
+        singleton: a task, or a tree, with one leaf gives "zero" or its "raw" score (always zero in "per_token").
+        ddof: 1 divides the squares by n - 1, 0 by n.
+        eps: added to the spread.
+        margin: how much better than the node above a node must be to earn more than its mean; only "per_token".
+        invalid_penalty: what an invalid action costs, in units of reward; taken from that turn's reward.
+
+    Returns:
+        Advantages with the parts "episode" (across the task; not for "inner") and "step" (within the tree).
+
+    Raises:
+        MissingColumn: a column of the variant is absent.
+        BadTable: a trajectory lies in two trees.
+        BadOption: an option has an impossible value.
+
+    Source: Ji et al. 2025, arXiv 2509.21240; "sum" is the paper's, the others are switches of its code. We differ in
+    trees and tasks of one leaf and in groups without spread; in "per_token" every token of a turn has the turn's s.
+    """
+    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    check_choice("variant", variant, Variant)
+    check_number("margin", margin, 0.0)
+    steps.need("tree_grpo", "tree", *(["parent", "tokens"] if variant == "per_token" else []))
+
+    def estimate(table: Steps) -> Advantages:
+        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        if not len(table):
+            return episodes.advantages(episodes.score, {"episode": episodes.score, "step": episodes.score})
+        tree = compact(episodes.task, np.asarray(episodes.of_trajectory("tree_grpo", "tree"), dtype=np.int64))
+        if variant == "per_token":
+            return _per_token(table, episodes, tree, rule, margin)
+        task_term = _standing(episodes.groups, rule)
+        score, terms = episodes.score, episodes.size_of_terms
+        if variant == "2norm":
+            unit = divisors(episodes.groups, scale=scale, ddof=ddof, eps=eps)[episodes.task]
+            score, terms = task_term, np.divide(terms, unit, out=np.abs(task_term), where=unit > 0.0)
+        tree_term = _standing(Groups(score, tree, size_of_terms=terms), rule)
+        parts = {"step": tree_term} if variant == "inner" else {"episode": task_term, "step": tree_term}
+        values = task_term + tree_term if variant == "sum" else tree_term
+        return episodes.advantages(values, parts, episodes.counts)
+
+    return on_originals(steps, estimate)
+
+
+def _standing(groups: Groups, rule: Rule) -> Floats:
+    return standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps, singleton=rule.singleton)
+
+
+def _per_token(table: Steps, episodes: Episodes, tree: Ints, rule: Rule, margin: float) -> Advantages:
+    """The variant whose advantage differs from turn to turn: every token has a score, and every token counts."""
+    assert table.tokens is not None
+    branches = paths(table, "parent")
+    mean = branches.means(episodes.score)
+    gain = np.maximum(mean[branches.after] - mean[branches.before] - margin, 0.0)
+    worth = (gain + mean[branches.after]) / np.sqrt(branches.sharers)
+    counted = table.tokens > 0
+    parts = {}
+    for name, key in (("episode", episodes.task), ("step", tree)):
+        groups = Groups(
+            worth[counted], compact(key[episodes.member][counted]), table.tokens[counted].astype(np.float64)
+        )
+        parts[name] = np.zeros(len(table))
+        parts[name][counted] = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps)
+    return Advantages.of(parts["episode"] + parts["step"], parts, episodes.counts)

@@ -1,0 +1,98 @@
+"""TRLOO: the return of a turn against the mean return of the other trajectories at the same turn.
+
+Left out on purpose: the reward shaping and the turn-level critic that the published code offers beside it.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import (
+    Groups,
+    Singleton,
+    Unit,
+    check_choice,
+    check_number,
+    compact,
+    discounted_returns,
+    group_sums,
+    groups_of,
+    positions,
+    unit_weights,
+)
+from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps
+
+Peers = Literal["turn", "task"]
+
+
+def trloo(
+    steps: Steps,
+    *,
+    gamma: float = 1.0,
+    peers: Peers = "turn",
+    unit: Unit = "trajectory",
+    singleton: Singleton = "zero",
+    invalid_penalty: float = 0.0,
+) -> Advantages:
+    """Return how much more a turn still earned than the others of its task did from the same turn on.
+
+        R[i, t] = sum over k >= 0 of gamma^k * r[i, t + k]
+        A[i, t] = R[i, t] - mean of the others = n / (n - 1) * (R[i, t] - mean)
+
+    The others are the n - 1 trajectories of the task that reached turn t. Since a turn's own return is not in its
+    baseline, the gradient has no bias; nothing is divided by a spread.
+
+        >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "c"], turn=[0, 1, 0, 0],
+        ...                            reward=[1.0, 2.0, 0.0, 1.5])
+        >>> trloo(steps).values.tolist()
+        [2.25, 0.0, -2.25, 0.0]
+
+    Args:
+        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
+        gamma: discount per turn, in [0, 1].
+        peers: "turn" compares with the same turn of the others (TRLOO); "task" with all of their turns (ERLOO).
+        unit: under peers="task", "trajectory" takes the mean of the other trajectories' mean returns; "turn" the mean
+            of all other rows, those of the same trajectory included, as the published code does.
+        singleton: a turn without others gives "zero" or its "raw" return.
+        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+
+    Returns:
+        Advantages with the part "return".
+
+    Raises:
+        BadOption: an option has an impossible value.
+
+    Source: Liu et al. 2026 (Dr. Kernel), arXiv 2602.05885, and its public code. We differ in the turn without others.
+    """
+    rule = Rule(unit=unit, singleton=singleton, invalid_penalty=invalid_penalty)
+    check_choice("peers", peers, Peers)
+    check_number("gamma", gamma, 0.0, 1.0)
+
+    def estimate(table: Steps) -> Advantages:
+        paid = rule.paid_reward(table)
+        returns = discounted_returns(table, gamma, reward=paid)
+        terms = discounted_returns(table, gamma, reward=np.abs(paid))
+        key = compact(table.task, positions(table)) if peers == "turn" else compact(table.task)
+        groups = Groups(returns, key, unit_weights(key, table.trajectory, unit), size_of_terms=terms)
+        alone = (groups.size == 1.0)[key]
+        against = np.where(alone, returns if singleton == "raw" else 0.0, _less_the_others(table, groups, unit))
+        report = {"groups": float(len(groups.size)), "groups_of_one": float((groups.size == 1.0).sum())}
+        return Advantages.of(against, {"return": returns}, report)
+
+    return on_originals(steps, estimate)
+
+
+def _less_the_others(steps: Steps, groups: Groups, unit: Unit) -> Floats:
+    """Each value less the mean of what else counts in its group, float64 [N]; meaningless in a group of one."""
+    centred = groups.centred()
+    own = centred if unit == "turn" else _mean_of_own(steps, groups.key, centred)
+    return centred + own / np.maximum(groups.size - 1.0, 1.0)[groups.key]
+
+
+def _mean_of_own(steps: Steps, key: Ints, value: Floats) -> Floats:
+    """The mean over the rows that a trajectory has in a group, float64 [N], added up in order of time."""
+    cell, order = compact(key, steps.trajectory), steps.time_order
+    count = groups_of(cell)
+    return (group_sums(cell[order], value[order], count) / np.bincount(cell, minlength=count))[cell]
