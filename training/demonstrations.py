@@ -1,7 +1,9 @@
 """Who demonstrates: the environment's expert, a searcher that knows no more than the agent, or stored trajectories.
 
 Noise takes the demonstrator off its way, so that it shows how to come back: a noisy turn is played, stays as context,
-and is never imitated. Neither is what an expert draws in a dead end, where it has no plan.
+and is never imitated. Some of it is a slip, an action that is not admissible: without it the learner never sees what
+follows a mistake, and after its first one it is lost. Neither is imitated what an expert draws in a dead end, where it
+has no plan.
 
 Left out on purpose: people at a keyboard; what they play is stored, and stored trajectories can be imitated.
 """
@@ -32,15 +34,23 @@ Tick = Callable[[Trajectory], None]
 
 
 class WithNoise:
-    """A sampler that now and then plays a uniform admissible action in the place of another sampler's.
+    """A sampler that now and then plays a random action in the place of another sampler's.
 
     The other one is asked at every turn and so sees the whole episode. Which turns were noise is in `noisy`.
     """
 
-    def __init__(self, inner: Expert | FromCallable, noise: float, parser_name: str) -> None:
-        """Wrap a sampler; `noise` is the probability of a turn."""
-        self._inner, self._noise = inner, noise
+    def __init__(self, inner: Expert | FromCallable, noise: float, slips: float, parser_name: str) -> None:
+        """Wrap a sampler.
+
+        Args:
+            inner: the sampler.
+            noise: probability [0, 1] that a turn is random: a uniform admissible action or a slip.
+            slips: share [0, 1] of random turns that play an action which is not admissible (see `slip`).
+            parser_name: name of the form that the agent reads.
+        """
+        self._inner, self._noise, self._slips = inner, noise, slips
         self._write = parser(parser_name).write
+        self._earlier: dict[str, dict[str, None]] = {}
         self.noisy: Noisy = set()
         self.tokenizer: Tokenizer | None = None
         self.context: int | None = None
@@ -56,15 +66,22 @@ class WithNoise:
         if isinstance(self._inner, Expert) and (request.episode, request.turn) in self._inner.guesses:
             self.noisy.add((request.episode, request.turn))  # there was no plan: nothing to learn from
         dice = random.Random(f"noise/{request.seed}/{request.turn}")
-        if not request.view.admissible or dice.random() >= self._noise:
+        admissible = request.view.admissible
+        if not admissible:
+            return completion
+        earlier = self._earlier.setdefault(request.episode, {})
+        earlier.update(dict.fromkeys(admissible))
+        if dice.random() >= self._noise:
             return completion
         if isinstance(self._inner, Expert):
             self._inner.forget(request.episode)  # its plan starts from where the noise leads
         self.noisy.add((request.episode, request.turn))
-        return replace(completion, text=self._write(dice.choice(request.view.admissible)))
+        action = slip(admissible, list(earlier), dice) if dice.random() < self._slips else dice.choice(admissible)
+        return replace(completion, text=self._write(action))
 
     def forget(self, episode: str) -> None:
-        """Drop what the inner sampler keeps for an episode."""
+        """Drop what is kept for an episode."""
+        self._earlier.pop(episode, None)
         self._inner.forget(episode)
 
     def load(self, model: Any, version: int) -> None:
@@ -74,6 +91,30 @@ class WithNoise:
     def close(self) -> None:
         """Nothing is held."""
         self._inner.close()
+
+
+def slip(admissible: Sequence[str], earlier: Sequence[str], dice: random.Random) -> str:
+    """Return an action such as a learner gets wrong: of another moment, or the head of one with the tail of another.
+
+    Args:
+        admissible: what can be done now; at least one action.
+        earlier: what could be done at some turn of the episode so far, now included.
+        dice: what is drawn from.
+
+    Returns:
+        An action that is not admissible, unless ten draws found none.
+    """
+    known = set(admissible)
+    past = [action for action in earlier if action not in known]
+    action = dice.choice(admissible)
+    for _ in range(10):
+        if past and dice.random() < 0.5:
+            return dice.choice(past)
+        head, tail = (dice.choice(earlier).split() for _ in range(2))
+        action = " ".join([*head[: dice.randint(0, len(head))], *tail[dice.randint(0, len(tail)) :]])
+        if action not in known:
+            break
+    return action
 
 
 class _Searching:
@@ -142,7 +183,7 @@ def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_f
     noisy: Noisy = set()
     if wanted.demonstrator in {"expert", "searcher"}:
         agent = setup.agent(None)
-        sampler = _player(wanted.demonstrator, wanted.noise, agent.parser)
+        sampler = _player(wanted, agent.parser)
         groups = rollout(
             agent,
             sampler,
@@ -165,7 +206,8 @@ def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_f
     return Played(tuple(good), noisy)
 
 
-def _player(name: str, noise: float, parser_name: str) -> WithNoise:
-    if name == "expert":
-        return WithNoise(Expert(parser=parser_name), noise, parser_name)
-    return WithNoise(FromCallable(_Searching, parser=parser_name), noise, parser_name)
+def _player(wanted: Demonstrations, parser_name: str) -> WithNoise:
+    inner: Expert | FromCallable = (
+        Expert(parser=parser_name) if wanted.demonstrator == "expert" else FromCallable(_Searching, parser=parser_name)
+    )
+    return WithNoise(inner, wanted.noise, wanted.slips, parser_name)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,16 +10,16 @@ from training_helpers import VOCAB, gradient, play, random_advantages, tiny_llam
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch import micro_batches, pack
-from turnwise.training.objectives import AGGREGATIONS, Objective
-from turnwise.training.update import Plan, _gradient, _Meter
+from turnwise.training.gradient import Meter, Plan, accumulate
+from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, objectives
 
 torch.set_num_threads(1)
 
 
 def _loss_and_gradient(batch, *, micro_tokens=10_000, **objective):
-    model, meter = tiny_llama(), _Meter()
+    model, meter = tiny_llama(), Meter()
     plan = Plan(micro_tokens=micro_tokens, grad_clip=1e9, temperature=0.7)
-    _gradient(model, batch, Objective(**objective), plan, meter)
+    accumulate(model, batch, Objective(**objective), plan, meter)
     return meter.loss[-1], gradient(model), meter.stats()
 
 
@@ -35,6 +37,49 @@ def test_merged_and_unmerged_have_the_same_loss_and_gradient(aggregation, more):
     assert loss == pytest.approx(other_loss, rel=1e-12)
     assert grad.abs().max() > 1e-4
     torch.testing.assert_close(grad, other_grad, rtol=1e-9, atol=1e-12)
+
+
+def _all_columns(batch, seed):
+    """The batch with a reference and what the sampler gave, both near the old log-probabilities."""
+    rng = np.random.default_rng(seed)
+    near = {
+        name: np.where(batch.mask, batch.old + rng.normal(0.0, 0.3, batch.mask.shape), 0.0)
+        for name in ("reference", "rollout")
+    }
+    return replace(batch, **near)
+
+
+NOISY = {"clip_cov": {"low": -100.0, "high": 100.0, "share": 0.2}, "kl_cov": {"share": 0.2}}
+EXTRA = [{"sequence": "turn"}, {"entropy": 0.01, "entropy_target": 9.0}, {"llds": 0.3, "kl": 0.1}]
+CASES = [
+    *({"name": name} for name in objectives()),
+    *({"name": name, **extra} for name in ("ppo_clip", "gspo", "dhpo") for extra in EXTRA),
+    *({"correction": name, "correction_high": 1e3} for name in CORRECTIONS),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(str(value) for value in case.values()))
+def test_no_objective_depends_on_how_a_batch_is_cut_or_merged(case):
+    """Whole sequences and statistics of the batch come out the same from one piece, from many, and from turns apart."""
+    rng = np.random.default_rng(4)
+    groups = play(rng, groups=2, size=3)
+    advantages = random_advantages(rng, groups)
+    advantages.values[: len(groups[0].trajectories[0].turns)] = 0.0  # one trajectory without signal
+    options = {**case, "options": NOISY.get(case.get("name"), {})}
+    merged = _all_columns(pack(groups, advantages), 5)
+    apart = pack(groups, advantages, merge=False)
+    columns = {}
+    for name in ("reference", "rollout"):
+        columns[name] = np.zeros(apart.mask.shape)
+        columns[name][apart.mask] = getattr(merged, name)[merged.mask]  # both in the order of turns
+    apart = replace(apart, **columns)
+    loss, grad, stats = _loss_and_gradient(merged, **options)
+    assert grad.abs().max() > 1e-4
+    for batch, micro_tokens in ((merged, 40), (apart, 10_000), (apart, 30)):
+        other_loss, other_grad, other_stats = _loss_and_gradient(batch, micro_tokens=micro_tokens, **options)
+        assert other_loss == pytest.approx(loss, rel=1e-9, abs=1e-12)
+        torch.testing.assert_close(other_grad, grad, rtol=1e-8, atol=1e-11)
+        assert other_stats["clip_fraction"] == pytest.approx(stats["clip_fraction"], abs=1e-9)
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)

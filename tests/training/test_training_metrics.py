@@ -8,7 +8,15 @@ from training_helpers import trajectory, turn
 
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
-from turnwise.training.metrics import MetricsWriter, credit_metrics, play_metrics, repeated_turns
+from turnwise.credit.steps import Steps
+from turnwise.training.metrics import (
+    MetricsWriter,
+    credit_metrics,
+    group_metrics,
+    play_metrics,
+    read_events,
+    repeated_turns,
+)
 
 
 def test_play_by_hand():
@@ -97,3 +105,39 @@ def test_a_full_disk_is_said_with_the_name_of_the_file():
         pytest.skip("this system has no /dev/full")
     with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"), MetricsWriter(full) as writer:
         writer.write({"phase": "train"})
+
+
+def test_a_rule_says_itself_which_turns_have_a_say():
+    based = Advantages.of(np.array([1.0, 2.0, 2.0, 2.0]), {"base": np.array([1.0, 1.0, 2.0, 2.0])})
+    assert credit_metrics(based)["step_signal"] == 0.25
+    assert credit_metrics(Advantages.of(np.ones(4), report={"step_signal": 0.75}))["step_signal"] == 0.75
+
+
+def test_what_there_was_to_compare_by_hand():
+    # task t: a (hall, hall, door) wins, b (hall, wall) does not; task u: c and d in the hall, both lose
+    steps = Steps.from_columns(
+        task=["t"] * 5 + ["u"] * 2,
+        trajectory=["a", "a", "a", "b", "b", "c", "d"],
+        turn=[0, 1, 2, 0, 1, 0, 0],
+        reward=[0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0],
+        state=["hall", "hall", "door", "hall", "wall", "hall", "hall"],
+    )
+    values = np.array([1.0, 1.0, 4.0, -2.0, 0.0, 0.0, 0.0])  # means of trajectories 2, -1, 0, 0
+    got = group_metrics(steps, Advantages.of(values))
+    assert got == {
+        "flat_groups": 0.5,  # u
+        "lone_states": 0.5,  # t/door and t/wall, of four
+        "shared_turns": pytest.approx(5 / 7),
+        # within: 1 + 1 + 4, 1 + 1; in all: 1 + 1 + 16 + 4 - 4^2 / 7
+        "turn_share": pytest.approx(8 / (22 - 16 / 7)),
+    }
+    even = group_metrics(steps, Advantages.of(np.array([1.0, 1, 1, -1, -1, 0, 0])))
+    assert even["turn_share"] == 0.0
+    assert set(group_metrics(Steps.empty(), Advantages.of(np.zeros(0))).values()) == {0.0}
+
+
+def test_events_are_read_but_torn_lines(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert read_events(path) == []
+    path.write_text('{"iteration": 1}\n[2]\n{"torn')
+    assert read_events(path) == [{"iteration": 1}]

@@ -1,4 +1,8 @@
+"""Objectives against published code (values and gradients), finite differences, identities, and bad options."""
+
+import inspect
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -7,55 +11,318 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnwise.training.control import Control, adaptive_entropy, adaptive_kl
 from turnwise.training.errors import ConfigError
-from turnwise.training.objectives import AGGREGATIONS, Objective, kl, ppo_clip, token_weights
-from turnwise.training.objectives.ppo import token_objective
+from turnwise.training.objectives import (
+    AGGREGATIONS,
+    CORRECTIONS,
+    Objective,
+    asymre,
+    cispo,
+    clip_cov,
+    dcpo,
+    decoupled,
+    dhpo,
+    etr,
+    get,
+    gmpo,
+    gspo,
+    gspo_token,
+    hapo,
+    imitation_weight,
+    kl,
+    kl_cov,
+    llds,
+    objectives,
+    opmd,
+    ppo_clip,
+    reinforce,
+    self_imitation,
+    sspo,
+    token_weights,
+)
+from turnwise.training.objectives.vectors import objective_of_case
 
+torch.set_num_threads(1)
 VECTORS = json.loads((Path(__file__).parent / "loss_vectors.json").read_text())
 BATCHES = {batch["id"]: batch for batch in VECTORS["batches"]}
-MODES = {"dr-grpo-const": "seq-mean-token-sum-norm"}
 
 
-def _name(case):
-    return f"{case['name']}-{case['hyperparameters']['agg']}-{case['batch_id']}"
+def _double(values):
+    return torch.tensor(values, dtype=torch.float64)
 
 
-def _loss(case, n):
-    batch, options = BATCHES[case["batch_id"]], case["hyperparameters"]
-    mask = np.array(batch["mask"], dtype=bool)
-    rows = np.broadcast_to(np.arange(len(mask))[:, None], mask.shape)[mask]
-    mode = MODES.get(options["agg"], options["agg"])
-    weights = np.zeros(mask.shape)
-    weights[mask] = token_weights(mode, rows, rows, norm=options.get("L", 1.0))
-    w, o, a = torch.tensor(weights), torch.tensor(batch["logp_old"]), torch.tensor(batch["advantages"])
-    reference = torch.tensor(batch["logp_ref"], dtype=torch.float64)
-    if case["name"].startswith("kl_"):
-        estimator = {"k3plus": "k3+"}.get(case["name"].split("_")[1], case["name"].split("_")[1])
-        return (w * kl(n, reference, estimator)).sum()
-    objective = Objective(
-        clip_low=options["eps_low"],
-        clip_high=options["eps_high"],
-        dual_clip=options.get("c"),
-        kl=options.get("beta", 0.0),
-    )
-    return token_objective(objective, n, o.double(), a.double(), w, reference=reference)[0]
+def _tensors(batch):
+    """logprobs, old, advantages, mask, and the optional columns."""
+    first = [_double(batch[name]) for name in ("logp_new", "logp_old", "advantages", "mask")]
+    rest = {"ref": "logp_ref", "rollout": "logp_rollout", "entropy": "entropy"}
+    return first, {name: _double(batch[key]) for name, key in rest.items()} | {
+        "spans": torch.tensor(batch["sentence_id"])
+    }
 
 
-@pytest.mark.parametrize("case", VECTORS["cases"], ids=_name)
-def test_loss_and_gradient_are_those_of_the_reference(case):
-    n = torch.tensor(BATCHES[case["batch_id"]]["logp_new"], dtype=torch.float64, requires_grad=True)
-    loss = _loss(case, n)
+def _agrees(case, batch):
+    (n, *others), more = _tensors(batch)
+    name, options = objective_of_case(case["name"], case["hyperparameters"])
+    n.requires_grad_()
+    loss, _ = get(name)(n, *others, **more, **options)
     loss.backward()
     assert loss.item() == pytest.approx(case["expected_loss"], rel=1e-6, abs=1e-8)
     np.testing.assert_allclose(n.grad.numpy(), case["expected_grad"], rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: f"{case['name']}-{case['batch_id']}")
+def test_loss_and_gradient_are_those_of_the_reference(case):
+    _agrees(case, BATCHES[case["batch_id"]])
+
+
+@pytest.mark.skipif("TURNWISE_VECTORS" not in os.environ, reason="needs the folder of reference vectors")
+def test_the_copied_figures_are_those_of_the_vectors():
+    table = json.loads((Path(os.environ["TURNWISE_VECTORS"]) / "losses.json").read_text())
+    batches = {batch["id"]: batch for batch in table["batches"]}
+    for case in table["cases"]:
+        _agrees(case, batches[case["batch_id"]])
+    assert len(table["cases"]) >= len(VECTORS["cases"])
+
+
+def _random(seed=0, rows=3, width=6, drift=0.1):
+    generator = torch.Generator().manual_seed(seed)
+    draw = lambda scale: scale * torch.randn(rows, width, generator=generator, dtype=torch.float64)  # noqa: E731
+    old = -1.5 + draw(0.5).clamp(-1.2, 1.2)
+    mask = torch.rand(rows, width, generator=generator) < 0.8
+    mask[:, 0] = True
+    mask[:, 2] = False  # turns
+    more = {"ref": old + draw(0.1), "rollout": old + draw(0.02), "entropy": draw(1.0).abs() + 0.1}
+    return old + draw(drift), old, draw(1.0), mask, more
+
+
+# What a method's gradient is by definition not the derivative of its value: weights that are held still.
+HELD = {
+    "gspo_token",
+    "sspo",
+    "dhpo",
+    "cispo",
+    "dppo_tv",
+    "vespo",
+    "a_lol",
+    "a_lol_seq",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in objectives() if name not in HELD])
+@pytest.mark.parametrize("extra", [{}, {"correction": "tis_sequence", "kl": 0.1, "kl_corrected": True, "llds": 0.3}])
+def test_the_gradient_is_that_of_finite_differences(name, extra):
+    n, old, advantages, mask, more = _random(1)
+
+    def loss(logprobs):
+        return get(name)(logprobs, old, advantages, mask, **more, **extra)[0]
+
+    assert torch.autograd.gradcheck(loss, n.requires_grad_(), eps=1e-7, atol=1e-6)
+    assert torch.autograd.grad(loss(n), n)[0].abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("name", sorted(HELD))
+def test_a_held_weight_gives_the_gradient_of_its_value_times_the_plain_one(name):
+    """With the weights held still a loss is linear in n (or in exp n): compared to differences taken with them held."""
+    n, old, advantages, mask, more = _random(2, drift=0.01)
+    advantages = advantages.abs() if name.startswith("a_lol") else advantages
+    n.requires_grad_()
+    loss, stats = get(name)(n, old, advantages, mask, **more, aggregation="token-sum")
+    (slope,) = torch.autograd.grad(loss, n)
+    slope = slope[mask] / -advantages[mask]  # the weight, times the derivative of the ratio where there is one
+    d = (n - old).detach()
+    count = mask.sum(1, keepdim=True)
+    mean = ((d * mask).sum(1, keepdim=True) / count).exp().expand_as(d)
+    whole = (d * mask).sum(1, keepdim=True)
+    good = advantages >= 0
+    k, decay = torch.where(good, 2.0, 3.0).double(), torch.where(good, 3.0, 2.0).double()
+    expected = {
+        "cispo": d.exp().clamp(0, 1.28),
+        "dppo_tv": d.exp(),
+        "vespo": (decay + k * whole - decay * whole.exp()).exp(),
+        "a_lol": ((n - more["ref"]) * mask).sum(1, keepdim=True).exp().clamp(0.1, 1.9).expand_as(d),
+        "a_lol_seq": (n - more["ref"]).exp().clamp(0.1, 1.9),
+        "gspo_token": mean,
+        "dhpo": (d.exp() + mean) / 2,
+        "sspo": d.exp(),
+    }[name].detach()[mask]
+    if name == "sspo":  # the sum over a span is the sum of its ratios' geometric mean; here every token is its own
+        spans = torch.arange(d.numel()).reshape(d.shape)
+        loss, _ = get(name)(n, old, advantages, mask, spans=spans, aggregation="token-sum")
+        slope = torch.autograd.grad(loss, n)[0][mask] / -advantages[mask]
+    uncut = slope != 0
+    assert (~uncut).sum() == stats["clipped"] or name in {"gspo_token", "dhpo"}
+    assert uncut.any()
+    if name not in {"gspo_token", "dhpo"}:
+        torch.testing.assert_close(slope[uncut], expected[uncut], rtol=1e-9, atol=1e-12)
+    elif name == "gspo_token":
+        wide, _ = gspo_token(n, old, advantages, mask, clip_low=0.9, clip_high=9.0, aggregation="token-sum")
+        slope = torch.autograd.grad(wide, n)[0][mask] / -advantages[mask]
+        torch.testing.assert_close(slope, expected, rtol=1e-9, atol=1e-12)
+    else:
+        bounds = {f"{part}_{side}": 0.9 for part in ("clip", "sequence") for side in ("low", "high")}
+        wide, _ = dhpo(n, old, advantages, mask, aggregation="token-sum", **bounds)
+        slope = torch.autograd.grad(wide, n)[0][mask] / -advantages[mask]
+        torch.testing.assert_close(slope, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", objectives())
+def test_what_the_mask_leaves_out_does_not_matter(name):
+    n, old, advantages, mask, more = _random(3)
+    rubbish = torch.full_like(n, float("nan"))
+    hidden = [
+        torch.where(mask, column, rubbish).requires_grad_(k == 0) for k, column in enumerate((n, old, advantages))
+    ]
+    loss, stats = get(name)(n, old, advantages, mask, **more)
+    same, _ = get(name)(*hidden, mask, **{key: torch.where(mask, column, rubbish) for key, column in more.items()})
+    assert loss.item() == same.item()
+    assert stats["tokens"] == mask.sum()
+    same.backward()
+    assert torch.isfinite(hidden[0].grad).all()
+    assert (hidden[0].grad[~mask] == 0).all()
+
+
+@pytest.mark.parametrize("name", objectives())
+def test_a_batch_without_tokens_has_no_loss(name):
+    n, old, advantages, mask, more = _random(4)
+    loss, stats = get(name)(n.requires_grad_(), old, advantages, torch.zeros_like(mask), **more)
+    loss.backward()
+    assert (loss.item(), int(stats["tokens"]), n.grad.abs().max().item()) == (0.0, 0, 0.0)
+
+
+@pytest.mark.parametrize("name", objectives())
+def test_the_order_of_rows_does_not_matter(name):
+    n, old, advantages, mask, more = _random(5, rows=4)
+    order = torch.tensor([2, 0, 3, 1])
+    loss, _ = get(name)(n, old, advantages, mask, **more)
+    turned, _ = get(name)(*(t[order] for t in (n, old, advantages, mask)), **{k: t[order] for k, t in more.items()})
+    assert turned.item() == pytest.approx(loss.item(), rel=1e-12, abs=1e-14)
+
+
+def _slope(rule, n, *others, **options):
+    n = n.detach().clone().requires_grad_()
+    return torch.autograd.grad(rule(n, *others, **options)[0], n)[0]
+
+
+AT_ONE = ["ppo_clip", "gspo", "gspo_token", "sspo", "dhpo", "cispo", "sapo", "dcpo", "etr", "reinforce", "dppo_tv"]
+
+
+@pytest.mark.parametrize("name", AT_ONE)
+def test_at_the_old_policy_the_gradient_is_that_of_reinforce(name):
+    _, old, advantages, mask, more = _random(6)
+    advantages = advantages[:, :1].expand_as(advantages)  # of sequences, which is all that gspo knows
+    mode = {"aggregation": "seq-mean-token-mean"}
+    got = _slope(get(name), old, old, advantages, mask, **more, **mode)
+    torch.testing.assert_close(got, _slope(reinforce, old, old, advantages, mask, **mode), rtol=1e-12, atol=1e-14)
+
+
+def test_gspo_and_its_token_form_agree_where_advantages_are_of_sequences():
+    n, old, advantages, mask, _ = _random(7)
+    advantages = advantages[:, :1].expand_as(advantages)
+    for bounds in ({}, {"clip_low": 0.5, "clip_high": 0.5}):
+        one, other = (rule(n, old, advantages, mask, **bounds)[0].item() for rule in (gspo, gspo_token))
+        assert one == pytest.approx(other, rel=1e-12)
+        torch.testing.assert_close(
+            _slope(gspo, n, old, advantages, mask, **bounds), _slope(gspo_token, n, old, advantages, mask, **bounds)
+        )
+
+
+def test_identities():
+    n, old, advantages, mask, more = _random(8)
+    args = (n, old, advantages, mask)
+    alone = torch.zeros_like(mask)
+    alone[:, 1] = True
+    wide = {"clip_low": 0.9, "clip_high": 9.0}
+    same = [
+        (gspo(*args[:3], alone, **wide), ppo_clip(*args[:3], alone, **wide, aggregation="seq-mean-token-mean")),
+        (opmd(*args, tau=1.0), (reinforce(*args)[0] / 2, {})),
+        (asymre(*args, delta=0.0), reinforce(*args)),
+        (self_imitation(*args, least=-100.0, weight=1.0), ppo_clip(*args)),
+        (decoupled(*args, rollout=old), ppo_clip(*args, clip_high=0.2)),
+        (etr(*args, alpha=0.0), ppo_clip(*args)),
+        (hapo(*args, entropy=torch.ones_like(n)), ppo_clip(*args, clip_high=0.2, dual_clip=10.0)),
+        (dhpo(*args, mix=1.0), ppo_clip(*args, clip_high=0.2)),
+        (kl_cov(*args, beta=0.0), ppo_clip(*args, clip_low=1.0, clip_high=1e9)),
+        (clip_cov(*args, low=1e6, high=1e7), ppo_clip(*args, clip_high=0.2)),
+        (ppo_clip(*args, correction="icepop", rollout=old), ppo_clip(*args)),
+        (ppo_clip(*args, llds=0.3), (ppo_clip(*args)[0] + llds(*args, weight=0.3)[0], {})),
+        (
+            ppo_clip(*args, kl=0.3, kl_corrected=True, ref=more["ref"]),
+            (ppo_clip(*args)[0] + 0.3 * get("kl_penalty")(*args, corrected=True, ref=more["ref"])[0], {}),
+        ),
+    ]
+    for (one, _), (other, _) in same:
+        assert one.item() == pytest.approx(other.item(), rel=1e-12)
+
+
+def test_gmpo_by_hand():
+    """Ratios e^1 (kept at e^0.4 for A > 0) and e^-1 (kept as it is): the mean of the logarithms is -0.3."""
+    n = _double([[0.0, -2.0]])
+    loss, stats = gmpo(n, _double([[-1.0, -1.0]]), _double([[2.0, 2.0]]), torch.ones(1, 2))
+    assert loss.item() == pytest.approx(-2.0 * np.exp(-0.3))
+    assert stats["clipped"] == 1
+
+
+def test_dcpo_bounds_by_hand():
+    """At q = 0.16 the lower bound is 1/2 (1 - 4 is below 0), the upper 1/2 + sqrt(6) / 2 = 1.7247."""
+    old = torch.log(_double([[0.16]]))
+    for ratio, advantage, value in ((3.0, 1.0, -1.7247449), (0.3, -1.0, 0.5), (11.0, -1.0, 10.0)):
+        loss, _ = dcpo(old + np.log(ratio), old, _double([[advantage]]), torch.ones(1, 1))
+        assert loss.item() == pytest.approx(value, rel=1e-6)
+
+
+def test_hapo_widens_upper_bounds_of_unsure_tokens_and_lower_bounds_of_sure_ones():
+    """x = log H is -1, 0, 1 with the pivot at the middle one: h~ = -1, 0, 1, so bounds of 0.4 below and above."""
+    entropy = torch.exp(_double([[-1.0, 0.0, 1.0]]))
+    old, one = torch.zeros(1, 3, dtype=torch.float64), torch.ones(1, 3, dtype=torch.float64)
+    options = {"entropy": entropy, "pivot": 0.5, "aggregation": "token-sum"}
+    up = _slope(hapo, old + np.log(1.3), old, one, one, **options)
+    down = _slope(hapo, old + np.log(0.7), old, -one, one, **options)
+    np.testing.assert_allclose(up[0], [0.0, 0.0, -1.3])
+    np.testing.assert_allclose(down[0], [0.7, 0.0, 0.0])
+    released = _slope(hapo, old + np.log(0.7), old, -one, one, **options, released=True)
+    assert (released == 0).all()  # the slip: no lower bound ever grows
+
+
+def test_llds_gates_by_hand():
+    """Two turns, one that fell by 0.3 in all and one that rose: under "action" only the first is penalised."""
+    n, old = _double([[-1.5, -0.8, 0.0, -1.0, -1.2]]), _double([[-1.0, -1.0, 0.0, -2.0, -1.0]])
+    mask = _double([[1, 1, 0, 1, 1]])
+    one = torch.ones_like(n)
+    assert llds(n, old, one, mask, weight=1.0)[0].item() == pytest.approx(0.5 / 4)
+    assert llds(n, old, one, mask, weight=1.0, gate="response")[0].item() == 0.0  # 0.3 down, 0.8 up
+    assert llds(n, old, -one, mask, weight=1.0)[0].item() == 0.0
+    assert llds(old, old, one, mask)[0].item() == 0.0
+
+
+def test_clip_cov_draws_as_many_as_it_says_and_the_same_for_the_same_seed():
+    n, old, advantages, mask, _ = _random(9, rows=8, width=40, drift=0.01)
+
+    def dropped(seed, share):
+        options = {"low": -100.0, "high": 100.0, "share": share, "clip_low": 0.9, "clip_high": 9.0}
+        slope = _slope(clip_cov, n, old, advantages, mask, seed=seed, **options)
+        return {tuple(place) for place in torch.nonzero((slope == 0) & mask).tolist()}
+
+    assert len(dropped(0, 0.1)) == int(0.1 * mask.sum())
+    assert len(dropped(0, 1e-9)) == 1
+    assert dropped(0, 0.1) == dropped(0, 0.1) != dropped(1, 0.1)
+
+
+def test_kl_cov_restrains_the_tokens_of_highest_covariance():
+    n, old, advantages, mask, _ = _random(10)
+    plain = _slope(kl_cov, n, old, advantages, mask, beta=0.0)
+    changed = (_slope(kl_cov, n, old, advantages, mask, share=0.2) != plain)[mask]
+    covariance = ((advantages[mask] - advantages[mask].mean()) * (n[mask] - n[mask].mean())).numpy()
+    wanted = set(np.argsort(-covariance)[: int(0.2 * len(covariance))])
+    assert set(np.flatnonzero(changed.numpy())) == wanted
+
+
 def test_at_the_old_policy_the_gradient_is_minus_the_advantage():
-    n = torch.tensor([-1.0, -2.0], dtype=torch.float64, requires_grad=True)
-    loss, stats = ppo_clip(n, n.detach(), torch.tensor([2.0, -3.0]), torch.tensor([0.5, 0.5]))
+    n = _double([[-1.0, -2.0]]).requires_grad_()
+    loss, stats = ppo_clip(n, n.detach(), _double([[2.0, -3.0]]), torch.ones(1, 2))
     loss.backward()
     assert loss.item() == pytest.approx(0.5)
-    assert n.grad.tolist() == [-1.0, 1.5]
+    assert n.grad.tolist() == [[-1.0, 1.5]]
     assert stats["clipped"] == 0
 
 
@@ -70,12 +337,19 @@ def test_at_the_old_policy_the_gradient_is_minus_the_advantage():
     ],
 )
 def test_bounds_by_hand(advantage, ratio, expected):
-    n = torch.tensor([np.log(ratio)], dtype=torch.float64, requires_grad=True)
-    old, one = torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    n = torch.log(_double([[ratio]])).requires_grad_()
+    old, one = torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
     loss, stats = ppo_clip(n, old, advantage * one, one, clip_low=0.2, clip_high=0.28, dual_clip=3.0)
     loss.backward()
     assert loss.item() == pytest.approx(expected)
     assert bool(stats["clipped"]) == (n.grad.item() == 0.0)
+
+
+def test_delta_caps_the_ratio_for_both_signs():
+    old, one = torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
+    high = old + np.log(9.0)
+    assert ppo_clip(high, old, -one, one, delta=4.0)[0].item() == pytest.approx(4.0)
+    assert ppo_clip(high, old, one, one, delta=4.0)[0].item() == pytest.approx(-1.28)
 
 
 def test_weights_by_hand():
@@ -83,13 +357,19 @@ def test_weights_by_hand():
     table = {
         "token-mean": [1 / 4] * 4,
         "seq-mean-token-mean": [1 / 6] * 3 + [1 / 2],
+        "seq-mean-token-mean-counted": [1 / 15] * 3 + [1 / 5],
         "turn-mean": [1 / 6, 1 / 6, 1 / 3, 1 / 3],
         "seq-mean-token-sum": [1 / 2] * 4,
+        "seq-mean-token-sum-counted": [1 / 5] * 4,
         "seq-mean-token-sum-norm": [1 / 16] * 4,
+        "seq-mean-token-sum-norm-counted": [1 / 40] * 4,
+        "seq-sum-token-mean": [1 / 3] * 3 + [1],
+        "token-sum": [1] * 4,
+        "token-sum-norm": [1 / 8] * 4,
     }
     assert table.keys() == AGGREGATIONS.keys()
     for mode, expected in table.items():
-        np.testing.assert_allclose(token_weights(mode, trajectory, turn, norm=8.0), expected)
+        np.testing.assert_allclose(token_weights(mode, trajectory, turn, norm=8.0, sequences=5), expected)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30), st.randoms())
@@ -119,6 +399,15 @@ def test_k1_and_k3_estimate_the_same_divergence():
         assert (p * kl(p.log(), q.log(), estimator)).sum() == pytest.approx(exact.item(), rel=1e-9)
 
 
+def test_k3_is_kept_below_ten_unless_it_is_asked_to_be_unbounded():
+    n, f = _double([-4.0]).requires_grad_(), _double([0.0])
+    bounded, whole = kl(n, f, "k3"), kl(n, f, "k3-unbounded")
+    assert bounded.item() == 10.0
+    assert torch.autograd.grad(bounded, n)[0].item() == 0.0
+    assert whole.item() == pytest.approx(np.exp(4.0) - 5.0)
+    torch.testing.assert_close(kl(n / 4, f, "k3"), kl(n / 4, f, "k3-unbounded"))
+
+
 def test_k3plus_has_the_gradient_of_the_divergence_on_policy():
     logits = torch.tensor([0.3, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
     q = torch.log_softmax(torch.tensor([0.0, 0.4, -0.2], dtype=torch.float64), 0)
@@ -129,22 +418,168 @@ def test_k3plus_has_the_gradient_of_the_divergence_on_policy():
     torch.testing.assert_close(estimated, exact)
 
 
+def test_the_corrected_divergence_has_the_gradient_of_the_divergence_off_policy():
+    logits = torch.tensor([0.3, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
+    old, q = (torch.log_softmax(_double(x), 0) for x in ([0.1, 0.2, -0.4], [0.0, 0.4, -0.2]))
+    logp = torch.log_softmax(logits, 0)
+    (exact,) = torch.autograd.grad((logp.exp() * (logp - q)).sum(), logits)
+    logp = torch.log_softmax(logits, 0)
+    weighed = old.exp() * kl(logp, q, "k3") * (logp - old).exp()
+    torch.testing.assert_close(torch.autograd.grad(weighed.sum(), logits)[0], exact)
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_corrections_do_nothing_where_both_engines_agree(name):
+    n, old, advantages, mask, _ = _random(11, drift=0.01)
+    plain, _ = ppo_clip(n, old, advantages, mask)
+    same, stats = ppo_clip(n, old, advantages, mask, rollout=old, correction=name)
+    assert same.item() == plain.item()
+    assert stats["correction"] == stats["tokens"]
+
+
+def test_corrections_by_hand():
+    """Ratios o - b of log 4 and log 1/2: product 2, geometric mean sqrt 2."""
+    old, rollout = _double([[0.0, 0.0]]), -torch.log(_double([[4.0, 0.5]]))
+    one = torch.ones(1, 2, dtype=torch.float64)
+
+    def factors(name, **bounds):
+        loss = ppo_clip(old, old, one, one, rollout=rollout, correction=name, aggregation="token-sum", **bounds)[0]
+        return pytest.approx(-loss.item())
+
+    assert factors("tis_token") == 2.0 + 0.5
+    assert factors("tis_token", correction_low=0.75) == 2.0 + 0.75
+    assert factors("icepop", correction_high=3.0) == 0.5
+    assert factors("tis_sequence", correction_high=1.5) == 2 * 1.5
+    assert factors("mis_sequence") == 2 * 2.0
+    assert factors("mis_sequence", correction_high=1.9) == 0.0
+    assert factors("seq_mask_tis", correction_high=1.5) == 4.5
+    assert factors("seq_mask_tis") == 0.0
+    assert factors("seq_mask", correction_high=1.5) == 2.0
+
+
+def test_the_entropy_bonus_is_given_up_to_its_target():
+    n, old, advantages, mask, more = _random(12)
+    entropy = more["entropy"].requires_grad_()
+    mean = entropy[mask].mean().item()
+    for target, given_ in ((0.0, True), (mean + 0.01, True), (mean - 0.01, False)):
+        loss, _ = ppo_clip(n, old, advantages, mask, entropy=entropy, entropy_bonus=0.3, entropy_target=target)
+        plain, _ = ppo_clip(n, old, advantages, mask)
+        assert loss.item() == pytest.approx(plain.item() - (0.3 * mean if given_ else 0.0))
+        slope = torch.autograd.grad(loss, entropy)[0][mask] if given_ else None
+        assert slope is None or slope.tolist() == pytest.approx([-0.3 / mask.sum().item()] * int(mask.sum()))
+
+
+def test_coefficients_follow_their_targets():
+    assert adaptive_kl(0.1, 5.0, target=0.1, horizon=100, episodes=50) == pytest.approx(0.1 * 1.1)
+    assert adaptive_kl(0.1, 0.0, target=0.1, horizon=100, episodes=50) == pytest.approx(0.1 * 0.9)
+    assert adaptive_kl(0.1, 0.1, target=0.1, horizon=100, episodes=50) == 0.1
+    assert adaptive_entropy(0.001, 0.3, target=0.2, step=0.005) == 0.0
+    assert adaptive_entropy(0.999, 0.1, target=0.2, step=0.005) == 1.0
+    control = Control(kl=0.1, kl_target=0.1, kl_horizon=100, entropy_target=0.2, entropy_step=0.01)
+    now = control.begin()
+    assert now == {"kl": 0.1, "entropy": 0.0}
+    assert control.after(now, {}, 50) == now
+    assert control.after(now, {"kl": 0.11, "entropy": 0.1}, 50) == pytest.approx({"kl": 0.105, "entropy": 0.01})
+    assert Control(kl=0.1, entropy=0.2).after({"kl": 0.1, "entropy": 0.2}, {"kl": 9.0, "entropy": 9.0}, 50) == {
+        "kl": 0.1,
+        "entropy": 0.2,
+    }
+
+
+def test_the_weight_of_self_imitation_rises_along_a_cosine():
+    assert [imitation_weight(k, warmup=4, peak=2.0) for k in (0, 2, 4, 9)] == pytest.approx([0.0, 1.0, 2.0, 2.0])
+
+
+def test_self_imitation_leaves_failures_out():
+    n, old, advantages, mask, _ = _random(13)
+    slope = _slope(self_imitation, n, old, advantages, mask)
+    assert (slope[(advantages <= 0) & mask] == 0).all()
+    assert (slope[(advantages > 0) & mask] != 0).any()
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("call", "message"),
     [
-        lambda: token_weights("token_mean", np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)),
-        lambda: kl(torch.zeros(1), torch.zeros(1), "k4"),
-        lambda: token_weights("token-mean", np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), norm=0),
+        (lambda: token_weights("token_mean", np.zeros(1, int), np.zeros(1, int)), "token_mean.*mean 'token-mean'"),
+        (lambda: token_weights("token-mean", np.zeros(1, int), np.zeros(1, int), norm=0), "positive, not 0"),
+        (lambda: kl(torch.zeros(1), torch.zeros(1), "k4"), "k4.*choices: k1"),
+        (lambda: get("gpso"), "no objective 'gpso'; did you mean 'gspo'"),
+        (lambda: Objective(name="gpso"), "gpso"),
+        (lambda: Objective(options={"clip_hi": 0.2}), "ppo_clip has no option 'clip_hi'; did you mean 'clip_high'"),
+        (lambda: Objective(options={"clip_high": "0.2"}), "'clip_high' must be a finite number, not '0.2'"),
+        (lambda: Objective(options={"clip_high": -0.2}), "'clip_high' must not be negative"),
+        (lambda: Objective(options={"clip_low": float("nan")}), "finite"),
+        (lambda: Objective(options={"dual_clip": 0.5}), "above 1"),
+        (lambda: Objective(options={"delta": 1.1}), "delta .* above 1 \\+ clip_high"),
+        (lambda: Objective(name="hapo", options={"released": 1}), "'released' must be a bool, not 1"),
+        (lambda: Objective(name="hapo", options={"pivot": 2.0}), "pivot"),
+        (lambda: Objective(name="llds", options={"gate": "actoin"}), "did you mean 'action'"),
+        (lambda: Objective(name="sapo", options={"tau_pos": 0.0}), "tau_pos"),
+        (lambda: Objective(name="dhpo", options={"mix": 1.5}), "mix"),
+        (lambda: Objective(name="clip_cov", options={"low": 6.0}), "low"),
+        (lambda: Objective(name="decoupled", options={"over": "clmp"}), "clamp"),
+        (lambda: Objective(name="kl_penalty", options={"estimator": "k3*"}), "k3"),
+        (lambda: Objective(aggregation="token_mean"), "objective.aggregation.*'token-mean'"),
+        (lambda: Objective(correction="tis"), "objective.correction 'tis'"),
+        (lambda: Objective(kl_estimator=""), "objective.kl_estimator"),
+        (lambda: Objective(correction="icepop", correction_low=6.0), "0 <= low <= high"),
+        (
+            lambda: objective_of_case("gspo_tokn", {}),
+            "no objective for the case 'gspo_tokn'; did you mean 'gspo_token'",
+        ),
     ],
 )
-def test_what_is_unknown_is_named(call):
-    with pytest.raises(ConfigError, match=r"token_mean.*did you mean 'token-mean'|k4.*choices: k1|positive"):
+def test_what_is_unknown_or_cannot_be_is_named(call, message):
+    with pytest.raises(ConfigError, match=message):
         call()
 
 
-def test_a_coefficient_without_its_numbers_is_an_error():
-    one = torch.ones(1)
-    with pytest.raises(ValueError, match="reference"):
-        token_objective(Objective(kl=0.1), one, one, one, one)
-    with pytest.raises(ValueError, match="entrop"):
-        token_objective(Objective(entropy=0.1), one, one, one, one)
+def test_an_unknown_option_of_a_call_may_mean_a_shared_one():
+    n, old, advantages, mask, _ = _random(14)
+    with pytest.raises(ConfigError, match="has no option 'entropy_bonu'; did you mean 'entropy_bonus'"):
+        cispo(n, old, advantages, mask, entropy_bonu=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "what"),
+    [
+        ("ppo_clip", {"kl": 0.1}, "reference"),
+        ("ppo_clip", {"entropy_bonus": 0.1}, "entrop"),
+        ("ppo_clip", {"correction": "icepop"}, "'rollout'"),
+        ("decoupled", {}, "'rollout'"),
+        ("a_lol", {}, "'ref'"),
+        ("hapo", {}, "'entropy'"),
+    ],
+)
+def test_what_is_missing_is_an_error(name, options, what):
+    n, old, advantages, mask, _ = _random(15)
+    with pytest.raises(ValueError, match=what):
+        get(name)(n, old, advantages, mask, **options)
+
+
+def test_shapes_must_agree():
+    n, old, advantages, mask, _ = _random(16)
+    with pytest.raises(ValueError, match=r"old has shape \(3, 5\), the mask \(3, 6\)"):
+        ppo_clip(n, old[:, :5], advantages, mask)
+
+
+def test_every_objective_is_documented_and_has_the_one_signature():
+    for name, entry in objectives().items():
+        assert entry.name == name == entry.function.__name__
+        assert "Source:" in inspect.getdoc(entry.function), name
+        assert ("Our reading" in inspect.getdoc(entry.function)) == (entry.evidence == "our reading"), name
+        parameters = list(inspect.signature(entry.function).parameters)
+        assert parameters[:4] == ["logprobs", "old", "advantages", "mask"]
+        assert {"ref", "rollout", "entropy", *entry.function.options} <= set(parameters)
+        for option in entry.function.options:
+            assert f"{option}: " in inspect.getdoc(entry.function), (name, option)
+
+
+def test_spans_tell_sentences_apart():
+    """One row of two sentences, one that rose and one that fell: their ratios are e^0.1 and e^-0.1, whole 1."""
+    old = torch.zeros(1, 4, dtype=torch.float64)
+    n = _double([[0.2, 0.0, 0.0, -0.2]])
+    one = torch.ones_like(n)
+    spans = torch.tensor([[0, 0, 1, 1]])
+    assert sspo(n, old, one, one, spans=spans)[0].item() == pytest.approx(-np.cosh(0.1))
+    assert sspo(n, old, one, one)[0].item() == pytest.approx(-1.0)

@@ -1,0 +1,350 @@
+"""Ablations: how arms are read, what they share, how processes end, and numbers by hand. No model is trained here."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import toys.corridor
+
+import turnwise.training.crew as crew_module
+from turnwise.agents.evaluation import Panel, Result, Row
+from turnwise.agents.seeds import student_quantile
+from turnwise.credit import UnknownEstimator
+from turnwise.training import Run
+from turnwise.training.ablation import Arm, check, is_axis, open_folder, plan, read_plan, split
+from turnwise.training.crew import Job, carry_out
+from turnwise.training.errors import ConfigError, RunExists, TrainingError
+from turnwise.training.findings import findings
+from turnwise.training.folder import differences, write_text
+
+ENV = f"toys.corridor:{toys.corridor.ID}"
+TABLE = {
+    "name": "corridor",
+    "threads": 1,
+    "env": {"id": ENV, "kwargs": {"lengths": [3, 4]}},
+    "agent": {"max_turns": 6, "max_tokens": 8},
+    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
+    "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3},
+    "credit": {"options": {"invalid_penalty": 0.1, "w": 0.5}},
+    "objective": {"clip_low": 0.1},
+    "train": {"steps": 5, "tasks": 2, "group": 3},
+    "evaluation": {"episodes": 4},
+}
+
+
+def ablation(tmp_path, *words, table=TABLE):
+    plain = [word for word in words if not is_axis(word)]
+    return plan(Run.parse(table, plain), [word for word in words if is_axis(word)], tmp_path / "abl")
+
+
+# ---- reading arms ----
+
+
+def test_an_axis_has_several_values_outside_of_brackets_and_quotes():
+    assert split("a,[1,2],{b = 'c,d'},\"e,f\"", ",") == ["a", "[1,2]", "{b = 'c,d'}", '"e,f"']
+    axes = ["credit=grpo", "seeds=3", "train.lr=1e-3,1e-4"]
+    assert [is_axis(word) for word in [*axes, "train.lr=1e-3", "env.kwargs.lengths=[3,4]", 'name="a,b"']] == [
+        *[True] * 3,
+        *[False] * 3,
+    ]
+
+
+def test_arms_bring_keys_of_their_own(tmp_path):
+    found = ablation(tmp_path, "credit=grpo,gigpo:w=1.0:anchor=observation,gigpo:train.lr=0.01", "seeds=2", "seed=3")
+    assert found.seeds == (3, 4)
+    assert [arm.folder for arm in found.arms] == ["grpo", "gigpo-w-1.0-anchor-observation", "gigpo-train.lr-0.01"]
+    grpo, other, fast = (found.run(arm, 4) for arm in found.arms)
+    assert (grpo.credit.method, grpo.credit.options) == ("grpo", {"invalid_penalty": 0.1})  # grpo has no w
+    assert found.arms[0].left_out == ("w",)
+    assert any("grpo" in text and "no w" in text for text in found.remarks())
+    assert (other.credit.anchor, other.credit.options) == ("observation", {"invalid_penalty": 0.1, "w": 1.0})
+    assert (fast.train.lr, fast.credit.anchor, fast.credit.options["w"]) == (0.01, "state", 0.5)
+    assert {run.seed for run in (grpo, other, fast)} == {4}
+    assert grpo.objective.clip_low == 0.1
+    check(found)
+
+
+def test_any_key_can_be_an_axis_and_axes_are_crossed(tmp_path):
+    found = ablation(tmp_path, "credit=gigpo", "credit.anchor=state,observation", "train.lr=1e-3,1e-4")
+    assert [arm.name for arm in found.arms] == [
+        "anchor=state, lr=1e-3",
+        "anchor=state, lr=1e-4",
+        "anchor=observation, lr=1e-3",
+        "anchor=observation, lr=1e-4",
+    ]
+    runs = [found.run(arm, 0) for arm in found.arms]
+    assert [(run.credit.anchor, run.train.lr) for run in runs] == [
+        ("state", 1e-3),
+        ("state", 1e-4),
+        ("observation", 1e-3),
+        ("observation", 1e-4),
+    ]
+    assert len({arm.folder for arm in found.arms}) == 4
+    assert found.remarks() == []
+    assert "budgets differ" in ablation(tmp_path, "train.group=2,3").remarks()[0]
+
+
+def test_objectives_are_arms_like_credit_rules(tmp_path):
+    found = ablation(tmp_path, "objective=ppo_clip,ppo_clip:clip_low=0.3:kl=0.1")
+    assert [arm.name for arm in found.arms] == ["ppo_clip", "ppo_clip:clip_low=0.3:kl=0.1"]
+    other = found.run(found.arms[1], 0)
+    assert (other.objective.clip_low, other.objective.kl, other.credit.method) == (0.3, 0.1, "gigpo")
+    check(found)
+
+
+def test_arms_share_all_but_what_they_name(tmp_path):
+    found = ablation(tmp_path, "credit=grpo,gigpo", "seeds=2")
+    one, other = (found.run(arm, 0) for arm in found.arms)
+    assert set(differences(one, other)) == {"credit.method", "credit.options.w", "name", "output"}
+    assert one.policy.path == other.policy.path == str(found.place("warm-start", 0).resolve() / "checkpoints/000000")
+    assert one.imitation.episodes == 0
+    assert one.policy.path != found.run(found.arms[0], 1).policy.path
+    warm = found.warm_start(0)
+    assert (warm.train.steps, warm.imitation.episodes, warm.policy.hidden) == (0, 10, 32)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["credit=grpo,grpo"], "same name"),
+        (["credit=gigpo,gigpo:w=0.5"], "the same run"),  # w is 0.5 in the file already
+        (["credit=grpo,"], "empty value"),
+        (["credit=grpo:w"], "key=value was wanted"),
+        (["imitation.noise=0.1,0.2"], "imitation.noise cannot differ between arms"),
+        (["credit=grpo:policy.hidden=8"], "policy.hidden cannot differ"),
+        (["nonsense=1,2"], "nonsense cannot differ"),
+        (["credit=grpo", "seeds=0"], "seeds=0"),
+        (["credit=grpo", "seeds=[1,1]"], "seeds="),
+        (["credit=grpo", "seeds=many"], "seeds=many"),
+        (["credit=grpo,rloo", "credit.options.gama=1"], "gama is an option of no arm's rule; did you mean 'gamma'"),
+        (["train.lr=1,x"], "train.lr"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_sentence(tmp_path, words, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        ablation(tmp_path, *words)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_rules_and_options_show_before_any_work(tmp_path):
+    with pytest.raises(UnknownEstimator, match="gigpo"):
+        ablation(tmp_path, "credit=gigppo,grpo")
+    with pytest.raises(Exception, match="gamma"):
+        check(ablation(tmp_path, "credit=grpo,gigpo:gama=0.5"))
+    with pytest.raises(ConfigError, match=r"evaluation\.episodes is 0"):
+        check(ablation(tmp_path, "credit=grpo,gigpo", "evaluation.episodes=0"))
+
+
+# ---- the folder ----
+
+
+def test_a_folder_belongs_to_one_ablation(tmp_path):
+    first = ablation(tmp_path, "credit=grpo,gigpo", "seeds=2")
+    open_folder(first)
+    open_folder(ablation(tmp_path, "credit=grpo,gigpo", "seeds=2", "threads=2"))
+    open_folder(first)
+    there = read_plan(first.folder)
+    assert (there.arms, there.seeds, there.base) == (first.arms, first.seeds, first.base)
+    with pytest.raises(ConfigError, match=r"train\.lr, train\.steps changed since"):
+        open_folder(ablation(tmp_path, "credit=grpo,gigpo", "seeds=2", "train.lr=0.5", "train.steps=6"))
+    with pytest.raises(ConfigError, match="has gigpo, which this one lacks"):
+        open_folder(ablation(tmp_path, "credit=grpo,gigpo:w=1.0", "seeds=2"))
+    with pytest.raises(ConfigError, match="has seed 1, which"):
+        open_folder(ablation(tmp_path, "credit=grpo,gigpo", "seeds=1"))
+    with pytest.raises(ConfigError, match=r"reference .*is grpo"):
+        open_folder(ablation(tmp_path, "credit=gigpo,grpo", "seeds=2"))
+    open_folder(ablation(tmp_path, "credit=grpo,gigpo,rloo", "seeds=3"))  # arms and seeds may join
+    assert len(read_plan(first.folder).arms) == 3
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    write_text(tmp_path / "abl/run.toml", "")
+    with pytest.raises(RunExists, match="choose another output"):
+        open_folder(ablation(tmp_path, "credit=grpo,gigpo"))
+    (tmp_path / "abl/plan.json").write_text("{}")
+    with pytest.raises(TrainingError, match="no plan of an ablation"):
+        open_folder(ablation(tmp_path, "credit=grpo,gigpo"))
+
+
+# ---- processes ----
+
+WORKER = """
+import json, os, signal, sys, time
+from pathlib import Path
+run = json.loads(sys.stdin.readline())["run"]
+folder, name = Path(run["output"]), run["name"]
+def send(**event): print(json.dumps(event), flush=True)
+(folder / "began").open("a").write("x")
+running = folder.parent.parent / "running"
+running.mkdir(exist_ok=True)
+(running / name).touch()
+send(phase="train", iteration=1, success=len(list(running.iterdir())))
+if "fails" in name and not (folder / "mended").exists():
+    send(phase="failed", text="it failed")
+    sys.exit(1)
+if "dies" in name:
+    os.kill(os.getpid(), signal.SIGKILL)
+if "waits" in name:
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        send(phase="ended", finished=False)
+        sys.exit()
+time.sleep(0.1)
+(running / name).unlink()
+(folder / "after.json").write_text("{}")
+send(phase="ended", finished=True)
+"""
+
+
+@pytest.fixture
+def crew(tmp_path, monkeypatch):
+    """Jobs by name, each after the one whose name stands behind the colon, carried out by a worker of this file."""
+    monkeypatch.setattr(crew_module, "command", lambda: [sys.executable, "-S", "-c", WORKER])
+
+    def make(*names):
+        jobs = {}
+        for name in names:
+            mine, _, other = name.partition(":")
+            run = Run.parse({"name": mine, "output": str(tmp_path / mine / "seed-0")})
+            jobs[mine] = Job(mine, 0, run, jobs.get(other))
+        return list(jobs.values())
+
+    return make
+
+
+def test_one_that_fails_or_dies_takes_only_those_along_that_wait_for_it(crew):
+    jobs, told = crew("warm", "fails:warm", "dies:warm", "good:warm", "late:fails"), []
+    assert carry_out(jobs, 1, lambda job, event: told.append((job.name, event)))
+    assert [job.state for job in jobs] == ["finished", "failed", "failed", "finished", "failed"]
+    assert jobs[1].text == "it failed"
+    assert "was killed (SIGKILL)" in jobs[2].text
+    assert jobs[4].text == "the fails of seed 0 failed"
+    assert [event["phase"] for name, event in told if name == "good"] == ["begun", "train", "ended"]
+    assert not (jobs[4].run.folder / "began").exists()
+
+
+def test_what_is_finished_is_not_begun_again(crew):
+    names = ("warm", "fails:warm", "good:warm")
+    carry_out(crew(*names), 2, lambda job, event: None)
+    jobs = crew(*names)
+    (jobs[1].run.folder / "mended").touch()
+    assert carry_out(jobs, 2, lambda job, event: None)
+    assert [job.state for job in jobs] == ["finished"] * 3
+    assert [len((job.run.folder / "began").read_text()) for job in jobs] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_as_many_run_at_a_time_as_are_wanted(crew, workers):
+    seen = []
+    carry_out(crew(*"abcdef"), workers, lambda job, event: seen.append(event.get("success", 0)))
+    assert max(seen) <= workers
+    assert sum(value > 0 for value in seen) == 6
+
+
+def test_ctrl_c_stops_all_in_good_order(crew):
+    jobs, trained = crew("waits-1", "waits-2", "later"), []
+
+    def listen(job, event):
+        if event["phase"] == "train":
+            trained.append(job.name)
+            if len(trained) == 2:
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    start = time.monotonic()
+    assert not carry_out(jobs, 2, listen)
+    assert [job.state for job in jobs] == ["stopped", "stopped", "waiting"]
+    assert all(job.process is None or job.process.poll() is not None for job in jobs)
+    assert time.monotonic() - start < 30
+
+
+# ---- numbers ----
+
+PANEL = Panel(ENV, ("a", "b", "c", "d"))
+
+
+def fabricate(folder: Path, won: str, *, train=(), before: str | None = None):
+    """Write what a finished run leaves: outcomes, one letter an episode, and events of training."""
+    write_text(folder / "run.toml", "")
+    for name, letters in (("after", won), ("before", before)):
+        if letters is not None:
+            rows = tuple(
+                Row(t, None, x == "1", float(x), 3, "terminated", 0, 0)
+                for t, x in zip(PANEL.tasks, letters, strict=True)
+            )
+            Result(PANEL, rows).save(folder / f"{name}.json")
+    events = [
+        {
+            "phase": "train",
+            "iteration": k + 1,
+            "success": value,
+            "step_signal": value,
+            "seconds": 2.0,
+            "unparsable": None,
+        }
+        for k, value in enumerate(train)
+    ]
+    write_text(folder / "metrics.jsonl", "".join(json.dumps(event) + "\n" for event in events))
+
+
+@pytest.fixture
+def done(tmp_path):
+    found = ablation(tmp_path, "credit=grpo,gigpo,rloo", "seeds=3")
+    for seed, (warm, grpo, gigpo) in enumerate(
+        [("1000", "1100", "1111"), ("0000", "1000", "1110"), ("1000",) * 2 + ("1001",)]
+    ):
+        fabricate(found.place("warm-start", seed), warm, before=warm)
+        fabricate(found.place("grpo", seed), grpo, before=warm, train=(0.0, 0.5))
+        fabricate(found.place("gigpo", seed), gigpo, before="1111" if seed == 2 else warm, train=(0.25, 0.75))
+    fabricate(found.place("rloo", 0), "1100", before="1000")
+    (found.place("rloo", 1)).mkdir(parents=True)
+    write_text(found.place("rloo", 1) / "run.toml", "")
+    return found
+
+
+def test_the_table_by_hand(done):
+    found = json.loads(json.dumps(findings(done, "the command", {("rloo", 1): "failed (so)"})))
+    grpo, gigpo, rloo = (found["arms"][name] for name in ("grpo", "gigpo", "rloo"))
+    # gigpo: 1, 3/4, 1/2; mean 3/4, variance (1/16 + 0 + 1/16) / 2 = 1/16, error 1/4 / sqrt(3)
+    error = 0.25 / 3**0.5
+    assert gigpo["success"]["value"] == pytest.approx(0.75)
+    assert gigpo["success"]["error"] == pytest.approx(error)
+    assert gigpo["success"]["low"] == pytest.approx(0.75 - student_quantile(0.95, 2) * error)
+    assert (gigpo["pooled"]["k"], gigpo["pooled"]["n"]) == (9, 12)
+    assert (grpo["pooled"]["k"], found["warm_start"]["pooled"]["k"]) == (4, 2)
+    # gains over the warm start: 3/4, 3/4, 1/4
+    assert gigpo["gain"]["value"] == pytest.approx((3 / 4 + 3 / 4 + 1 / 4) / 3)
+    one, other = found["comparisons"]
+    assert [(s["only_first"], s["only_second"], s["p"]) for s in one["seeds"]] == [
+        (0, 2, 0.5),
+        (0, 2, 0.5),
+        (0, 1, 1.0),
+    ]
+    assert one["difference"]["value"] == pytest.approx((2 / 4 + 2 / 4 + 1 / 4) / 3)
+    # by task: b 0+1+0, c 1+1+0, d 1+0+1: three positive, two of the eight patterns of signs
+    assert one["p_tasks"] == 2 / 8
+    assert one["p_tasks_holm"] == 2 * 2 / 8
+    assert one["p_flips"] == one["smallest"] == 0.25
+    # differences 1/2, 1/2, 1/4: mean 5/12, error sqrt(1/24 / 2 / 3) = 1/12, t = 5; p = 1 - t / sqrt(t^2 + 2)
+    assert one["p_seeds"] == pytest.approx(1 - 5 / 27**0.5)
+    assert one["p_seeds_holm"] == pytest.approx(2 * one["p_seeds"])
+    assert one["verdict"] == "within the noise"
+    assert (other["arm"], len(other["seeds"]), other["p_seeds"]) == ("rloo", 1, 1.0)
+    assert [entry["state"] for entry in rloo["seeds"].values()] == ["finished", "failed (so)", "waiting"]
+    assert grpo["diagnostics"]["step_signal"] == pytest.approx(0.25)
+    assert (grpo["diagnostics"]["unparsable"], rloo["success"]["n"]) == (None, 1)
+    assert found["seconds"] == 2.0 * 2 * 6
+    assert [entry["begins_as_the_warm_start"] for entry in gigpo["seeds"].values()] == [True, True, False]
+    assert gigpo["seeds"]["1"]["rows"]["won"] == [True, True, True, False]
+    assert gigpo["seeds"]["1"]["training"]["success"] == [0.25, 0.75]
+    assert found["panel"]["tasks"] == list("abcd")
+
+
+def test_arms_are_slugs_of_their_names():
+    assert Arm("gigpo:w=0.5", ()).folder == "gigpo-w-0.5"
+    assert Arm("///", ()).folder == "arm"

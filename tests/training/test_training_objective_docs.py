@@ -1,0 +1,33 @@
+"""The page on objectives: its tables are those of the code, its example runs, its keys are keys."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from test_training_loop import make_run
+
+from turnwise.training.config import Run
+from turnwise.training.objectives.page import tables
+from turnwise.training.setup import prepare
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/objectives.md").read_text(encoding="utf-8")
+
+
+def test_the_tables_are_those_of_the_code():
+    for name, table in tables().items():
+        (found,) = re.findall(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", PAGE, flags=re.DOTALL)
+        assert found == table, f"write the table of {name} anew, from turnwise.training.objectives.page"
+
+
+def test_the_example_runs(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    exec(code, {})
+    assert 0.0 <= float(capsys.readouterr().out) <= 1.0
+
+
+def test_the_keys_can_be_written_in_a_run(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+    run = make_run(tmp_path)
+    table = run.model_dump(exclude_unset=True) | tomllib.loads(text)
+    setup = prepare(Run.parse(table))
+    assert (setup.objective.name, setup.objective.together, setup.objective.mode) == ("gspo_token", "turn", "turn-mean")

@@ -1,0 +1,151 @@
+"""Objectives in runs: what a run's file says of them, and what a loop does with references, corrections and targets."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from test_training_loop import assert_same_weights, lines, make_run, weights
+from training_helpers import play
+
+from turnwise.training import ConfigError, Run, train
+from turnwise.training.batch import pack, turn_divergence
+from turnwise.training.control import Control
+from turnwise.training.objectives import Objective, kl, objectives
+from turnwise.training.setup import prepare
+
+torch.set_num_threads(1)
+SHORT = ("train.steps=2", "train.checkpoint_every=1", "evaluation.episodes=0")
+STEERED = (
+    *SHORT,
+    "objective.name=gspo_token",
+    'objective.sequence="turn"',
+    "objective.options={clip_low=0.1, clip_high=0.1}",
+    'objective.old="recomputed"',
+    "objective.correction=icepop",
+    "objective.correction_options={high=3.0}",
+    "objective.llds=0.1",
+    "objective.kl=0.01",
+    'objective.kl_in="reward"',
+    "objective.kl_estimator=k1",
+    "objective.kl_target=0.001",
+    "objective.kl_horizon=10",
+    "objective.entropy_target=9.0",
+    "objective.entropy_step=0.002",
+)
+
+
+def _trained(folder):
+    return [event for event in lines(folder) if event["phase"] == "train"]
+
+
+def test_everything_at_once_is_done_and_resumes_to_the_same_weights(tmp_path):
+    train(make_run(tmp_path / "whole", *STEERED))
+    train(make_run(tmp_path / "parts", *STEERED, "train.steps=1"))
+    train(make_run(tmp_path / "parts", *STEERED), resume=True)
+    assert_same_weights(weights(tmp_path / "whole", 2), weights(tmp_path / "parts", 2))
+    events = _trained(tmp_path / "whole")
+    assert [sorted({"kl", "llds", "correction", "mismatch", "entropy"} - event.keys()) for event in events] == [[], []]
+    assert all(event["correction"] == pytest.approx(1.0, abs=1e-3) for event in events)  # one engine, one policy
+    assert all(event["mismatch"] < 1e-4 for event in events)
+    state = json.loads((tmp_path / "whole/checkpoints/000002/state.json").read_text())
+    moved = state["coefficients"]
+    assert moved["entropy"] == pytest.approx(0.004)
+    assert moved["kl"] != 0.01
+    assert (tmp_path / "whole/reference").is_dir()
+
+
+@pytest.mark.parametrize("name", ["gspo", "hapo", "kl_cov", "dcpo", "asymre", "decoupled", "a_lol"])
+def test_a_run_takes_an_objective_by_name(tmp_path, name):
+    more = ['objective.old="recomputed"'] if name == "decoupled" else []
+    run = make_run(tmp_path / "run", *SHORT, "train.steps=1", f"objective.name={name}", *more)
+    train(run)
+    (event,) = _trained(tmp_path / "run")
+    assert event["updates"] >= 1
+    assert np.isfinite(event["loss"])
+    stored = Run.load(tmp_path / "run/run.toml")
+    assert stored.objective.name == name
+    assert "clip_low" not in stored.objective.model_fields_set
+
+
+def _objective(*overrides):
+    run = make_run("nowhere", *overrides)
+    setup = prepare(run)
+    run.check_read()
+    return setup.objective, setup.control
+
+
+def test_the_keys_of_the_section_are_what_they_say():
+    objective, control = _objective()
+    assert objective == Objective(options={"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 0.0})
+    assert (objective.mode, objective.together, control) == ("token-mean", "token", Control())
+    objective, _ = _objective("objective.clip_high=0.4", "objective.dual_clip=3.0", "objective.aggregation=turn-mean")
+    assert objective.options == {"clip_low": 0.2, "clip_high": 0.4, "dual_clip": 3.0}
+    assert objective.mode == "turn-mean"
+    objective, _ = _objective("objective.name=gspo")
+    assert (dict(objective.options), objective.mode, objective.together) == ({}, "seq-mean-token-mean", "sequence")
+    objective, _ = _objective("objective.name=gspo", "objective.sequence=turn", "objective.clip_low=0.01")
+    assert (objective.options, objective.together) == ({"clip_low": 0.01}, "turn")
+    objective, control = _objective("objective.kl=0.1", "objective.kl_in=reward", "objective.kl_estimator=k2")
+    assert (objective.kl, objective.needs_reference) == (0.0, False)
+    assert control.in_reward
+    assert (control.kl, control.kl_estimator) == (0.1, "k2")
+    objective, control = _objective("objective.kl=0.1", "objective.kl_target=0.05", "objective.kl_corrected=true")
+    assert (objective.kl, objective.kl_corrected, objective.needs_reference) == (0.1, True, True)
+    assert (control.kl_target, control.in_reward) == (0.05, False)
+    objective, _ = _objective("objective.name=gmpo", "objective.aggregation=token-sum-norm", "objective.norm=50.0")
+    assert objective.norm == 50.0
+
+
+@pytest.mark.parametrize("name", objectives())
+def test_every_objective_can_be_chosen(name):
+    overrides = [f"objective.name={name}", 'objective.old="recomputed"']
+    assert _objective(*overrides)[0].name == name
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["objective.name=gpso"], "no objective 'gpso'; did you mean 'gspo'"),
+        (["objective.name=gspo", "objective.options={clip_hig=0.1}"], "gspo has no option 'clip_hig'.*'clip_high'"),
+        (["objective.options={clip_high=true}"], "'clip_high' must be a finite number, not True"),
+        (["objective.options={clip_high=0.1}", "objective.clip_high=0.1"], "are the same; set one of them"),
+        (["objective.name=reinforce", "objective.clip_high=0.1"], "objective.clip_high has no effect"),
+        (["objective.sequence=turn"], "objective.sequence has no effect"),
+        (["objective.dual_clip=0.5"], "dual_clip .* above 1"),
+        (["objective.correction=icepop"], "set objective.old to 'recomputed'"),
+        (["objective.name=decoupled"], "'decoupled' compares.*set objective.old to 'recomputed'"),
+        (["objective.correction=icpop", 'objective.old="recomputed"'], "'icpop' is not known; did you mean 'icepop'"),
+        (
+            ["objective.correction=icepop", 'objective.old="recomputed"', "objective.correction_options={hi=1.0}"],
+            "correction_options has no 'hi'",
+        ),
+        (
+            ["objective.correction=icepop", 'objective.old="recomputed"', "objective.correction_options={low=9.0}"],
+            "0 <= low <= high",
+        ),
+        (["objective.correction_options={low=0.1}"], "objective.correction_options has no effect"),
+        (["objective.kl_target=0.1"], "objective.kl_target has no effect"),
+        (["objective.kl=0.1", "objective.kl_horizon=9.0"], "objective.kl_horizon has no effect"),
+        (["objective.kl=0.1", "objective.kl_in=reward", "objective.kl_corrected=true"], "kl_corrected has no effect"),
+        (["objective.kl=0.1", "objective.kl_in=reward", "objective.kl_estimator=k4"], "'k4' is not known"),
+        (["objective.kl=0.1", "objective.kl_estimator=k4"], "'k4' is not known"),
+        (["objective.entropy_step=0.1"], "objective.entropy_step has no effect"),
+        (["objective.norm=9.0"], "objective.norm has no effect"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_played(overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        _objective(*overrides)
+
+
+def test_the_divergence_of_a_turn_is_that_of_its_tokens():
+    rng = np.random.default_rng(0)
+    batch = pack(play(rng, groups=2, size=2))
+    reference = np.where(batch.mask, batch.old + rng.normal(size=batch.mask.shape), 0.0)
+    turns = int(batch.turn.max()) + 1
+    got = turn_divergence(batch, reference, "k3", turns)
+    for turn in range(turns):
+        on = batch.turn == turn
+        wanted = kl(torch.from_numpy(batch.old[on]), torch.from_numpy(reference[on])).sum().item()
+        assert got[turn] == pytest.approx(wanted, rel=1e-12)
