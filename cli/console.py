@@ -14,10 +14,15 @@ from rich.console import Console
 _PIPE_WIDTH = 200
 
 
-def _make(*, stderr: bool) -> Console:
+def piped(*, stderr: bool = False) -> bool:
+    """True when nobody looks: the stream is no terminal, and no width or colour was asked for."""
     stream = sys.stderr if stderr else sys.stdout
-    piped = not stream.isatty() and "COLUMNS" not in os.environ and "FORCE_COLOR" not in os.environ
-    return Console(stderr=stderr, markup=False, highlight=False, width=_PIPE_WIDTH if piped else None)
+    return not stream.isatty() and "COLUMNS" not in os.environ and "FORCE_COLOR" not in os.environ
+
+
+def _make(*, stderr: bool) -> Console:
+    width = _PIPE_WIDTH if piped(stderr=stderr) else None
+    return Console(stderr=stderr, markup=False, highlight=False, width=width)
 
 
 def out() -> Console:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from turnwise.cli.console import say
+from turnwise.cli.creditlist import print_estimators
 from turnwise.cli.errors import choose
 
 Rows = Iterable[tuple[str, str]]
@@ -31,14 +32,6 @@ def _about(entry_point: object) -> str:
         return f"{entry_point} (cannot be imported)"
 
 
-def _credit() -> Rows:
-    from turnwise.credit import estimators
-
-    for name, entry in estimators().items():
-        source = f" (arXiv {entry.arxiv})" if entry.arxiv else ""
-        yield name, f"{entry.title}{source}. {entry.use}"
-
-
 def first_line(thing: object) -> str:
     """The first line of a docstring (or of a text that describes something), without its full stop."""
     if isinstance(thing, str):
@@ -48,11 +41,15 @@ def first_line(thing: object) -> str:
 
 
 def _objectives() -> Rows:
-    from turnwise.training.objectives import AGGREGATIONS, KL_ESTIMATORS
+    from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, KL_ESTIMATORS, objectives
 
-    yield "ppo_clip", "clipped policy gradient; its parts are chosen by the keys below"
-    yield from ((f"aggregation={name}", first_line(function)) for name, function in AGGREGATIONS.items())
-    yield from ((f"kl_estimator={name}", first_line(function)) for name, function in KL_ESTIMATORS.items())
+    for name, entry in objectives().items():
+        source = f" (arXiv {entry.arxiv})" if entry.arxiv else ""
+        needs = f" Needs {', '.join(entry.needs)}." if entry.needs else ""
+        yield name, f"{entry.title}{source}. {entry.use}{needs} Checked against: {entry.evidence}."
+    yield from ((f"aggregation={name}", text) for name, text in AGGREGATIONS.items())
+    yield from ((f"kl_estimator={name}", text) for name, text in KL_ESTIMATORS.items())
+    yield from ((f"correction={name}", correction.about) for name, correction in CORRECTIONS.items())
 
 
 def _samplers() -> Rows:
@@ -96,26 +93,29 @@ def _keys() -> Rows:
 
 _KINDS: dict[str, Callable[[], Rows]] = {
     "envs": _envs,
-    "credit": _credit,
     "objectives": _objectives,
     "samplers": _samplers,
     "parsers": _parsers,
     "templates": _templates,
     "keys": _keys,
 }
+_NAMES = ("envs", "credit", *(kind for kind in _KINDS if kind != "envs"))
 
 
 def list_names(
     kind: Annotated[
-        str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_KINDS)}; these when absent.")
+        str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_NAMES)}; these when absent.")
     ] = None,
 ) -> None:
     """List the environments, credit rules, objectives, samplers, parsers, templates or keys of a run's file."""
     if kind is None:
-        for name in _KINDS:
+        for name in _NAMES:
             say(f"turnwise list {name}")
         return
-    rows = list(_KINDS[choose("list", kind, _KINDS)]())
+    if choose("list", kind, _NAMES) == "credit":
+        print_estimators()
+        return
+    rows = list(_KINDS[kind]())
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
         say(f"{name:<{width}}  {text}".rstrip())

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from turnwise.cli import check, data, demo, evaluate, lists, play, show, train
+from turnwise.cli import ablate, check, credit, data, demo, evaluate, lists, play, show, train, verify
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
 
 SENTENCE = (
@@ -125,9 +125,12 @@ app.command("demo", short_help="Train an agent on this machine, in minutes; show
 app.command("play", short_help="Be the agent yourself, with hints, undo and a trained one beside you.")(play.play)
 app.command("train", short_help="Train as a run's file says: imitation, then reinforcement learning.")(train.train)
 app.command("eval", short_help="Play a fixed panel of tasks; success with its interval.")(evaluate.evaluate)
+app.command("ablate", short_help="Train several ways and seeds from one warm start; compare them.")(ablate.ablate)
 app.command("compare", short_help="Compare two results on one panel: more than noise?")(evaluate.compare)
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
+app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
 app.command("check", short_help="Prove that an environment keeps the contract.")(check.check)
+app.command("verify", short_help="Check golden vectors against our functions, or yours.")(verify.verify)
 app.command("list", short_help="List what can be named: environments, credit rules, keys, ...")(lists.list_names)
 app.add_typer(data.app, name="data", short_help="Pack original games, write generated ones.")
 

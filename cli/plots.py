@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -177,3 +178,80 @@ def save_png(
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
     figure.savefig(path)
+
+
+_SAFE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Colours that people with any colour vision tell apart (M. Okabe and K. Ito, 2008)."""
+_STYLES = ("-", "--", "-.", ":")
+_MARKS = "osD^vPX"
+APART = 0.012
+"""Distance of neighbouring points with intervals, as a share of the axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One of several plots side by side: lines with bands, or points with intervals where `points` is set."""
+
+    title: str
+    y_label: str
+    curves: tuple[Curve, ...]
+
+
+def save_boards(
+    boards: Sequence[Board], path: Path, *, title: str, x_label: str, y_range: tuple[float, float] | None
+) -> None:
+    """Write plots side by side as one PNG; a name has one colour, one stroke and one mark in all of them.
+
+    Args:
+        boards: what to draw. A curve's `low` and `high` become a band, or error bars where it has `points`; those of
+            different curves are moved a little apart, so that none hides another.
+        path: the file; its folder exists.
+        title: the line above.
+        x_label: what the horizontal axes count.
+        y_range: ends of the vertical axes, or None.
+
+    Raises:
+        UserError: matplotlib is not installed.
+        OSError: the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError("A PNG of the curves needs matplotlib: pip install turnwise[train].") from error
+    names = list(dict.fromkeys(curve.name for board in boards for curve in board.curves))
+    figure = Figure(figsize=(6 * len(boards), 5.2), dpi=150, layout="constrained")
+    figure.suptitle(title)
+    handles: dict[str, Any] = {}
+    for axes, board in zip(figure.subplots(1, len(boards), squeeze=False)[0], boards, strict=True):
+        width = max((x for curve in board.curves for x in curve.x), default=0.0)
+        for curve in board.curves:
+            number = names.index(curve.name)
+            aside = APART * width * (number - (len(names) - 1) / 2) if curve.points else 0.0
+            handles[curve.name] = _draw(axes, curve, number, aside)
+        axes.set(title=board.title, xlabel=x_label, ylabel=board.y_label)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if y_range is not None:
+            axes.set_ylim(*y_range)
+        axes.grid(alpha=0.25)
+    columns = min(4, max(1, len(names)))
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
+    figure.savefig(path)
+
+
+def _draw(axes: Any, curve: Curve, number: int, aside: float) -> Any:
+    """Draw one curve of a board; what stands for it in the legend."""
+    look: dict[str, Any] = {
+        "color": _SAFE[number % len(_SAFE)],
+        "linestyle": _STYLES[number // len(_SAFE) % len(_STYLES)],
+        "marker": _MARKS[number % len(_MARKS)],
+        "markersize": 5,
+    }
+    if not curve.points:
+        if curve.low:
+            axes.fill_between(curve.x, curve.low, curve.high, color=look["color"], alpha=0.15, linewidth=0)
+        return axes.plot(curve.x, curve.y, linewidth=1.8, markevery=(0.02 * number, 0.15), **look)[0]
+    ends = None
+    if curve.low:
+        below = [y - low for y, low in zip(curve.y, curve.low, strict=True)]
+        ends = [below, [high - y for y, high in zip(curve.y, curve.high, strict=True)]]
+    return axes.errorbar([x + aside for x in curve.x], curve.y, yerr=ends, linewidth=1.0, capsize=3, **look)

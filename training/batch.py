@@ -31,6 +31,7 @@ class Batch:
         trajectory: int64 [B], number of the row's trajectory.
         turn: int64 [B, L], number of the turn in the order of steps_of; -1 for tokens that were not sampled.
         reference: float64 [B, L], nats, under a reference policy; None without one.
+        rollout: float64 [B, L], nats, as the sampling engine gave them; None where `old` is just that.
     """
 
     tokens: NDArray[np.int64]
@@ -41,6 +42,7 @@ class Batch:
     trajectory: NDArray[np.int64]
     turn: NDArray[np.int64]
     reference: NDArray[np.float64] | None = None
+    rollout: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         """Number of sequences."""
@@ -63,6 +65,7 @@ class Batch:
             trajectory=self.trajectory[index],
             turn=self.turn[index, :width],
             reference=None if self.reference is None else self.reference[index, :width],
+            rollout=None if self.rollout is None else self.rollout[index, :width],
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
@@ -70,14 +73,16 @@ class Batch:
 
         Args:
             mode: a key of AGGREGATIONS.
-            norm: tokens, the constant of seq-mean-token-sum-norm.
+            norm: tokens, the constant of modes with "norm".
 
         Returns:
             float64 [B, L]; 0 outside the mask.
         """
         weights = np.zeros(self.mask.shape)
         trajectory = np.broadcast_to(self.trajectory[:, None], self.mask.shape)
-        weights[self.mask] = token_weights(mode, trajectory[self.mask], self.turn[self.mask], norm=norm)
+        weights[self.mask] = token_weights(
+            mode, trajectory[self.mask], self.turn[self.mask], norm=norm, sequences=len(np.unique(self.trajectory))
+        )
         return weights
 
     def signalled(self) -> NDArray[np.int64]:
@@ -185,6 +190,27 @@ def _lay_out(rows: Sequence[_Sequence], values: NDArray[np.float64], keep: NDArr
     batch.mask[:, :1] = False
     batch.old[:, :1] = batch.advantages[:, :1] = 0.0
     return batch
+
+
+def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str, turns: int) -> NDArray[np.float64]:
+    """Sum up how far the sampling policy was from a reference over the tokens of each turn.
+
+    Args:
+        batch: of all turns, as pack gives it without advantages.
+        reference: float64 [B, L], nats, log-probabilities under the reference.
+        estimator: a key of KL_ESTIMATORS.
+        turns: how many turns there are.
+
+    Returns:
+        float64 [turns], nats, in the order of steps_of.
+    """
+    import torch
+
+    from turnwise.training.objectives.kl import kl
+
+    mask = batch.mask
+    value = kl(torch.from_numpy(batch.old[mask]), torch.from_numpy(reference[mask]), estimator).numpy()
+    return np.bincount(batch.turn[mask], weights=value, minlength=turns).astype(np.float64, copy=False)
 
 
 def micro_batches(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:

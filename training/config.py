@@ -103,6 +103,9 @@ class Imitation(Section):
     noise: float = Field(
         default=0.0, ge=0, le=1, description="Probability that the expert plays a random action instead."
     )
+    slips: float = Field(
+        default=0.5, ge=0, le=1, description="Share of the random actions that are not admissible, such as a learner's."
+    )
     won_only: bool = Field(default=True, description="Leave demonstrations out that did not succeed.")
     observations: float = Field(
         default=0.0, ge=0, description="Weight in the loss of what was seen, beside 1 for what was said."
@@ -125,21 +128,56 @@ class Credit(Section):
 
 
 class ObjectiveSection(Section):
-    """The loss of one token, and how tokens are weighed."""
+    """The loss: a method by name, how tokens are weighed, and what joins it."""
 
-    clip_low: float = Field(default=0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - clip_low.")
-    clip_high: float = Field(default=0.28, gt=0, description="The ratio's upper bound is 1 + clip_high.")
+    name: str = Field(default="ppo_clip", description="Objective by name; `turnwise list objectives` shows them.")
+    options: dict[str, Any] = Field(default={}, description="Options of the objective.")
+    clip_low: float = Field(
+        default=0.2, gt=0, description="The option clip_low, for methods that have it; unset: the method's own default."
+    )
+    clip_high: float = Field(
+        default=0.28, gt=0, description="The option clip_high, likewise: how far above 1 the ratio may be."
+    )
     dual_clip: float = Field(
-        default=0.0, ge=0, description="Cap of the ratio for negative advantages, above 1; 0: none."
+        default=0.0, ge=0, description="The option dual_clip, likewise: cap for negative advantages, above 1; 0: none."
+    )
+    sequence: Literal["trajectory", "turn"] = Field(
+        default="trajectory", description="What a sequence is, for methods and corrections that look at whole ones."
     )
     aggregation: str = Field(
-        default="token-mean",
-        description="token-mean, seq-mean-token-mean, turn-mean, seq-mean-token-sum or seq-mean-token-sum-norm.",
+        default="",
+        description="How tokens are weighed; `turnwise list objectives` shows the ways. Empty: the method's own.",
     )
-    norm: float = Field(default=1024.0, gt=0, description="Tokens that seq-mean-token-sum-norm divides by.")
+    norm: float = Field(default=1024.0, gt=0, description="Tokens that aggregations with `norm` divide by.")
     kl: float = Field(default=0.0, ge=0, description="Coefficient of the divergence from the policy before training.")
-    kl_estimator: str = Field(default="k3", description="Estimator of that divergence: k1, k2, k3 or k3+.")
+    kl_estimator: str = Field(default="k3", description="Estimator of it: k1, k2, k3, k3+ or k3-unbounded.")
+    kl_in: Literal["loss", "reward"] = Field(
+        default="loss", description="Add the divergence to the loss, or take it off the reward of each turn."
+    )
+    kl_corrected: bool = Field(
+        default=False, description="Multiply the divergence in the loss by the ratio, as samples are of the old policy."
+    )
+    kl_target: float = Field(
+        default=0.0, ge=0, description="Divergence a token (nats) that the coefficient is steered to; 0: it stays."
+    )
+    kl_horizon: float = Field(default=10000.0, gt=0, description="Episodes over which it is steered.")
     entropy: float = Field(default=0.0, description="Coefficient of the entropy bonus.")
+    entropy_target: float = Field(
+        default=0.0, ge=0, description="Mean entropy (nats) above which there is no bonus; 0: always."
+    )
+    entropy_step: float = Field(
+        default=0.0, ge=0, description="Change of the coefficient in an iteration, up below the target, down above."
+    )
+    correction: str = Field(
+        default="",
+        description="Correction of the sampler's mismatch, see `turnwise list objectives`; empty: none.",
+    )
+    correction_options: dict[str, float] = Field(
+        default={}, description="Bounds low and high of the correction; unset: its own."
+    )
+    llds: float = Field(
+        default=0.0, ge=0, description="Coefficient of the penalty on good actions that become less likely."
+    )
     old: Literal["sampled", "recomputed"] = Field(
         default="sampled",
         description="Old log-probabilities: as they were sampled, or computed anew before the update.",

@@ -28,14 +28,16 @@ from turnwise.agents.samplers.transformers import TransformersSampler
 from turnwise.agents.seat import Pool
 from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group, Trajectory
-from turnwise.training.batch import pack
+from turnwise.credit.steps import Steps
+from turnwise.training.batch import pack, turn_divergence
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
 from turnwise.training.errors import CheckpointError, TrainingError
 from turnwise.training.examination import examine
 from turnwise.training.folder import begin, continued, locked
 from turnwise.training.memory import freeze, thaw
-from turnwise.training.metrics import MetricsWriter, credit_metrics, play_metrics
+from turnwise.training.metrics import MetricsWriter, credit_metrics, group_metrics, play_metrics
+from turnwise.training.objectives import Objective
 from turnwise.training.policy import vocabulary_fingerprint
 from turnwise.training.report import OnEvent, Reporter, uninterrupted
 from turnwise.training.setup import Setup, prepare, remarks
@@ -99,6 +101,7 @@ class _Session:
         self.step = 0
         self.saved: int | None = None
         self.memory: object = None  # of the credit rule
+        self.coefficients = setup.control.begin()  # of divergence and entropy
         self.boundary: dict[str, Any] = {}  # empty where weights, optimiser and counters do not belong together
         self.seconds: list[float] = []
 
@@ -137,17 +140,19 @@ class _Session:
         memory: dict[str, Any] = {"state": self.memory} if setup.credit.remembers else {}
         if setup.credit.draws:
             memory["rng"] = np.random.default_rng(setup.seed_for("credit", self.step))
-        advantages = setup.credit(steps_of(groups, anchor=setup.anchor), **memory)
+        table = steps_of(groups, anchor=setup.anchor)
+        advantages = setup.credit(self._less_divergence(table, groups), **memory)
         batch = pack(groups, advantages)
         with uninterrupted():
             self.boundary = {}
             self.memory = advantages.state
             if setup.schedule.recompute:
-                batch = replace(batch, old=self._score(self.model, batch))
+                batch = replace(batch, old=self._score(self.model, batch), rollout=batch.old)
             if self.reference is not None:
                 batch = replace(batch, reference=self._score(self.reference, batch))
             plan = replace(setup.plan, seed=setup.seed_for("deal", self.step))
-            stats = update(self.model, self.optimizer, batch, setup.objective, plan, self._rates())
+            stats = update(self.model, self.optimizer, batch, self._objective(), plan, self._rates())
+            self.coefficients = setup.control.after(self.coefficients, stats, sum(len(g.finished) for g in groups))
             self.step += 1
             self.sampler.load(self.model, version=self.step)
             self.seconds.append(time.perf_counter() - started)
@@ -156,6 +161,7 @@ class _Session:
                 self.step,
                 **play_metrics(groups),
                 **credit_metrics(advantages),
+                **group_metrics(table, advantages),
                 **{f"update_{key}" if key in {"tokens", "seconds"} else key: v for key, v in stats.items()},
                 **_speeds(played, stats),
                 sequence_tokens=batch.size,
@@ -205,6 +211,22 @@ class _Session:
         plan = self.setup.plan
         return score(model, batch, temperature=plan.temperature, micro_tokens=plan.micro_tokens)
 
+    def _objective(self) -> Objective:
+        """Give the objective with the coefficients of this iteration."""
+        now, objective = self.coefficients, self.setup.objective
+        kl = 0.0 if self.setup.control.in_reward else now["kl"]
+        return replace(objective, kl=kl, entropy=now["entropy"])
+
+    def _less_divergence(self, table: Steps, groups: list[Group]) -> Steps:
+        """Take the divergence from the reference off the rewards, where it belongs there."""
+        control = self.setup.control
+        if not control.in_reward:
+            return table
+        batch = pack(groups)
+        reference = self._score(self.reference, batch)
+        divergence = turn_divergence(batch, reference, control.kl_estimator, len(table))
+        return replace(table, reward=table.reward - self.coefficients["kl"] * divergence)
+
     def _rates(self) -> list[float]:
         schedule = self.setup.schedule
         first, total = self.step * schedule.updates, schedule.steps * schedule.updates
@@ -236,7 +258,7 @@ class _Session:
         self.model, self.tokenizer = first_policy(setup, self.report)
         self._make_optimizer()
         with uninterrupted():
-            if setup.objective.kl:
+            if setup.needs_reference:
                 Checkpoints(self.folder / "reference", keep=1).save(0, self.model, self.tokenizer, None, {})
             self._mark()
             self._save()
@@ -279,6 +301,7 @@ class _Session:
         restore_random_states(restored.trainer)
         self.tasks.load_state_dict(restored.state["tasks"])
         self.memory = thaw(restored.state.get("credit"))
+        self.coefficients = dict(restored.state.get("coefficients", self.coefficients))
         self.saved = self.step
         self._mark()
         for text in restored.passed_over:
@@ -305,7 +328,7 @@ class _Session:
         self.stack.callback(self.sampler.close)
         self.pool = self.stack.enter_context(Pool(setup.make, setup.schedule.deadline))
         self.reference = None
-        if setup.objective.kl:
+        if setup.needs_reference:
             vocabulary = vocabulary_fingerprint(self.tokenizer)
             self.reference = Checkpoints(self.folder / "reference").load(vocabulary=vocabulary).model
             align(self.reference)
@@ -318,6 +341,7 @@ class _Session:
         self.boundary = {
             "tasks": self.tasks.state_dict(),
             "credit": freeze(self.memory),
+            "coefficients": dict(self.coefficients),
             "metrics_size": self.report.metrics.tell(),
         }
 

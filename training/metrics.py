@@ -15,6 +15,8 @@ import numpy as np
 from turnwise.agents.store import naming
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
+from turnwise.credit.blocks import compact, group_sums, groups_of, trajectory_scores
+from turnwise.credit.steps import Steps
 from turnwise.training.errors import TrainingError
 
 
@@ -134,12 +136,58 @@ def credit_metrics(advantages: Advantages) -> dict[str, float]:
     """Sum up what credit gave.
 
     Returns:
-        As shares of turns: signal (advantage other than zero), step_signal (the part "step" is other than zero; 0 for
-        a rule without one).
+        As shares of turns: signal (advantage other than zero), step_signal (the turn itself has a say, beside its
+        trajectory: as the rule reports it, else where its part "step" is other than zero or its part "base" is not the
+        whole; 0 for a rule with none of these).
     """
-    count = max(1, len(advantages))
-    step = advantages.parts.get("step")
+    count, parts = max(1, len(advantages)), advantages.parts
+    step = parts["step"] if "step" in parts else advantages.values - parts.get("base", advantages.values)
+    share = float(np.count_nonzero(np.abs(step) > 1e-12)) / count
     return {
         "signal": float(np.count_nonzero(advantages.values)) / count,
-        "step_signal": 0.0 if step is None else float(np.count_nonzero(step)) / count,
+        "step_signal": float(advantages.report.get("step_signal", share)),
     }
+
+
+def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
+    """Say how much there was to compare, whatever the credit rule, and how far the rule told turns apart.
+
+    Returns:
+        flat_groups: share of tasks whose episodes all had the same reward, so that outcomes tell nothing apart.
+        lone_states: share of pairs of task and state that only one trajectory visited: a step group of one.
+        shared_turns: share of turns in a state that another trajectory of the task visited as well.
+        turn_share: share of the variance of the advantages that lies within trajectories: 0 where all turns of an
+        episode have the same one, 1 where all the difference is between turns.
+    """
+    if not len(steps):
+        return {"flat_groups": 0.0, "lone_states": 0.0, "shared_turns": 0.0, "turn_share": 0.0}
+    scores, tasks, member = trajectory_scores(steps)
+    task, count = compact(tasks), groups_of(compact(tasks))
+    low, high = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(low, task, scores)
+    np.maximum.at(high, task, scores)
+    found = {"flat_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
+    if steps.state is not None:
+        state = compact(steps.task, steps.state)
+        pairs = np.unique(np.stack([state, member]), axis=1)[0]
+        visitors = np.bincount(pairs, minlength=groups_of(state))
+        found |= {"lone_states": float(np.mean(visitors == 1)), "shared_turns": float(np.mean(visitors[state] > 1))}
+    mean = group_sums(member, advantages.values, len(scores)) / np.bincount(member, minlength=len(scores))
+    total = float(np.sum((advantages.values - advantages.values.mean()) ** 2))
+    within = float(np.sum((advantages.values - mean[member]) ** 2))
+    return found | {"turn_share": within / total if total > 1e-12 * len(steps) else 0.0}
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """Give the events of a file of metrics; a torn line is left out, and a file that is not there has none."""
+    if not path.is_file():
+        return []
+    events = []
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            event = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(event, Mapping):
+            events.append(dict(event))
+    return events

@@ -20,10 +20,13 @@ from turnwise.credit.registry import Entry
 from turnwise.credit.registry import get as credit_rule
 from turnwise.envs import make as make_env
 from turnwise.envs import takes
-from turnwise.training.config import Run
+from turnwise.training.config import ObjectiveSection, Run
+from turnwise.training.control import Control
 from turnwise.training.errors import ConfigError, TrainingError, near
 from turnwise.training.imitation import Recipe
-from turnwise.training.objectives import AGGREGATIONS, KL_ESTIMATORS, Objective
+from turnwise.training.objectives import KL_ESTIMATORS, Objective
+from turnwise.training.objectives import Entry as Method
+from turnwise.training.objectives import get as get_objective
 from turnwise.training.policy import device_of
 from turnwise.training.steps import Anchor
 from turnwise.training.update import Plan
@@ -49,6 +52,7 @@ class Demonstrations:
     episodes: int
     demonstrator: str
     noise: float
+    slips: float
     won_only: bool
     observations: float
     recipe: Recipe
@@ -94,6 +98,8 @@ class Setup:
         agent: a function of the tokenizer (None while there is none).
         credit: the credit rule with its options.
         anchor: "state" or "observation".
+        objective: the loss; its coefficients are those of the beginning.
+        control: how the coefficients move.
         tasks: ids to train on.
         panel: what is evaluated on, whatever the run's seed; None without evaluation.
     """
@@ -112,11 +118,17 @@ class Setup:
     credit: Entry
     anchor: Anchor
     objective: Objective
+    control: Control
     plan: Plan
     schedule: Schedule
     examination: Examination | None
     tasks: tuple[str, ...]
     panel: Panel | None
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the policy before training is needed all along."""
+        return self.objective.needs_reference or self.control.in_reward
 
     def seed_for(self, purpose: str, number: int = 0) -> int:
         """Give the seed of one purpose."""
@@ -165,6 +177,7 @@ def prepare(run: Run) -> Setup:
         credit=credit_rule(run.credit.method, **run.credit.options),
         anchor=run.credit.anchor,
         objective=_objective(run),
+        control=_control(run),
         plan=plan,
         schedule=_schedule(run),
         examination=examination,
@@ -293,35 +306,69 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan) -> Demonstration
     name = section.demonstrator
     if name not in known and not Path(name).is_file():
         raise ConfigError(f"imitation.demonstrator {name!r} is neither a file nor known{near(name, known)}")
-    return Demonstrations(
-        section.episodes, name, section.noise if name in known else 0.0, section.won_only, section.observations, recipe
-    )
+    noise = section.noise if name in known else 0.0
+    return Demonstrations(section.episodes, name, noise, section.slips, section.won_only, section.observations, recipe)
 
 
 def _objective(run: Run) -> Objective:
     section = run.objective
-    if section.aggregation not in AGGREGATIONS:
-        raise ConfigError(
-            f"objective.aggregation {section.aggregation!r} is not known{near(section.aggregation, AGGREGATIONS)}"
+    entry = get_objective(section.name)
+    terms: dict[str, Any] = {"aggregation": section.aggregation, "llds": section.llds}
+    if "norm" in (section.aggregation or entry.function.aggregation).split("-"):
+        terms["norm"] = section.norm
+    if section.kl and section.kl_in == "loss":
+        terms |= {"kl": section.kl, "kl_estimator": section.kl_estimator, "kl_corrected": section.kl_corrected}
+    if section.entropy or section.entropy_target:
+        terms |= {"entropy": section.entropy, "entropy_target": section.entropy_target}
+    if section.correction:
+        terms |= {"correction": section.correction, **_correction_bounds(section.correction_options)}
+    objective = Objective(name=section.name, options=_objective_options(section, entry), **terms)
+    if objective.together in {"sequence", "batch"}:
+        objective = replace(objective, sequence=section.sequence)
+    if objective.needs_rollout and section.old != "recomputed":
+        what = (
+            f"objective.correction {section.correction!r}" if section.correction else f"objective.name {entry.name!r}"
         )
-    if 0 < section.dual_clip <= 1:
-        raise ConfigError(f"objective.dual_clip caps the ratio and must be above 1 (0: none), not {section.dual_clip}")
-    objective = Objective(
-        clip_low=section.clip_low,
-        clip_high=section.clip_high,
-        dual_clip=section.dual_clip or None,
-        aggregation=section.aggregation,
-        kl=section.kl,
-        entropy=section.entropy,
-    )
-    if section.aggregation == "seq-mean-token-sum-norm":
-        objective = replace(objective, norm=section.norm)
-    if section.kl:
-        name = section.kl_estimator
-        if name not in KL_ESTIMATORS:
-            raise ConfigError(f"objective.kl_estimator {name!r} is not known{near(name, KL_ESTIMATORS)}")
-        objective = replace(objective, kl_estimator=name)
+        raise ConfigError(
+            f"{what} compares the sampler's log-probabilities with the trainer's: set objective.old to 'recomputed'"
+        )
     return objective
+
+
+def _objective_options(section: ObjectiveSection, entry: Method) -> dict[str, Any]:
+    """The method's options: those of the table, and the keys of the section that it has options for."""
+    options = dict(section.options)
+    for name in ("clip_low", "clip_high", "dual_clip"):
+        if name in entry.function.options and (name in section.model_fields_set or entry.name == "ppo_clip"):
+            if name in options and name in section.model_fields_set:
+                raise ConfigError(f"objective.{name} and objective.options.{name} are the same; set one of them")
+            options.setdefault(name, getattr(section, name))
+    return options
+
+
+def _correction_bounds(options: Mapping[str, float]) -> dict[str, float]:
+    known = {"low": "correction_low", "high": "correction_high"}
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"objective.correction_options has no {name!r}{near(name, known)}")
+    return {known[name]: value for name, value in options.items()}
+
+
+def _control(run: Run) -> Control:
+    section = run.objective
+    given: dict[str, Any] = {}
+    if section.kl:
+        given |= {"kl": section.kl, "kl_in": section.kl_in, "kl_target": section.kl_target}
+        if section.kl_target:
+            given["kl_horizon"] = section.kl_horizon
+        if section.kl_in == "reward":
+            if section.kl_estimator not in KL_ESTIMATORS:
+                name = section.kl_estimator
+                raise ConfigError(f"objective.kl_estimator {name!r} is not known{near(name, KL_ESTIMATORS)}")
+            given["kl_estimator"] = section.kl_estimator
+    if section.entropy_target:
+        given |= {"entropy_target": section.entropy_target, "entropy_step": section.entropy_step}
+    return Control(entropy=section.entropy, **given)
 
 
 def _examination(run: Run) -> Examination | None:

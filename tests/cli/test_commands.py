@@ -120,7 +120,9 @@ def test_without_a_kind_the_kinds_are_listed(turnwise: Call) -> None:
 
 def test_objectives_are_listed(turnwise: Call) -> None:
     pytest.importorskip("torch")
-    assert "aggregation=token-mean" in turnwise("list", "objectives").out
+    said = turnwise("list", "objectives").out
+    assert "aggregation=token-mean" in said
+    assert all(part in said for part in ("gspo_token", "arXiv 2507.18071", "our reading", "correction=icepop"))
 
 
 # ---- check ----

@@ -308,7 +308,7 @@ def done(tmp_path):
 
 
 def test_the_table_by_hand(done):
-    found = json.loads(json.dumps(findings(done, "the command", {("rloo", 1): "failed (so)"})))
+    found = json.loads(json.dumps(findings(done, {("rloo", 1): "failed (so)"})))
     grpo, gigpo, rloo = (found["arms"][name] for name in ("grpo", "gigpo", "rloo"))
     # gigpo: 1, 3/4, 1/2; mean 3/4, variance (1/16 + 0 + 1/16) / 2 = 1/16, error 1/4 / sqrt(3)
     error = 0.25 / 3**0.5

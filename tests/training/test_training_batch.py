@@ -11,7 +11,8 @@ from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch import micro_batches, pack
 from turnwise.training.gradient import Meter, Plan, accumulate
-from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, objectives
+from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, get, objectives
+from turnwise.training.scores import token_scores
 
 torch.set_num_threads(1)
 
@@ -80,6 +81,28 @@ def test_no_objective_depends_on_how_a_batch_is_cut_or_merged(case):
         assert other_loss == pytest.approx(loss, rel=1e-9, abs=1e-12)
         torch.testing.assert_close(other_grad, grad, rtol=1e-8, atol=1e-11)
         assert other_stats["clip_fraction"] == pytest.approx(stats["clip_fraction"], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", objectives())
+def test_the_update_computes_what_the_function_says(name):
+    """Turns and trajectories without advantage count in ratios, statistics and denominators, computed or not."""
+    rng = np.random.default_rng(6)
+    groups = play(rng, groups=2, size=3)
+    advantages = random_advantages(rng, groups)
+    lengths = [len(one.turns) for group in groups for one in group.trajectories]
+    advantages.values[: lengths[0]] = 0.0
+    advantages.values[np.cumsum(lengths)[[2, 4]] - 1] = 0.0  # last turns
+    batch = _all_columns(pack(groups, advantages), 7)
+    assert len(batch) == 6  # a row a trajectory
+    loss, _, _ = _loss_and_gradient(batch, micro_tokens=40, name=name, options=NOISY.get(name, {}))
+    chosen, spread = token_scores(tiny_llama(), batch, temperature=0.7)
+    new, entropy = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(2))
+    mask = torch.from_numpy(batch.mask)
+    new[mask], entropy[mask] = chosen.detach(), spread.detach()
+    columns = (torch.from_numpy(column) for column in (batch.old, batch.advantages))
+    more = {"ref": torch.from_numpy(batch.reference), "rollout": torch.from_numpy(batch.rollout)}
+    wanted, _ = get(name)(new, *columns, mask, **more, entropy=entropy, **NOISY.get(name, {}))
+    assert name == "clip_cov" or loss == pytest.approx(wanted.item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)

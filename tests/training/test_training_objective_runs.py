@@ -15,7 +15,7 @@ from turnwise.training.objectives import Objective, kl, objectives
 from turnwise.training.setup import prepare
 
 torch.set_num_threads(1)
-SHORT = ("train.steps=2", "train.checkpoint_every=1", "evaluation.episodes=0")
+SHORT = ("train.steps=2", "train.checkpoint_every=1", "train.keep=3", "evaluation.episodes=0")
 STEERED = (
     *SHORT,
     "objective.name=gspo_token",
@@ -53,6 +53,17 @@ def test_everything_at_once_is_done_and_resumes_to_the_same_weights(tmp_path):
     assert moved["entropy"] == pytest.approx(0.004)
     assert moved["kl"] != 0.01
     assert (tmp_path / "whole/reference").is_dir()
+
+
+def test_the_divergence_in_the_reward_changes_what_is_learned(tmp_path):
+    """At the second iteration, that is; at the first the policy is the reference."""
+    plain = make_run(tmp_path / "plain", *SHORT)
+    held = make_run(tmp_path / "held", *SHORT, "objective.kl=50.0", 'objective.kl_in="reward"')
+    for run in (plain, held):
+        train(run)
+    assert_same_weights(weights(tmp_path / "plain", 0), weights(tmp_path / "held", 0))
+    with pytest.raises(AssertionError):
+        assert_same_weights(weights(tmp_path / "plain", 2), weights(tmp_path / "held", 2))
 
 
 @pytest.mark.parametrize("name", ["gspo", "hapo", "kl_cov", "dcpo", "asymre", "decoupled", "a_lol"])

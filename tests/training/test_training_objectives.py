@@ -293,6 +293,12 @@ def test_llds_gates_by_hand():
     assert llds(n, old, one, mask, weight=1.0, gate="response")[0].item() == 0.0  # 0.3 down, 0.8 up
     assert llds(n, old, -one, mask, weight=1.0)[0].item() == 0.0
     assert llds(old, old, one, mask)[0].item() == 0.0
+    mixed = _double([[1, -1, 0, 1, 1]])  # the gate of a stretch closes where the sign changes
+    fell = _double([[-1.5, -0.8, 0.0, -2.1, -0.1]])
+    assert llds(fell, old, mixed, mask, weight=1.0)[0].item() == pytest.approx(0.5 / 4)
+    signs = _double([[1, -1, 1]])
+    stretched = llds(_double([[-1.1, -1.0, -0.1]]), _double([[-1.0] * 3]), signs, torch.ones(1, 3), weight=1.0)[0]
+    assert stretched.item() == pytest.approx(0.1 / 3)  # with the third token, which rose, in one gate it would be 0
 
 
 def test_clip_cov_draws_as_many_as_it_says_and_the_same_for_the_same_seed():
@@ -583,3 +589,32 @@ def test_spans_tell_sentences_apart():
     spans = torch.tensor([[0, 0, 1, 1]])
     assert sspo(n, old, one, one, spans=spans)[0].item() == pytest.approx(-np.cosh(0.1))
     assert sspo(n, old, one, one)[0].item() == pytest.approx(-1.0)
+
+
+def test_uncertain_sentences_may_move_further_within_limits():
+    """Mean entropies 1 and 3, their mean 2: bounds of 0.2 times 1/2 and 3/2; with 0.1 and 3.9 the limits hold."""
+    old, one = torch.zeros(1, 2, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
+    spans, n = torch.tensor([[0, 1]]), torch.full((1, 2), np.log(1.5), dtype=torch.float64)
+    for entropy in ([[1.0, 3.0]], [[0.1, 3.9]]):
+        options = {"spans": spans, "entropy": _double(entropy), "by_entropy": True}
+        advantages = _double([[1.0, 2.0]])  # so that what one bound gains the other does not lose
+        assert sspo(n, old, advantages, one, **options)[0].item() == pytest.approx(-(1.1 + 2 * 1.3) / 2)
+
+
+def test_elastic_bounds_grow_with_the_advantage_within_limits():
+    """At |A| = 50 the tanh is 1: with alpha 2 the bound 0.28 would be 0.84 and is kept at 0.42."""
+    old, one = torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
+    for limits, bound in ((True, 1.42), (False, 1.84)):
+        loss, _ = etr(old + np.log(3.0), old, 50.0 * one, one, alpha=2.0, limits=limits)
+        assert loss.item() == pytest.approx(-50.0 * bound)
+
+
+def test_what_is_too_stale_is_masked_or_clamped():
+    """Weights exp(o - b) of 2 and 8 under a cap of 5; what is masked stays in the denominator."""
+    old, one = torch.zeros(1, 2, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
+    rollout = -torch.log(_double([[2.0, 8.0]]))
+    for over, total in (("mask", 2.0), ("clamp", 7.0)):
+        loss, _ = decoupled(old, old, one, one, rollout=rollout, over=over)
+        assert loss.item() == pytest.approx(-total / 2)
+    unknown = _double([[float("inf"), float("-inf")]])
+    assert decoupled(old, old, one, one, rollout=unknown)[0].item() == -1.0  # counts as no difference

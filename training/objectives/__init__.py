@@ -1,7 +1,71 @@
 """Objectives: pure functions from log-probabilities to a loss, and how tokens are weighed into one number."""
 
+from turnwise.training.objectives.adaptive import dcpo, etr, hapo
 from turnwise.training.objectives.aggregate import AGGREGATIONS, token_weights
+from turnwise.training.objectives.catalogue import Entry, get, objectives
+from turnwise.training.objectives.chosen import Objective
+from turnwise.training.objectives.correction import CORRECTIONS, corrections
+from turnwise.training.objectives.covariance import clip_cov, kl_cov
 from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
-from turnwise.training.objectives.ppo import Objective, ppo_clip
+from turnwise.training.objectives.mixed import dhpo, sspo
+from turnwise.training.objectives.plain import (
+    a_lol,
+    a_lol_ref_free,
+    a_lol_seq,
+    asymre,
+    dro,
+    kl_penalty,
+    llds,
+    opmd,
+    reinforce,
+)
+from turnwise.training.objectives.ppo import decoupled, imitation_weight, ppo_clip, self_imitation
+from turnwise.training.objectives.rule import Rule, objective
+from turnwise.training.objectives.sequence import gmpo, gspo, gspo_token, vespo
+from turnwise.training.objectives.soft import cispo, dppo_tv, sapo
+from turnwise.training.objectives.terms import Terms
+from turnwise.training.objectives.tokens import Tokens
 
-__all__ = ["AGGREGATIONS", "KL_ESTIMATORS", "Objective", "kl", "ppo_clip", "token_weights"]
+__all__ = [
+    "AGGREGATIONS",
+    "CORRECTIONS",
+    "KL_ESTIMATORS",
+    "Entry",
+    "Objective",
+    "Rule",
+    "Terms",
+    "Tokens",
+    "a_lol",
+    "a_lol_ref_free",
+    "a_lol_seq",
+    "asymre",
+    "cispo",
+    "clip_cov",
+    "corrections",
+    "dcpo",
+    "decoupled",
+    "dhpo",
+    "dppo_tv",
+    "dro",
+    "etr",
+    "get",
+    "gmpo",
+    "gspo",
+    "gspo_token",
+    "hapo",
+    "imitation_weight",
+    "kl",
+    "kl_cov",
+    "kl_penalty",
+    "llds",
+    "objective",
+    "objectives",
+    "opmd",
+    "ppo_clip",
+    "reinforce",
+    "sapo",
+    "self_imitation",
+    "sspo",
+    "token_weights",
+    "vespo",
+]

@@ -2,7 +2,7 @@
 
 Every mode is a vector of weights, computed once from the whole optimiser step's batch; the loss is then
 sum(weights * token losses). That makes the gradient independent of how the batch is cut into micro-batches,
-and of whether a trajectory's turns were merged into one sequence: "sequence" here is always the trajectory.
+and of whether a trajectory's turns were merged into one sequence: "sequence" in a run is always the trajectory.
 
 Left out on purpose: micro-batch local means, whose gradient depends on the cut.
 """
@@ -13,28 +13,42 @@ from numpy.typing import NDArray
 from turnwise.training.errors import ConfigError, near
 
 AGGREGATIONS: dict[str, str] = {
-    "token-mean": "mean over all tokens",
-    "seq-mean-token-mean": "mean over trajectories of the mean over their tokens",
+    "token-mean": "mean over all tokens (DAPO)",
+    "seq-mean-token-mean": "mean over trajectories of the mean over their tokens (GRPO, GSPO)",
+    "seq-mean-token-mean-counted": "the same, and trajectories without tokens count in the outer mean (TRL, GMPO)",
     "turn-mean": "mean over turns of the mean over their tokens",
-    "seq-mean-token-sum": "mean over trajectories of the sum over their tokens",
-    "seq-mean-token-sum-norm": "mean over trajectories of the sum over their tokens, divided by a constant length",
+    "seq-mean-token-sum": "mean over trajectories of the sum over their tokens (LUSPO, with gspo)",
+    "seq-mean-token-sum-counted": "the same, and trajectories without tokens count (A-LoL)",
+    "seq-mean-token-sum-norm": "mean over trajectories of the sum over their tokens, divided by a constant length "
+    "(Dr. GRPO)",
+    "seq-mean-token-sum-norm-counted": "the same, and trajectories without tokens count (Dr. GRPO in TRL)",
+    "seq-sum-token-mean": "sum over trajectories of the mean over their tokens (OTM of DCPO)",
+    "token-sum": "sum over all tokens",
+    "token-sum-norm": "sum over all tokens, divided by a constant length (verl until January 2026)",
 }
 
 
 def token_weights(
-    mode: str, trajectory: NDArray[np.int64], turn: NDArray[np.int64], *, norm: float = 1.0
+    mode: str,
+    trajectory: NDArray[np.int64],
+    turn: NDArray[np.int64],
+    *,
+    norm: float = 1.0,
+    sequences: int | None = None,
 ) -> NDArray[np.float64]:
     """Weigh the tokens that carry loss, such that the aggregated loss is sum(weights * losses).
 
-    With N tokens, S trajectories, R turns, n(x) tokens of x:
+    With N tokens, S trajectories with tokens, S' with and without, R turns, n(x) tokens of x:
     token-mean 1/N; seq-mean-token-mean 1/(S n(trajectory)); turn-mean 1/(R n(turn));
-    seq-mean-token-sum 1/S; seq-mean-token-sum-norm 1/(S norm).
+    seq-mean-token-sum 1/S; seq-mean-token-sum-norm 1/(S norm); "-counted" has S' in place of S;
+    seq-sum-token-mean 1/n(trajectory); token-sum 1; token-sum-norm 1/norm.
 
     Args:
         mode: a key of AGGREGATIONS.
-        trajectory: int64 [M], the trajectory of each token; only trajectories with tokens count.
+        trajectory: int64 [M], the trajectory of each token.
         turn: int64 [M], the turn of each token, unique over the batch.
-        norm: tokens, the constant of seq-mean-token-sum-norm.
+        norm: tokens, the constant of the modes with "norm".
+        sequences: S', for the modes with "counted"; None: as many as have tokens.
 
     Returns:
         float64 [M].
@@ -43,7 +57,8 @@ def token_weights(
         ConfigError: the mode is unknown, or norm is not positive.
 
     Source: token-mean Yu et al. 2025, arXiv 2503.14476; seq-mean-token-mean Shao et al. 2024, arXiv 2402.03300;
-    the constant length Liu et al. 2025, arXiv 2503.20783. There a sequence is a row of the batch.
+    the constant length Liu et al. 2025, arXiv 2503.20783; seq-sum-token-mean Yang et al. 2025, arXiv 2509.02333.
+    There a sequence is a row of the batch.
 
     >>> import numpy as np
     >>> token_weights("seq-mean-token-mean", np.array([0, 0, 1]), np.array([0, 1, 2])).tolist()
@@ -52,15 +67,18 @@ def token_weights(
     if mode not in AGGREGATIONS:
         raise ConfigError(f"unknown aggregation {mode!r}{near(mode, AGGREGATIONS)}")
     if norm <= 0:
-        raise ConfigError(f"the length that seq-mean-token-sum-norm divides by must be positive, not {norm}")
+        raise ConfigError(f"the length that sums of tokens are divided by must be positive, not {norm}")
     if len(trajectory) == 0:
         return np.zeros(0)
     if mode == "token-mean":
         return np.full(len(trajectory), 1.0 / len(trajectory))
     _, code, count = np.unique(turn if mode == "turn-mean" else trajectory, return_inverse=True, return_counts=True)
-    weights = np.full(len(trajectory), 1.0 / len(count))
-    if mode in {"seq-mean-token-mean", "turn-mean"}:
+    outer = 1.0
+    if mode == "turn-mean" or mode.startswith("seq-mean"):
+        outer = 1.0 / (sequences if mode.endswith("-counted") and sequences is not None else len(count))
+    weights = np.full(len(trajectory), outer)
+    if mode == "turn-mean" or "token-mean" in mode:
         weights /= count[code]
-    elif mode == "seq-mean-token-sum-norm":
+    elif "-norm" in mode:
         weights /= norm
     return weights

@@ -1,6 +1,7 @@
-"""Estimates of the divergence from a reference policy, one number a token.
+"""Estimates of the divergence from a reference policy, one number a token, and the objective that has nothing else.
 
-Left out on purpose: the divergence inside the reward, and controllers of its coefficient.
+Left out on purpose: the divergence inside the reward and controllers of its coefficient, which belong to the loop
+(`turnwise.training.control`).
 """
 
 import torch
@@ -11,8 +12,9 @@ from turnwise.training.errors import ConfigError, near
 KL_ESTIMATORS: dict[str, str] = {
     "k1": "n - f: unbiased value; useless as a loss, its expected gradient on policy is zero",
     "k2": "(n - f)^2 / 2: the right gradient on policy, a biased value",
-    "k3": "exp(f - n) - (f - n) - 1: unbiased, never negative",
+    "k3": "exp(f - n) - (f - n) - 1: unbiased, never negative; kept below 10, as in verl",
     "k3+": "value of k3, gradient of k2",
+    "k3-unbounded": "k3 without a bound, as in the GRPO paper and TRL",
 }
 
 
@@ -20,7 +22,7 @@ def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
     """Estimate KL(policy || reference) at each sampled token, in nats.
 
     With d = f - n: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1 (d kept within +-20, the value below 10),
-    k3+ = k3 in value and k2 in gradient.
+    k3+ = k3 in value and k2 in gradient, k3-unbounded = exp(d) - d - 1.
 
     Args:
         logprobs: float [...], n, log-probabilities under the policy (carries gradient).
@@ -43,6 +45,8 @@ def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
     square = 0.5 * difference.square()
     if estimator == "k2":
         return square
+    if estimator == "k3-unbounded":
+        return torch.exp(difference) - difference - 1.0
     clamped = difference.clamp(-20.0, 20.0)
     third = (torch.exp(clamped) - clamped - 1.0).clamp(-10.0, 10.0)
     return third if estimator == "k3" else square + (third - square).detach()

@@ -1,147 +1,128 @@
-"""The clipped policy-gradient objective, with what may be added to it.
+"""PPO's clipped objective, its decoupled form for stale samples, and the one for replayed successes.
 
-Left out on purpose: the other trust regions (sequence ratios, soft clips); they fit the same signature.
+Left out on purpose: other ratios and other regions of trust, each in a file of its family.
 """
 
-from dataclasses import dataclass
+import math
+from typing import Literal, get_args
 
 import torch
-from torch import Tensor
 
-from turnwise.training.objectives.kl import kl
-
-Stats = dict[str, Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """What one token's loss is made of: PPO's clip, and optionally divergence and entropy.
-
-    Attributes:
-        clip_low: the ratio's lower bound is 1 - clip_low.
-        clip_high: the ratio's upper bound is 1 + clip_high.
-        dual_clip: cap of the ratio for negative advantages, above 1; None for none.
-        aggregation: a key of AGGREGATIONS.
-        norm: tokens, the constant of seq-mean-token-sum-norm.
-        kl: coefficient of the divergence from the reference; 0 for none.
-        kl_estimator: a key of KL_ESTIMATORS.
-        entropy: coefficient of the entropy bonus; 0 for none.
-    """
-
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    dual_clip: float | None = None
-    aggregation: str = "token-mean"
-    norm: float = 1024.0
-    kl: float = 0.0
-    kl_estimator: str = "k3"
-    entropy: float = 0.0
-
-    @property
-    def needs_all(self) -> bool:
-        """Whether tokens of zero advantage have a gradient too."""
-        return self.kl != 0.0 or self.entropy != 0.0
+from turnwise.training.errors import ConfigError, near
+from turnwise.training.objectives.ratio import Losses, capped, clipped
+from turnwise.training.objectives.rule import objective
+from turnwise.training.objectives.tokens import LARGEST, Tokens
 
 
+@objective()
 def ppo_clip(
-    logprobs: Tensor,
-    old: Tensor,
-    advantages: Tensor,
-    weights: Tensor,
+    tokens: Tokens,
     *,
     clip_low: float = 0.2,
     clip_high: float = 0.28,
     dual_clip: float | None = None,
-) -> tuple[Tensor, Stats]:
-    """Give the clipped policy-gradient loss, to be minimised.
+    delta: float | None = None,
+) -> Losses:
+    """Give the clipped policy gradient.
 
     r = exp(n - o), l = max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)); with a dual clip c and A < 0,
-    l = min(l, -A c). The loss is sum(weights * l). At n = o the value is -A and the gradient -A dn.
+    l = min(l, -A c); with delta, the r that is not clipped is min(r, delta). At n = o the value is -A and the
+    gradient -A dn.
 
     Args:
-        logprobs: float [...], n, nats, under the policy (carries gradient).
-        old: float [...], o, nats, under the policy that sampled.
-        advantages: float [...], A.
-        weights: float [...], from token_weights; 0 where a token carries no loss.
-        clip_low: below 1.
-        clip_high: at least 0.
-        dual_clip: c > 1, or None.
-
-    Returns:
-        The loss (0-dimensional) and, as sums over tokens with weight: tokens, clipped (tokens without gradient),
-        ratio, and old_kl (k3 of the policy that sampled, nats).
-
-    Source: Schulman et al. 2017, arXiv 1707.06347; separate bounds Yu et al. 2025, arXiv 2503.14476;
-    dual clip Ye et al. 2019, arXiv 1912.09729. n - o is kept within +-20 here.
-    """
-    difference = (logprobs - old).clamp(-20.0, 20.0)
-    ratio = torch.exp(difference)
-    plain = -advantages * ratio
-    bounded = -advantages * ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
-    loss = torch.maximum(plain, bounded)
-    cut = bounded > plain
-    if dual_clip is not None:
-        cap = -advantages * dual_clip
-        over = (advantages < 0) & (loss > cap)
-        loss, cut = torch.where(over, cap, loss), cut | over
-    with torch.no_grad():
-        on = weights > 0
-        stats = {
-            "tokens": on.sum(),
-            "clipped": (cut & on).sum(),
-            "ratio": ratio[on].sum(),
-            "old_kl": (ratio - difference - 1.0)[on].sum(),
-        }
-    return (weights * loss).sum(), stats
-
-
-def token_objective(
-    objective: Objective,
-    logprobs: Tensor,
-    old: Tensor,
-    advantages: Tensor,
-    weights: Tensor,
-    *,
-    reference: Tensor | None = None,
-    entropy: Tensor | None = None,
-) -> tuple[Tensor, Stats]:
-    """Give the whole loss: PPO's clip + kl * divergence - entropy bonus, each under the same weights.
-
-    Args:
-        objective: coefficients and bounds.
-        logprobs: float [M], nats, under the policy.
-        old: float [M], nats, under the policy that sampled.
-        advantages: float [M].
-        weights: float [M], from token_weights.
-        reference: float [M], nats; needed when objective.kl is not 0.
-        entropy: float [M], nats, of the distribution at each token; needed for the bonus.
-
-    Returns:
-        The loss (0-dimensional) and sums over tokens, as of ppo_clip, with kl and entropy where they were given.
+        tokens: the tokens.
+        clip_low: the ratio's lower bound is 1 - clip_low.
+        clip_high: the ratio's upper bound is 1 + clip_high; above clip_low it is "clip-higher".
+        dual_clip: c > 1, cap of the ratio for negative advantages; None or 0 for none.
+        delta: cap of the ratio for advantages of both signs, above 1 + clip_high; None or 0 for none.
 
     Raises:
-        ValueError: a coefficient is set and what it weighs is missing.
+        ConfigError: dual_clip is not above 1, or delta not above 1 + clip_high.
+
+    Source: Schulman et al. 2017, arXiv 1707.06347; separate bounds Yu et al. 2025, arXiv 2503.14476; dual clip Ye et
+    al. 2019, arXiv 1912.09729; delta as in TRL. n - o is kept within +-20 here.
     """
-    loss, stats = ppo_clip(
-        logprobs,
-        old,
-        advantages,
-        weights,
-        clip_low=objective.clip_low,
-        clip_high=objective.clip_high,
-        dual_clip=objective.dual_clip,
-    )
-    on = weights > 0
-    if reference is not None:
-        divergence = kl(logprobs, reference, objective.kl_estimator)
-        loss = loss + objective.kl * (weights * divergence).sum()
-        stats["kl"] = divergence.detach()[on].sum()
-    elif objective.kl:
-        raise ValueError("objective.kl is set, and no reference log-probabilities came")
-    if entropy is not None:
-        stats["entropy"] = entropy.detach()[on].sum()
-        if objective.entropy:
-            loss = loss - objective.entropy * (weights * entropy).sum()
-    elif objective.entropy:
-        raise ValueError("objective.entropy is set, and no entropies came")
-    return loss, stats
+    ratio = torch.exp(tokens.drift)
+    plain = None
+    if delta:
+        if delta <= 1.0 + clip_high:
+            raise ConfigError(f"delta caps the ratio and must be above 1 + clip_high = {1 + clip_high}, not {delta}")
+        plain = -tokens.advantages * ratio.clamp(max=delta)
+    losses = clipped(tokens.advantages, ratio, 1.0 - clip_low, 1.0 + clip_high, plain=plain)
+    return capped(tokens.advantages, losses, dual_clip)
+
+
+Staleness = Literal["mask", "clamp"]
+
+
+@objective()
+def decoupled(
+    tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, cap: float = 5.0, over: str = "mask"
+) -> Losses:
+    """Give PPO's clip around the policy at the start of the update, for samples of an older one.
+
+    r = exp(n - o), w = sg[exp(o - b)], l = w max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)); where w is above
+    the cap it is 0 ("mask") or the cap ("clamp"). Tokens that are masked stay in the denominator.
+
+    Args:
+        tokens: the tokens; `rollout` is what sampled them, `old` what the update started from.
+        clip_low: the ratio's lower bound is 1 - clip_low.
+        clip_high: its upper bound is 1 + clip_high.
+        cap: highest w.
+        over: "mask" or "clamp".
+
+    Raises:
+        ConfigError: `over` is neither.
+
+    Source: Fu et al. 2025 (AReaL), arXiv 2505.24298; an o - b that is not finite counts as 0, as there.
+    """
+    if over not in get_args(Staleness):
+        raise ConfigError(f"decoupled: over={over!r} is not known{near(over, get_args(Staleness))}")
+    stale = torch.nan_to_num(tokens.old - tokens.need("rollout"), nan=0.0, posinf=0.0, neginf=0.0)
+    weight = torch.exp(stale.clamp(-LARGEST, LARGEST))
+    above = weight > cap
+    weight = weight.clamp(max=cap) if over == "clamp" else torch.where(above, torch.zeros_like(weight), weight)
+    loss, cut = clipped(tokens.advantages, torch.exp(tokens.drift), 1.0 - clip_low, 1.0 + clip_high)
+    return weight * loss, cut | (weight == 0)
+
+
+@objective(signed=("least",))
+def self_imitation(
+    tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.28, weight: float = 1.0, least: float = 0.0
+) -> Losses:
+    """Give the clipped policy gradient of what went better than expected, and nothing for the rest.
+
+    l = weight * max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)) where A > least, else 0.
+
+    Args:
+        tokens: the tokens of replayed (or fresh) trajectories; `old` is under the policy that collected them.
+        clip_low: the ratio's lower bound is 1 - clip_low.
+        clip_high: its upper bound is 1 + clip_high.
+        weight: factor of the loss; `imitation_weight` raises it over a run.
+        least: advantages up to this are left out.
+
+    Source: Oh et al. 2018, arXiv 1806.05635, in the clipped form of Qin et al. 2025 (SPEAR), arXiv 2509.22601.
+    """
+    advantages = torch.where(tokens.advantages > least, tokens.advantages, torch.zeros_like(tokens.advantages))
+    loss, cut = clipped(advantages, torch.exp(tokens.drift), 1.0 - clip_low, 1.0 + clip_high)
+    return weight * loss, cut
+
+
+def imitation_weight(step: int, *, warmup: int, peak: float = 1.0) -> float:
+    """Give the weight of self-imitation: 0 at first, peak after `warmup` steps, along half a cosine.
+
+        peak (1 - cos(pi step / warmup)) / 2
+
+    >>> imitation_weight(50, warmup=100)
+    0.5
+
+    Args:
+        step: from 0.
+        warmup: steps.
+        peak: highest weight.
+
+    Source: Qin et al. 2025 (SPEAR), arXiv 2509.22601.
+    """
+    if step >= warmup:
+        return peak
+    return peak * (1.0 - math.cos(math.pi * step / warmup)) / 2.0

@@ -1,0 +1,195 @@
+"""Where places and steps go: layers from left to right by the number of steps from the start, wins above, losses below.
+
+The number of steps is the shortest way found, so that every step forward spans one layer; steps back and steps within a
+layer are bows.
+
+Left out on purpose: anything optimal. A few passes that put every place near its neighbours are enough for the some
+fifty places that a task's picture has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from turnwise.cli.graphs.scene import FATES, Scene, Way
+
+WIDTH, HEIGHT = 156.0, 50.0
+"""Size of a place."""
+PITCH, ROW = 312.0, 76.0
+"""Distance from layer to layer, and least distance of two places in a layer."""
+MARGIN = 40.0
+_PASSES = 12
+
+Point = tuple[float, float]
+Links = dict[int, list[tuple[int, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Centres of the places, the layer of each, and the size of the whole drawing."""
+
+    centres: tuple[Point, ...]
+    layers: tuple[int, ...]
+    width: float
+    height: float
+
+
+def layout_of(scene: Scene) -> Layout:
+    """Return where the places of a scene go; the same scene gives the same picture."""
+    layers = _layers(scene)
+    columns = _columns(scene, layers)
+    links = _links(scene, layers)
+    for sweep in range(_PASSES):
+        _order(scene, columns, links, forwards=sweep % 2 == 0)
+        _untangle(scene, columns, links)
+    height = [0.0] * len(scene.places)
+    for column in columns:
+        for row, place in enumerate(column):
+            height[place] = ROW * (row - (len(column) - 1) / 2)
+    for sweep in range(_PASSES):
+        for column in columns if sweep % 2 == 0 else reversed(columns):
+            _settle(column, links, height)
+    top = min(height, default=0.0)
+    centres = tuple(
+        (MARGIN + WIDTH / 2 + PITCH * layer, MARGIN + HEIGHT + y - top) for layer, y in zip(layers, height, strict=True)
+    )
+    bottom = max((y for _, y in centres), default=0.0) + HEIGHT + MARGIN
+    return Layout(centres, tuple(layers), 2 * MARGIN + WIDTH + PITCH * max(layers, default=0), bottom)
+
+
+def _layers(scene: Scene) -> list[int]:
+    """The least number of steps from a start to each place."""
+    following: dict[int, list[int]] = {}
+    for way in scene.ways:
+        following.setdefault(way.start, []).append(way.end)
+    layer = {place: 0 for place, data in enumerate(scene.places) if data.start}
+    queue = list(layer)
+    for place in queue:  # grows as it is walked
+        for other in following.get(place, ()):
+            if other not in layer:
+                layer[other] = layer[place] + 1
+                queue.append(other)
+    return [layer.get(place, 0) for place in range(len(scene.places))]
+
+
+def _links(scene: Scene, layers: Sequence[int]) -> Links:
+    """The neighbours of each place in other layers, with how strongly they pull: steps back pull little."""
+    links: Links = {}
+    for way in scene.ways:
+        if layers[way.start] == layers[way.end]:
+            continue
+        pull = way.count * (1.0 if layers[way.end] > layers[way.start] else 0.1)
+        links.setdefault(way.start, []).append((way.end, pull))
+        links.setdefault(way.end, []).append((way.start, pull))
+    return links
+
+
+def _columns(scene: Scene, layers: Sequence[int]) -> list[list[int]]:
+    """The places of each layer, the lucky ones first."""
+    columns: list[list[int]] = [[] for _ in range(max(layers, default=0) + 1)]
+    for place, layer in enumerate(layers):
+        columns[layer].append(place)
+    for column in columns:
+        column.sort(key=lambda place: (_fate(scene, place), -_share_won(scene, place), place))
+    return columns
+
+
+def _fate(scene: Scene, place: int) -> int:
+    return FATES.index(scene.places[place].fate)
+
+
+def _share_won(scene: Scene, place: int) -> float:
+    return scene.places[place].won / max(scene.places[place].trajectories, 1)
+
+
+def _order(scene: Scene, columns: list[list[int]], links: Links, *, forwards: bool) -> None:
+    """Sort each layer by where its neighbours in the layer before it (or after it) lie; fates stay apart."""
+    for number in range(1, len(columns)) if forwards else range(len(columns) - 2, -1, -1):
+        beside = _rows(columns[number - 1 if forwards else number + 1])
+        rows = _rows(columns[number])
+        wish = {p: _mean(((beside[o], w) for o, w in links.get(p, ()) if o in beside), rows[p]) for p in rows}
+        columns[number].sort(key=lambda place, wish=wish: (_fate(scene, place), wish[place], place))  # type: ignore[misc]
+
+
+def _untangle(scene: Scene, columns: list[list[int]], links: Links) -> None:
+    """Swap places that lie beside one another wherever fewer steps cross then."""
+    for number, column in enumerate(columns):
+        sides = [_rows(columns[other]) for other in (number - 1, number + 1) if 0 <= other < len(columns)]
+        for row in range(len(column) - 1):
+            one, two = column[row], column[row + 1]
+            if _fate(scene, one) == _fate(scene, two) and _crossings(one, two, sides, links) > _crossings(
+                two, one, sides, links
+            ):
+                column[row], column[row + 1] = two, one
+
+
+def _crossings(above: int, below: int, sides: Sequence[dict[int, float]], links: Links) -> int:
+    """How many steps of two places cross when one lies above the other."""
+    return sum(
+        side[one] > side[two]
+        for side in sides
+        for one, _ in links.get(above, ())
+        if one in side
+        for two, _ in links.get(below, ())
+        if two in side
+    )
+
+
+def _rows(column: Sequence[int]) -> dict[int, float]:
+    """The row of each place, counted from the middle of its layer."""
+    return {place: row - (len(column) - 1) / 2 for row, place in enumerate(column)}
+
+
+def _settle(column: Sequence[int], links: Links, height: list[float]) -> None:
+    """Move the places of a layer towards their neighbours, keeping their order and their distance."""
+    wish = [_mean(((height[other], pull) for other, pull in links.get(place, ())), height[place]) for place in column]
+    placed: list[float] = []
+    for y in wish:
+        placed.append(y if not placed else max(y, placed[-1] + ROW))
+    shift = sum(y - at for y, at in zip(wish, placed, strict=True)) / max(len(wish), 1)
+    for place, y in zip(column, placed, strict=True):
+        height[place] = y + shift
+
+
+def _mean(values: Iterable[tuple[float, float]], otherwise: float) -> float:
+    pairs = list(values)
+    weight = sum(w for _, w in pairs)
+    return sum(v * w for v, w in pairs) / weight if weight > 0 else otherwise
+
+
+def curve(layout: Layout, way: Way, bend: float = 0.0) -> tuple[Point, Point, Point, Point]:
+    """Return the four points of a cubic curve that draws a step.
+
+    Args:
+        layout: where the places are.
+        way: the step.
+        bend: how far the middle is moved off the straight way, for steps beside one another.
+    """
+    (x0, y0), (x1, y1) = layout.centres[way.start], layout.centres[way.end]
+    jump = layout.layers[way.end] - layout.layers[way.start]
+    if way.start == way.end:
+        x, y = x0 - WIDTH / 4, y0 - HEIGHT / 2
+        return (x - 16, y), (x - 26, y - 34), (x + 26, y - 34), (x + 16, y)
+    if jump > 0:
+        a, b = (x0 + WIDTH / 2, y0), (x1 - WIDTH / 2 - 7, y1)
+        reach = (b[0] - a[0]) * 0.45
+        return a, (a[0] + reach, y0 + bend), (b[0] - reach, y1 + bend), b
+    if jump == 0:
+        side = 1 if y1 > y0 else -1
+        a, b = (x0 + WIDTH * 0.3, y0 + side * HEIGHT / 2), (x1 + WIDTH * 0.3, y1 - side * (HEIGHT / 2 + 7))
+        out = 60 + abs(y1 - y0) * 0.25 + bend
+        return a, (a[0] + out, a[1] + side * 14), (b[0] + out, b[1] - side * 14), b
+    a, b = (x0 - WIDTH * 0.25, y0 + HEIGHT / 2), (x1 + WIDTH * 0.25, y1 + HEIGHT / 2 + 7)
+    sag = 34 + 14 * -jump + bend
+    return a, (a[0] - 40, max(y0, y1) + HEIGHT / 2 + sag), (b[0] + 40, max(y0, y1) + HEIGHT / 2 + sag), b
+
+
+def along(points: tuple[Point, Point, Point, Point], share: float) -> Point:
+    """Return the point of a cubic curve at a share of its parameter, in [0, 1]."""
+    rest = 1.0 - share
+    weights = (rest**3, 3 * rest**2 * share, 3 * rest * share**2, share**3)
+    return (
+        sum(w * p[0] for w, p in zip(weights, points, strict=True)),
+        sum(w * p[1] for w, p in zip(weights, points, strict=True)),
+    )

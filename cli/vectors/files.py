@@ -1,0 +1,108 @@
+"""Files of vectors: which of the four schemas one has, and a verdict for every case in it.
+
+Left out on purpose: printing (`turnwise.cli.verify`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from turnwise.cli.errors import UserError
+from turnwise.cli.vectors import estimators, losses, rows
+from turnwise.cli.vectors.case import Malformed, Unimplemented, Verdict
+
+Function = Callable[..., Any]
+Job = tuple[str, Callable[[Function | None], Verdict]]
+"""A method, and what gives the verdict of one of its cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """A file of vectors: its cases as jobs, in their order."""
+
+    path: Path
+    tolerance: float
+    jobs: tuple[Job, ...]
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods, in order of appearance."""
+        return list(dict.fromkeys(method for method, _ in self.jobs))
+
+    def verdicts(self, method: str | None, function: Function | None) -> Iterator[Verdict]:
+        """Give the verdict of every case.
+
+        Args:
+            method: only cases of it.
+            function: takes the place of ours.
+
+        Raises:
+            UserError: a case does not have the form of its schema.
+        """
+        for name, judge in self.jobs:
+            if method in (None, name):
+                try:
+                    yield judge(function)
+                except Malformed as error:
+                    raise UserError(f"{self.path}: a case of {name} cannot be read: {error}.") from error
+
+
+def read_vectors(path: Path) -> Vectors:
+    """Return the vectors of a file.
+
+    Raises:
+        UserError: it is no JSON, has none of the schemas, or holds no case.
+        OSError: it cannot be read.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not JSON: {str(error).splitlines()[0][:120]}.") from error
+    cases = content if isinstance(content, list) else content.get("cases") if isinstance(content, Mapping) else None
+    if not isinstance(cases, list):
+        raise UserError(f"{path} holds no vectors: a list of cases was wanted, or an object with 'cases'.")
+    if not cases:
+        raise UserError(f"{path} holds no case.")
+    for number, case in enumerate(cases):
+        if not isinstance(case, Mapping) or not isinstance(case.get("name"), str):
+            raise UserError(f"{path}: case {number} is not an object with a name.")
+    if isinstance(content, Mapping) and "batches" in content:
+        return Vectors(path, losses.MEASURE.tolerance, tuple(_losses(path, content["batches"], cases)))
+    if all("steps" in case and "params" in case for case in cases):
+        return Vectors(path, rows.MEASURE.tolerance, tuple(_rows(path, cases)))
+    if all("inputs" in case for case in cases):
+        return Vectors(path, estimators.MEASURE.tolerance, tuple(_estimators(cases)))
+    raise UserError(
+        f"{path} has none of the schemas of docs/vectors.md: cases have 'params' and 'steps', or 'inputs', "
+        "or 'batch_id' beside 'batches'."
+    )
+
+
+def _losses(path: Path, batches: object, cases: list[Any]) -> Iterator[Job]:
+    if not isinstance(batches, list) or not all(isinstance(batch, Mapping) and "id" in batch for batch in batches):
+        raise UserError(f"{path}: batches must be a list of objects with an id.")
+    by_id = {batch["id"]: batch for batch in batches}
+    for case in cases:
+        yield case["name"], partial(losses.verify, case, by_id)
+
+
+def _rows(path: Path, cases: list[Any]) -> Iterator[Job]:
+    for case in cases:
+        if not isinstance(case["params"], Mapping) or not isinstance(case.get("expected"), Mapping):
+            raise UserError(f"{path}: 'params' and 'expected' of case {case['name']!r} must be objects.")
+        for method in rows.methods(case):
+            yield method, partial(rows.verify, case, method)
+
+
+def _estimators(cases: list[Any]) -> Iterator[Job]:
+    for case in cases:
+        try:
+            method = estimators.method_of(case["name"])
+        except Unimplemented:
+            method = case["name"]
+        yield method, partial(estimators.verify, case)

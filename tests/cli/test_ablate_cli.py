@@ -1,0 +1,282 @@
+"""`turnwise ablate` from beginning to end: processes that are killed, what arms share, and what is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnwise.cli.findings import boards, grid, interval, markdown
+from turnwise.cli.plots import Board, Curve, save_boards
+
+TESTS = Path(__file__).parent.parent
+ARMS = ("credit=grpo,gigpo:w=0.5", "train.steps=3")
+
+
+@pytest.fixture(scope="module")
+def file(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The corridor under a name that another process can find as well."""
+    path = tmp_path_factory.mktemp("ablate") / "corridor.toml"
+    text = run_file.read_text(encoding="utf-8").replace('id = "toys/', 'id = "toys.corridor:toys/')
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def begin(file: Path, folder: Path) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "turnwise.cli.main", "ablate", str(file), *ARMS, "--output", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
+    )
+
+
+def wait_for(condition: Any, seconds: float = 300.0) -> Any:
+    """What the condition gives, once it gives something."""
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.02)
+    return found
+
+
+def holder(folder: Path) -> int:
+    """Process id of the worker that has finished an iteration of the run in a folder; 0 as long as there is none."""
+    if not (folder / "checkpoints" / "000001").is_dir():
+        return 0
+    return int((folder / ".lock").read_text())
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.fixture(scope="module")
+def finished(file: Path, turnwise: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """An ablation whose first arm's worker was killed, then the whole command; and what was said before and after."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("ablations") / "killed"
+    parent = begin(file, folder)
+    try:
+        os.kill(wait_for(lambda: holder(folder / "grpo/seed-0")), signal.SIGKILL)
+        worker = wait_for(lambda: holder(folder / "gigpo-w-0.5/seed-0"))
+        parent.kill()
+        first = parent.communicate()[0]
+        wait_for(lambda: not alive(worker))  # the worker ends by itself
+    finally:
+        parent.kill()
+    assert not (folder / "results.json").exists()
+    said = turnwise("ablate", file, *ARMS, "--output", folder)
+    assert said.code == 0, said.err
+    return folder, first, said.out
+
+
+def weights(folder: Path, step: int) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / f"checkpoints/{step:06d}/model.safetensors")
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    import torch
+
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_killed_worker_is_reported_and_the_next_arm_begins(finished: tuple[Path, str, str]) -> None:
+    folder, first, _ = finished
+    assert re.search(
+        r"^grpo, seed 0: failed: its process was killed \(SIGKILL\); the same command", first, re.MULTILINE
+    )
+    assert first.index("grpo, seed 0: failed") < first.index("gigpo:w=0.5, seed 0: begins")
+    assert str(folder / "grpo/seed-0/worker.log") in first
+
+
+def test_the_second_call_goes_on_where_the_first_was_killed(finished: tuple[Path, str, str]) -> None:
+    folder, _, second = finished
+    assert "warm start, seed 0: begins" not in second
+    for arm in ("grpo", "gigpo-w-0.5"):
+        events = [json.loads(line) for line in (folder / arm / "seed-0/metrics.jsonl").read_text().splitlines()]
+        assert [event["iteration"] for event in events if event["phase"] == "train"] == [1, 2, 3]
+
+
+def test_arms_begin_with_the_same_weights_and_end_as_plain_training_does(
+    finished: tuple[Path, str, str], file: Path, turnwise: Any, tmp_path: Path
+) -> None:
+    """The killed arm, gone on with, has the weights of `turnwise train` with its rule, from the warm start on."""
+    folder, _, _ = finished
+    words = ("credit.method=grpo", "train.steps=3", "train.keep=9")
+    assert turnwise("train", file, *words, "--output", tmp_path / "plain").code == 0
+    warm = weights(folder / "warm-start/seed-0", 0)
+    assert_same(warm, weights(tmp_path / "plain", 0))
+    for arm in ("grpo", "gigpo-w-0.5"):
+        assert (folder / arm / "seed-0/before.json").is_file()
+    assert_same(weights(folder / "grpo/seed-0", 3), weights(tmp_path / "plain", 3))
+    arms = json.loads((folder / "results.json").read_text())["arms"].values()
+    assert all(arm["seeds"]["0"]["begins_as_the_warm_start"] for arm in arms)
+
+
+def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turnwise: Any, tmp_path: Path) -> None:
+    folder, _, _ = finished
+    said = turnwise("eval", folder / "grpo/seed-0", "--episodes", 4, "--output", tmp_path / "again.json")
+    assert said.code == 0, said.err
+    said = turnwise("compare", tmp_path / "again.json", folder / "gigpo-w-0.5/seed-0/after.json")
+    assert said.code == 0, said.err
+    assert turnwise("train", folder / "grpo/seed-0", "--resume").code == 0
+
+
+def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) -> None:
+    from turnwise.agents.comparison import compare
+    from turnwise.agents.evaluation import Result
+
+    folder, _, said = finished
+    found = json.loads((folder / "results.json").read_text())
+    first, second = (Result.load(folder / arm / "seed-0/after.json") for arm in ("grpo", "gigpo-w-0.5"))
+    (comparison,) = found["comparisons"]
+    pair = compare(first, second)
+    (seed,) = comparison["seeds"]
+    assert (seed["only_first"], seed["only_second"], seed["p"]) == (pair.only_first, pair.only_second, pair.p_success)
+    assert found["arms"]["grpo"]["seeds"]["0"]["rows"]["won"] == [row.won for row in first.rows]
+    text = (folder / "results.md").read_text()
+    rate = f"{100 * sum(row.won for row in second.rows) / 4:.1f}"
+    assert re.search(rf"^\| gigpo:w=0.5 \| {rate} \| 1 \| {rate} \[", text, re.MULTILINE)
+    assert "turnwise ablate" in text
+    assert "seeds 0." in text
+    assert comparison["verdict"] in text
+    assert comparison["verdict"] in said
+    assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_another_configuration_in_the_same_folder_is_refused(
+    finished: tuple[Path, str, str], file: Path, turnwise: Any
+) -> None:
+    folder, _, _ = finished
+    said = turnwise("ablate", file, *ARMS, "train.lr=0.5", "--output", folder)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "train.lr changed since the ablation" in said.err
+
+
+def test_a_folder_goes_on_as_it_was_begun(finished: tuple[Path, str, str], turnwise: Any) -> None:
+    folder, _, _ = finished
+    before = json.loads((folder / "results.json").read_text())
+    said = turnwise("ablate", folder)
+    assert said.code == 0, said.err
+    assert "begins" not in said.out
+    after = json.loads((folder / "results.json").read_text())
+    assert (after["comparisons"], after["command"]) == (before["comparisons"], before["command"])
+    assert after["command"].startswith("turnwise ablate ")
+    assert "without other words" in turnwise("ablate", folder, "train.lr=1").err
+
+
+def test_mistakes_are_one_sentence(file: Path, turnwise: Any, tmp_path: Path) -> None:
+    for word, part in (("credit=grpo,gigppo", "gigpo"), ("credit=grpo,gigpo:gama=1", "gamma"), ("seed=x", "seed")):
+        said = turnwise("ablate", file, word, "--output", tmp_path / "abl")
+        assert (said.code, said.err.count("\n")) == (2, 1), said.err
+        assert part in said.err
+        assert not (tmp_path / "abl").exists()
+
+
+# ---- what people see ----
+
+
+def seeds(*values: float, state: str = "finished") -> dict[str, Any]:
+    entries = {}
+    for number, value in enumerate(values):
+        series = {"iteration": [1, 2], "success": [0.0, value]}
+        judged = {**series, "n": [1, 2]}
+        entries[str(number)] = {"state": state, "training": series, "evaluations": judged, "success": {"value": value}}
+    return entries
+
+
+def test_curves_are_means_over_finished_seeds() -> None:
+    arms = {"one": {"seeds": seeds(0.4, 0.6)}, "two": {"seeds": {**seeds(0.5), "1": {"state": "failed"}}}}
+    left, right = boards({"arms": arms, "panel": {"tasks": ["a", "b"]}})
+    one, two = left.curves
+    assert (one.name, two.name) == ("one (n = 2 seeds)", "two (n = 1 seed)")
+    assert one.y == pytest.approx((0.0, 0.5))
+    assert one.low == pytest.approx((0.0, 0.4))  # the standard error of 0.4 and 0.6 is 0.1
+    assert one.high == pytest.approx((0.0, 0.6))
+    assert right.curves[0].high == pytest.approx((0.0, 1.0))  # t(1) = 12.7: cut at 1
+    assert (two.low, right.curves[1].high) == ((), ())
+    assert "2 tasks (1 of them in between)" in right.title
+
+
+def test_intervals_and_tables_as_text() -> None:
+    mean = {"value": 0.75, "low": 0.5, "high": 1.2}
+    assert interval(mean, bounded=True) == "75.0 [50.0, 100.0]"
+    assert interval(mean, signed=True) == "+75.0 [+50.0, +120.0]"
+    assert interval({"value": 0.5, "low": None, "high": None}) == "50.0"
+    assert interval({"value": None}) == "–"
+    assert grid(["a|b"], [["c"]]) == "| a\\|b |\n| --- |\n| c |\n"
+
+
+def test_a_picture_of_one_arm_and_of_many(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    curves = [Curve(f"arm {k}", (1.0, 2.0), (0.1, 0.2), (0.0, 0.1), (0.2, 0.3), points=bool(k % 2)) for k in range(16)]
+    for number in (0, 1, 16):
+        path = tmp_path / f"{number}.png"
+        drawn = [Board("left", "success", tuple(curves[:number])), Board("right", "success", tuple(curves[:number]))]
+        save_boards(drawn, path, title="title", x_label="iteration", y_range=(0, 1))
+        assert path.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_runs_that_are_missing_are_named() -> None:
+    from turnwise.training.findings import DIAGNOSTICS
+
+    empty = {"success": {"value": None, "n": 0}, "pooled": {"value": None, "k": 0, "n": 0}, "gain": {"value": None}}
+    arm = {**empty, "seeds": {"0": {"state": "failed (so)"}}, "diagnostics": dict.fromkeys(DIAGNOSTICS)}
+    found = {"command": "", "seeds": [0], "remarks": ["a remark"], "panel": {}, "warm_start": arm, "arms": {"x": arm}}
+    more = {"comparisons": [], "calls": [], "seconds": 0.0, "packages": {}, "python": "3", "platform": "p"}
+    text = markdown({**found, **more})
+    assert "**x, seed 0: failed (so)**" in text
+    assert "- a remark" in text
+
+
+def test_the_overview_shows_how_every_run_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    from turnwise.cli.ablate import WARM, Overview
+    from turnwise.training.config import Run
+    from turnwise.training.crew import Job
+
+    run = Run.parse({"output": "nowhere", "train": {"steps": 50}})
+    warm = Job(WARM, 0, run)
+    jobs = [warm, *(Job(name, 0, run, warm) for name in ("grpo", "gigpo", "hgpo", "salt", "rloo"))]
+    overview = Overview(jobs, 2)
+    for job, state in zip(jobs, ("finished", "finished", "running", "running", "failed", "waiting"), strict=True):
+        overview(job, {"phase": "begun"})
+        job.state = state
+    jobs[4].text = "it broke"
+    overview(jobs[1], {"phase": "evaluation", "iteration": 50, "success": 0.5})
+    overview(jobs[1], {"phase": "ended", "finished": True})
+    overview(jobs[2], {"phase": "train", "iteration": 12, "success": 0.25, "seconds_left": 1000.0})
+    overview(jobs[2], {"phase": "tick", "what": "rollout", "done": 3, "total": 128})
+    overview(jobs[3], {"phase": "tick", "what": "evaluation", "done": 30, "total": 200})
+    assert re.search(r"grpo, seed 0: finished 50.0 %   \(2 of 6 runs finished", capsys.readouterr().out)
+    console = Console(width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console.print(overview.render())
+    text = console.export_text()
+    rows = (r"warm start +✓", r"grpo +✓ 50.0 %", r"gigpo +12/50 25.0 %", r"hgpo +eval 15 %", r"salt +✗ failed")
+    for row in (*rows, r"rloo +·"):
+        assert re.search(row, text), text
+    assert "salt, seed 0: it broke" in text
+    overview.took = [400.0]
+    left = overview.left()  # gigpo expects 1000 s, hgpo has just begun, rloo waits: 400 s each; two at a time
+    assert left == pytest.approx((1000 + 400 + 400) / 2, abs=5)

@@ -1,0 +1,273 @@
+"""`turnwise credit` and its pictures, on trajectories made by hand; `turnwise list credit` at every width."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_commands import one_sentence
+
+from turnwise.agents.store import TrajectoryWriter
+from turnwise.agents.trajectory import Trajectory, Turn
+from turnwise.cli.credit import instructive, texts_of
+from turnwise.cli.graphs.layout import HEIGHT, WIDTH, layout_of
+from turnwise.cli.graphs.paint import colour
+from turnwise.cli.graphs.scene import scene_of
+from turnwise.cli.graphs.svg import draw
+from turnwise.credit import estimators
+
+Call = Any
+WIN = [("hall", "You are in <the> hall.", "on"), ("door", "A door.", "open")]
+LOSS = [("hall", "You are in <the> hall.", "on"), ("door", "A door.", "jump"), ("pit", "A pit.", "cry")]
+
+
+def episode(
+    task: str, member: int, path: list[tuple[str, str, str]], *, won: bool, stop: str = "terminated"
+) -> Trajectory:
+    turns = tuple(
+        Turn((1,), (2, 3), (-0.5, -0.5), 0, text, action, action, state, float(won and n == len(path)), action != "cry")
+        for n, (state, text, action) in enumerate(path, start=1)
+    )
+    end = ("garden", "A garden.") if won else ("pit", "Nothing happens.")
+    return Trajectory(f"{task}#{member}", task, None, 0, turns, stop, won, float(won), *end, None, 0.1)
+
+
+def write(path: Path, trajectories: list[Trajectory]) -> Path:
+    with TrajectoryWriter(path) as writer:
+        for trajectory in trajectories:
+            writer.write(trajectory)
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Two tasks: one that all won, one with two wins and two losses."""
+    plain = [episode("all-won", k, WIN, won=True) for k in range(3)]
+    mixed = [episode("mixed", k, WIN if k < 2 else LOSS, won=k < 2) for k in range(4)]
+    return write(tmp_path / "played.jsonl", [*plain, *mixed])
+
+
+def test_the_numbers_side_by_side(turnwise: Call, file: Path) -> None:
+    said = turnwise("credit", file, "--estimators", "gigpo,salt,grpo")
+    assert said.code == 0, said.err
+    assert "7 trajectories of 2 groups, 5 won, 16 turns" in said.out
+    assert "groups in which all earned the same: 1" in said.out
+    assert re.search(r"^ +gigpo +salt +grpo", said.out, re.MULTILINE)
+    assert re.search(r"^turns with an advantage +\d+\.\d % +\d+\.\d % +62\.5 %", said.out, re.MULTILINE)
+    assert re.search(r"^  with step-level signal .* 0\.0 % *$", said.out, re.MULTILINE)
+    assert re.search(r"^grpo +\S+ +\S+ +\+1\.000", said.out, re.MULTILINE)
+    assert "--picture" in said.out
+
+
+def test_json_has_the_same_numbers(turnwise: Call, file: Path) -> None:
+    data = json.loads(turnwise("credit", file, "--estimators", "grpo,gigpo", "--json").out)
+    assert data["facts"]["groups"] == 2
+    assert data["facts"]["groups_without_spread"] == 1
+    assert data["facts"]["texts_with_several_states"] == 0
+    assert data["estimators"]["grpo"]["signal"] == 0.625
+    assert data["estimators"]["grpo"]["step_signal"] == 0.0
+    assert data["estimators"]["gigpo"]["step_signal"] > 0.0
+    assert data["correlation"]["grpo"]["grpo"] == pytest.approx(1.0)
+    assert data["correlation"]["grpo"]["gigpo"] == data["correlation"]["gigpo"]["grpo"]
+
+
+def test_states_and_texts_are_told_apart(turnwise: Call, tmp_path: Path) -> None:
+    path = [("a", "Nothing happens.", "x"), ("b", "Nothing happens.", "x"), ("a", "A room.", "x")]
+    data = write(tmp_path / "two.jsonl", [episode("t", k, path, won=False) for k in range(2)])
+    facts = json.loads(turnwise("credit", data, "--estimators", "grpo", "--json").out)["facts"]
+    assert (facts["texts_with_several_states"], facts["turns_of_such_texts"]) == (1, 4)
+    assert (facts["states_with_several_texts"], facts["turns_of_such_states"]) == (1, 4)
+    assert facts["states"] == 2
+    by_text = json.loads(turnwise("credit", data, "--estimators", "grpo", "--anchor", "observation", "--json").out)
+    assert by_text["facts"]["states"] == 2
+    assert by_text["facts"]["shared_states"] == 2
+
+
+def test_an_estimator_without_its_column_is_left_out_and_said(turnwise: Call, file: Path) -> None:
+    said = turnwise("credit", file, "--estimators", "tree_grpo,grpo")
+    assert said.code == 0
+    assert "left out: tree_grpo needs 'tree'" in said.err
+    one_sentence_at_the_end = turnwise("credit", file, "--estimators", "tree_grpo")
+    assert one_sentence_at_the_end.code == 2
+    assert "No estimator can read these trajectories: tree_grpo needs 'tree'" in one_sentence_at_the_end.err
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("--estimators", "gigpoo"), ("no estimator 'gigpoo'", "Did you mean 'gigpo'?")),
+        (("--estimators", ","), ("at least one name",)),
+        (("--task", "mixd"), ("no task 'mixd'", "Did you mean 'mixed'?")),
+        (("--anchor", "stat"), ("no anchor 'stat'", "'state'")),
+        (("--picture", "x.png"), ("x.png must end in", ".svg")),
+        (("gama=1",), ("has an option 'gama'", "Did you mean 'gamma'?")),
+        (("gamma=7",), ("option gamma must be",)),
+    ],
+)
+def test_bad_input_is_one_sentence(turnwise: Call, file: Path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
+    one_sentence(turnwise("credit", file, *words), *parts)
+
+
+def test_files_without_anything_to_compare(turnwise: Call, tmp_path: Path) -> None:
+    one_sentence(turnwise("credit", tmp_path / "no.jsonl"), "No such file")
+    one_sentence(turnwise("credit", write(tmp_path / "none.jsonl", [])), "holds no trajectory")
+    failed = write(tmp_path / "failed.jsonl", [episode("t", 0, WIN, won=False, stop="error")])
+    one_sentence(turnwise("credit", failed), "no turn of a finished trajectory")
+
+
+# ---- pictures ----
+
+
+class Page(HTMLParser):
+    """Counts elements, and finds what would be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.outside += [value or "" for name, value in attrs if name in ("src", "href") and value]
+
+
+def test_the_mixed_task_is_drawn(turnwise: Call, file: Path, tmp_path: Path) -> None:
+    said = turnwise("credit", file, "--estimators", "gigpo,grpo", "--picture", tmp_path / "graph.svg")
+    assert "task mixed drawn" in said.out
+    text = (tmp_path / "graph.svg").read_text(encoding="utf-8")
+    root = ET.fromstring(text)
+    steps = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("class") == "step"]
+    places = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("class") == "place"]
+    assert (len(steps), len(places)) == (4, 4)
+    titles = [group[0].text for group in steps]
+    assert sum("decides" in (title or "") for title in titles) == 2
+    assert sum("dead end" in (title or "") for title in titles) == 1
+    assert "stroke-dasharray" in text
+    assert "&lt;the&gt;" in text
+    assert "<the>" not in text
+
+
+def test_the_page_is_whole_and_fetches_nothing(turnwise: Call, file: Path, tmp_path: Path) -> None:
+    assert turnwise("credit", file, "--estimators", "gigpo,grpo", "--picture", tmp_path / "g.html").code == 0
+    text = (tmp_path / "g.html").read_text(encoding="utf-8")
+    page = Page()
+    page.feed(text)
+    assert page.outside == []
+    assert page.tags.count("option") == 2
+    assert "svg" in page.tags
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert len(data["ways"]) == 4
+    assert set(data["extent"]) == {"gigpo", "grpo"}
+    assert any("decides" in way["tip"] for way in data["ways"])
+    assert re.search(r'<tr class="decisive"><td>decisive</td><td>A door\.</td><td>open</td>', text)
+
+
+def test_the_graph_itself_can_be_written(turnwise: Call, file: Path, tmp_path: Path) -> None:
+    for suffix, start in ((".graphml", "<graphml"), (".dot", "digraph"), (".json", "{")):
+        target = tmp_path / f"graph{suffix}"
+        assert turnwise("credit", file, "--estimators", "gigpo", "--picture", target).code == 0
+        assert target.read_text(encoding="utf-8").lstrip().startswith(start)
+        assert "advantage gigpo" in target.read_text(encoding="utf-8")
+
+
+def test_the_most_instructive_group_has_both_ends_and_most_shared_states() -> None:
+    from turnwise.agents.trajectory import Group
+
+    won = Group("a", tuple(episode("a", k, [*WIN, *WIN, *WIN], won=True) for k in range(5)))
+    both = Group("b", (episode("b", 0, WIN, won=True), episode("b", 1, LOSS, won=False)))
+    alone = Group("c", (episode("c", 0, [("x", "X", "x")], won=True), episode("c", 1, LOSS, won=False)))
+    assert instructive([won, alone, both]) == 2
+    assert instructive([won]) == 0
+
+
+def test_a_state_is_called_by_what_was_seen_on_arrival() -> None:
+    from turnwise.agents.trajectory import Group
+
+    stuck = [("a", "A room.", "x"), ("a", "Nothing happens.", "x"), ("a", "Nothing happens.", "x")]
+    group = Group("t", (episode("t", 0, stuck, won=False),))
+    assert texts_of(group, "state") == {"a": "A room.", "pit": "Nothing happens."}
+
+
+def big_graph() -> Any:
+    """A binary tree of eight layers, with steps back: more than anybody's task."""
+    from turnwise.credit import Steps, trajectory_graph
+
+    rows = []
+    for k in range(64):
+        path = [format(k, "06b")[:d] or "root" for d in range(7)]
+        for turn, state in enumerate(path[:-1]):
+            after, reward = path[turn + 1], float(turn == 5 and k % 3 == 0)
+            row = {"task": "t", "trajectory": k, "turn": turn, "reward": reward, "state": state, "next_state": after}
+            rows.append({**row, "action": after[-1]})
+    table = Steps.from_rows(rows)
+    graph = trajectory_graph(table, table.reward)
+    for *_, data in graph.edges(data=True):
+        data["advantage it"] = data["advantage"]
+    return graph
+
+
+def test_no_place_lies_on_another_and_layers_go_right() -> None:
+    scene = scene_of(big_graph(), title="", subtitle="", texts={}, estimators=["it"], fold=False)
+    layout = layout_of(scene)
+    boxes = list(layout.centres)
+    for number, (x, y) in enumerate(boxes):
+        for a, b in boxes[:number]:
+            assert abs(x - a) >= WIDTH or abs(y - b) >= HEIGHT
+    assert all(layout.layers[way.end] == layout.layers[way.start] + 1 for way in scene.ways)
+    assert all(0 < x < layout.width and 0 < y < layout.height for x, y in boxes)
+    ET.fromstring(draw(scene))
+
+
+def test_what_one_trajectory_saw_is_folded_up() -> None:
+    from turnwise.credit import Steps, trajectory_graph
+
+    paths = ["abW", "abW", "abcdefL"]  # c, d, e, f and the end belong to one trajectory that lost
+    rows = [
+        {"task": "t", "trajectory": k, "turn": turn, "reward": float(after == "W"), "state": state, "next_state": after}
+        for k, path in enumerate(paths)
+        for turn, (state, after) in enumerate(itertools.pairwise(path))
+    ]
+    graph = trajectory_graph(Steps.from_rows(rows))
+    scene = scene_of(graph, title="", subtitle="", texts={"c": "A cellar."}, estimators=[])
+    assert sorted(place.states for place in scene.places) == [1, 1, 1, 5]
+    heap = next(place for place in scene.places if place.states == 5)
+    assert (heap.visits, heap.trajectories, heap.ends, heap.ends_won, heap.fate) == (4, 1, 1, 0, "lost")
+    assert "A cellar." in heap.text
+    assert [(way.kind, way.count) for way in scene.ways if scene.places[way.end] is heap] == [("decisive", 1)]
+    assert len(scene.ways) == 3
+    assert len(scene_of(graph, title="", subtitle="", texts={}, estimators=[], fold=False).places) == len(graph) == 8
+
+
+def test_colours_are_symmetric_and_grey_at_zero() -> None:
+    assert colour(0.0, 1.0) == colour(3.0, 0.0) == "#969696"
+    assert colour(1.0, 1.0) == colour(9.0, 1.0) == "#2166ac"
+    assert colour(-1.0, 1.0) == "#d95f02"
+
+
+# ---- turnwise list credit ----
+
+
+def test_piped_it_is_one_line_an_estimator(turnwise: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = turnwise("list", "credit").out.splitlines()
+    assert len(lines) == len(estimators()) + 1
+    assert lines[0].split()[:4] == ["name", "arXiv", "evidence", "needs"]
+    assert [line.split()[0] for line in lines[1:]] == list(estimators())
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_on_a_terminal_it_fits(turnwise: Call, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = turnwise("list", "credit").out
+    table = said[: said.index("needs: columns beyond")]
+    assert max(map(len, table.splitlines())) <= width
+    for name, entry in estimators().items():
+        assert re.search(rf"^ *{name} ", table, re.MULTILINE)
+        assert entry.arxiv is None or entry.arxiv in table
+        assert entry.use.split()[0] in table

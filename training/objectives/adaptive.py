@@ -1,0 +1,125 @@
+"""Bounds that differ from token to token: DCPO by probability, ETR by advantage, HAPO by entropy.
+
+Left out on purpose: HAPO's temperatures, which belong to the sampler.
+"""
+
+import torch
+from torch import Tensor
+
+from turnwise.training.errors import ConfigError
+from turnwise.training.objectives.ratio import Losses, capped, clipped
+from turnwise.training.objectives.rule import objective
+from turnwise.training.objectives.tokens import Tokens
+
+
+@objective(aggregation="seq-sum-token-mean")
+def dcpo(tokens: Tokens, *, clip_low: float = 0.16, clip_high: float = 0.2, dual_clip: float | None = 10.0) -> Losses:
+    """Give PPO's clip with bounds that are the wider, the rarer the token was.
+
+    q = exp(o), low = 1/2 + sqrt(max(1 - 4 clip_low / q, 0)) / 2, high = min(1/2 + sqrt(1 + 4 clip_high / q) / 2, c)
+    with c = max(dual_clip, 10); then as ppo_clip with the dual clip.
+
+    Args:
+        tokens: the tokens.
+        clip_low: below.
+        clip_high: above.
+        dual_clip: c > 1; None or 0 for none (high is then at most 10).
+
+    Source: Yang et al. 2025, arXiv 2509.02333, and its code. The smoothed advantages of that paper are the credit rule
+    dcpo_sas.
+    """
+    probability = torch.exp(tokens.old)
+    low = 0.5 + 0.5 * torch.sqrt((1.0 - 4.0 * clip_low / probability).clamp(min=0.0))
+    high = 0.5 + 0.5 * torch.sqrt(1.0 + 4.0 * clip_high / probability)
+    losses = clipped(tokens.advantages, torch.exp(tokens.drift), low, high.clamp(max=max(dual_clip or 0.0, 10.0)))
+    return capped(tokens.advantages, losses, dual_clip)
+
+
+@objective()
+def etr(
+    tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.28, alpha: float = 0.5, limits: bool = True
+) -> Losses:
+    """Give PPO's clip with bounds that grow with the advantage.
+
+    e = clip * (1 + alpha tanh |A|), within [clip / 2, 3 clip / 2] under `limits`;
+    l = max(-A r, -A clip(r, 1 - e_low, 1 + e_high)).
+
+    Args:
+        tokens: the tokens.
+        clip_low: below, before it grows.
+        clip_high: above, before it grows.
+        alpha: how much it grows.
+        limits: whether growth is limited.
+
+    Source: Our reading of the abstract of arXiv 2601.03723; its second scale, by the variance of the group, is not
+    here, since a token does not know its group.
+    """
+    grown = 1.0 + alpha * torch.tanh(tokens.advantages.abs())
+    grown = grown.clamp(0.5, 1.5) if limits else grown
+    return clipped(tokens.advantages, torch.exp(tokens.drift), 1.0 - clip_low * grown, 1.0 + clip_high * grown)
+
+
+@objective(scope="batch")
+def hapo(
+    tokens: Tokens,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    pivot: float = 0.8,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    dual_clip: float | None = 10.0,
+    released: bool = False,
+) -> Losses:
+    """Give PPO's clip with bounds, and advantages, by how uncertain the policy was at each token.
+
+    x = log max(H, 1e-8); h = (x - q) / std about q, q the `pivot` quantile of x over the batch; h~ = h over its
+    largest value for h > 0, over the size of its smallest for h <= 0, so within [-1, 1].
+    e_low = clip_low (1 + alpha |h~|) for h~ <= 0, e_high = clip_high (1 + alpha h~) for h~ > 0, plain otherwise; PPO's
+    clip to [1 - e_low, 1 + e_high]. With beta, A (1 + beta h~) stands for A where h~ > 0 and r is outside of
+    (1 - e_low / 2, 1 + e_high / 2), and where h~ <= 0 and r is inside.
+
+    Args:
+        tokens: the tokens, with `entropy`; the statistics are over the tokens of one optimiser step.
+        clip_low: below, before it grows.
+        clip_high: above, before it grows.
+        pivot: quantile, in [0, 1].
+        alpha: how much bounds grow.
+        beta: how much advantages change; 0 for none.
+        dual_clip: c > 1; None or 0 for none.
+        released: compute as the published code does, where the h~ of certain tokens is positive through a slip of the
+            sign, so that only upper bounds ever grow.
+
+    Raises:
+        ConfigError: the pivot is no quantile.
+
+    Source: the code of HAPO (no paper with an id that resolves); what is computed by default is what it says.
+    """
+    if pivot > 1:
+        raise ConfigError(f"hapo: option 'pivot' is a quantile in [0, 1], not {pivot}")
+    level, unsure = _uncertainty(tokens.need("entropy").detach(), pivot, released)
+    low = clip_low * (1.0 - alpha * level.clamp(max=0.0))
+    high = clip_high * (1.0 + alpha * level.clamp(min=0.0))
+    ratio = torch.exp(tokens.drift)
+    inside = (ratio > 1.0 - low / 2) & (ratio < 1.0 + high / 2)
+    advantages = tokens.advantages
+    if beta:
+        advantages = torch.where(inside != unsure, advantages * (1.0 + beta * level), advantages)
+    losses = clipped(advantages, ratio, 1.0 - low, 1.0 + high)
+    return capped(advantages, losses, dual_clip)
+
+
+def _uncertainty(entropy: Tensor, pivot: float, released: bool) -> tuple[Tensor, Tensor]:
+    """Give h~, float [M], and where it is positive, bool [M]."""
+    if not len(entropy):
+        return entropy, entropy > 0
+    x = torch.log(entropy.clamp(min=1e-8))
+    middle = torch.quantile(x, pivot, interpolation="nearest")
+    away = x - middle
+    spread = away.square().mean().sqrt()
+    h = torch.where(spread > 0, away / spread.clamp(min=torch.finfo(x.dtype).tiny), torch.zeros_like(x))
+    top, bottom = h.max().clamp(min=0.0), h.min().clamp(max=0.0)
+    up = torch.where(top > 0, h / top.clamp(min=1e-30), torch.zeros_like(h))
+    down = torch.where(bottom < 0, h / bottom.abs().clamp(min=1e-30), torch.zeros_like(h))
+    level = torch.where(h > 0, up, -down if released else down)
+    return level, level > 0

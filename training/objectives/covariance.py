@@ -1,0 +1,82 @@
+"""Objectives that restrain the few tokens at which log-probability and advantage go together: KL-Cov and Clip-Cov.
+
+The covariance is over the tokens of one optimiser step, however it is cut into micro-batches.
+
+Left out on purpose: means over a micro-batch, as published trainers take them.
+"""
+
+import torch
+from torch import Tensor
+
+from turnwise.training.errors import ConfigError
+from turnwise.training.objectives.ratio import Losses, clipped, uncut
+from turnwise.training.objectives.rule import objective
+from turnwise.training.objectives.tokens import Tokens
+
+
+def _covariance(tokens: Tokens) -> Tensor:
+    """float [M], (A - mean A)(n - mean n)."""
+    if not len(tokens):
+        return tokens.advantages
+    new = tokens.new.detach()
+    return (tokens.advantages - tokens.advantages.mean()) * (new - new.mean())
+
+
+@objective(scope="batch", everywhere=True)
+def kl_cov(tokens: Tokens, *, share: float = 2e-4, beta: float = 1.0) -> Losses:
+    """Give the policy gradient without a clip, and a penalty on the tokens of highest covariance.
+
+    l = -A r, and -A r + beta |n - o| at the max(1, floor(share N)) tokens with the highest (A - mean A)(n - mean n).
+
+    Args:
+        tokens: the tokens.
+        share: of all tokens.
+        beta: strength of the penalty.
+
+    Source: Cui et al. 2025, arXiv 2505.22617, as in verl.
+    """
+    losses = -tokens.advantages * torch.exp(tokens.drift)
+    chosen = torch.zeros_like(losses, dtype=torch.bool)
+    count = min(len(tokens), max(1, int(share * len(tokens))))
+    chosen[torch.topk(_covariance(tokens), count).indices] = True
+    return uncut(torch.where(chosen, losses + beta * (tokens.new - tokens.old).abs(), losses))
+
+
+@objective(scope="batch", signed=("low", "high"))
+def clip_cov(
+    tokens: Tokens,
+    *,
+    share: float = 2e-4,
+    low: float = 1.0,
+    high: float = 5.0,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> Losses:
+    """Give PPO's clip without some tokens of high covariance, drawn at random.
+
+    Of the tokens that PPO does not cut off and whose (A - mean A)(n - mean n) is between low and high,
+    max(1, floor(share N)) are drawn and their loss is 0.
+
+    Args:
+        tokens: the tokens; their seed draws.
+        share: of all tokens.
+        low: covariance above which tokens may be drawn.
+        high: covariance below which they may be drawn.
+        clip_low: the ratio's lower bound is 1 - clip_low.
+        clip_high: its upper bound is 1 + clip_high.
+
+    Raises:
+        ConfigError: low is above high.
+
+    Source: Cui et al. 2025, arXiv 2505.22617, as in verl.
+    """
+    if low > high:
+        raise ConfigError(f"clip_cov: option 'low' must not be above 'high', but {low} > {high}")
+    loss, cut = clipped(tokens.advantages, torch.exp(tokens.drift), 1.0 - clip_low, 1.0 + clip_high)
+    covariance = _covariance(tokens)
+    able = torch.nonzero(~cut & (covariance > low) & (covariance < high))[:, 0]
+    able = able[torch.argsort(tokens.turn[able], stable=True)]  # the same draw however turns lie in rows
+    order = torch.randperm(len(able), generator=torch.Generator().manual_seed(tokens.seed)).to(able.device)
+    drawn = torch.zeros_like(cut)
+    drawn[able[order[: max(1, int(share * len(tokens)))]]] = True
+    return torch.where(drawn, torch.zeros_like(loss), loss), cut | drawn

@@ -1,0 +1,30 @@
+"""The tables of docs/objectives.md, from the code; a test compares them.
+
+Left out on purpose: the text around them.
+"""
+
+from turnwise.training.objectives.aggregate import AGGREGATIONS
+from turnwise.training.objectives.catalogue import objectives
+from turnwise.training.objectives.correction import CORRECTIONS
+
+
+def tables() -> dict[str, str]:
+    """Give the tables by name, as Markdown."""
+    methods = ["| name | method | when | options | checked against |", "|---|---|---|---|---|"]
+    for name, entry in objectives().items():
+        link = f" ([{entry.arxiv}](https://arxiv.org/abs/{entry.arxiv}))" if entry.arxiv else ""
+        needs = f" Needs {', '.join(f'`{column}`' for column in entry.needs)}." if entry.needs else ""
+        options = ", ".join(f"`{key}={_short(value)}`" for key, value in entry.function.options.items())
+        methods.append(f"| `{name}` | {entry.title}{link} | {entry.use}{needs} | {options} | {entry.evidence} |")
+    ways = [f"- `{name}`: {text}" for name, text in AGGREGATIONS.items()]
+    factors = [
+        f"- `{name}`: {one.about}; bounds {one.low:g} and {one.high:g} unless said otherwise"
+        for name, one in CORRECTIONS.items()
+    ]
+    return {"methods": "\n".join(methods), "aggregations": "\n".join(ways), "corrections": "\n".join(factors)}
+
+
+def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else str(value)

@@ -1,0 +1,145 @@
+"""Policy gradients without a trust region: REINFORCE and its kin, DRO, A-LoL.
+
+Left out on purpose: baselines. An advantage comes from a credit rule; OPMD and AsymRE want one without division by the
+spread (`scale = "none"`).
+"""
+
+import torch
+from torch import Tensor
+
+from turnwise.training.objectives.kl import kl
+from turnwise.training.objectives.likelihood import lowered
+from turnwise.training.objectives.ratio import Losses, uncut
+from turnwise.training.objectives.rule import objective
+from turnwise.training.objectives.tokens import LARGEST, Tokens
+
+
+@objective()
+def reinforce(tokens: Tokens) -> Losses:
+    """Give the policy gradient: l = -A n; the old policy is not used.
+
+    Source: Williams 1992.
+    """
+    return uncut(-tokens.advantages * tokens.new)
+
+
+@objective(everywhere=True, signed=("delta",))
+def asymre(tokens: Tokens, *, delta: float = -0.1) -> Losses:
+    """Give the policy gradient with the baseline moved, so that good actions weigh more than bad ones.
+
+    l = -(A - delta) n, where A is the score less the group's mean.
+
+    Args:
+        tokens: the tokens.
+        delta: in units of reward; negative lowers the baseline.
+
+    Source: Arnal et al. 2025, arXiv 2506.20520, as in Trinity-RFT. There a group of one has the baseline 0; here it
+    has the advantage that the credit rule gave it.
+    """
+    return uncut(-(tokens.advantages - delta) * tokens.new)
+
+
+@objective()
+def opmd(tokens: Tokens, *, tau: float = 1.0) -> Losses:
+    """Give the policy gradient of mirror descent on the policy: l = -A n / (1 + tau).
+
+    Args:
+        tokens: the tokens; advantages are scores less the group's baseline, not divided by the spread.
+        tau: temperature of the divergence from the old policy.
+
+    Source: as in Trinity-RFT, arXiv 2505.17826.
+    """
+    return uncut(-tokens.advantages * tokens.new / (1.0 + tau))
+
+
+@objective(everywhere=True)
+def dro(tokens: Tokens, *, beta: float = 0.1) -> Losses:
+    """Give the policy gradient with a quadratic pull towards the old policy: l = -(A n - beta (n - o)^2 / 2).
+
+    Args:
+        tokens: the tokens.
+        beta: strength of the pull.
+
+    Source: Richemond et al. 2024, arXiv 2405.19107, in the form of verl.
+    """
+    return uncut(-(tokens.advantages * tokens.new - 0.5 * beta * (tokens.new - tokens.old).square()))
+
+
+def _gain(tokens: Tokens) -> Tensor:
+    return tokens.advantages.clamp(min=0.0)
+
+
+@objective(scope="sequence", aggregation="seq-mean-token-sum-counted")
+def a_lol(tokens: Tokens, *, clip: float = 0.9) -> Losses:
+    """Give the log-likelihood of what was better than the reference, weighed by advantage and whole ratio.
+
+    w = sg[clip(exp(sum over the sequence of (n - f)), 1 - clip, 1 + clip)], l = -w max(A, 0) n.
+
+    Args:
+        tokens: the tokens, with `ref`.
+        clip: how far w may be from 1.
+
+    Source: Baheti et al. 2023, arXiv 2305.14718, and its code.
+    """
+    ratio = torch.exp(tokens.sequence_sum((tokens.new - tokens.need("ref")).detach()).clamp(-LARGEST, LARGEST))
+    return uncut(-ratio.clamp(1.0 - clip, 1.0 + clip)[tokens.sequence] * _gain(tokens) * tokens.new)
+
+
+@objective(aggregation="seq-mean-token-sum-counted")
+def a_lol_seq(tokens: Tokens, *, clip: float = 0.9) -> Losses:
+    """Give A-LoL with a ratio for each token: w = sg[clip(exp(n - f), 1 - clip, 1 + clip)], l = -w max(A, 0) n.
+
+    Args:
+        tokens: the tokens, with `ref`.
+        clip: how far w may be from 1.
+
+    Source: Baheti et al. 2023, arXiv 2305.14718, and its code.
+    """
+    ratio = torch.exp((tokens.new - tokens.need("ref")).detach().clamp(-LARGEST, LARGEST))
+    return uncut(-ratio.clamp(1.0 - clip, 1.0 + clip) * _gain(tokens) * tokens.new)
+
+
+@objective(aggregation="seq-mean-token-sum-counted")
+def a_lol_ref_free(tokens: Tokens) -> Losses:
+    """Give A-LoL without a ratio: l = -max(A, 0) n.
+
+    Source: Baheti et al. 2023, arXiv 2305.14718, and its code.
+    """
+    return uncut(-_gain(tokens) * tokens.new)
+
+
+@objective(everywhere=True)
+def kl_penalty(tokens: Tokens, *, estimator: str = "k3", corrected: bool = False) -> Losses:
+    """Give the divergence from the reference alone; see `kl`.
+
+    Args:
+        tokens: the tokens, with `ref`.
+        estimator: a key of KL_ESTIMATORS.
+        corrected: multiply by the ratio exp(n - o), gradient included.
+
+    Raises:
+        ConfigError: the estimator is unknown.
+
+    Source: Schulman 2020, "Approximating KL divergence"; corrected as in TRL.
+    """
+    divergence = kl(tokens.new, tokens.need("ref"), estimator)
+    return uncut(divergence * torch.exp(tokens.drift) if corrected else divergence)
+
+
+@objective(scope="sequence", everywhere=True)
+def llds(tokens: Tokens, *, weight: float = 0.2, gate: str = "action") -> Losses:
+    """Give the penalty on good actions that became less likely, alone; see `lowered`.
+
+    Any objective takes it beside its own loss as the option `llds`.
+
+    Args:
+        tokens: the tokens.
+        weight: factor.
+        gate: "action" or "response".
+
+    Raises:
+        ConfigError: the gate is unknown.
+
+    Source: arXiv 2512.04220 and its code.
+    """
+    return uncut(weight * lowered(tokens, gate))

@@ -1,0 +1,57 @@
+"""Two pieces that the clipped objectives share: PPO's clip for any ratio and any bounds, and the dual clip.
+
+Left out on purpose: the ratios themselves. Each method has its own.
+"""
+
+import torch
+from torch import Tensor
+
+from turnwise.training.errors import ConfigError
+
+Losses = tuple[Tensor, Tensor]
+"""Token losses, float [M], and which tokens' gradient was cut off, bool [M]."""
+
+Bound = float | Tensor
+
+
+def clipped(advantages: Tensor, ratio: Tensor, low: Bound, high: Bound, *, plain: Tensor | None = None) -> Losses:
+    """Give max(-A r, -A clip(r, low, high)), and where the second is larger.
+
+    Args:
+        advantages: float [M], A.
+        ratio: float [M], r.
+        low: lower bound of the ratio, a number or float [M].
+        high: upper bound of the ratio, a number or float [M].
+        plain: float [M], what stands in place of -A r.
+    """
+    plain = -advantages * ratio if plain is None else plain
+    bounded = -advantages * torch.clamp(ratio, low, high)  # type: ignore[arg-type]  # both numbers, or both tensors
+    return torch.maximum(plain, bounded), bounded > plain
+
+
+def capped(advantages: Tensor, losses: Losses, dual_clip: float | None) -> Losses:
+    """Give min(l, -A c) where A < 0: for bad actions no ratio counts for more than c.
+
+    Args:
+        advantages: float [M], A.
+        losses: as of `clipped`.
+        dual_clip: c, above 1; None or 0 for none.
+
+    Raises:
+        ConfigError: c is not above 1.
+
+    Source: Ye et al. 2019, arXiv 1912.09729.
+    """
+    loss, cut = losses
+    if not dual_clip:
+        return losses
+    if dual_clip <= 1:
+        raise ConfigError(f"dual_clip caps the ratio and must be above 1 (0: none), not {dual_clip}")
+    cap = -advantages * dual_clip
+    over = (advantages < 0) & (loss > cap)
+    return torch.where(over, cap, loss), cut | over
+
+
+def uncut(losses: Tensor) -> Losses:
+    """Give the losses of a method that cuts no gradient off."""
+    return losses, torch.zeros_like(losses, dtype=torch.bool)

@@ -1,0 +1,159 @@
+"""What an objective is: a function from tokens to token losses, with what the update must know to compute it right.
+
+    @objective(scope="sequence", aggregation="seq-mean-token-mean")
+    def gspo(tokens: Tokens, *, clip_low: float = 3e-4, clip_high: float = 4e-4) -> Losses: ...
+
+makes of the function below the decorator one with the signature that all objectives share:
+
+    loss, stats = gspo(logprobs, old, advantages, mask, clip_low=0.1, kl=0.01, ref=reference)
+
+The loss is sum(weights * token losses), and so nothing but the token losses differs from method to method.
+
+Left out on purpose: names and papers (`catalogue`).
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from turnwise.training.errors import ConfigError, near
+from turnwise.training.objectives.aggregate import token_weights
+from turnwise.training.objectives.ratio import Losses
+from turnwise.training.objectives.terms import SHARED, Scope, Stats, Terms, whole_loss
+from turnwise.training.objectives.tokens import Tokens, flatten
+
+Kernel = Callable[..., Losses]
+
+
+class Rule:
+    """An objective: called with [B, L] tensors it gives loss and stats.
+
+    Attributes:
+        kernel: (tokens, **options) -> (losses [M], cut [M]).
+        scope: what must be computed together: "token" (nothing), "turn", "sequence", or the "batch" of one
+            optimiser step.
+        aggregation: the mode that the method's authors use.
+        everywhere: whether there is a gradient even where every advantage is zero.
+        signed: options that may be negative.
+    """
+
+    def __init__(
+        self, kernel: Kernel, scope: Scope, aggregation: str, everywhere: bool, signed: tuple[str, ...]
+    ) -> None:
+        self.kernel, self.scope, self.aggregation = kernel, scope, aggregation
+        self.everywhere, self.signed = everywhere, signed
+        self.__name__ = kernel.__name__
+        update_wrapper(self, kernel)
+        self.__signature__ = _signature(kernel)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The method's own options with their defaults."""
+        return {name: p.default for name, p in list(inspect.signature(self.kernel).parameters.items())[1:]}
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Refuse options that the method does not have, or values that it cannot have.
+
+        Raises:
+            ConfigError: it names the option, and the near one.
+        """
+        for name, value in options.items():
+            if name not in self.options:
+                raise ConfigError(f"{self.__name__} has no option {name!r}{near(name, self.options)}")
+            what = f"{self.__name__}: option {name!r}"
+            _check_kind(what, value, self.options[name])
+            if isinstance(value, int | float) and value < 0 and name not in self.signed:
+                raise ConfigError(f"{what} must not be negative, and is {value}")
+        self.kernel(_nothing(), **options)
+
+    def __call__(
+        self,
+        logprobs: Tensor,
+        old: Tensor,
+        advantages: Tensor,
+        mask: Tensor,
+        *,
+        ref: Tensor | None = None,
+        rollout: Tensor | None = None,
+        entropy: Tensor | None = None,
+        spans: Tensor | None = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> tuple[Tensor, Stats]:
+        """Give the loss, to be minimised, and sums over tokens for a report.
+
+        Args:
+            logprobs: float [B, L], n, nats, under the policy (carries gradient).
+            old: float [B, L], o, nats, under the policy at the start of the update.
+            advantages: float [B, L], A.
+            mask: bool [B, L], tokens that carry loss; a row is a sequence.
+            ref: float [B, L], f, nats, under a reference policy, for methods and terms that need it.
+            rollout: float [B, L], b, nats, as the sampling engine gave them.
+            entropy: float [B, L], H, nats; carries gradient where a bonus is given for it.
+            spans: int64 [B, L], sentences within each row; an unbroken stretch of the mask is one without them.
+            seed: of what is drawn.
+            **options: the method's own options, and what every method takes: aggregation (empty: the method's own),
+                norm, kl, kl_estimator, kl_corrected, entropy_bonus, entropy_target, correction, correction_low,
+                correction_high, llds; see `Terms`.
+
+        Returns:
+            The loss, 0-dimensional, and sums over tokens: see `whole_loss`.
+
+        Raises:
+            ConfigError: an option is unknown or cannot have its value.
+            ValueError: shapes differ, or a tensor that is needed is missing.
+        """
+        own = {name: value for name, value in options.items() if name not in SHARED}
+        for name in own:
+            if name not in self.options:
+                raise ConfigError(f"{self.__name__} has no option {name!r}{near(name, {*self.options, *SHARED})}")
+        self.check(own)
+        terms = Terms(**{SHARED[name]: value for name, value in options.items() if name in SHARED})
+        tokens = flatten(
+            logprobs, old, advantages, mask, ref=ref, rollout=rollout, entropy=entropy, spans=spans, seed=seed
+        )
+        mode = terms.aggregation or self.aggregation
+        codes = tokens.sequence.cpu().numpy(), tokens.turn.cpu().numpy()
+        weights = torch.from_numpy(token_weights(mode, *codes, norm=terms.norm, sequences=tokens.sequences))
+        return whole_loss(self.kernel, own, terms, tokens, weights.to(logprobs))
+
+
+def objective(
+    *,
+    scope: Scope = "token",
+    aggregation: str = "token-mean",
+    everywhere: bool = False,
+    signed: tuple[str, ...] = (),
+) -> Callable[[Kernel], Rule]:
+    """Make a rule of a function from tokens to losses; see `Rule` for the arguments."""
+    return lambda kernel: Rule(kernel, scope, aggregation, everywhere, signed)
+
+
+def _signature(kernel: Kernel) -> inspect.Signature:
+    """The common signature with the method's own options in place of **options."""
+    common = list(inspect.signature(Rule.__call__).parameters.values())[1:]
+    own = list(inspect.signature(kernel).parameters.values())[1:]
+    return inspect.Signature([*common[:-1], *own, common[-1]])
+
+
+def _check_kind(what: str, value: Any, default: Any) -> None:
+    """Refuse a value of another kind than the default; numbers are finite."""
+    if isinstance(default, bool | str):
+        if type(value) is not type(default):
+            raise ConfigError(f"{what} must be a {type(default).__name__}, not {value!r}")
+        return
+    if value is None and default is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{what} must be a finite number, not {value!r}")
+
+
+def _nothing() -> Tokens:
+    """No tokens at all, with every column."""
+    none, codes = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
+    return Tokens(none, none, none, codes, codes, 0, ref=none, rollout=none, entropy=none, spans=codes)

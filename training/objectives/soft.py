@@ -1,0 +1,83 @@
+"""Weights in place of PPO's clip: CISPO, SAPO, DPPO.
+
+Left out on purpose: CISPO with the sampling engine's log-probabilities in the denominator; take a correction.
+"""
+
+import torch
+
+from turnwise.training.errors import ConfigError
+from turnwise.training.objectives.ratio import Losses, uncut
+from turnwise.training.objectives.rule import objective
+from turnwise.training.objectives.tokens import Tokens
+
+
+@objective()
+def cispo(tokens: Tokens, *, clip_low: float = 1.0, clip_high: float = 0.28, masked: bool = False) -> Losses:
+    """Give a policy gradient weighed by the clipped ratio, so that no token loses its gradient.
+
+    r = exp(n - o), l = -sg[clip(r, 1 - clip_low, 1 + clip_high)] A n; masked: 0 where PPO would have cut the gradient
+    off (r above for A > 0, below for A < 0).
+
+    Args:
+        tokens: the tokens.
+        clip_low: the ratio's lower bound is 1 - clip_low; 1 for none.
+        clip_high: its upper bound is 1 + clip_high. TRL's epsilon_high is the bound itself: take it less 1.
+        masked: drop tokens as PPO would.
+
+    Source: MiniMax 2025, arXiv 2506.13585; masked as in Trinity-RFT.
+    """
+    ratio = torch.exp(tokens.drift).detach()
+    weight = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    loss, _ = uncut(-weight * tokens.advantages * tokens.new)
+    if not masked:
+        return uncut(loss)
+    good = tokens.advantages
+    cut = ((good > 0) & (ratio > 1.0 + clip_high)) | ((good < 0) & (ratio < 1.0 - clip_low))
+    return torch.where(cut, torch.zeros_like(loss), loss), cut
+
+
+@objective(aggregation="seq-mean-token-mean")
+def sapo(tokens: Tokens, *, tau_pos: float = 1.0, tau_neg: float = 1.05) -> Losses:
+    """Give a policy gradient that fades out softly as the ratio leaves 1.
+
+    r = exp(n - o), l = -(4 / tau) sigmoid(tau (r - 1)) A, tau by the sign of A (zero counts as negative). At r = 1 the
+    gradient is -A dn, as everywhere else.
+
+    Args:
+        tokens: the tokens.
+        tau_pos: steepness for A > 0.
+        tau_neg: steepness for A <= 0.
+
+    Raises:
+        ConfigError: a tau is zero.
+
+    Source: arXiv 2511.20347 (Qwen), as in verl and TRL.
+    """
+    for name, value in (("tau_pos", tau_pos), ("tau_neg", tau_neg)):
+        if value <= 0:
+            raise ConfigError(f"sapo: option {name!r} must be positive, not {value}")
+    ratio = torch.exp(tokens.drift)
+    tau = torch.where(tokens.advantages > 0, torch.full_like(ratio, tau_pos), torch.full_like(ratio, tau_neg))
+    return uncut(-(4.0 / tau) * torch.sigmoid(tau * (ratio - 1.0)) * tokens.advantages)
+
+
+@objective()
+def dppo_tv(tokens: Tokens, *, low: float = 0.2, high: float = 0.2, cap: float = 20.0) -> Losses:
+    """Give a policy gradient cut off by how far the probability moved, not by the ratio.
+
+    p = exp(n), q = exp(o); l = -A sg[min(p / q, cap)] n where (A > 0 and p - q <= high) or (A <= 0 and
+    p - q >= -low), else 0. Rare tokens may so change their ratio by much.
+
+    Args:
+        tokens: the tokens.
+        low: furthest that a probability may fall, for A <= 0.
+        high: furthest that it may rise, for A > 0.
+        cap: highest ratio.
+
+    Source: arXiv 2602.04879, as in verl.
+    """
+    new = tokens.new.detach()
+    moved = torch.exp(new) - torch.exp(tokens.old)
+    cut = torch.where(tokens.advantages > 0, moved > high, moved < -low)
+    loss = -tokens.advantages * torch.exp(tokens.drift.detach()).clamp(max=cap) * tokens.new
+    return torch.where(cut, torch.zeros_like(loss), loss), cut

@@ -1,0 +1,139 @@
+"""What every objective reads: the tokens that carry loss, one after another, with the sequence and turn of each.
+
+Masks are gone here: a token that carries no loss is not among them, whatever stands in its place. Sums over sequences
+and turns go by their codes, so that it does not matter in how many rows of a batch a trajectory lies.
+
+Left out on purpose: how token losses become one number (`aggregate`).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+LARGEST = 20.0  # nats; exp of more says nothing, and would swamp everything else
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """M tokens that carry loss, in the order of rows and columns of their batch.
+
+    Attributes:
+        new: float [M], n, nats, under the policy (carries gradient).
+        old: float [M], o, nats, under the policy at the start of the update.
+        advantages: float [M], A.
+        sequence: int64 [M], number of the token's sequence, from 0.
+        turn: int64 [M], number of the token's turn; no turn lies in two sequences.
+        sequences: S, above every number in `sequence`.
+        ref: float [M], f, nats, under a reference policy; None without one.
+        rollout: float [M], b, nats, as the sampling engine gave them; None where they are the old ones.
+        entropy: float [M], H, nats, of the policy's distribution at the token.
+        spans: int64 [M], number of the token's sentence within its sequence; None: a turn is one.
+        seed: of what is drawn.
+    """
+
+    new: Tensor
+    old: Tensor
+    advantages: Tensor
+    sequence: Tensor
+    turn: Tensor
+    sequences: int
+    ref: Tensor | None = None
+    rollout: Tensor | None = None
+    entropy: Tensor | None = None
+    spans: Tensor | None = None
+    seed: int = 0
+
+    def __len__(self) -> int:
+        """Number of tokens M."""
+        return len(self.new)
+
+    @property
+    def drift(self) -> Tensor:
+        """float [M], d = n - o, nats, kept within +-20."""
+        return (self.new - self.old).clamp(-LARGEST, LARGEST)
+
+    def need(self, name: str) -> Tensor:
+        """Give an optional column.
+
+        Raises:
+            ValueError: it did not come.
+        """
+        column = getattr(self, name)
+        if column is None:
+            raise ValueError(f"the objective needs {name!r}, and none came")
+        assert isinstance(column, Tensor)
+        return column
+
+    def sequence_sum(self, values: Tensor) -> Tensor:
+        """Give the sum over each sequence, float [S]; 0 for one without tokens."""
+        return values.new_zeros(self.sequences).index_add(0, self.sequence, values)
+
+    def sequence_mean(self, values: Tensor) -> Tensor:
+        """Give the mean over each sequence's tokens, float [S]; 0 for one without tokens."""
+        return self.sequence_sum(values) / self.sequence_sum(torch.ones_like(values)).clamp(min=1.0)
+
+    def by_span(self) -> Self:
+        """Give the same tokens with their sentences as sequences (turns, where no sentences are known)."""
+        if self.spans is None:
+            pairs = self.turn[:, None]
+        else:
+            pairs = torch.stack([self.sequence, self.spans.to(self.sequence.dtype)], dim=1)
+        found, code = torch.unique(pairs, dim=0, return_inverse=True)
+        return replace(self, sequence=code, sequences=len(found))
+
+
+def through(value: Tensor, new: Tensor) -> Tensor:
+    """Give numbers whose gradient is that of `new` times their value: sg[value] * exp(n - sg n)."""
+    return value.detach() * torch.exp(new - new.detach())
+
+
+def flatten(
+    logprobs: Tensor,
+    old: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
+    *,
+    ref: Tensor | None = None,
+    rollout: Tensor | None = None,
+    entropy: Tensor | None = None,
+    spans: Tensor | None = None,
+    seed: int = 0,
+) -> Tokens:
+    """Give the tokens of a batch in which each row is a sequence, and each unbroken stretch of the mask is a turn.
+
+    Args:
+        logprobs: float [B, L], nats.
+        old: float [B, L], nats.
+        advantages: float [B, L].
+        mask: bool (or 0 and 1) [B, L], tokens that carry loss; the others may hold anything.
+        ref: float [B, L], nats.
+        rollout: float [B, L], nats.
+        entropy: float [B, L], nats.
+        spans: int64 [B, L].
+        seed: of what is drawn.
+
+    Raises:
+        ValueError: a shape differs from that of the mask, or is not two-dimensional.
+    """
+    columns = {"logprobs": logprobs, "old": old, "advantages": advantages}
+    optional = {"ref": ref, "rollout": rollout, "entropy": entropy, "spans": spans}
+    for name, column in {**columns, **optional}.items():
+        if column is not None and (column.shape != mask.shape or mask.ndim != 2):
+            raise ValueError(f"{name} has shape {tuple(column.shape)}, the mask {tuple(mask.shape)}; wanted: [B, L]")
+    on = mask.bool()
+    rows, places = torch.nonzero(on, as_tuple=True)
+    first = torch.ones_like(rows, dtype=torch.bool)
+    first[1:] = (rows[1:] != rows[:-1]) | (places[1:] != places[:-1] + 1)
+    return Tokens(
+        new=logprobs[on],
+        old=old[on].detach(),
+        advantages=advantages[on].detach(),
+        sequence=rows,
+        turn=torch.cumsum(first, 0) - 1,
+        sequences=len(mask),
+        seed=seed,
+        entropy=None if entropy is None else entropy[on],
+        **{n: None if c is None else c[on].detach() for n, c in optional.items() if n != "entropy"},
+    )
