@@ -258,9 +258,9 @@ class Groups:
         return self._low + np.where(self.flat, 0.0, self._centre("mean") * self._unit)
 
     def centred(self, middle: Middle = "mean") -> Floats:
-        """Return value less centre, float64 [N]; exactly zero in a flat group."""
+        """Return value less centre, float64 [N]; exactly zero in a flat group, and where rounding alone tells them."""
         distance = (self._share - self._centre(middle)[self.key]) * self._unit[self.key]
-        return np.where(self.flat[self.key], 0.0, distance)
+        return np.where(np.abs(distance) <= self._noise[self.key], 0.0, distance)
 
     def row_centres(self, middle: Middle = "mean") -> Floats:
         """Return the centre of each row's group, float64 [N]; in a flat group the row's own value, to the bit."""

@@ -214,6 +214,7 @@ class Steps:
             BadTable: the rows hold the same turn of the same trajectory twice.
         """
         chosen = np.asarray(rows)
+        chosen = chosen if chosen.size else np.zeros(0, dtype=np.int64)  # [] comes as an array of floats
         parts = {name: getattr(self, name)[chosen] for name in self.columns if name != "duplicate_of_row"}
         return replace(self, duplicate_of_row=None, **parts)
 

@@ -102,19 +102,19 @@ def slip(admissible: Sequence[str], earlier: Sequence[str], dice: random.Random)
         dice: what is drawn from.
 
     Returns:
-        An action that is not admissible, unless ten draws found none.
+        An action that is not admissible, unless there is no earlier one and ten draws put none together.
     """
     known = set(admissible)
     past = [action for action in earlier if action not in known]
-    action = dice.choice(admissible)
+    action = ""
     for _ in range(10):
         if past and dice.random() < 0.5:
             return dice.choice(past)
         head, tail = (dice.choice(earlier).split() for _ in range(2))
         action = " ".join([*head[: dice.randint(0, len(head))], *tail[dice.randint(0, len(tail)) :]])
         if action not in known:
-            break
-    return action
+            return action
+    return dice.choice(past) if past else action
 
 
 class _Searching:

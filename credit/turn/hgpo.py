@@ -9,7 +9,6 @@ import numpy as np
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import (
-    ROUNDING,
     Compat,
     Groups,
     PenaltyIn,
@@ -125,7 +124,7 @@ def hgpo(
             if not compat:
                 task = compact(table.task)
                 several = Groups(table.reward, task, unit_weights(task, table.trajectory, rule.unit)).size[task] > 1.0
-            mean.add("episode", term, several, term != 0.0, 1.0)
+            mean.add("episode", term, several, 1.0)
         paid, late = rule.paid_reward(table), rule.late_penalty(table)
         returns = discounted_returns(table, gamma, reward=paid) - late
         terms = discounted_returns(table, gamma, reward=np.abs(paid)) + late
@@ -140,8 +139,7 @@ def hgpo(
             groups = Groups(returns[rows], level, weight, size_of_terms=terms[rows])
             term = standardise(groups, scale=scale, ddof=0 if compat else ddof, eps=eps)
             alone = groups.size[level] == 1.0
-            other = np.abs(groups.centred()) > ROUNDING * terms[rows]
-            mean.add(f"history {k}", term, ~alone, other, float(k + lowest) ** alpha, rows)
+            mean.add(f"history {k}", term, ~alone, float(k + lowest) ** alpha, rows)
             report[f"turns_with_company_{k}"] = float((~alone).sum())
         values = mean.values
         report["step_signal"] = float((values != 0.0).mean()) if len(values) else 0.0
@@ -165,21 +163,18 @@ class Mean:
         self._weights: dict[str, Floats] = {}
         self._rows, self._drop, self._eps = rows, drop, eps
 
-    def add(
-        self, name: str, term: Floats, company: Bools, other: Bools, weight: float, rows: Ints | None = None
-    ) -> None:
+    def add(self, name: str, term: Floats, company: Bools, weight: float, rows: Ints | None = None) -> None:
         """Take a level in.
 
         Args:
             name: the level's part.
             term: float64 [M], the standings.
             company: bool [M], whether others share the level with the row.
-            other: bool [M], whether the standing differs from zero.
             weight: of the level.
             rows: int64 [M], the rows that have the level; None for all.
         """
         chosen = np.arange(self._rows) if rows is None else rows
-        counts = {"alone": company, "zero": company & other, "none": np.ones(len(term), dtype=np.bool_)}[self._drop]
+        counts = {"alone": company, "zero": company & (term != 0.0), "none": np.ones(len(term), dtype=np.bool_)}[self._drop]
         self.parts[name], self._weights[name] = np.zeros(self._rows), np.zeros(self._rows)
         self.parts[name][chosen] = term
         self._weights[name][chosen] = weight * counts

@@ -1,9 +1,12 @@
 import math
+import random
 
 import numpy as np
 import pytest
 import torch
 import toys.corridor
+from hypothesis import given
+from hypothesis import strategies as st
 from training_helpers import conversation, tiny_llama, trajectory
 
 from turnwise.agents.agent import Agent
@@ -12,7 +15,7 @@ from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.envs.errors import EnvError
 from turnwise.training.config import Run
-from turnwise.training.demonstrations import demonstrate
+from turnwise.training.demonstrations import demonstrate, slip
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.imitation import Recipe, _steps, demonstration_batch, imitate
 from turnwise.training.policy import build_policy
@@ -129,7 +132,7 @@ def test_noise_is_played_and_not_imitated(tmp_path, noise):
     played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
     turns = [(one.id, k, turn) for one in played.trajectories for k, turn in enumerate(one.turns)]
     assert all(one.won for one in played.trajectories)
-    assert all(turn.valid for *_, turn in turns)
+    assert all(turn.valid for name, k, turn in turns if (name, k) not in played.noisy)
     noisy = [turn for name, k, turn in turns if (name, k) in played.noisy]
     assert bool(noisy) == bool(noise)
     _, tokenizer = build_policy(played.texts, vocab=280, hidden=16, layers=1, heads=1, context=1000)
@@ -139,6 +142,22 @@ def test_noise_is_played_and_not_imitated(tmp_path, noise):
     learned = sum(len(turn.response) for g in groups for one in g.trajectories for turn in one.turns)
     assert (batch.mask.sum() == learned) == (not noise)
     assert len(batch) == len(groups)  # every conversation is one sequence
+
+
+@pytest.mark.parametrize(("slips", "invalid"), [(0.0, False), (1.0, True)])
+def test_slips_are_what_cannot_be_done(tmp_path, slips, invalid):
+    setup = _setup(tmp_path, noise=0.5, slips=slips)
+    played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
+    noisy = [turn for one in played.trajectories for k, turn in enumerate(one.turns) if (one.id, k) in played.noisy]
+    assert noisy
+    assert {turn.valid for turn in noisy} == {not invalid}
+
+
+@given(st.lists(st.text(" ab", max_size=5), min_size=1), st.lists(st.text(" ab", max_size=5)), st.integers())
+def test_a_slip_is_drawn_from_any_actions(admissible, earlier, seed):
+    action = slip(admissible, [*earlier, *admissible], random.Random(seed))
+    assert isinstance(action, str)
+    assert action not in admissible or set(earlier) <= set(admissible)
 
 
 def test_the_same_demonstrations_come_again(tmp_path):
