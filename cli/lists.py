@@ -52,6 +52,18 @@ def _objectives() -> Rows:
     yield from ((f"correction={name}", correction.about) for name, correction in CORRECTIONS.items())
 
 
+def _transforms() -> Rows:
+    from turnwise.credit.tokens import transforms
+
+    for name, item in transforms().items():
+        options = ", ".join(f"{key}={value}" for key, value in item.options.items())
+        yield (
+            name,
+            f"{item.title} (arXiv {item.arxiv}). {item.use} Needs {', '.join(item.needs)}. Options: {options}. "
+            f"Checked against: {item.evidence}.",
+        )
+
+
 def _samplers() -> Rows:
     from turnwise.agents.samplers import Expert, Random, Scripted
 
@@ -93,6 +105,7 @@ def _keys() -> Rows:
 
 _KINDS: dict[str, Callable[[], Rows]] = {
     "envs": _envs,
+    "transforms": _transforms,
     "objectives": _objectives,
     "samplers": _samplers,
     "parsers": _parsers,
@@ -107,7 +120,7 @@ def list_names(
         str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_NAMES)}; these when absent.")
     ] = None,
 ) -> None:
-    """List the environments, credit rules, objectives, samplers, parsers, templates or keys of a run's file."""
+    """List what can be named in a run's file or on the command line: environments, credit rules, keys and more."""
     if kind is None:
         for name in _NAMES:
             say(f"turnwise list {name}")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.credit.errors import BadTable
+from turnwise.credit.tensors import plain
 
 Codes = npt.NDArray[np.int64]
 _PLAIN = frozenset({str, bytes, type(None)})  # these never equal a value of another type
@@ -56,7 +57,7 @@ def _freeze(value: object) -> Hashable:
     if isinstance(value, set | frozenset):
         return (frozenset, frozenset(_freeze(item) for item in value))
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return _freeze_array(np.asarray(value))
+        return _freeze_array(np.asarray(plain(value)))
     if value != value:  # NaN
         return (kind, "not equal to itself")
     hash(value)

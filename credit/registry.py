@@ -37,7 +37,8 @@ class Entry:
         title: the method's full name.
         arxiv: id of the paper, since names collide in this literature; None for a method without one.
         needs: columns beyond task, trajectory, turn and reward.
-        evidence: what the formula was checked against: "reference code" that was run, the "paper", or "our reading".
+        evidence: what the formula was checked against: "reference code" that was run; the "paper", or its code as read;
+            or "our reading" of an abstract or of what others wrote about the paper.
         use: one line, when to take it.
         function: `(steps, *, options) -> Advantages`; one with memory has a parameter `state=None` as well, one that
             draws has `rng`.

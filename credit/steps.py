@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from turnwise.credit.errors import BadTable, MissingColumn, near
 from turnwise.credit.keys import Coder
+from turnwise.credit.tensors import plain, unboxed
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -259,7 +260,7 @@ def _one_dimensional(name: str, column: Any) -> Any:
     """Keys arrive as a sequence of N values; an array with more dimensions is N arrays."""
     if isinstance(column, str | bytes | Mapping) or not hasattr(column, "__iter__"):
         raise BadTable(f"column {name!r} must be a sequence with one value a row; came {type(column).__name__}")
-    return column
+    return plain(column)
 
 
 def _per_task(task: Ints, trajectory: Ints, names: Sequence[object]) -> tuple[Ints, tuple[object, ...]]:
@@ -272,6 +273,7 @@ def _per_task(task: Ints, trajectory: Ints, names: Sequence[object]) -> tuple[In
 
 
 def _column(name: str, values: Any) -> npt.NDArray[Any]:
+    values = plain(values)
     if name == "valid":
         return _boolean(values)
     if name in _KEYS or name in _INTEGERS or name == "duplicate_of_row":
@@ -280,7 +282,7 @@ def _column(name: str, values: Any) -> npt.NDArray[Any]:
 
 
 def _boolean(values: Any) -> Bools:
-    array = np.asarray(values)
+    array: npt.NDArray[Any] = unboxed(np.asarray(values))
     if array.ndim == 1 and array.dtype.kind in "iuf" and np.isin(array, (0, 1)).all():
         array = array.astype(np.bool_)
     if array.ndim == 1 and not len(array):
@@ -291,7 +293,7 @@ def _boolean(values: Any) -> Bools:
 
 
 def _integer(name: str, values: Any) -> Ints:
-    array = np.asarray(values)
+    array: npt.NDArray[Any] = unboxed(np.asarray(values))
     if array.ndim == 1 and not len(array):
         return np.zeros(0, dtype=np.int64)
     whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all()))

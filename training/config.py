@@ -115,6 +115,11 @@ class Imitation(Section):
         default=1e-3, gt=0, le=1, description="Highest learning rate of the warm start (cosine, 5 % warm-up)."
     )
     batch: int = Field(default=1024, ge=1, description="Tokens in one optimiser step of the warm start.")
+    target: float = Field(
+        default=0.0,
+        ge=0,
+        description="Loss, in nats a token that was said, at which the warm start ends early; 0: never.",
+    )
 
 
 class Credit(Section):
@@ -125,6 +130,13 @@ class Credit(Section):
         default="state", description="What makes two turns comparable: the environment's state key, or the text seen."
     )
     options: dict[str, Any] = Field(default={}, description="Options of the credit rule.")
+    reshape: str = Field(
+        default="",
+        description="Transform of the tokens' advantages, by name; `turnwise list transforms` shows them. Empty: none.",
+    )
+    reshape_options: dict[str, Any] = Field(
+        default={}, description="Options of the transform; for hicra also `planning`, the phrases that make a plan."
+    )
 
 
 class ObjectiveSection(Section):

@@ -1,7 +1,7 @@
 """The loop: warm start, then again and again sample tasks, roll out, credit, pack, update; evaluation before and after.
 
     groups = rollout(agent, sampler, tasks, size=G)
-    batch  = pack(groups, credit(steps_of(groups)))
+    batch  = reshape(pack(groups, credit(steps_of(groups))))
     stats  = update(model, optimizer, batch, objective)
     sampler.load(model, version)
 
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from turnwise.agents.seat import Pool
 from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.steps import Steps
-from turnwise.training.batch import pack, turn_divergence
+from turnwise.training.batch import Batch, pack, turn_divergence
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
 from turnwise.training.errors import CheckpointError, TrainingError
@@ -43,7 +44,7 @@ from turnwise.training.report import OnEvent, Reporter, uninterrupted
 from turnwise.training.setup import Setup, prepare, remarks
 from turnwise.training.steps import steps_of
 from turnwise.training.tasks import TaskSampler
-from turnwise.training.update import learning_rate, make_optimizer, score, update
+from turnwise.training.update import learning_rate, make_optimizer, score_both, update
 from turnwise.training.warmstart import align, first_policy
 
 
@@ -146,10 +147,7 @@ class _Session:
         with uninterrupted():
             self.boundary = {}
             self.memory = advantages.state
-            if setup.schedule.recompute:
-                batch = replace(batch, old=self._score(self.model, batch), rollout=batch.old)
-            if self.reference is not None:
-                batch = replace(batch, reference=self._score(self.reference, batch))
+            batch, reshaped = self._scored(batch, groups)
             plan = replace(setup.plan, seed=setup.seed_for("deal", self.step))
             stats = update(self.model, self.optimizer, batch, self._objective(), plan, self._rates())
             self.coefficients = setup.control.after(self.coefficients, stats, sum(len(g.finished) for g in groups))
@@ -162,6 +160,7 @@ class _Session:
                 **play_metrics(groups),
                 **credit_metrics(advantages),
                 **group_metrics(table, advantages),
+                **reshaped,
                 **{f"update_{key}" if key in {"tokens", "seconds"} else key: v for key, v in stats.items()},
                 **_speeds(played, stats),
                 sequence_tokens=batch.size,
@@ -207,9 +206,25 @@ class _Session:
             )
         return groups, report
 
-    def _score(self, model: Any, batch: Any) -> Any:
+    def _score(self, model: Any, batch: Batch) -> Any:
+        """Log-probabilities and entropies of a batch's tokens under a model."""
         plan = self.setup.plan
-        return score(model, batch, temperature=plan.temperature, micro_tokens=plan.micro_tokens)
+        return score_both(model, batch, temperature=plan.temperature, micro_tokens=plan.micro_tokens)
+
+    def _scored(self, batch: Batch, groups: list[Group]) -> tuple[Batch, dict[str, float]]:
+        """Add what is computed anew to a batch, then reshape its advantages if the run does."""
+        recompute, reshape = self.setup.schedule.recompute, self.setup.reshape
+        logprobs = entropy = None
+        if recompute or (reshape is not None and reshape.needs_policy):
+            logprobs, entropy = self._score(self.model, batch)
+            if recompute:
+                batch = replace(batch, old=logprobs, rollout=batch.old)
+        if self.reference is not None:
+            batch = replace(batch, reference=self._score(self.reference, batch)[0])
+        if reshape is None:
+            return batch, {}
+        decode = partial(self.tokenizer.decode, clean_up_tokenization_spaces=False)
+        return reshape(batch, groups, decode=decode, logprobs=logprobs, entropy=entropy)
 
     def _objective(self) -> Objective:
         """Give the objective with the coefficients of this iteration."""
@@ -223,7 +238,7 @@ class _Session:
         if not control.in_reward:
             return table
         batch = pack(groups)
-        reference = self._score(self.reference, batch)
+        reference, _ = self._score(self.reference, batch)
         divergence = turn_divergence(batch, reference, control.kl_estimator, len(table))
         return replace(table, reward=table.reward - self.coefficients["kl"] * divergence)
 

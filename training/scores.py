@@ -78,9 +78,16 @@ def _plain_head(model: Model) -> bool:
     return plain
 
 
-@torch.no_grad()
 def score(model: Model, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> NDArray[np.float64]:
-    """Compute the log-probability of every token in the mask under a policy.
+    """Compute the log-probability of every token in the mask under a policy; see `score_both`."""
+    return score_both(model, batch, temperature=temperature, micro_tokens=micro_tokens)[0]
+
+
+@torch.no_grad()
+def score_both(
+    model: Model, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Compute the log-probability of every token in the mask under a policy, and the entropy of its distribution.
 
     Args:
         model: the policy.
@@ -89,14 +96,14 @@ def score(model: Model, batch: Batch, *, temperature: float = 1.0, micro_tokens:
         micro_tokens: tokens, padding included, that are computed at a time.
 
     Returns:
-        float64 [B, L], nats; 0 outside the mask.
+        float64 [B, L] each, nats; 0 outside the mask.
     """
     model.eval()
-    result = np.zeros(batch.mask.shape)
+    results = np.zeros(batch.mask.shape), np.zeros(batch.mask.shape)
     for index in micro_batches(batch.lengths, micro_tokens):
         rows = batch.rows(index)
-        chosen, _ = token_scores(model, rows, temperature=temperature)
-        block = np.zeros(rows.mask.shape)
-        block[rows.mask] = chosen.double().cpu().numpy()
-        result[index, : rows.mask.shape[1]] = block
-    return result
+        for result, column in zip(results, token_scores(model, rows, temperature=temperature), strict=True):
+            block = np.zeros(rows.mask.shape)
+            block[rows.mask] = column.double().cpu().numpy()
+            result[index, : rows.mask.shape[1]] = block
+    return results

@@ -28,6 +28,7 @@ from turnwise.training.objectives import KL_ESTIMATORS, Objective
 from turnwise.training.objectives import Entry as Method
 from turnwise.training.objectives import get as get_objective
 from turnwise.training.policy import device_of
+from turnwise.training.reshape import Reshape
 from turnwise.training.steps import Anchor
 from turnwise.training.update import Plan
 
@@ -98,6 +99,7 @@ class Setup:
         agent: a function of the tokenizer (None while there is none).
         credit: the credit rule with its options.
         anchor: "state" or "observation".
+        reshape: the transform of token advantages; None for none.
         objective: the loss; its coefficients are those of the beginning.
         control: how the coefficients move.
         tasks: ids to train on.
@@ -117,6 +119,7 @@ class Setup:
     demonstrations: Demonstrations | None
     credit: Entry
     anchor: Anchor
+    reshape: Reshape | None
     objective: Objective
     control: Control
     plan: Plan
@@ -128,7 +131,8 @@ class Setup:
     @property
     def needs_reference(self) -> bool:
         """Whether the policy before training is needed all along."""
-        return self.objective.needs_reference or self.control.in_reward
+        wanted = self.reshape is not None and self.reshape.needs_reference
+        return wanted or self.objective.needs_reference or self.control.in_reward
 
     def seed_for(self, purpose: str, number: int = 0) -> int:
         """Give the seed of one purpose."""
@@ -176,6 +180,7 @@ def prepare(run: Run) -> Setup:
         demonstrations=_demonstrations(run, policy, plan),
         credit=credit_rule(run.credit.method, **run.credit.options),
         anchor=run.credit.anchor,
+        reshape=Reshape.of(run.credit.reshape, run.credit.reshape_options) if run.credit.reshape else None,
         objective=_objective(run),
         control=_control(run),
         plan=plan,
@@ -298,6 +303,7 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan) -> Demonstration
         epochs=section.epochs,
         lr=section.lr,
         batch=section.batch,
+        target=section.target,
         micro_tokens=plan.micro_tokens,
         grad_clip=plan.grad_clip,
         weight_decay=run.train.weight_decay,

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from turnwise.training.batch import Batch
 from turnwise.training.gradient import Meter, Plan, accumulate
 from turnwise.training.objectives.chosen import Objective
-from turnwise.training.scores import Model, score, token_scores
+from turnwise.training.scores import Model, score, score_both, token_scores
 
-__all__ = ["Plan", "deal", "learning_rate", "make_optimizer", "score", "token_scores", "update"]
+__all__ = ["Plan", "deal", "learning_rate", "make_optimizer", "score", "score_both", "token_scores", "update"]
 
 
 def learning_rate(step: int, *, total: int, peak: float, schedule: str = "constant", warmup: int = 0) -> float:

@@ -175,9 +175,8 @@ def judged(
         return Verdict(method, case, "unimplemented", Difference(math.inf), str(error))
     except Exception as error:
         reason = str(error) if isinstance(error, Refused) else sentence_of(error)
-        if reason is None and not foreign:
-            if isinstance(error, TypeError | ValueError | KeyError | IndexError | AttributeError) and not debugging():
-                raise Malformed(f"{case}: {type(error).__name__}: {error}") from error
+        unread = isinstance(error, TypeError | ValueError | KeyError | IndexError | AttributeError) and not debugging()
+        if reason is None and not foreign and not unread:
             raise
         return Verdict(method, case, "refused", Difference(math.inf), reason or f"{type(error).__name__}: {error}")
     worst = max(found, key=lambda difference: difference.worst, default=Difference(0.0))

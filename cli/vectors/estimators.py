@@ -62,11 +62,16 @@ _COLUMNS = {
     "metric": ("metric", "novelty", "embedding"),
     "multi": ("multi",),
 }
+_UNITS = {
+    **dict.fromkeys(("step rows", "rows", "steps", "step", "turn rows", "turns", "turn"), "turn"),
+    **dict.fromkeys(("trajectories", "trajectory", "distinct trajectories"), "trajectory"),
+}
 _OPTIONS: dict[str, tuple[str, Mapping[Any, object] | None]] = {
     "norm_by_std": ("scale", {True: "std", False: "none"}),
     "mode": ("scale", {"mean_std_norm": "std", "mean_norm": "none"}),
     "singleton": ("singleton", {"raw_reward": "raw", "raw_return": "raw", "raw": "raw", "zero": "zero"}),
-    "mean_over": ("unit", {"step rows": "turn", "rows": "turn", "trajectories": "trajectory"}),
+    "mean_over": ("unit", _UNITS),
+    "unit": ("unit", _UNITS),
     "epsilon": ("eps", None),
     "eps_in_sqrt": ("eps", None),
     "mad_add": ("eps", None),
@@ -230,7 +235,8 @@ def table(case: Case, **columns: Any) -> Steps:
         raise Malformed("inputs have no 'rewards'")
     count = len(found["reward"])
     if found["trajectory"] is None:
-        found |= {"trajectory": list(range(count)), "turn": [0] * count}
+        names = [f"{row:09d}" for row in range(count)]  # as texts in the order of rows, which breaks ties
+        found |= {"trajectory": names, "turn": [0] * count}
     if found["turn"] is None:
         raise Malformed("inputs have 'traj' but neither 'turn' nor 'step'")
     if found["task"] is None:

@@ -3,13 +3,11 @@
 Which of our objectives a case is about, and with which options, is said by `turnwise.training.objectives.vectors`.
 Everything is computed in double precision; the file's own tolerance decides, 1e-6 relative and 1e-8 absolute.
 
-Left out on purpose: texts among the hyperparameters that only describe a formula. Those that we know are listed here;
-an unknown one is refused, since it might describe another formula.
+Left out on purpose: which hyperparameters are read. What our objective has no counterpart for is refused there.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,20 +37,6 @@ _ARRAYS = {
 }
 _CASE = {"name", "hyperparameters", "batch_id", "expected_loss", "expected_grad"}
 _ABOUT = {"source", "peer_checked", "peer_abs_diff", "note"}
-_DESCRIBED: dict[tuple[str, str], tuple[object, ...]] = {
-    ("cispo", "variant"): ("clamp (verl)", "TRL: clamp(r,max=epsilon_high) where epsilon_high IS the cap"),
-    ("cispo_masked", "variant"): ("Trinity-RFT: additionally drops PPO-clipped tokens",),
-    ("hapo_full", "adaptive_advantage"): (True,),
-    ("kl_k3_loss", "clamp_logdiff"): (20,),
-    ("kl_k3_loss", "clamp_value"): (10,),
-    ("clip_cov", "selection"): ("all eligible tokens (ratio=1 removes randomness)",),
-    ("a_lol", "ratio"): ("full sequence pi/pi_ref",),
-    ("a_lol_seq", "ratio"): ("per token",),
-    ("dhpo_entropy", "w"): ("minmax-normalised token entropy over batch, sg",),
-    ("sspo", "ratio"): ("exp(mean_t in sentence log-ratio), GSPO-token straight-through",),
-    ("etr_micro", "bound"): ("eps*(1+alpha*tanh|A_i|)",),
-}
-"""What a case may say of its formula in words, or as a constant that ours has too."""
 
 
 def verify(case: Mapping[str, Any], batches: Mapping[Any, Mapping[str, Any]], function: Function | None) -> Verdict:
@@ -114,18 +98,14 @@ def chosen(name: str, given: Given) -> tuple[str, dict[str, Any]]:
         Refused: a hyperparameter that ours does not have, or has otherwise.
     """
     from turnwise.training.errors import TrainingError
-    from turnwise.training.objectives.vectors import objective_of_case
+    from turnwise.training.objectives.vectors import NoObjective, objective_of_case
 
-    plain = re.sub(r"_PROPOSAL$", "", name, flags=re.IGNORECASE)
     try:
-        objective, options = objective_of_case(name, given)
-    except TrainingError as error:
+        return objective_of_case(name, given)
+    except NoObjective as error:
         raise Unimplemented(str(error)) from error
-    for (method, key), allowed in _DESCRIBED.items():
-        if method == plain:
-            given.only(key, *allowed)
-    given.done()
-    return objective, options
+    except TrainingError as error:
+        raise Refused(str(error)) from error
 
 
 def _arrays(batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def _ragged(values: npt.NDArray[Any], lengths: list[int]) -> list[list[float]]:
 
 def _gdpo(case: Case) -> Figures:
     words = {"tokens": "tokens", "all tokens of the batch": "tokens", "samples": "samples"}
-    over = case.hyper.get("whiten", "tokens" if case.name.endswith("verl") else "samples")
+    over = case.hyper.get("whiten", "samples" if case.column("tokens") is None else "tokens")
     if over not in words:
         raise Refused(f"whiten={over!r}; understood are {', '.join(map(repr, words))}")
     steps = table(case)
@@ -134,7 +134,11 @@ def _merged(case: Case, reward: list[float], options: dict[str, Any]) -> Figures
 
 def _base(case: Case) -> dict[str, Any]:
     """The base of a case as words: `grpo ddof=1 eps=1e-6`."""
-    words = str(case.hyper.get("base", "grpo")).split()
+    from turnwise.credit import estimators
+
+    words = str(case.hyper.get("base", "grpo")).split() or [""]
+    if words[0] not in estimators():
+        raise Refused(f"base={case.hyper['base']!r} names no estimator of ours")
     options: dict[str, Any] = {"singleton": "raw"} if words[0] in ("grpo", "dr_grpo") else {}
     for word in words[1:]:
         name, equals, value = word.partition("=")
@@ -288,10 +292,9 @@ def _hgpo(case: Case) -> Figures:
         return figures_of(case, steps, run(case, _entry("hgpo"), steps, options), options)
     result = run(case, _entry("hgpo"), steps, options)
     mean = Mean(len(steps), "zero", options.get("eps", 1e-6))
-    mean.add("episode", base, np.ones(len(steps), dtype=np.bool_), base != 0.0, 1.0)
+    mean.add("episode", base, np.ones(len(steps), dtype=np.bool_), 1.0)
     for k, part in enumerate(part for name, part in result.parts.items() if name.startswith("history ")):
-        company = part != 0.0
-        mean.add(f"history {k}", part, company, company, float(k + 2) ** options.get("alpha", 1.0))
+        mean.add(f"history {k}", part, part != 0.0, float(k + 2) ** options.get("alpha", 1.0))
     return {"advantage": lambda: mean.values}
 
 
@@ -328,7 +331,7 @@ def _flow_grpo(case: Case) -> Figures:
         turn=[t for _, t in where],
         reward=[float(final[i]) if t == int(turns[i]) - 1 else 0.0 for i, t in where],
     )
-    unit = "turn" if case.name.endswith("turn_rows") else "trajectory"
+    unit = "trajectory" if "traj" in case.name.removeprefix("flow_grpo") else "turn"  # the code counts turns
     options = {"unit": unit, "singleton": "raw", **case.options("unit", "ddof", "eps", "scale", "singleton")}
     return figures_of(case, steps, run(case, _entry("flow_grpo"), steps, options), options)
 
@@ -419,7 +422,7 @@ def _evol(case: Case) -> Figures:
 
     from turnwise.credit.outcome.evol import novelty_rewards
 
-    if "reward_map" not in case.name:
+    if "reward" not in case.expected:
         return by_registry(case)
     right = np.asarray(case.inputs.need("correct"), dtype=np.bool_)
     new = np.asarray(case.inputs.need("novelty"), dtype=np.float64)

@@ -9,22 +9,8 @@ import numpy as np
 
 from turnwise.credit.errors import BadTable
 from turnwise.credit.steps import Bools, Floats
+from turnwise.credit.tensors import plain
 from turnwise.credit.tokens.checks import flags, numbers
-
-
-def plain(value: Any) -> Any:
-    """Return a tensor (one that can be detached and moved to the CPU) as a numpy array, and anything else as it is.
-
-    Args:
-        value: a tensor, an array, a list, ...
-    """
-    if not (hasattr(value, "detach") and hasattr(value, "cpu")):
-        return value
-    tensor = value.detach().cpu()
-    try:
-        return tensor.numpy()
-    except TypeError:  # bfloat16 and the like, which numpy does not have
-        return tensor.float().numpy()
 
 
 def mask_of(name: str, value: Any, *, rows: int | None = None) -> Bools:
@@ -38,7 +24,7 @@ def mask_of(name: str, value: Any, *, rows: int | None = None) -> Bools:
     Raises:
         BadTable: it has another shape, or other values.
     """
-    array = flags(name, plain(value))
+    array = flags(name, value)
     if rows is not None and len(array) != rows:
         raise BadTable(f"{name} must have {rows} rows, one for each of the others; it has {len(array)}")
     return array
@@ -55,7 +41,7 @@ def numbers_of(name: str, value: Any, shape: tuple[int, ...], *, inside: Bools |
     Raises:
         BadTable: another shape, no numbers, or some that are not finite.
     """
-    return numbers(name, plain(value), shape, inside=inside)
+    return numbers(name, value, shape, inside=inside)
 
 
 def column_of(name: str, value: Any, rows: int) -> Any:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of, plain
+from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
 from turnwise.credit.adapters.packed import Packed, averages, runs
 from turnwise.credit.blocks import group_sums
 from turnwise.credit.errors import BadTable
 from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.tensors import plain
 
 
 def from_sequences(

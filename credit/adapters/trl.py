@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.adapters.arrays import column_of, mask_of, plain
+from turnwise.credit.adapters.arrays import column_of, mask_of
 from turnwise.credit.adapters.packed import Packed, runs
 from turnwise.credit.errors import BadTable
 from turnwise.credit.keys import freeze
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.tensors import plain
 
 
 def from_trl(

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of, plain
+from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
 from turnwise.credit.adapters.packed import Packed, averages
 from turnwise.credit.blocks import compact
 from turnwise.credit.errors import BadTable
 from turnwise.credit.keys import Coder
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.tensors import plain
 
 
 def from_verl(

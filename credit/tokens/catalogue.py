@@ -71,13 +71,13 @@ class Transform:
 _NONE = inspect.Parameter.empty
 
 TRANSFORMS = (
-    Transform("hicra", "Hierarchy-Aware Credit Assignment", "2509.03646", "paper",
+    Transform("hicra", "Hierarchy-Aware Credit Assignment", "2509.03646", "our reading",
               "More credit for tokens that plan; a caller marks them.", hicra),
-    Transform("gtpo", "Group-relative Trajectory-based Policy Optimization", "2508.03772", "reference code",
+    Transform("gtpo", "Group-relative Trajectory-based Policy Optimization", "2508.03772", "paper",
               "Beginnings and ends that good and bad answers share are not pushed both ways.", gtpo),
     Transform("hapo", "Heterogeneous Adaptive Policy Optimization, redistribution", "2509.16591", "reference code",
               "Credit by entropy and by how far a token has moved; goes with the outcome method of the name.", hapo),
-    Transform("d3s", "Dynamic Dual-Level Down-Sampling", "2509.22115", "paper",
+    Transform("d3s", "Dynamic Dual-Level Down-Sampling", "2509.22115", "our reading",
               "Trains on fewer sequences and tokens, those that say most.", d3s),
     Transform("ace", "Asymmetric Confidence-aware Error penalty", "2602.21420", "our reading",
               "Pushes confident mistakes down harder; needs a reference model.", ace),

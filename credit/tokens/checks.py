@@ -1,14 +1,16 @@
 """Checks of token arrays where they come in: one shape, finite numbers, masks that are true or false.
 
-Left out on purpose: tensors of a framework. `adapters.arrays` turns them into numpy first.
+Left out on purpose: gradients. A tensor of a framework is read as numbers (`turnwise.credit.tensors`).
 """
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from turnwise.credit.errors import BadTable
 from turnwise.credit.steps import Bools, Floats
+from turnwise.credit.tensors import plain, unboxed
 
 Shape = tuple[int, ...]
 
@@ -29,7 +31,7 @@ def numbers(
         BadTable: another shape, no numbers, or some that are not finite.
     """
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(plain(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise BadTable(f"{name} must be an array of numbers: {error}") from error
     _check_shape(name, array.shape, shape, dimensions)
@@ -49,7 +51,7 @@ def flags(name: str, values: Any, shape: Shape | None = None, dimensions: int = 
     Raises:
         BadTable: another shape, or a value that is neither true nor false.
     """
-    array = np.asarray(values)
+    array: npt.NDArray[Any] = unboxed(np.asarray(plain(values)))
     _check_shape(name, array.shape, shape, dimensions)
     if array.dtype != np.bool_:
         if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():

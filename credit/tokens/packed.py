@@ -3,7 +3,7 @@
 A packed batch is arrays [B, L]: B sequences, L tokens, and a mask that is true where the policy wrote the token. What
 lies outside the mask (prompts, observations, padding) may hold anything and changes nothing.
 
-Left out on purpose: any tensor library. A tensor on the CPU is read through its array interface.
+Left out on purpose: any tensor library. A tensor is read as numbers, without its gradient.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from turnwise.credit.errors import BadTable
 from turnwise.credit.steps import Bools, Floats, Ints
+from turnwise.credit.tensors import plain
 from turnwise.credit.tokens.checks import flags
 
 ARRAYS = {
@@ -74,7 +75,7 @@ def inside(method: str, name: str, values: npt.ArrayLike, mask: Bools) -> Floats
     Raises:
         BadTable: the shape is another, or a number inside the mask is not finite.
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(plain(values), dtype=np.float64)
     if array.shape != mask.shape:
         raise BadTable(f"{method}: {name!r} has shape {array.shape}, the mask has {mask.shape}")
     out = np.where(mask, array, 0.0)
@@ -96,7 +97,7 @@ def groups(method: str, group: npt.ArrayLike | None, mask: Bools) -> Ints:
     """
     if group is None:
         return np.zeros(len(mask), dtype=np.int64)
-    ids = np.asarray(group)
+    ids = np.asarray(plain(group))
     if ids.shape != (len(mask),):
         raise BadTable(f"{method}: 'group' has shape {ids.shape}; the batch has {len(mask)} sequences")
     return np.unique(ids, return_inverse=True)[1].reshape(-1).astype(np.int64, copy=False)

@@ -11,6 +11,7 @@ from turnwise.credit.errors import BadTable
 from turnwise.credit.keys import Coder
 from turnwise.credit.rule import Rule
 from turnwise.credit.steps import Bools, Floats
+from turnwise.credit.tensors import plain
 from turnwise.credit.tokens.checks import flags, numbers
 from turnwise.credit.trie import Paths, prefix_nodes
 
@@ -60,7 +61,8 @@ def tempo_tokens(
     Rule(scale, "trajectory", singleton, ddof, eps)
     trained = flags("mask", mask)
     text = trained if seen is None else flags("seen", seen, trained.shape)
-    tokens, outcome = np.asarray(ids), numbers("score", score, (len(trained),))
+    tokens, outcome = np.asarray(plain(ids)), numbers("score", score, (len(trained),))
+    group = plain(group)
     task = compact(Coder().encode(group if isinstance(group, np.ndarray) else list(group)))  # type: ignore[arg-type]
     if tokens.shape != trained.shape or tokens.dtype.kind not in "iu" or len(task) != len(trained):
         raise BadTable(

@@ -174,7 +174,9 @@ class Mean:
             rows: int64 [M], the rows that have the level; None for all.
         """
         chosen = np.arange(self._rows) if rows is None else rows
-        counts = {"alone": company, "zero": company & (term != 0.0), "none": np.ones(len(term), dtype=np.bool_)}[self._drop]
+        counts = {"alone": company, "zero": company & (term != 0.0), "none": np.ones(len(term), dtype=np.bool_)}[
+            self._drop
+        ]
         self.parts[name], self._weights[name] = np.zeros(self._rows), np.zeros(self._rows)
         self.parts[name][chosen] = term
         self._weights[name][chosen] = weight * counts

@@ -62,7 +62,8 @@ def himac(
         BadTable: `parent` differs within a trajectory, or phase="macro" finds no turn that plans.
         BadOption: an option has an impossible value.
 
-    Source: Jin et al. 2026, arXiv 2603.00977, after a secondary description. Training both sides at once is ours.
+    Source: Jin et al. 2026, arXiv 2603.00977. Our reading of a secondary description; no code was available. Training
+    both sides at once is ours.
     """
     rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_choice("phase", phase, Phase)

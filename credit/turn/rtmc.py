@@ -56,8 +56,8 @@ def rtmc(
         MissingColumn: there is no `state` or no `action`.
         BadOption: an option has an impossible value.
 
-    Source: the Monte Carlo estimate over merged rollouts, after a secondary description; no code was available. Our
-    reading: the unit of trajectories.
+    Source: the Monte Carlo estimate over merged rollouts, after a secondary description; no code was available.
+    Our reading: the unit of trajectories.
     """
     rule = Rule(scale="none", unit=unit, invalid_penalty=invalid_penalty, penalty_in=penalty_in)
     check_number("gamma", gamma, 0.0, 1.0)

@@ -53,7 +53,7 @@ def seeupo(
     Raises:
         BadOption: an option has an impossible value.
 
-    Source: Hu et al. 2026, arXiv 2602.06554, after a secondary description.
+    Source: Hu et al. 2026, arXiv 2602.06554. Our reading of a secondary description; no code was available.
     """
     task = Rule("none", "trajectory", singleton, invalid_penalty=invalid_penalty)
     batch = Rule("std", unit, "zero", ddof, eps)

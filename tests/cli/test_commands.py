@@ -103,6 +103,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         ("samplers", "expert"),
         ("parsers", "think-action"),
         ("templates", "plain"),
+        ("transforms", "hicra"),
         ("keys", "train.lr"),
     ],
 )

@@ -221,6 +221,37 @@ def test_what_ours_does_not_have_is_refused_by_name(
     assert part in said.out, said.out
 
 
+NUMBERS: Vectors = [
+    # Four rows of two turns' trajectories each: over turns 1, 1, 0, 0; over trajectories 1, 0. Both have mean 1/2.
+    {"name": "flow_grpo_turn_rows_again", "inputs": {"final_reward": [1, 0, 0], "turns": [2, 1, 1], "group": [0, 0, 0]},
+     "hyperparameters": {"norm_by_std": False}, "expected": {"row_advantage": [0.5, 0.5, -0.5, -0.5]}},
+    {"name": "flow_grpo_traj", "inputs": {"final_reward": [1, 0, 0], "turns": [2, 1, 1], "group": [0, 0, 0]},
+     "hyperparameters": {"norm_by_std": False}, "expected": {"row_advantage": [2 / 3, 2 / 3, -1 / 3, -1 / 3]}},
+    # Eleven equal scores: the first row is the median that is left out, though "10" sorts before "2".
+    {"name": "mc_grpo_many", "inputs": {"rewards": [1] + [0] * 10, "group": ["a"] * 11}, "hyperparameters": {},
+     "expected": {"keep": [True, False] + [True] * 9}},
+    {"name": "evol_rl_another_name", "inputs": {"correct": [1, 1, 0], "novelty": [0.1, 0.3, 0.2]},
+     "hyperparameters": {}, "expected": {"reward": [0.5, 1.0, -0.5]}},
+]  # fmt: skip
+
+
+def test_what_a_case_is_called_beyond_its_method_does_not_matter(turnwise: Call, tmp_path: Path) -> None:
+    said = turnwise("verify", write(tmp_path / "c.json", NUMBERS))
+    assert said.code == 0, said.out
+
+
+def test_a_case_that_trips_is_a_failure_and_the_others_count(turnwise: Call, tmp_path: Path) -> None:
+    odd = {"name": "hicra_odd", "inputs": {"advantage": 3, "planning": [1]}, "hyperparameters": {},
+           "expected": {"advantage": [1.0]}}  # fmt: skip
+    base = {"name": "salt", "inputs": {"traj": [0], "transition_key": ["x"], "trajectory_advantage": [1.0]},
+            "hyperparameters": {"base": "nothing eps=1"}, "expected": {"advantage": [1.0]}}  # fmt: skip
+    said = turnwise("verify", write(tmp_path / "c.json", [odd, base, *CREDIT]))
+    assert said.code == 1
+    assert "refused  hicra_odd: TypeError" in said.out
+    assert "base='nothing eps=1' names no estimator of ours" in said.out
+    assert "3 of 5 agree" in said.out
+
+
 def test_rounding_noise_is_apart_and_no_disagreement(turnwise: Call, tmp_path: Path) -> None:
     noisy = copy.deepcopy(GIGPO)
     noisy["cases"].append({**copy.deepcopy(noisy["cases"][0]), "name": "noise", "own_formula_agrees": False})

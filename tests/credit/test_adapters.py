@@ -380,3 +380,18 @@ def test_kinds_of_columns_that_frames_have(library):
     assert steps.state.tolist() == plain.state.tolist()
     assert steps.multi.tolist() == plain.multi.tolist()
     assert steps.invalid.tolist() == plain.invalid.tolist()
+
+
+def test_masks_that_a_trainer_has_boxed():
+    """What is no tensor travels through such batches as an array of objects."""
+    boxed = {
+        "is_action_valid": np.array([True, False, True, True, True], dtype=object),
+        "active_masks": np.array([True, True, np.True_, np.False_, True], dtype=object),
+    }
+    packed, wanted = (
+        from_verl(**VERL, **{k: v if box else v.astype(bool) for k, v in boxed.items()}) for box in (1, 0)
+    )
+    assert packed.steps.valid.tolist() == wanted.steps.valid.tolist() == [True, False, True, True]
+    assert packed.place.tolist() == wanted.place.tolist()
+    with pytest.raises(BadTable, match="active_masks must be true or false everywhere"):
+        from_verl(**VERL, active_masks=np.array([True, None, True, True, True], dtype=object))

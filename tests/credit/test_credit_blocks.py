@@ -136,6 +136,14 @@ def test_the_weighted_median_is_the_smallest_value_that_holds_half(found):
         assert np.allclose(centred[inside], values[inside] - median, rtol=1e-12, atol=1e-9)
 
 
+def test_what_is_at_the_centre_but_for_rounding_is_there():
+    """0.6 less the mean of 1.1, 0.1 and 0.6 is 1e-16 in floating point, and nothing in truth; 1e-9 is something."""
+    groups = Groups(np.array([1.1, 0.1, 0.6000000000000001, 5.0, 1.0, 3.0 + 3e-9]), np.array([0, 0, 0, 1, 1, 1]))
+    assert groups.centred()[2] == 0.0
+    assert groups.centred()[5] == pytest.approx(2e-9)
+    assert standardise(groups)[2] == 0.0
+
+
 def test_huge_and_tiny_values_do_not_overflow():
     values = np.array([1e100, -1e100, 0.0])
     assert np.isfinite(standardise(groups(values, [0, 0, 0]), eps=0.0)).all()

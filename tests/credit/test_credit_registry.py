@@ -23,6 +23,7 @@ from turnwise.credit import (
     gigpo,
     register,
 )
+from turnwise.credit.tokens import transforms
 
 STEPS = Steps.from_rows([*full_episode([1.0], 0), *full_episode([0.0], 1)])
 
@@ -55,6 +56,7 @@ def test_every_entry_says_what_a_reader_needs(item):
     assert item.evidence in ("reference code", "paper", "our reading")
     assert item.function.__doc__
     assert (item.arxiv or "Source:") in (item.function.__doc__ or "")
+    assert item.evidence != "our reading" or "Our reading" in " ".join((item.function.__doc__ or "").split())
     assert set(item.needs) <= set(STEPS.columns)
     assert getattr(turnwise.credit, item.name) is item.function
     assert item.name in turnwise.credit.__all__
@@ -62,6 +64,17 @@ def test_every_entry_says_what_a_reader_needs(item):
     assert isinstance(result, Advantages)
     assert len(result) == 2
     assert len(item(Steps.empty())) == 0
+
+
+def test_what_nobody_could_read_is_our_reading():
+    """Of these there was an abstract, or a description by others, and neither the paper's text nor its code."""
+    second_hand = ("salt", "graft", "rtmc", "slea", "himac", "seeupo", "mapo_mixed", "xrpo_novelty", "seed_grpo")
+    abstracts = ("m_grpo", "mapo_dialogue", "copo", "ppr_renorm", "step_grpo", "arpo_hard")
+    assert {get(name).evidence for name in (*second_hand, *abstracts)} == {"our reading"}
+    assert {transforms()[name].evidence for name in ("hicra", "d3s", "ace")} == {"our reading"}
+    ran = ("grpo", "dr_grpo", "rloo", "opo", "reinforce_pp_baseline", "passk", "ngrpo", "bnpo", "adora", "a_grae",
+           "canon", "hapo", "gigpo", "hgpo", "tree_grpo", "trloo")  # fmt: skip
+    assert {get(name).evidence for name in ran} == {"reference code"}
 
 
 def test_options_are_bound_and_listed():

@@ -153,6 +153,28 @@ def test_take_keeps_codes_and_forgets_marks_of_copies():
     assert (part.reward.tolist(), part.duplicate_of_row) == ([1.0, 2.0], None)
     assert [part.names["state"][code] for code in part.state] == ["a", "b"]
     assert steps.take(np.array([True, False, False])).turn.tolist() == [0]
+    for none in ([], (), np.zeros(0), np.zeros(3, dtype=bool)):
+        assert len(steps.take(none)) == 0
+
+
+def test_boxed_values_and_tensors_are_numbers():
+    """Trainers carry what is no tensor as arrays of objects, and what is one may want a gradient or be bfloat16."""
+    torch = pytest.importorskip("torch")
+    reward = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+    steps = Steps.from_columns(
+        task=torch.tensor([0, 0, 0]), trajectory=np.array(["a", "b", 3], dtype=object), reward=reward,
+        turn=np.array([0, np.int64(0), 2], dtype=object), value=reward.to(torch.bfloat16),
+        valid=np.array([True, np.False_, True], dtype=object), state=list(reward.reshape(3, 1)),
+    )  # fmt: skip
+    assert (steps.reward.tolist(), steps.value.tolist()) == ([0.5, 1.0, 2.0], [0.5, 1.0, 2.0])
+    assert (steps.turn.tolist(), steps.valid.tolist()) == ([0, 0, 2], [True, False, True])
+    assert steps.state.tolist() == [0, 1, 2]
+    for name, column in {"valid": [True, None, True], "turn": [0, "1", 2], "tokens": [1, True, 1]}.items():
+        with pytest.raises(BadTable, match=f"column '{name}'"):
+            Steps.from_columns(
+                task=[0] * 3, trajectory=[0, 1, 2], reward=[0] * 3,
+                **{"turn": [0] * 3, name: np.array(column, dtype=object)},
+            )  # fmt: skip
 
 
 def test_a_million_turns_are_read_and_credited():

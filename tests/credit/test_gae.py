@@ -275,3 +275,11 @@ def test_token_edges():
         gae_tokens(REWARDS, VALUES, MASK, outside="drop")
     with pytest.raises(BadOption, match="whitening"):
         gae_tokens(REWARDS, VALUES, MASK, whitening="yes")
+
+
+def test_tensors_are_read_as_numbers():
+    torch = pytest.importorskip("torch")
+    rewards, values, mask = np.array([[0, 0, 1.0]]), np.array([[0.5, 0.75, 0.25]]), np.array([[1, 0, 1]])
+    critic = torch.tensor(values, requires_grad=True)
+    found = gae_tokens(torch.tensor(rewards, dtype=torch.bfloat16), critic, torch.tensor(mask))
+    assert found.advantages.tolist() == gae_tokens(rewards, values, mask).advantages.tolist()

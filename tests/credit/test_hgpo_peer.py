@@ -159,3 +159,14 @@ def test_a_fault_is_not_scaled_up_to_a_lost_game():
     assert peer.parts["episode"] == pytest.approx([-1.5, 0.5, 0.5, 0.5], rel=1e-4)
     late = hgpo(steps, base=True, penalty_in="advantage")
     assert late.values == pytest.approx([-0.1, 0.0, 0.0, 0.0], abs=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"compat": "verl-agent"}, {"drop": "zero"}])
+def test_a_zero_of_rounding_is_dropped_at_the_base_as_at_every_level(options):
+    """c scores the mean of 1.1, 0.1, 0.6, but for 1e-16: no standing. At y its return is 0.6 and d's 0: 0.3 and -0.3.
+    With the base's zero as a level c would get 2/3 of that."""
+    rows = episode("t", "a", [1.1], "p") + episode("t", "b", [0.1], "q") + episode("t", "c", [0.6000000000000001], "y")
+    other = episode("t", "d", [0.6, 0.0], "vy")
+    result = hgpo(Steps.from_rows(rows + other), base=True, scale="none", gamma=1.0, **options)
+    assert result.parts["episode"][2] == 0.0
+    assert result.values[[2, 4]] == pytest.approx([0.3, -0.3], rel=1e-5)

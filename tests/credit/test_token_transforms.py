@@ -349,3 +349,17 @@ def test_batches_that_do_not_fit_are_refused(advantages, mask, planning, words):
         hicra(advantages, mask, planning=planning)
     with pytest.raises(BadTable, match="gtpo: 'group' has shape"):
         gtpo([[1.0]], [[1]], ids=[[1]], entropy=[[0.0]], group=[0, 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tensors_are_read_as_numbers(name):
+    """A tensor that wants a gradient, and one in half precision, which numpy does not have."""
+    torch = pytest.importorskip("torch")
+    advantages, mask, arrays = batch(3)
+    halves = {key: np.round(array * 4) / 4 if array.dtype.kind == "f" else array for key, array in arrays.items()}
+    tensors = {key: torch.tensor(array) for key, array in halves.items()}
+    tensors = {key: one.to(torch.bfloat16) if one.is_floating_point() else one for key, one in tensors.items()}
+    found = run(name, torch.tensor(advantages, requires_grad=True), torch.tensor(mask), tensors)
+    wanted = run(name, advantages, mask, halves)
+    assert found.values.tolist() == wanted.values.tolist()
+    assert found.keep.tolist() == wanted.keep.tolist()

@@ -109,6 +109,23 @@ def test_what_was_seen_is_learned_by_its_weight():
     assert losses == pytest.approx([scores[said].mean()])
 
 
+def test_a_warm_start_lands_when_its_loss_is_down_to_the_target():
+    batch = _batch(count=40)
+    whole: list[dict[str, float]] = []
+    imitate(batch=batch, model=tiny_llama(), recipe=Recipe(epochs=5, lr=1e-2, batch=1), on_step=whole.append)
+    losses = [event["loss"] for event in whole]
+    assert len(losses) == 200
+    target = float(np.mean(losses[90:100]))
+    arrival = next(k for k in range(10, 200) if np.mean(losses[k - 10 : k]) <= target)
+    early: list[dict[str, float]] = []
+    stats = imitate(tiny_llama(), batch, Recipe(epochs=5, lr=1e-2, batch=1, target=target), early.append)
+    assert stats["steps"] == len(early) == arrival + (arrival - 1) // 4
+    assert early[:arrival] == whole[:arrival]
+    rates = [event["lr"] for event in early[arrival:]]
+    assert np.allclose(np.diff(rates), -rates[0] / len(rates))
+    assert rates[0] == whole[arrival - 1]["lr"]
+
+
 def test_what_is_beyond_the_context_is_cut():
     batch = _batch(context=9)
     assert batch.tokens.shape[1] <= 9

@@ -26,8 +26,10 @@ def test_the_example_runs(capsys):
 
 
 def test_the_keys_can_be_written_in_a_run(tmp_path):
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+    loss, credit = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
     run = make_run(tmp_path)
-    table = run.model_dump(exclude_unset=True) | tomllib.loads(text)
+    table = run.model_dump(exclude_unset=True) | tomllib.loads(loss) | tomllib.loads(credit)
     setup = prepare(Run.parse(table))
+    assert setup.reshape.planning == ("first", "let me check")
+    assert setup.reshape.transform.name == "hicra"
     assert (setup.objective.name, setup.objective.together, setup.objective.mode) == ("gspo_token", "turn", "turn-mean")

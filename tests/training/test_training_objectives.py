@@ -113,6 +113,7 @@ HELD = {
 @pytest.mark.parametrize("extra", [{}, {"correction": "tis_sequence", "kl": 0.1, "kl_corrected": True, "llds": 0.3}])
 def test_the_gradient_is_that_of_finite_differences(name, extra):
     n, old, advantages, mask, more = _random(1)
+    extra = {**extra, "correction": "seq_mask"} if name == "decoupled" and extra else extra
 
     def loss(logprobs):
         return get(name)(logprobs, old, advantages, mask, **more, **extra)[0]
@@ -443,6 +444,16 @@ def test_corrections_do_nothing_where_both_engines_agree(name):
     assert stats["correction"] == stats["tokens"]
 
 
+def test_a_mask_of_sequences_goes_with_any_objective():
+    n, old, advantages, mask, more = _random(11)
+    for name in ("seq_mask", "off_policy"):
+        loss, stats = decoupled(n, old, advantages, mask, rollout=more["rollout"], correction=name)
+        assert torch.isfinite(loss)
+        assert 0 <= stats["correction"] <= stats["tokens"]
+    with pytest.raises(ConfigError, match="once more"):
+        decoupled(n, old, advantages, mask, rollout=more["rollout"], correction="icepop")
+
+
 def test_corrections_by_hand():
     """Ratios o - b of log 4 and log 1/2: product 2, geometric mean sqrt 2."""
     old, rollout = _double([[0.0, 0.0]]), -torch.log(_double([[4.0, 0.5]]))
@@ -530,6 +541,19 @@ def test_self_imitation_leaves_failures_out():
         (lambda: Objective(kl_estimator=""), "objective.kl_estimator"),
         (lambda: Objective(correction="icepop", correction_low=6.0), "0 <= low <= high"),
         (
+            lambda: Objective(name="decoupled", correction="tis_token"),
+            "decoupled weighs .* 'tis_token' would do it once",
+        ),
+        (lambda: Objective(correction_low=0.5), "correction_low bounds a correction, and none"),
+        (lambda: Objective(correction="icepop", correction_high="5"), "correction_high must be a finite number"),
+        (lambda: Objective(kl=-0.1), "objective.kl must not be negative"),
+        (lambda: Objective(kl=float("nan")), "objective.kl must be a finite number"),
+        (lambda: Objective(llds=True), "objective.llds must be a finite number, not True"),
+        (lambda: Objective(entropy_target=-1.0), "entropy_target must not be negative"),
+        (lambda: Objective(norm=0), "objective.norm must be positive"),
+        (lambda: Objective(kl_corrected=1), "kl_corrected must be true or false"),
+        (lambda: Objective(aggregation=["token-mean"]), "objective.aggregation"),
+        (
             lambda: objective_of_case("gspo_tokn", {}),
             "no objective for the case 'gspo_tokn'; did you mean 'gspo_token'",
         ),
@@ -538,6 +562,22 @@ def test_self_imitation_leaves_failures_out():
 def test_what_is_unknown_or_cannot_be_is_named(call, message):
     with pytest.raises(ConfigError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "hyperparameters", "message"),
+    [
+        ("ppo_clip", {"moon": 1}, "reads the hyperparameters 'moon'"),
+        ("ppo_clip", {"agg": "token-mean", "L": 16}, "hyperparameters 'L'"),
+        ("kl_k3_loss", {"clamp_value": 5}, "clamp_value=5; ours is 10"),
+        ("cispo", {"variant": "another"}, "variant='another'; ours is"),
+        ("kl_k2_loss", {"beta": 0.1}, "hyperparameters 'beta'"),
+        ("dhpo_entropy_PROPOSAL", {"w": 0.5}, "w=0.5; ours is"),
+    ],
+)
+def test_a_hyperparameter_that_nothing_reads_is_refused_by_name(name, hyperparameters, message):
+    with pytest.raises(ConfigError, match=message):
+        objective_of_case(name, hyperparameters)
 
 
 def test_an_unknown_option_of_a_call_may_mean_a_shared_one():
@@ -602,10 +642,10 @@ def test_uncertain_sentences_may_move_further_within_limits():
 
 
 def test_elastic_bounds_grow_with_the_advantage_within_limits():
-    """At |A| = 50 the tanh is 1: with alpha 2 the bound 0.28 would be 0.84 and is kept at 0.42."""
+    """At |A| = 50 the tanh is 1: with alpha 5 the bound 0.28 would be six times that and is kept at three times."""
     old, one = torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
-    for limits, bound in ((True, 1.42), (False, 1.84)):
-        loss, _ = etr(old + np.log(3.0), old, 50.0 * one, one, alpha=2.0, limits=limits)
+    for limits, bound in ((True, 1.84), (False, 2.68)):
+        loss, _ = etr(old + np.log(3.0), old, 50.0 * one, one, alpha=5.0, limits=limits)
         assert loss.item() == pytest.approx(-50.0 * bound)
 
 

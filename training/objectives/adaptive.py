@@ -28,7 +28,7 @@ def dcpo(tokens: Tokens, *, clip_low: float = 0.16, clip_high: float = 0.2, dual
     Source: Yang et al. 2025, arXiv 2509.02333, and its code. The smoothed advantages of that paper are the credit rule
     dcpo_sas.
     """
-    probability = torch.exp(tokens.old)
+    probability = torch.exp(tokens.old).clamp(min=torch.finfo(tokens.old.dtype).tiny)
     low = 0.5 + 0.5 * torch.sqrt((1.0 - 4.0 * clip_low / probability).clamp(min=0.0))
     high = 0.5 + 0.5 * torch.sqrt(1.0 + 4.0 * clip_high / probability)
     losses = clipped(tokens.advantages, torch.exp(tokens.drift), low, high.clamp(max=max(dual_clip or 0.0, 10.0)))
@@ -41,7 +41,7 @@ def etr(
 ) -> Losses:
     """Give PPO's clip with bounds that grow with the advantage.
 
-    e = clip * (1 + alpha tanh |A|), within [clip / 2, 3 clip / 2] under `limits`;
+    e = clip * (1 + alpha tanh |A|), within [clip / 2, 3 clip] under `limits`;
     l = max(-A r, -A clip(r, 1 - e_low, 1 + e_high)).
 
     Args:
@@ -55,7 +55,7 @@ def etr(
     here, since a token does not know its group.
     """
     grown = 1.0 + alpha * torch.tanh(tokens.advantages.abs())
-    grown = grown.clamp(0.5, 1.5) if limits else grown
+    grown = grown.clamp(0.5, 3.0) if limits else grown
     return clipped(tokens.advantages, torch.exp(tokens.drift), 1.0 - clip_low * grown, 1.0 + clip_high * grown)
 
 
@@ -93,7 +93,7 @@ def hapo(
     Raises:
         ConfigError: the pivot is no quantile.
 
-    Source: the code of HAPO (no paper with an id that resolves); what is computed by default is what it says.
+    Source: Liu et al. 2025, arXiv 2509.16591, and its code; what is computed by default is what the paper says.
     """
     if pivot > 1:
         raise ConfigError(f"hapo: option 'pivot' is a quantile in [0, 1], not {pivot}")

@@ -66,9 +66,9 @@ OURS = (
           "Only what went better than expected, for replayed trajectories.", self_imitation),
     Entry("dcpo", "Dynamic Clipping Policy Optimization", "2509.02333", (), "reference code",
           "Wider bounds for rare tokens; the credit rule dcpo_sas belongs to it.", dcpo),
-    Entry("hapo", "Heterogeneous Adaptive Policy Optimization", None, ("entropy",), "reference code",
+    Entry("hapo", "Heterogeneous Adaptive Policy Optimization", "2509.16591", ("entropy",), "reference code",
           "Bounds by entropy: wider above where the policy is uncertain, wider below where it is sure.", hapo),
-    Entry("etr", "Elastic Trust Regions", "2601.03723", (), "our reading",
+    Entry("etr", "Outcome-guided Elastic Trust Regions", "2601.03723", (), "our reading",
           "Bounds that grow with the advantage.", etr),
     # Ratios of sequences.
     Entry("gspo", "Group Sequence Policy Optimization", "2507.18071", (), "paper",
@@ -81,7 +81,7 @@ OURS = (
           "One ratio a sentence; for an agent, a turn.", sspo),
     Entry("dhpo", "Dynamic Hybrid Policy Optimization", "2601.05607", ("entropy",), "our reading",
           "A mixture of the token's ratio and the sequence's.", dhpo),
-    Entry("vespo", "VESPO", None, (), "paper",
+    Entry("vespo", "Variational Sequence-level Soft Policy Optimization", "2602.10693", (), "paper",
           "A smooth weight of the whole sequence's ratio.", vespo),
     # Weights in place of a clip.
     Entry("cispo", "Clipped IS-weight Policy Optimization (MiniMax-M1)", "2506.13585", (), "reference code",

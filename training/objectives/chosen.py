@@ -37,6 +37,7 @@ class Objective(Terms):
         """Refuse names and options that nobody knows."""
         super().__post_init__()
         get(self.name).function.check(self.options)
+        get(self.name).function.check_terms(self)
 
     @property
     def entry(self) -> Entry:

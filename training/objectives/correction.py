@@ -27,6 +27,7 @@ class Correction:
         low: default of the lower bound.
         high: default of the upper bound.
         whole: whether it looks at whole sequences.
+        weighs: whether the factor is a ratio, and not only 0 or 1.
     """
 
     about: str
@@ -34,6 +35,7 @@ class Correction:
     low: float
     high: float
     whole: bool
+    weighs: bool = True
 
 
 def _mismatch(tokens: Tokens) -> Tensor:
@@ -92,9 +94,11 @@ CORRECTIONS: dict[str, Correction] = {
     "seq_mask_tis": Correction(
         "token ratio, 0 where the sequence's geometric mean is outside the bounds", _seq_mask_tis, 0.9, 1.1, True
     ),
-    "seq_mask": Correction("1, and 0 where the sequence's geometric mean is outside", _seq_mask, 0.999, 1.001, True),
+    "seq_mask": Correction(
+        "1, and 0 where the sequence's geometric mean is outside", _seq_mask, 0.999, 1.001, True, False
+    ),
     "off_policy": Correction(
-        "1, and 0 in sequences with A < 0 whose mean b - n is above the upper bound", _off_policy, 0.0, 0.1, True
+        "1, and 0 in sequences with A < 0 whose mean b - n is above the upper bound", _off_policy, 0.0, 0.1, True, False
     ),
 }
 

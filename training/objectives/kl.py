@@ -22,7 +22,7 @@ def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
     """Estimate KL(policy || reference) at each sampled token, in nats.
 
     With d = f - n: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1 (d kept within +-20, the value below 10),
-    k3+ = k3 in value and k2 in gradient, k3-unbounded = exp(d) - d - 1.
+    k3+ = k3 in value and k2 in gradient, k3-unbounded = exp(min(d, 60)) - d - 1, which so stays a number.
 
     Args:
         logprobs: float [...], n, log-probabilities under the policy (carries gradient).
@@ -46,7 +46,7 @@ def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
     if estimator == "k2":
         return square
     if estimator == "k3-unbounded":
-        return torch.exp(difference) - difference - 1.0
+        return torch.exp(difference.clamp(max=60.0)) - difference - 1.0
     clamped = difference.clamp(-20.0, 20.0)
     third = (torch.exp(clamped) - clamped - 1.0).clamp(-10.0, 10.0)
     return third if estimator == "k3" else square + (third - square).detach()

@@ -43,7 +43,7 @@ def lowered(tokens: Tokens, gate: str = "action") -> Tensor:
     code = tokens.sequence if gate == "response" else _stretches(tokens.turn, good)
     sums = fallen.new_zeros(int(code.max()) + 1 if len(code) else 0)
     sums = sums.index_add(0, code, torch.where(good, fallen.detach(), torch.zeros_like(fallen)))
-    on = good & (sums[code] > 0)
+    on = good & ~(sums[code] <= 0)  # open for NaN as well, so that it shows
     return torch.where(on, fallen.clamp(min=0.0), torch.zeros_like(fallen))
 
 

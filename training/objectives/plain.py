@@ -47,7 +47,7 @@ def opmd(tokens: Tokens, *, tau: float = 1.0) -> Losses:
         tokens: the tokens; advantages are scores less the group's baseline, not divided by the spread.
         tau: temperature of the divergence from the old policy.
 
-    Source: as in Trinity-RFT, arXiv 2505.17826.
+    Source: Pan et al. 2025 (Trinity-RFT), arXiv 2505.17826, and its code.
     """
     return uncut(-tokens.advantages * tokens.new / (1.0 + tau))
 

@@ -55,7 +55,7 @@ def ppo_clip(
 Staleness = Literal["mask", "clamp"]
 
 
-@objective()
+@objective(weighed=True)
 def decoupled(
     tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, cap: float = 5.0, over: str = "mask"
 ) -> Losses:

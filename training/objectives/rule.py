@@ -16,13 +16,14 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
 from turnwise.training.errors import ConfigError, near
 from turnwise.training.objectives.aggregate import token_weights
+from turnwise.training.objectives.correction import CORRECTIONS
 from turnwise.training.objectives.ratio import Losses
 from turnwise.training.objectives.terms import SHARED, Scope, Stats, Terms, whole_loss
 from turnwise.training.objectives.tokens import Tokens, flatten
@@ -40,13 +41,14 @@ class Rule:
         aggregation: the mode that the method's authors use.
         everywhere: whether there is a gradient even where every advantage is zero.
         signed: options that may be negative.
+        weighed: whether the losses are multiplied by the ratio of old to rollout already.
     """
 
     def __init__(
-        self, kernel: Kernel, scope: Scope, aggregation: str, everywhere: bool, signed: tuple[str, ...]
+        self, kernel: Kernel, scope: Scope, aggregation: str, everywhere: bool, signed: tuple[str, ...], weighed: bool
     ) -> None:
         self.kernel, self.scope, self.aggregation = kernel, scope, aggregation
-        self.everywhere, self.signed = everywhere, signed
+        self.everywhere, self.signed, self.weighed = everywhere, signed, weighed
         self.__name__ = kernel.__name__
         update_wrapper(self, kernel)
         self.__signature__ = _signature(kernel)
@@ -55,6 +57,12 @@ class Rule:
     def options(self) -> dict[str, Any]:
         """The method's own options with their defaults."""
         return {name: p.default for name, p in list(inspect.signature(self.kernel).parameters.items())[1:]}
+
+    @property
+    def _optional(self) -> set[str]:
+        """The options that may be None."""
+        parameters = inspect.signature(self.kernel).parameters
+        return {name for name, p in parameters.items() if type(None) in get_args(p.annotation)}
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Refuse options that the method does not have, or values that it cannot have.
@@ -66,10 +74,24 @@ class Rule:
             if name not in self.options:
                 raise ConfigError(f"{self.__name__} has no option {name!r}{near(name, self.options)}")
             what = f"{self.__name__}: option {name!r}"
+            if value is None and name in self._optional:
+                continue
             _check_kind(what, value, self.options[name])
             if isinstance(value, int | float) and value < 0 and name not in self.signed:
                 raise ConfigError(f"{what} must not be negative, and is {value}")
         self.kernel(_nothing(), **options)
+
+    def check_terms(self, terms: Terms) -> None:
+        """Refuse a correction that would count the rollout's mismatch twice.
+
+        Raises:
+            ConfigError: it names both.
+        """
+        if self.weighed and terms.correction and CORRECTIONS[terms.correction].weighs:
+            raise ConfigError(
+                f"{self.__name__} weighs tokens by the mismatch of the rollout itself; the correction "
+                f"{terms.correction!r} would do it once more"
+            )
 
     def __call__(
         self,
@@ -114,6 +136,7 @@ class Rule:
                 raise ConfigError(f"{self.__name__} has no option {name!r}{near(name, {*self.options, *SHARED})}")
         self.check(own)
         terms = Terms(**{SHARED[name]: value for name, value in options.items() if name in SHARED})
+        self.check_terms(terms)
         tokens = flatten(
             logprobs, old, advantages, mask, ref=ref, rollout=rollout, entropy=entropy, spans=spans, seed=seed
         )
@@ -129,9 +152,10 @@ def objective(
     aggregation: str = "token-mean",
     everywhere: bool = False,
     signed: tuple[str, ...] = (),
+    weighed: bool = False,
 ) -> Callable[[Kernel], Rule]:
     """Make a rule of a function from tokens to losses; see `Rule` for the arguments."""
-    return lambda kernel: Rule(kernel, scope, aggregation, everywhere, signed)
+    return lambda kernel: Rule(kernel, scope, aggregation, everywhere, signed, weighed)
 
 
 def _signature(kernel: Kernel) -> inspect.Signature:
@@ -146,8 +170,6 @@ def _check_kind(what: str, value: Any, default: Any) -> None:
     if isinstance(default, bool | str):
         if type(value) is not type(default):
             raise ConfigError(f"{what} must be a {type(default).__name__}, not {value!r}")
-        return
-    if value is None and default is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError(f"{what} must be a finite number, not {value!r}")

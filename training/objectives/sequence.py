@@ -90,7 +90,8 @@ def vespo(
         k_neg: power of W for A < 0.
         lambda_neg: decay in W for A < 0.
 
-    Source: as in TRL (loss type vespo), without its correction of the rollout; log W is kept in [log 1e-8, 20].
+    Source: Shen et al. 2026, arXiv 2602.10693, as in TRL (loss type vespo), without its correction of the rollout; the
+    logarithm of W is kept in [log 1e-8, 20].
     """
     log = tokens.sequence_sum((tokens.new - tokens.old).detach()).clamp(math.log(1e-8), LARGEST)[tokens.sequence]
     good = tokens.advantages >= 0

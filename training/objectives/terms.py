@@ -3,6 +3,7 @@
 Left out on purpose: coefficients that change from step to step; `turnwise.training.control` has them.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -56,15 +57,31 @@ class Terms:
     llds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse names that nobody knows."""
+        """Refuse names that nobody knows, and numbers that cannot be."""
         known = {"aggregation": {*AGGREGATIONS, ""}, "kl_estimator": {*KL_ESTIMATORS}, "correction": {*CORRECTIONS, ""}}
         for name, choices in known.items():
             value = getattr(self, name)
-            if value not in choices:
-                raise ConfigError(f"objective.{name} {value!r} is not known{near(value, choices - {''})}")
-
+            if not isinstance(value, str) or value not in choices:
+                raise ConfigError(f"objective.{name} {value!r} is not known{near(str(value), choices - {''})}")
+        self._check_numbers()
         if self.correction:
             bounds(self.correction, self.correction_low, self.correction_high)
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers that are none, negative ones, and bounds of no correction."""
+        wanted = {name: getattr(self, name) for name in ("norm", "kl", "entropy", "entropy_target", "llds")}
+        ends = {name: getattr(self, name) for name in ("correction_low", "correction_high")}
+        for name, value in (wanted | {name: end for name, end in ends.items() if end is not None}).items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise ConfigError(f"objective.{name} must be a finite number, not {value!r}")
+            if value < 0 and name in {"kl", "entropy_target", "llds"}:
+                raise ConfigError(f"objective.{name} must not be negative, and is {value}")
+            if name in ends and not self.correction:
+                raise ConfigError(f"objective.{name} bounds a correction, and none is chosen")
+        if self.norm <= 0:
+            raise ConfigError(f"objective.norm must be positive, not {self.norm}")
+        if not isinstance(self.kl_corrected, bool):
+            raise ConfigError(f"objective.kl_corrected must be true or false, not {self.kl_corrected!r}")
 
     @property
     def scope(self) -> Scope:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 LARGEST = 20.0  # nats; exp of more says nothing, and would swamp everything else
+IMPOSSIBLE = -1e4  # nats; stands for the logarithm of a probability of zero, of which differences are numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,9 @@ def flatten(
 ) -> Tokens:
     """Give the tokens of a batch in which each row is a sequence, and each unbroken stretch of the mask is a turn.
 
+    Columns take the dtype of `logprobs`. A log-probability below -10,000 nats, -inf too, counts as -10,000 and has no
+    gradient: what the policy cannot say does not make the whole batch infinite. NaN stays NaN.
+
     Args:
         logprobs: float [B, L], nats.
         old: float [B, L], nats.
@@ -115,8 +119,10 @@ def flatten(
         seed: of what is drawn.
 
     Raises:
-        ValueError: a shape differs from that of the mask, or is not two-dimensional.
+        ValueError: a shape differs from that of the mask, or is not two-dimensional; log-probabilities are no floats.
     """
+    if not logprobs.is_floating_point():
+        raise ValueError(f"logprobs must be floats, not {logprobs.dtype}")
     columns = {"logprobs": logprobs, "old": old, "advantages": advantages}
     optional = {"ref": ref, "rollout": rollout, "entropy": entropy, "spans": spans}
     for name, column in {**columns, **optional}.items():
@@ -126,14 +132,23 @@ def flatten(
     rows, places = torch.nonzero(on, as_tuple=True)
     first = torch.ones_like(rows, dtype=torch.bool)
     first[1:] = (rows[1:] != rows[:-1]) | (places[1:] != places[:-1] + 1)
+
+    def still(column: Tensor | None) -> Tensor | None:
+        return None if column is None else column[on].detach().to(logprobs.dtype)
+
+    def possible(column: Tensor) -> Tensor:
+        return column.to(logprobs.dtype).clamp(min=IMPOSSIBLE)
+
     return Tokens(
-        new=logprobs[on],
-        old=old[on].detach(),
-        advantages=advantages[on].detach(),
+        new=possible(logprobs[on]),
+        old=possible(old[on].detach()),
+        advantages=advantages[on].detach().to(logprobs.dtype),
         sequence=rows,
         turn=torch.cumsum(first, 0) - 1,
         sequences=len(mask),
         seed=seed,
-        entropy=None if entropy is None else entropy[on],
-        **{n: None if c is None else c[on].detach() for n, c in optional.items() if n != "entropy"},
+        entropy=None if entropy is None else entropy[on].to(logprobs.dtype),
+        ref=None if ref is None else possible(ref[on].detach()),
+        rollout=still(rollout),
+        spans=None if spans is None else spans[on],
     )

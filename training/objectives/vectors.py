@@ -6,11 +6,14 @@ of `turnwise.training.objectives`:
     name, options = objective_of_case(case["name"], case["hyperparameters"])
     loss, stats = get(name)(new, old, advantages, mask, ref=..., rollout=..., entropy=..., spans=..., **options)
 
+A hyperparameter that nothing here reads is refused by name: it might be of another formula, or change this one. Those
+that only describe a formula, in words or as a constant that ours has too, are listed here.
+
 Left out on purpose: reading files and comparing numbers, which is the command's work.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from turnwise.training.errors import ConfigError, near
@@ -27,6 +30,49 @@ _MODES = {
     "luspo": "seq-mean-token-sum",
 }
 
+_DESCRIBED: dict[tuple[str, str], tuple[object, ...]] = {
+    ("cispo", "variant"): ("clamp (verl)", "TRL: clamp(r,max=epsilon_high) where epsilon_high IS the cap"),
+    ("cispo_masked", "variant"): ("Trinity-RFT: additionally drops PPO-clipped tokens",),
+    ("hapo_full", "adaptive_advantage"): (True,),
+    ("kl_k3_loss", "clamp_logdiff"): (20,),
+    ("kl_k3_loss", "clamp_value"): (10,),
+    ("clip_cov", "selection"): ("all eligible tokens (ratio=1 removes randomness)",),
+    ("a_lol", "ratio"): ("full sequence pi/pi_ref",),
+    ("a_lol_seq", "ratio"): ("per token",),
+    ("dhpo_entropy", "w"): ("minmax-normalised token entropy over batch, sg",),
+    ("sspo", "ratio"): ("exp(mean_t in sentence log-ratio), GSPO-token straight-through",),
+    ("etr_micro", "bound"): ("eps*(1+alpha*tanh|A_i|)",),
+}
+"""What a case may say of its formula in words, or as a constant that ours has too."""
+
+
+class NoObjective(ConfigError):
+    """A case of vectors is about a method that nobody here implements."""
+
+
+class _Noted(Mapping[str, Any]):
+    """Hyperparameters that know which of them were read; asking whether one is there is not reading it."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values, self.read = values, set[str]()
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._values[name]
+        self.read.add(name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def unread(self) -> list[str]:
+        return [name for name in self._values if name not in self.read]
+
 
 def _mode(given: Mapping[str, Any]) -> Options:
     """The aggregation and its constant."""
@@ -34,9 +80,10 @@ def _mode(given: Mapping[str, Any]) -> Options:
     if text is None:
         return {}
     word = str(text).split()[0]
-    options: Options = {"aggregation": _MODES.get(word.lower(), word)}
-    norm = given.get("L", given.get("loss_scale_factor"))
-    return options if norm is None else {**options, "norm": float(norm)}
+    mode = _MODES.get(word.lower(), word)
+    if "norm" not in mode.split("-"):
+        return {"aggregation": mode}
+    return {"aggregation": mode, **_renamed(given, norm="loss_scale_factor"), **_renamed(given, norm="L")}
 
 
 def _renamed(given: Mapping[str, Any], **names: str) -> Options:
@@ -171,10 +218,23 @@ def objective_of_case(name: str, hyperparameters: Mapping[str, Any]) -> tuple[st
         A name of `objectives()`, and options for it. A case of `sspo` wants its `sentence_id` as `spans`.
 
     Raises:
-        ConfigError: nobody here implements the case.
+        NoObjective: nobody here implements the case.
+        ConfigError: a hyperparameter has no counterpart here; the message names it.
     """
     plain = re.sub(r"_PROPOSAL$", "", name, flags=re.IGNORECASE)
     if plain not in _CASES:
-        raise ConfigError(f"there is no objective for the case {name!r}{near(plain, _CASES)}")
-    ours, options = _CASES[plain](hyperparameters)
-    return ours, {**options, **_mode(hyperparameters)}
+        raise NoObjective(f"there is no objective for the case {name!r}{near(plain, _CASES)}")
+    given = _Noted(hyperparameters)
+    ours, options = _CASES[plain](given)
+    options = {**options, **_mode(given)}
+    for (method, key), allowed in _DESCRIBED.items():
+        if method == plain and key in given and not any(_equal(given[key], one) for one in allowed):
+            raise ConfigError(f"{key}={given[key]!r}; ours is {' or '.join(map(repr, allowed))}")
+    if given.unread():
+        raise ConfigError(f"nothing of ours reads the hyperparameters {', '.join(map(repr, given.unread()))}")
+    return ours, options
+
+
+def _equal(value: object, wanted: object) -> bool:
+    """Equal, where 1 and 1.0 are, and 1 and true are not."""
+    return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)

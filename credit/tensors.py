@@ -1,0 +1,41 @@
+"""Tensors of any framework as numpy arrays, wherever numbers come in.
+
+Left out on purpose: importing a framework to ask whether something is its tensor. It is known by what it can do.
+"""
+
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """Return a tensor (one that can be detached and moved to the CPU) as a numpy array, and anything else as it is.
+
+    Args:
+        value: a tensor, an array, a list, ...
+    """
+    if not (hasattr(value, "detach") and hasattr(value, "cpu")):
+        return value
+    tensor = value.detach().cpu()
+    try:
+        return tensor.numpy()
+    except TypeError:  # bfloat16 and the like, which numpy does not have
+        return tensor.float().numpy()
+
+
+def unboxed(array: Any) -> Any:
+    """Return an array of objects that are all true or false, or all integers, with that dtype; others as they are.
+
+    Trainers that carry what is no tensor through their batches box it: `np.array([True, False], dtype=object)`.
+
+    Args:
+        array: a numpy array.
+    """
+    if array.dtype != np.object_ or not array.size:
+        return array
+    kinds = {type(item) for item in array.ravel().tolist()}
+    if kinds <= {bool, np.bool_}:
+        return array.astype(np.bool_)
+    if all(issubclass(kind, int | np.integer) for kind in kinds) and bool not in kinds:
+        return array.astype(np.int64)
+    return array
