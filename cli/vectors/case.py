@@ -171,6 +171,10 @@ def judged(
         found = compute()
     except Malformed:
         raise
+    except ImportError as error:
+        if not foreign:
+            raise  # an extra is not installed: that is no answer to a case
+        return Verdict(method, case, "refused", Difference(math.inf), f"{type(error).__name__}: {error}")
     except Unimplemented as error:
         return Verdict(method, case, "unimplemented", Difference(math.inf), str(error))
     except Exception as error:

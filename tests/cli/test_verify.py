@@ -289,6 +289,22 @@ def test_missing_files_and_unknown_methods(turnwise: Call, tmp_path: Path, files
     one_sentence(turnwise("verify", *files, "--method", "gigpoo"), "Did you mean 'gigpo'?")
 
 
+def test_an_extra_that_is_missing_is_one_sentence_and_no_verdict(
+    turnwise: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = [[-1.0, -2.0]]
+    batch = {"id": 0, "logp_new": numbers, "logp_old": numbers, "advantages": [[1.0, 1.0]], "mask": [[1, 1]]}
+    case = {"name": "reinforce", "hyperparameters": {"agg": "token-mean"}, "batch_id": 0}
+    file = tmp_path / "losses.json"
+    figures = {"expected_loss": 1.5, "expected_grad": [[-0.5, -0.5]]}
+    file.write_text(json.dumps({"schema": {}, "batches": [batch], "cases": [{**case, **figures}]}))
+    assert turnwise("verify", file).code == 0
+    for name in [name for name in sys.modules if name.startswith("turnwise.training.objectives")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    one_sentence(turnwise("verify", file), "pip install turnwise[train]")
+
+
 # ---- somebody else's function ----
 
 THEIRS = """
