@@ -29,7 +29,7 @@ from turnwise.training.objectives import Entry as Method
 from turnwise.training.objectives import get as get_objective
 from turnwise.training.policy import device_of
 from turnwise.training.reshape import Reshape
-from turnwise.training.steps import Anchor
+from turnwise.training.steps import COLUMNS, Anchor
 from turnwise.training.update import Plan
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
@@ -178,7 +178,7 @@ def prepare(run: Run) -> Setup:
         agent=agent,
         policy=policy,
         demonstrations=_demonstrations(run, policy, plan),
-        credit=credit_rule(run.credit.method, **run.credit.options),
+        credit=_credit(run),
         anchor=run.credit.anchor,
         reshape=Reshape.of(run.credit.reshape, run.credit.reshape_options) if run.credit.reshape else None,
         objective=_objective(run),
@@ -314,6 +314,17 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan) -> Demonstration
         raise ConfigError(f"imitation.demonstrator {name!r} is neither a file nor known{near(name, known)}")
     noise = section.noise if name in known else 0.0
     return Demonstrations(section.episodes, name, noise, section.slips, section.won_only, section.observations, recipe)
+
+
+def _credit(run: Run) -> Entry:
+    entry = credit_rule(run.credit.method, **run.credit.options)
+    missing = [repr(name) for name in entry.needs if name not in COLUMNS]
+    if missing:
+        raise ConfigError(
+            f"credit.method {entry.name!r} needs {', '.join(missing)}, which play does not tell of a turn; "
+            f"a run has: {', '.join(COLUMNS)}"
+        )
+    return entry
 
 
 def _objective(run: Run) -> Objective:

@@ -13,6 +13,8 @@ from turnwise.credit import Steps
 from turnwise.training.errors import TrainingError, near
 
 Anchor = Literal["state", "observation"]
+COLUMNS = ("task", "trajectory", "turn", "reward", "state", "action", "next_state", "valid", "tokens", "logprob")
+"""What `steps_of` knows of a turn."""
 
 
 def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:

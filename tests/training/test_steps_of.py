@@ -7,8 +7,10 @@ import pytest
 
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit import gigpo
-from turnwise.training.errors import TrainingError
-from turnwise.training.steps import steps_of
+from turnwise.training.config import Run
+from turnwise.training.errors import ConfigError, TrainingError
+from turnwise.training.setup import prepare
+from turnwise.training.steps import COLUMNS, steps_of
 
 
 def turn(state, observation, *, action="go", reward=0.0, valid=True, tokens=2):
@@ -45,6 +47,16 @@ def test_one_row_a_turn_in_the_order_of_play():
     assert names(steps, "action") == ["go", "go", "go", None]
     assert steps.valid.tolist() == [True, True, True, False]
     assert steps.tokens.tolist() == [3, 2, 2, 0]
+
+
+def test_the_columns_are_those_that_a_run_is_checked_against():
+    assert set(steps_of([Group("wash", (WON, LOST))]).columns) == set(COLUMNS)
+
+
+@pytest.mark.parametrize(("method", "column"), [("gdpo", "multi"), ("mars", "role"), ("remax", "value")])
+def test_a_rule_that_needs_what_play_does_not_tell_is_refused_before_any_work(method, column):
+    with pytest.raises(ConfigError, match=rf"credit.method '{method}' needs '{column}', which play does not tell"):
+        prepare(Run.parse({"credit": {"method": method}, "imitation": {"episodes": 1}}))
 
 
 def test_the_anchor_may_be_the_text_that_the_agent_saw():
