@@ -37,7 +37,7 @@ class Recipe:
         grad_clip: highest norm of the gradient.
         weight_decay: of AdamW.
         seed: of the order.
-        target: mean loss, in nats a token that was said, at which the end begins early; 0 for never.
+        target: mean loss, in nats a token that was said, at which to end early; 0 for never.
     """
 
     epochs: int = 1
@@ -86,9 +86,9 @@ def imitate(model: Model, batch: Batch, recipe: Recipe, on_step: OnStep | None =
     AdamW with betas (0.9, 1 - 20 / steps), the latter from 0.9 to 0.999: its memory of squares is a twentieth of the
     warm start, which may be some hundred steps, too few for the usual 0.999, or some thousand.
 
-    With a target the warm start is over soon after the mean loss of the last twentieth of the planned steps comes down
-    to it: the learning rate then falls in a straight line to zero, within a quarter of the steps done. A small model
-    learns to copy names all at once, sooner with one seed than with another; so every seed starts from the same loss.
+    With a target the warm start is over as soon as the mean loss of the last twentieth of the planned steps is down to
+    it, at the learning rate of that moment. A small model learns to copy names all at once, sooner with one seed than
+    with another: the target lets every seed begin reinforcement learning when it is past that, and not far past it.
 
     Args:
         model: changed in place.
@@ -108,14 +108,8 @@ def imitate(model: Model, batch: Batch, recipe: Recipe, on_step: OnStep | None =
     optimizer = make_optimizer(model, lr=recipe.lr, weight_decay=recipe.weight_decay, betas=betas)
     losses: list[float] = []
     skipped = tokens = 0
-    landing: tuple[int, int, float] | None = None  # from which step, to which, from which learning rate
     for step, (epoch, rows) in enumerate(cuts):
         rate = learning_rate(step, total=len(cuts), peak=recipe.lr, schedule="cosine", warmup=max(1, len(cuts) // 20))
-        if landing is not None:
-            start, end, height = landing
-            if step >= end:
-                break
-            rate = height * (end - step) / (end - start)
         for group in optimizer.param_groups:
             group["lr"] = rate
         loss = _step(model, batch.rows(rows), optimizer, recipe)
@@ -124,8 +118,8 @@ def imitate(model: Model, batch: Batch, recipe: Recipe, on_step: OnStep | None =
         tokens += int(batch.lengths[rows].sum())
         if on_step is not None:
             on_step({"step": step + 1, "steps": len(cuts), "epoch": epoch + 1, "loss": loss, "lr": rate})
-        if landing is None and _arrived(losses, len(cuts) // 20, recipe.target):
-            landing = step + 1, min(len(cuts), step + 1 + max(1, step // 4)), rate
+        if _arrived(losses, len(cuts) // 20, recipe.target):
+            break
     tail = [loss for loss in losses[-max(1, len(losses) // 10) :] if math.isfinite(loss)]
     return {
         "loss": float(np.mean(tail)) if tail else float("nan"),

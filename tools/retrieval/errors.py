@@ -1,0 +1,23 @@
+"""What can go wrong in retrieval, as exceptions whose one sentence says what was wanted and what came.
+
+RetrievalError (ValueError)
+├── BadCorpus    a document cannot be indexed, or there is none
+├── BadQuery     a query, a number of results or an option makes no sense
+└── BadIndex     a folder is no index, is torn, or is of another version
+"""
+
+
+class RetrievalError(ValueError):
+    """Anything that retrieval refuses."""
+
+
+class BadCorpus(RetrievalError):
+    """A document cannot be indexed, or there is none."""
+
+
+class BadQuery(RetrievalError):
+    """A query, a number of results or an option makes no sense."""
+
+
+class BadIndex(RetrievalError):
+    """A folder is no index, is torn, or is of another version."""

@@ -1,0 +1,224 @@
+"""From texts to postings: for every word the documents that have it, and how often each has it.
+
+Documents stream through: what stays of one is a few bytes per different word. They are gathered in blocks, each block
+is sorted by word and document, and at the end the blocks are dealt out to the words: two passes over the postings, no
+sort of all of them.
+
+Left out on purpose: places of words in the text, deletion, and more than 2^31 - 1 documents.
+"""
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.tools.retrieval.english import term
+from turnwise.tools.retrieval.errors import BadCorpus
+from turnwise.tools.retrieval.strings import Strings
+from turnwise.tools.retrieval.tokens import tokenize
+
+Counts = NDArray[np.integer[Any]]
+
+BLOCK = 1 << 20
+"""Tokens in a block."""
+
+MEMORY = 1 << 18
+"""How many spellings are remembered with their word; a shop has more of them than fit."""
+
+_STOP = -1
+
+
+def _length_table() -> NDArray[np.int64]:
+    """Return the 256 lengths that a byte can say: 0 to 39, then four significant bits."""
+    code = np.arange(256 - 24)
+    shift = np.maximum((code >> 3) - 1, 0)
+    return np.concatenate([np.arange(24), 24 + (np.where(code < 8, code & 7, (code & 7) | 8) << shift)])
+
+
+LENGTHS = _length_table()
+"""int64 [256], the length that each byte stands for: Lucene's SmallFloat."""
+
+
+def quantised(length: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return for each length the byte of the longest length that is not above it, uint8 [n].
+
+    >>> LENGTHS[quantised(np.array([0, 39, 40, 41, 42, 1000]))].tolist()
+    [0, 39, 40, 40, 42, 984]
+
+    Args:
+        length: int64 [n], numbers of words, at least 0.
+
+    Source: Apache Lucene 9.5, SmallFloat.intToByte4.
+    """
+    return (np.searchsorted(LENGTHS, length, side="right") - 1).astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """Words, documents, and which word stands how often where.
+
+    Attributes:
+        words: V different words, ascending.
+        ids: N ids, in the order of the documents.
+        starts: int64 [V + 1], where the postings of each word begin, and where the last end.
+        documents: int32 [P], the documents of each word, ascending.
+        counts: uint8, uint16 or int32 [P], how often each of them has the word.
+        norms: uint8 [N], the quantised length of each document, in words without stop words.
+        ranks: int32 [N], the place of each document among all by ascending id.
+        total: the sum of all lengths, not quantised.
+        filled: the number of documents that have a word at all.
+    """
+
+    words: Strings
+    ids: Strings
+    starts: NDArray[np.int64]
+    documents: NDArray[np.int32]
+    counts: Counts
+    norms: NDArray[np.uint8]
+    ranks: NDArray[np.int32]
+    total: int
+    filled: int
+
+
+class _Vocabulary(dict[str, int]):
+    """Number of the word of each spelling, worked out when a spelling is first met, forgotten when there are many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: dict[str, int] = {"": _STOP}
+
+    def __missing__(self, token: str) -> int:
+        if len(self) >= MEMORY:
+            self.clear()
+        found = self.words.setdefault(term(token), len(self.words) - 1)
+        self[token] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The postings of some documents: runs of one word each, by word, then by document."""
+
+    word: NDArray[np.int32]
+    size: NDArray[np.int64]
+    documents: NDArray[np.int32]
+    counts: Counts
+
+
+def _narrow(counts: NDArray[np.int64]) -> Counts:
+    """Return the counts in the smallest type that holds them."""
+    largest = int(counts.max(initial=0))
+    return counts.astype(np.uint8 if largest < 1 << 8 else np.uint16 if largest < 1 << 16 else np.int32)
+
+
+def _block(word: NDArray[np.int32], document: NDArray[np.int64]) -> _Block:
+    """Return the block of some tokens: int32 [t] their words, int64 [t] their documents."""
+    key = np.sort((word.astype(np.int64) << 32) | document)
+    first = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else np.zeros(0, dtype=np.int64)
+    counts = np.diff(np.append(first, len(key)))
+    words, sizes = np.unique(key[first] >> 32, return_counts=True)
+    return _Block(words.astype(np.int32), sizes, (key[first] & 0x7FFFFFFF).astype(np.int32), _narrow(counts))
+
+
+class _Gatherer:
+    """Documents on their way into postings."""
+
+    def __init__(self) -> None:
+        self._vocabulary = _Vocabulary()
+        self._ids: dict[str, None] = {}
+        self._blocks: list[_Block] = []
+        self._lengths: list[NDArray[np.int64]] = []
+        self._tokens, self._ends = array("i"), array("q")
+
+    def __len__(self) -> int:
+        """Return how many documents have come."""
+        return len(self._ids)
+
+    def add(self, document: object) -> None:
+        """Take one document."""
+        name, text = _checked(document, len(self._ids))
+        if name in self._ids:
+            raise BadCorpus(f"two documents have the id {name!r}; the second is document {len(self._ids)}, from 0")
+        self._ids[name] = None
+        self._tokens.extend(map(self._vocabulary.__getitem__, tokenize(text)))
+        self._ends.append(len(self._tokens))
+        if len(self._tokens) >= BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Make a block of the documents at hand."""
+        word = np.array(self._tokens, dtype=np.int32)
+        ends = np.array([0, *self._ends], dtype=np.int64)
+        size = ends[1:] - ends[:-1]
+        document, kept = np.repeat(np.arange(len(size)), size), word != _STOP
+        before = len(self._ids) - len(size)
+        self._lengths.append(np.bincount(document[kept], minlength=len(size)))
+        self._blocks.append(_block(word[kept], before + document[kept]))
+        self._tokens, self._ends = array("i"), array("q")
+
+    def postings(self) -> Postings:
+        """Return the postings of everything taken, and forget it."""
+        self._flush()
+        del self._vocabulary.words[""]
+        words, length = self._vocabulary.words, np.concatenate(self._lengths)
+        starts, documents, counts = _dealt(self._blocks, _ranks(list(words)))
+        total, filled = int(length.sum()), int((length > 0).sum())
+        ranks, packed = _ranks(list(self._ids)).astype(np.int32), Strings.of(sorted(words))
+        ids, norms = Strings.of(self._ids), quantised(length)
+        return Postings(packed, ids, starts, documents, counts, norms, ranks, total, filled)
+
+
+def _ranks(strings: list[str]) -> NDArray[np.int64]:
+    """Return the place of each string among all, sorted, int64 [n]."""
+    ranks = np.empty(len(strings), dtype=np.int64)
+    ranks[sorted(range(len(strings)), key=strings.__getitem__)] = np.arange(len(strings))
+    return ranks
+
+
+def _dealt(blocks: list[_Block], rank: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32], Counts]:
+    """Return starts, documents and counts of all blocks together, which are used up: the word w gets row rank[w]."""
+    starts = np.zeros(len(rank) + 1, dtype=np.int64)
+    for block in blocks:
+        starts[1 + rank[block.word]] += block.size
+    np.cumsum(starts, out=starts)
+    documents = np.empty(starts[-1], dtype=np.int32)
+    counts = np.empty(starts[-1], dtype=np.result_type(np.uint8, *(block.counts.dtype for block in blocks)))
+    free = starts[:-1].copy()
+    for block in iter(lambda: blocks.pop(0) if blocks else None, None):
+        row = rank[block.word]
+        into = np.repeat(free[row] - np.cumsum(block.size) + block.size, block.size) + np.arange(len(block.documents))
+        documents[into], counts[into] = block.documents, block.counts
+        free[row] += block.size
+    return starts, documents, counts
+
+
+def _checked(document: object, number: int) -> tuple[str, str]:
+    """Return id and text of a document, or say what is wrong with it."""
+    if not isinstance(document, tuple | list) or len(document) != 2:
+        raise BadCorpus(f"document {number}, from 0, must be a pair (id, text); came {document!r:.80}")
+    for what, value in zip(("id", "text"), document, strict=True):
+        if not isinstance(value, str):
+            raise BadCorpus(f"the {what} of document {number}, from 0, must be a str; came {type(value).__name__}")
+    return document[0], document[1]
+
+
+def gather(documents: Iterable[tuple[str, str]]) -> Postings:
+    """Return the postings of some documents, which are read once.
+
+    Args:
+        documents: pairs (id, text), in any number below 2^31.
+
+    Raises:
+        BadCorpus: there is no document; two have one id; something is no pair of two str.
+    """
+    if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
+        raise BadCorpus(f"documents must be an iterable of pairs (id, text); came {type(documents).__name__}")
+    gatherer = _Gatherer()
+    for document in documents:
+        gatherer.add(document)
+    if not len(gatherer):
+        raise BadCorpus("there is no document to index; at least one is needed")
+    return gatherer.postings()
