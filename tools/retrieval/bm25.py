@@ -4,7 +4,7 @@ Left out on purpose: fields, phrases, filters, and changes to an index once buil
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import isfinite, log
 from os import PathLike
 from typing import Any, Literal, get_args
@@ -97,7 +97,7 @@ class BM25:
             raise BadIndex(f"the index in {path} is damaged: {error}") from error
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the index into a folder, which then holds either all of it or what it held before.
+        """Write the index into a folder, which then holds all of it; if writing fails, what it held before.
 
         Args:
             path: the folder; made if it is not there; an index that lies there is replaced.
@@ -131,7 +131,7 @@ class BM25:
         documents, scores = self._best(self._weights(query), int(k))
         return [(self._name(row), score) for row, score in zip(documents.tolist(), scores.tolist(), strict=True)]
 
-    def search_batch(self, queries: Sequence[str], k: int = 10) -> list[Hits]:
+    def search_batch(self, queries: Iterable[str], k: int = 10) -> list[Hits]:
         """Return what `search` gives for each query.
 
         Args:
@@ -141,7 +141,7 @@ class BM25:
         Raises:
             BadQuery: see `search`; one str alone is refused, since its letters would be taken for queries.
         """
-        if isinstance(queries, str | bytes):
+        if isinstance(queries, str | bytes) or not isinstance(queries, Iterable):
             raise BadQuery(f"queries must be a list of str; came one {type(queries).__name__}")
         return [self.search(query, k) for query in queries]
 
@@ -187,19 +187,22 @@ class BM25:
 
     def _row(self, word: str) -> int | None:
         """Return the row of a word, remembered."""
-        if word not in self._rows:
-            if len(self._rows) >= MEMORY:
-                self._rows.clear()
-            self._rows[word] = self._postings.words.find(word)
-        return self._rows[word]
+        remembered = self._rows
+        if word in remembered:
+            return remembered[word]
+        if len(self._rows) >= MEMORY:
+            self._rows = {}  # a new one: other threads may be reading the old
+        self._rows[word] = found = self._postings.words.find(word)
+        return found
 
     def _name(self, document: int) -> str:
         """Return the id of a document, remembered."""
-        if document not in self._names:
-            if len(self._names) >= MEMORY:
-                self._names.clear()
-            self._names[document] = self._postings.ids[document]
-        return self._names[document]
+        if name := self._names.get(document):
+            return name
+        if len(self._names) >= MEMORY:
+            self._names = {}
+        self._names[document] = name = self._postings.ids[document]
+        return name
 
 
 def _inverses(postings: Postings, k1: float, b: float) -> NDArray[np.float32]:
@@ -207,7 +210,7 @@ def _inverses(postings: Postings, k1: float, b: float) -> NDArray[np.float32]:
     mean = np.float32(postings.total / max(postings.filled, 1)) or _ONE
     ratio = np.float32(b) * LENGTHS.astype(np.float32) / mean
     with np.errstate(divide="ignore", over="ignore"):
-        return _ONE / (np.float32(k1) * ((_ONE - np.float32(b)) + ratio))
+        return _ONE / (np.float32(min(k1, 1e38)) * ((_ONE - np.float32(b)) + ratio))
 
 
 def _check_options(k1: object, b: object, ties: object) -> None:

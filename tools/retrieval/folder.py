@@ -77,9 +77,15 @@ def write(path: str | PathLike[str], postings: Postings, options: dict[str, Any]
         new = Path(scratch) / "new"
         new.mkdir()
         _fill(new, postings, options)
+        old = Path(scratch) / "old"
         if target.exists():
-            os.rename(target, Path(scratch) / "old")
-        os.rename(new, target)
+            os.rename(target, old)
+        try:
+            os.rename(new, target)
+        except OSError:
+            if old.exists():
+                os.rename(old, target)
+            raise
 
 
 def _fill(target: Path, postings: Postings, options: dict[str, Any]) -> None:
@@ -140,8 +146,8 @@ def _manifest(source: Path) -> dict[str, Any]:
         said = json.loads((source / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadIndex(f"{source} is no index: it has no {MANIFEST}") from None
-    except ValueError as error:
-        raise BadIndex(f"{source / MANIFEST} is damaged: {error}") from error
+    except (OSError, ValueError) as error:
+        raise BadIndex(f"{source / MANIFEST} cannot be read: {error}") from error
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise BadIndex(f"{source} is no index of ours: {MANIFEST} does not say {FORMAT!r}")
     if said.get("version") != VERSION:
