@@ -6,11 +6,9 @@ held-out games says by how much. The settings are examples/demo.toml; nothing is
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -49,22 +47,11 @@ def resumable(folder: Path) -> bool:
     return (folder / "run.toml").exists() and not (folder / "after.json").exists()
 
 
-def read_events(folder: Path) -> list[dict[str, Any]]:
-    """The events of a run from its metrics; a torn last line is left out."""
-    events = []
-    for text in (folder / "metrics.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            event = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(event, Mapping):
-            events.append(dict(event))
-    return events
-
-
 def draw(folder: Path, title: str) -> Path | None:
     """Show the curve in the terminal and write it as PNG; returns the picture's path, None where that is impossible."""
-    curves = curves_of(read_events(folder))
+    from turnwise.training.metrics import read_events
+
+    curves = curves_of(read_events(folder / "metrics.jsonl"))
     out().print(terminal_plot(curves, width=min(72, out().width - 12), height=12, y_range=(0, 1)))
     path = folder / "curve.png"
     try:
