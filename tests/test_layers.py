@@ -27,11 +27,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # What each folder may take from outside the standard library at the top of a module.
-CORE = {"numpy", "gymnasium", "networkx", "pydantic", "typer", "rich"}
+CORE = {"numpy", "gymnasium", "networkx", "pydantic", "rapidfuzz", "typer", "rich"}
 TOP_LEVEL: dict[str, set[str]] = {
     "tools": {"numpy", "pydantic"},
     "credit": {"numpy"},
-    "envs": {"numpy", "gymnasium", "networkx"},
+    "envs": {"numpy", "gymnasium", "networkx", "rapidfuzz"},
     "agents": {"numpy", "gymnasium", "pydantic"},
     "training": {"numpy", "gymnasium", "pydantic"},
     "cli": {"typer", "rich", "gymnasium"},
