@@ -1,7 +1,7 @@
 """`turnwise verify`: files of golden vectors against our functions, or against somebody else's.
 
-Exit code 0 where everything agrees, 1 where anything does not or is implemented by nobody, 2 for input that cannot be
-read. Nothing is skipped: every case of a file counts in some line.
+Exit code 0 where everything agrees, 1 where anything does not or is implemented by nobody, 2 where a file or a case
+cannot be read. Nothing is skipped: every case counts in some line, and one that cannot be read hides no other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import typer
 from rich.text import Text
 
 from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError, choose
+from turnwise.cli.errors import USER_ERROR, UserError, choose
 
 if TYPE_CHECKING:
     from turnwise.cli.vectors.case import Verdict
@@ -56,8 +56,9 @@ def verify(
     else:
         for one, lines in reports:
             _print(one, lines)
-    if not all(line.agrees for _, lines in reports for line in lines):
-        raise typer.Exit(1)
+    failed = [verdict for _, lines in reports for line in lines for verdict in line.failed]
+    if failed:
+        raise typer.Exit(USER_ERROR if any(verdict.outcome == "malformed" for verdict in failed) else 1)
 
 
 def imported(path: str) -> Callable[..., Any]:
@@ -154,7 +155,7 @@ def _print(vectors: Vectors, lines: Sequence[Line]) -> None:
     say(f"  {agree} of {len(judged)} agree{f', {len(noise)} of rounding noise apart' if noise else ''}\n")
 
 
-_WORDS = {"differs": "differs", "refused": "refused", "unimplemented": "nobody implements it:"}
+_WORDS = {name: name for name in ("differs", "refused", "malformed")} | {"unimplemented": "nobody implements it:"}
 
 
 def _size(line: Line) -> str:

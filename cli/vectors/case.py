@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from turnwise.cli.errors import debugging, sentence_of
 
-Outcome = Literal["agrees", "differs", "noise", "refused", "unimplemented"]
+Outcome = Literal["agrees", "differs", "noise", "refused", "unimplemented", "malformed"]
 
 
 class Refused(Exception):
@@ -163,14 +163,11 @@ def judged(
         noise: the file says that its own formula does not reach these figures.
         foreign: a function of somebody else is examined; whatever it raises is its answer to the case.
         compute: gives the differences, figure by figure.
-
-    Raises:
-        Malformed: the case cannot be read.
     """
     try:
         found = compute()
-    except Malformed:
-        raise
+    except Malformed as error:
+        return Verdict(method, case, "malformed", Difference(math.inf), f"it cannot be read: {error}")
     except ImportError as error:
         if not foreign:
             raise  # an extra is not installed: that is no answer to a case

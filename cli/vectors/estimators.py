@@ -170,9 +170,6 @@ def verify(case: Mapping[str, Any], function: Function | None) -> Verdict:
     Args:
         case: of the file.
         function: takes the place of ours, called as ours is called.
-
-    Raises:
-        Malformed: the case lacks what the schema has.
     """
     name = str(case.get("name", "?"))
     try:

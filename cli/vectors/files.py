@@ -14,7 +14,7 @@ from typing import Any
 
 from turnwise.cli.errors import UserError
 from turnwise.cli.vectors import estimators, losses, rows
-from turnwise.cli.vectors.case import Malformed, Unimplemented, Verdict
+from turnwise.cli.vectors.case import Unimplemented, Verdict
 
 Function = Callable[..., Any]
 Job = tuple[str, Callable[[Function | None], Verdict]]
@@ -40,16 +40,10 @@ class Vectors:
         Args:
             method: only cases of it.
             function: takes the place of ours.
-
-        Raises:
-            UserError: a case does not have the form of its schema.
         """
         for name, judge in self.jobs:
             if method in (None, name):
-                try:
-                    yield judge(function)
-                except Malformed as error:
-                    raise UserError(f"{self.path}: a case of {name} cannot be read: {error}.") from error
+                yield judge(function)
 
 
 def read_vectors(path: Path) -> Vectors:

@@ -47,9 +47,6 @@ def verify(case: Mapping[str, Any], batches: Mapping[Any, Mapping[str, Any]], fu
         batches: of the file, by id.
         function: takes the place of ours: `(logprobs, old, advantages, mask, *, ref, rollout, entropy, spans,
             **options)`, giving the loss, or the loss and more.
-
-    Raises:
-        Malformed: the case lacks what the schema has.
     """
     name = str(case.get("name", "?"))
     noise = case.get("own_formula_agrees", True) is False

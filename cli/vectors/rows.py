@@ -58,9 +58,6 @@ def verify(case: Mapping[str, Any], method: str, function: Function | None) -> V
         case: of the file.
         method: one of `methods(case)`.
         function: takes the place of ours: `(steps, **options)`, giving `Advantages` or one number a row.
-
-    Raises:
-        Malformed: the case lacks what the schema has.
     """
     noise = case.get("own_formula_agrees", True) is False
 

@@ -272,16 +272,37 @@ def test_rounding_noise_is_apart_and_no_disagreement(turnwise: Call, tmp_path: P
         ([1], "case 0 is not an object with a name"),
         ([{"name": "grpo"}], "has none of the schemas"),
         ({"cases": [{"name": "x", "params": 1, "steps": []}]}, "must be objects"),
-        ([{"name": "grpo", "inputs": {}, "hyperparameters": {}, "expected": {"advantage": [1]}}], "no 'rewards'"),
-        ([{"name": "grpo", "inputs": {"rewards": ["a"]}, "expected": {"advantage": [1]}}], "cannot be read"),
-        ([{"name": "grpo", "inputs": {"rewards": [1]}, "hyperparameters": {}, "expected": {}}], "no expected figures"),
-        ({"batches": [], "cases": [LOSSES["cases"][0]]}, "there is no batch 7"),
         ({"batches": 3, "cases": [LOSSES["cases"][0]]}, "batches must be a list"),
     ],
 )
 def test_files_that_cannot_be_read(turnwise: Call, tmp_path: Path, content: Vectors, part: str) -> None:
     pytest.importorskip("torch")
     one_sentence(turnwise("verify", write(tmp_path / "x.json", content)), part, "x.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ([{"name": "grpo", "inputs": {}, "hyperparameters": {}, "expected": {"advantage": [1]}}], "no 'rewards'"),
+        ([{"name": "grpo", "inputs": {"rewards": ["a"]}, "expected": {"advantage": [1]}}], "cannot be read"),
+        ([{"name": "grpo", "inputs": {"rewards": [1]}, "hyperparameters": {}, "expected": {}}], "no expected figures"),
+        ({"batches": [], "cases": [LOSSES["cases"][0]]}, "there is no batch 7"),
+    ],
+)
+def test_a_case_that_cannot_be_read_is_named_and_hides_no_other(
+    turnwise: Call, tmp_path: Path, content: Vectors, part: str
+) -> None:
+    pytest.importorskip("torch")
+    bad = write(tmp_path / "x.json", content)
+    said = turnwise("verify", bad)
+    assert said.code == 2
+    assert "malformed" in said.out
+    assert part in said.out
+    if isinstance(content, list):
+        said = turnwise("verify", write(tmp_path / "y.json", [*content, *CREDIT]))
+        assert said.code == 2
+        assert part in said.out
+        assert f"{len(CREDIT)} of {len(CREDIT) + 1} agree" in said.out
 
 
 def test_missing_files_and_unknown_methods(turnwise: Call, tmp_path: Path, files: list[Path]) -> None:
