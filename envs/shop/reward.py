@@ -1,0 +1,142 @@
+r"""The reward of a purchase: how much of what was asked for was bought.
+
+$$ \text{total} = \text{type} \cdot \frac{a + o + p}{A + O + 1} $$
+
+with $a$ of $A$ attributes and $o$ of $O$ options matched and $p = 1$ when the price is within the bound. See `matching`
+for what counts as a match under each rule, and `verdict` for the same, part by part, for a reader.
+
+Source: Yao et al. 2022, WebShop, arXiv:2207.01206, section 3; the released code where the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.shop.attainable import best_options
+from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.matching import RULES, attribute_match, option_keys, option_match, type_match
+from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.tagger import Tagger, find_tagger
+
+__all__ = ["Judge", "Reward"]
+
+_TITLES: Final = 1 << 17  # whose nouns are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """A reward with its parts.
+
+    Attributes:
+        total: the reward, from 0 to 1.
+        type: factor for the kind of product: 1, 0.5, 0.1 or 0.
+        attributes: share of the goal's attributes that the product has; None when the goal has none.
+        options: share of the goal's options that were chosen; None when the goal has none.
+        price: whether the price is within the goal's bound.
+        query_match, category_match, title_score: what `type` is made of (see `matching.TypeMatch`).
+        attributes_weight, options_weight, price_weight: what each share counts for; their sum is 1.
+    """
+
+    total: float
+    type: float
+    attributes: float | None
+    options: float | None
+    price: bool
+    query_match: bool
+    category_match: bool
+    title_score: float
+    attributes_weight: float
+    options_weight: float
+    price_weight: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parts under the original's names; those of a share that the goal does not have are left out."""
+        parts: dict[str, Any] = {"r_type": self.type}
+        if self.attributes is not None:
+            parts |= {"r_att": self.attributes, "w_att": self.attributes_weight}
+        parts |= {
+            "query_match": self.query_match,
+            "category_match": self.category_match,
+            "title_score": self.title_score,
+        }
+        if self.options is not None:
+            parts |= {"r_option": self.options, "w_option": self.options_weight}
+        return parts | {"r_price": self.price, "w_price": self.price_weight}
+
+
+class Judge:
+    """What gives the reward of purchases under one rule, with one tagger; it remembers the nouns of titles."""
+
+    def __init__(self, rule: str = "original", tagger: str | Tagger = "auto") -> None:
+        """Keep the rule and find the tagger.
+
+        Args:
+            rule: "original" or "fixed" (see `matching`).
+            tagger: "auto" (spaCy's where it is installed, else NLTK's tables where they are, else our own), "spacy",
+                "nltk", "own", or a tagger.
+
+        Raises:
+            UnknownOption: another rule or tagger, or one that is not there.
+        """
+        if rule not in RULES:
+            raise UnknownOption(f"the reward has no rule {rule!r}: {choices(str(rule), RULES)}")
+        self.rule = rule
+        self.tagger = find_tagger(tagger) if isinstance(tagger, str) else tagger
+        self._nouns: dict[str, tuple[list[str], frozenset[str]]] = {}
+
+    @property
+    def tagger_name(self) -> str:
+        """Name of the tagger: "spacy", "nltk", "own", or that of the one that was given."""
+        return self.tagger.name
+
+    def nouns(self, title: str) -> tuple[list[str], frozenset[str]]:
+        """Return the nouns of a title, in order and as a set."""
+        known = self._nouns.get(title)
+        if known is None:
+            nouns = self.tagger.nouns(title)
+            known = nouns, frozenset(nouns)
+            if len(self._nouns) >= _TITLES:
+                self._nouns.clear()
+            self._nouns[title] = known
+        return known
+
+    def __call__(self, product: Product, goal: Goal, price: float, options: Mapping[str, str]) -> Reward:
+        """Return the reward of buying a product.
+
+        Args:
+            product: what was bought.
+            goal: what was asked for.
+            price: dollars that it cost.
+            options: value of each option that was chosen.
+        """
+        attributes = sum(attribute_match(product, wanted, self.rule) is not None for wanted in goal.attributes)
+        keys = option_keys(goal, self.rule)
+        chosen = sum(option_match(key, options.values(), self.rule) is not None for key in keys)
+        kind = type_match(product, goal, self.nouns(product.name)[1], self.nouns(goal.name)[0])
+        cheap = price <= goal.price_upper
+        parts = len(goal.attributes) + len(keys) + 1
+        return Reward(
+            total=(attributes + chosen + cheap) / parts * kind.value,
+            type=kind.value,
+            attributes=attributes / len(goal.attributes) if goal.attributes else None,
+            options=chosen / len(keys) if keys else None,
+            price=cheap,
+            query_match=kind.query_match,
+            category_match=kind.category_match,
+            title_score=kind.title_score,
+            attributes_weight=len(goal.attributes) / parts,
+            options_weight=len(keys) / parts,
+            price_weight=1 / parts,
+        )
+
+    def best(self, product: Product, goal: Goal, price: float) -> tuple[Reward, dict[str, str]]:
+        """Return the largest reward that buying this product can give, and options to choose for it.
+
+        More options never lower a reward, so the options that fulfil most of the goal's are the best (see
+        `best_options`).
+        """
+        options = best_options(product, goal, self.rule)
+        return self(product, goal, price, options), options

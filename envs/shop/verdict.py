@@ -1,0 +1,203 @@
+"""A reward part by part, for a reader: what was asked for, what was bought, what matched and where.
+
+Made by the functions that make the reward, so that the two cannot disagree. What is here is data; `Verdict.lines` puts
+it in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from turnwise.envs.shop.goal import UNBOUNDED, Goal
+from turnwise.envs.shop.matching import attribute_match, option_keys, option_match
+from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.reward import Judge, Reward
+
+__all__ = ["AttributePart", "OptionPart", "PricePart", "TypePart", "Verdict", "explain"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypePart:
+    """The kind of product.
+
+    Attributes:
+        value: factor of the reward.
+        reason: why, as a clause.
+        query_match, category_match, title_score: as in `Reward`.
+        shared: nouns that both titles have, in alphabetical order.
+        missing: nouns of the goal's title that the bought title does not have, in the same order.
+    """
+
+    value: float
+    reason: str
+    query_match: bool
+    category_match: bool
+    title_score: float
+    shared: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributePart:
+    """One attribute of the goal.
+
+    Attributes:
+        wanted: the attribute.
+        matched: whether the product has it.
+        where: "attributes", "title", "features" or "description"; None when it does not match.
+        found: the text there that matched; None when it does not match.
+    """
+
+    wanted: str
+    matched: bool
+    where: str | None
+    found: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionPart:
+    """One option of the goal.
+
+    Attributes:
+        name: of the option; "" when the goal gives the value alone.
+        wanted: the value.
+        matched: whether a chosen value fulfils it.
+        chosen: the value that fulfils it, or else the one that was chosen for an option of that name; None when there
+            is none.
+        offered: whether the product has a value that would fulfil it.
+        defect: it was chosen as it was asked for, and the original rule still does not count it (see `matching`).
+    """
+
+    name: str
+    wanted: str
+    matched: bool
+    chosen: str | None
+    offered: bool
+    defect: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PricePart:
+    """The price.
+
+    Attributes:
+        paid: dollars.
+        bound: dollars; None when the goal names none.
+        matched: whether the price is within the bound.
+    """
+
+    paid: float
+    bound: float | None
+    matched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A reward with the reasons for each part."""
+
+    reward: Reward
+    type: TypePart
+    attributes: tuple[AttributePart, ...]
+    options: tuple[OptionPart, ...]
+    price: PricePart
+
+    @property
+    def points(self) -> int:
+        """How many attributes, options and price bounds are met."""
+        parts: list[AttributePart | OptionPart | PricePart] = [*self.attributes, *self.options, self.price]
+        return sum(part.matched for part in parts)
+
+    @property
+    def possible(self) -> int:
+        """How many there are to meet."""
+        return len(self.attributes) + len(self.options) + 1
+
+    def lines(self) -> list[str]:
+        """Return the verdict in words, a line for each part, the sum last."""
+        lines = [f"type {self.type.value:g}: {self.type.reason}"]
+        lines += [f"attribute {part.wanted!r}: {_attribute(part)}" for part in self.attributes]
+        lines += [f"option {_named(part)!r}: {_option(part)}" for part in self.options]
+        bound = "no bound" if self.price.bound is None else f"bound ${self.price.bound:,.2f}"
+        lines.append(f"price ${self.price.paid:,.2f}, {bound}: {'within it' if self.price.matched else 'too dear'}")
+        lines.append(f"reward {self.reward.total:.3f} = {self.type.value:g} x {self.points} / {self.possible}")
+        return lines
+
+
+def explain(judge: Judge, product: Product, goal: Goal, price: float, options: Mapping[str, str]) -> Verdict:
+    """Return the reward that `judge(product, goal, price, options)` gives, with the reasons for each part."""
+    reward = judge(product, goal, price, options)
+    bound = None if goal.price_upper >= UNBOUNDED else goal.price_upper
+    return Verdict(
+        reward,
+        _type(judge, reward, product, goal),
+        tuple(_attribute_part(product, wanted, judge.rule) for wanted in goal.attributes),
+        tuple(_option_parts(judge.rule, product, goal, options)),
+        PricePart(price, bound, reward.price),
+    )
+
+
+def _type(judge: Judge, reward: Reward, product: Product, goal: Goal) -> TypePart:
+    bought, wanted = judge.nouns(product.name)[1], judge.nouns(goal.name)[1]
+    return TypePart(
+        reward.type,
+        _reason(reward),
+        reward.query_match,
+        reward.category_match,
+        reward.title_score,
+        tuple(sorted(bought & wanted)),
+        tuple(sorted(wanted - bought)),
+    )
+
+
+def _reason(reward: Reward) -> str:
+    """Return why the type has its value: the first ground that the rule looks at and finds."""
+    if reward.title_score == 0.0:
+        return "the titles share no noun"
+    if reward.title_score < 0.1:
+        return "the titles share less than a tenth of the nouns"
+    if reward.query_match:
+        return "found under the same search"
+    if reward.category_match:
+        return "in the same categories"
+    if reward.title_score > 0.2:
+        return f"the titles share {reward.title_score:.0%} of the nouns"
+    return "another kind of product: neither search nor categories nor more than a fifth of the title's nouns"
+
+
+def _attribute_part(product: Product, wanted: str, rule: str) -> AttributePart:
+    where, found = attribute_match(product, wanted, rule) or (None, None)
+    return AttributePart(wanted, where is not None, where, found)
+
+
+def _option_parts(rule: str, product: Product, goal: Goal, options: Mapping[str, str]) -> list[OptionPart]:
+    wanted = goal.options
+    named = [("", value) for value in wanted] if isinstance(wanted, tuple) else list(wanted.items())
+    on_offer = [value for values in product.options.values() for value in values]
+    parts = []
+    for (name, value), key in zip(named, option_keys(goal, rule), strict=True):
+        match = option_match(key, options.values(), rule)
+        offered = option_match(key, on_offer, rule) is not None
+        chosen = match if match is not None else options.get(name)
+        exact = value in options.values() if name == "" else options.get(name) == value
+        parts.append(OptionPart(name, value, match is not None, chosen, offered, match is None and exact))
+    return parts
+
+
+def _attribute(part: AttributePart) -> str:
+    if not part.matched:
+        return "not found"
+    return f"among its attributes as {part.found!r}" if part.where == "attributes" else f"in its {part.where}"
+
+
+def _named(part: OptionPart) -> str:
+    return f"{part.name}: {part.wanted}" if part.name else part.wanted
+
+
+def _option(part: OptionPart) -> str:
+    if part.matched:
+        return "chosen" if part.chosen == part.wanted else f"fulfilled by {part.chosen!r}"
+    if part.defect:
+        return "chosen, but the original rule does not count it"
+    chosen = "not chosen" if part.chosen is None else f"{part.chosen!r} was chosen"
+    return chosen if part.offered else f"{chosen}; the product does not offer it"
