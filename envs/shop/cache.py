@@ -1,0 +1,320 @@
+"""A catalogue on disk: products as lines of JSON, a few arrays, and the search index, in one folder.
+
+The folder is written beside its place and moved there when it is whole. It is used only while its sources have the
+sizes, times and contents that they had when it was made; anything that does not fit, and any damage, counts as no
+cache. Nothing in it is ever executed: there is no pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import tempfile
+import zlib
+from array import array
+from collections.abc import Iterator
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.envs.shop.product import HumanInstruction, Product
+from turnwise.envs.shop.records import CatalogueError, Files, Reading
+from turnwise.tools.retrieval import BM25, BadIndex
+from turnwise.tools.retrieval.strings import Strings
+
+__all__ = ["Stored", "contents", "open_stored", "source_key", "write_stored"]
+
+FORMAT: Final = "turnwise shop catalogue"
+VERSION: Final = 1
+"""Counted up whenever an older cache would be read wrongly, or its products would differ."""
+
+_MANIFEST: Final = "catalogue.json"
+_LINES: Final = "products.jsonl"
+_INDEX: Final = "index"
+_ARRAYS: Final = {
+    "ends": "int64",  # [n + 1] of the lines
+    "ids": "uint8",
+    "id_ends": "int64",
+    "low": "float64",
+    "high": "float64",  # [n] not a number where there is one price
+    "goals": "uint8",
+}
+_HUMAN, _SENTENCE = 1, 2  # bits of "goals"
+_SAMPLE: Final = 1 << 18  # bytes of a source that are looked at, at its beginning, middle and end
+_CHECKED: Final = 1 << 26  # bytes up to which a file is read and compared when a cache is opened
+_KEPT: Final = 1 << 13  # products
+
+
+def contents(product: Product) -> str:
+    """Return the text by which a product is found: title, description, first feature and options, in small letters.
+
+    Source: WebShop (Yao et al. 2022, arXiv:2207.01206), the documents of its search index.
+    """
+    said = ", and ".join(f"{name}: {', '.join(values)}" for name, values in product.options.items())
+    return " ".join([product.name, product.description, *(product.bullets[:1] or ("",)), said]).lower()
+
+
+class Stored:
+    """Products in a mapped file; those seen last are kept as they are.
+
+    Attributes:
+        index: their search index.
+        skipped: records that were left out when the sources were read.
+    """
+
+    def __init__(self, path: Path, said: dict[str, Any], arrays: dict[str, NDArray[Any]], index: BM25) -> None:
+        """Take a folder that has been checked (see `open_stored`)."""
+        with (path / _LINES).open("rb") as file:
+            self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._path, self._ends = path, arrays["ends"]
+        self._low, self._high, self._goals = arrays["low"], arrays["high"], arrays["goals"]
+        self._ids = _strings(arrays["ids"], arrays["id_ends"])
+        self.index, self.skipped = index, int(said["skipped"])
+        self._rows: dict[str, int] | None = None
+        self._kept: dict[int, Product] = {}
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, row: int) -> Product:
+        kept = self._kept
+        if row in kept:
+            return kept[row]
+        if len(kept) >= _KEPT:
+            self._kept = kept = {}  # a new one: other threads may be reading the old
+        kept[row] = product = self._read(row)
+        return product
+
+    def __iter__(self) -> Iterator[Product]:
+        return (self._kept.get(row) or self._read(row) for row in range(len(self)))
+
+    def row(self, asin: str) -> int | None:
+        """Return the place of the product with an id."""
+        if self._rows is None:
+            self._rows = {id: row for row, id in enumerate(self._ids)}
+        return self._rows.get(asin)
+
+    def pricings(self) -> Iterator[tuple[str, tuple[float, ...]]]:
+        """Yield id and pricing of each product, without reading the products."""
+        for id, low, high in zip(self._ids, self._low.tolist(), self._high.tolist(), strict=True):
+            yield id, (low,) if high != high else (low, high)
+
+    def instructed(self, human: bool) -> Iterator[Product]:
+        """Yield the products of which goals can be made, without reading the others."""
+        return (self[row] for row in np.flatnonzero(self._goals & (_HUMAN if human else _SENTENCE)).tolist())
+
+    def _read(self, row: int) -> Product:
+        try:
+            return _unpacked(json.loads(self._lines[self._ends[row] : self._ends[row + 1]]))
+        except (ValueError, TypeError, AttributeError) as error:
+            what = f"is damaged ({error}): delete the folder, and it is made anew"
+            raise CatalogueError(self._path / _LINES, None, what) from error
+
+
+def _strings(text: NDArray[Any], ends: NDArray[Any]) -> list[str]:
+    """Return what `Strings` of two arrays holds, all of it."""
+    raw, places = text.tobytes(), ends.tolist()
+    return [raw[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(places)]
+
+
+def _packed(product: Product) -> bytes:
+    """Return the line of a product."""
+    human = [[said.text, said.attributes, said.options] for said in product.human]
+    values = [getattr(product, name) for name in Product.__dataclass_fields__ if name != "human"]
+    return json.dumps([*values, human], separators=(",", ":")).encode() + b"\n"
+
+
+def _unpacked(values: list[Any]) -> Product:
+    """Return the product of a line; the order is that of the fields of `Product`."""
+    asin, name, description, bullets, category, query, path, pricing, tag, options, attributes, *rest = values
+    image, instruction, asked, human = rest
+    return Product(
+        asin,
+        name,
+        description,
+        tuple(bullets),
+        category,
+        query,
+        path,
+        tuple(pricing),
+        tag,
+        {option: tuple(given) for option, given in options.items()},
+        tuple(attributes),
+        image,
+        instruction,
+        tuple(asked),
+        tuple(HumanInstruction(text, tuple(wanted), tuple(chosen)) for text, wanted, chosen in human),
+    )
+
+
+def source_key(files: Files, strict: bool) -> dict[str, Any]:
+    """Return what a catalogue follows from: format, options, and of each file its place, size, time and a digest.
+
+    Args:
+        files: the sources.
+        strict: how they are read.
+
+    Raises:
+        CatalogueError: a file is missing or cannot be read.
+    """
+    roles = {"products": files.products, "attributes": files.attributes, "human": files.human}
+    sources = {role: None if path is None else _stamp(path) for role, path in roles.items()}
+    return {"version": VERSION, "strict": strict, "num_products": files.num_products, **sources}
+
+
+def _stamp(path: Path) -> list[Any]:
+    try:
+        place = path.resolve()
+        stat, digest = place.stat(), hashlib.blake2b(digest_size=16)
+        with place.open("rb") as file:
+            for begin in sorted({0, max(stat.st_size // 2 - _SAMPLE // 2, 0), max(stat.st_size - _SAMPLE, 0)}):
+                file.seek(begin)
+                digest.update(file.read(_SAMPLE))
+    except FileNotFoundError:
+        raise CatalogueError(path, None, "there is no such file") from None
+    except OSError as error:
+        raise CatalogueError(path, None, f"cannot be read ({error.strerror})") from error
+    return [str(place), stat.st_size, stat.st_mtime_ns, digest.hexdigest()]
+
+
+def _folder(root: Path, key: dict[str, Any]) -> Path:
+    """Return the place of a catalogue: the same for the same paths and options, so that a newer one replaces it."""
+    lasting = {name: value[0] if isinstance(value, list) else value for name, value in key.items()}
+    digest = hashlib.blake2b(json.dumps(lasting, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return root / "shop" / digest
+
+
+def open_stored(root: Path, key: dict[str, Any]) -> Stored | None:
+    """Return the catalogue that lies in a cache, if it is whole and was made for this key, else None.
+
+    Args:
+        root: the folder of all caches.
+        key: see `source_key`.
+    """
+    path = _folder(root, key)
+    try:
+        said = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
+        if said["format"] != FORMAT or said["key"] != key:
+            return None
+        for name, expected in said["files"].items():
+            if _sum(path / name, expected[0]) != expected:
+                return None
+        arrays = {name: _array(path / f"{name}.npy", kind) for name, kind in _ARRAYS.items()}
+        small = sum(file.stat().st_size for file in (path / _INDEX).iterdir()) <= _CHECKED
+        index = BM25.open(path / _INDEX, check=small)
+        count, length = len(arrays["ends"]) - 1, said["files"][_LINES][0]
+        sizes = {"ends": count + 1, "ids": arrays["id_ends"][-1], "id_ends": count + 1}
+        fit = all(len(values) == sizes.get(name, count) for name, values in arrays.items())
+        if count < 1 or not fit or len(index) != count or arrays["ends"][-1] != length:
+            return None
+        return Stored(path, said, arrays, index)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, BadIndex):
+        return None
+
+
+def _sum(path: Path, size: int) -> list[int]:
+    """Return size and checksum of a file; the checksum of one that is too long to be read each time is 0."""
+    if path.stat().st_size != size or size > _CHECKED:
+        return [path.stat().st_size, 0]
+    return [size, zlib.crc32(path.read_bytes())]
+
+
+def _array(path: Path, kind: str) -> NDArray[Any]:
+    values = np.load(path, mmap_mode="r", allow_pickle=False)
+    if values.ndim != 1 or str(values.dtype) != kind:
+        raise ValueError(f"{path} holds {values.dtype}, not {kind}")
+    return np.asarray(values)
+
+
+def write_stored(root: Path, key: dict[str, Any], reading: Reading) -> Stored | None:
+    """Read a catalogue into a cache and return it from there; None where it cannot be written.
+
+    Args:
+        root: the folder of all caches; made if need be.
+        key: see `source_key`.
+        reading: where the products come from; they go through memory one by one.
+
+    Raises:
+        CatalogueError: a source is wrong (see `Reading`), or holds no product.
+    """
+    target = _folder(root, key)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
+            new = Path(scratch) / "new"
+            new.mkdir()
+            _fill(new, key, reading)
+            _move(new, target, Path(scratch) / "old")
+    except OSError:
+        return None
+    return open_stored(root, key)
+
+
+class _Writer:
+    """Products on their way into a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = (path / _LINES).open("wb")
+        self._path, self._ids = path, list[str]()
+        self._ends, self._low, self._high, self._goals = array("q", [0]), array("d"), array("d"), array("B")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, product: Product) -> None:
+        """Write a product."""
+        line = _packed(product)
+        self._file.write(line)
+        self._ids.append(product.asin)
+        self._ends.append(self._ends[-1] + len(line))
+        self._low.append(product.pricing[0])
+        self._high.append(product.pricing[1] if len(product.pricing) > 1 else float("nan"))
+        self._goals.append(_HUMAN * bool(product.human) + _SENTENCE * (product.instruction is not None))
+
+    def close(self) -> list[str]:
+        """Write the rest, and return the names of all files."""
+        self._file.close()
+        ids = Strings.of(self._ids)
+        values = (self._ends, ids.text, ids.ends, self._low, self._high, self._goals)
+        for (name, kind), one in zip(_ARRAYS.items(), values, strict=True):
+            np.save(self._path / f"{name}.npy", np.asarray(one, dtype=kind), allow_pickle=False)
+        return [_LINES, *(f"{name}.npy" for name in _ARRAYS)]
+
+
+def _fill(path: Path, key: dict[str, Any], reading: Reading) -> None:
+    """Write the files of a cache, the manifest last."""
+
+    def passing() -> Iterator[tuple[str, str]]:
+        for product in reading.products():
+            writer.add(product)
+            yield product.asin, contents(product)
+
+    with _Writer(path) as writer:
+        documents = passing()
+        first = next(documents, None)
+        if first is None:
+            raise CatalogueError(reading.files.products, None, "holds no product that can be used")
+        BM25.build(chain([first], documents)).save(path / _INDEX)
+        names = writer.close()
+    said = {"format": FORMAT, "key": key, "skipped": reading.skipped}
+    said["files"] = {name: _sum(path / name, (path / name).stat().st_size) for name in names}
+    (path / _MANIFEST).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+
+
+def _move(new: Path, target: Path, old: Path) -> None:
+    """Put a folder in its place; the one that was there goes to `old`."""
+    if target.exists():
+        os.rename(target, old)
+    try:
+        os.rename(new, target)
+    except OSError:
+        if not target.exists():  # else another process was faster, and its folder is as good
+            raise

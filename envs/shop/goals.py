@@ -1,0 +1,158 @@
+"""What there is to buy: the goals of a catalogue, from what people wrote or from sentences filled with options.
+
+The order of all draws is the original's: prices first (`draw_prices`), then one price bound for each instruction, from
+the same generator; after that a generator of its own shuffles, so that the order of the goals is always the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+from turnwise.envs.errors import UnknownOption
+from turnwise.envs.shop.catalogue import Catalogue
+from turnwise.envs.shop.goal import UNBOUNDED, Goal
+from turnwise.envs.shop.product import Product
+
+__all__ = ["SHUFFLE", "draw_goal", "make_goals"]
+
+SHUFFLE: Final = 233
+"""The seed with which the original shuffles its goals."""
+
+_BOUNDS: Final = tuple(10.0 * step for step in range(1, 100))
+_MOST = 1_000_000  # goals of one product
+
+Keep = Callable[[int, Goal], bool]
+
+
+def make_goals(
+    products: Iterable[Product],
+    prices: Mapping[str, float],
+    *,
+    human: bool,
+    rng: random.Random,
+    shuffle: int | None = SHUFFLE,
+    keep: Keep | None = None,
+    limit: int | None = None,
+) -> list[Goal]:
+    """Return the goals of a catalogue, shuffled.
+
+    A price bound is the larger of two that `rng` samples from the four next multiples of ten dollars above the price;
+    from 980 dollars on there are not two of them below 1,000, and the goal has no bound.
+
+    Args:
+        products: in the order of the catalogue.
+        prices: dollars by id, as `draw_prices` gives them.
+        human: goals of what people wrote, one an instruction; else of the sentences made for a product, one for every
+            combination of its options. An instruction that asks for no attribute makes no goal.
+        rng: where bounds are drawn; to be the original's, it has drawn the prices before.
+        shuffle: seed of the order; None: unshuffled. verl-agent shuffles with the seed of its environment.
+        keep: called with number and goal after the shuffle; only goals for which it is true stay.
+        limit: at most so many goals, drawn by weight without repeats from those that are kept.
+
+    Raises:
+        UnknownOption: a product has no price, or makes more than a million goals; the limit is below 1.
+
+    Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its goals.
+    """
+    if limit is not None and limit < 1:
+        raise UnknownOption(f"limit, the number of goals, must be at least 1; got {limit}")
+    chosen = products.instructed(human) if isinstance(products, Catalogue) else products
+    goals = list(_human(chosen, prices, rng) if human else _synthetic(list(chosen), prices, rng))
+    order = rng if shuffle is None else random.Random(shuffle)
+    if shuffle is not None:
+        order.shuffle(goals)
+    if keep is not None:
+        goals = [goal for number, goal in enumerate(goals) if keep(number, goal)]
+    return goals if limit is None or limit >= len(goals) else _limited(goals, limit, order)
+
+
+def draw_goal(cumulative: Sequence[float], rng: random.Random) -> int:
+    """Return the number of a goal, drawn by weight.
+
+    The original is one off, and so are we: goal i + 1 has the weight of goal i, and the first goal is drawn only where
+    it is the only one.
+
+    Args:
+        cumulative: for each goal the sum of the weights up to it.
+        rng: where it is drawn.
+    """
+    return min(bisect(cumulative, rng.uniform(0, cumulative[-1])) + 1, len(cumulative) - 1)
+
+
+def _human(products: Iterable[Product], prices: Mapping[str, float], rng: random.Random) -> Iterator[Goal]:
+    for product in products:
+        for said in product.human:
+            if said.attributes:
+                bound, text = _bound(product, prices, rng)
+                yield _goal(product, said.text.strip(".") + text, said.attributes, bound, said.options)
+
+
+def _synthetic(products: Sequence[Product], prices: Mapping[str, float], rng: random.Random) -> Iterator[Goal]:
+    sources = [(one, one.instruction, _combinations(one)) for one in products if one.instruction_attributes]
+    asked: Counter[str] = Counter()
+    for product, sentence, many in sources:
+        if sentence is not None:
+            asked.update(
+                {attribute: many * times for attribute, times in Counter(product.instruction_attributes).items()}
+            )
+    for product, sentence, _ in sources:
+        if sentence is not None:
+            shares = [1.0 / max(asked[attribute], 1) for attribute in product.instruction_attributes]
+            yield from _filled(product, sentence, _bound(product, prices, rng), sum(shares) / len(shares))
+
+
+def _combinations(product: Product) -> int:
+    many = math.prod(map(len, product.options.values()))
+    if many > _MOST:
+        raise UnknownOption(f"product {product.asin} would make {many:,} goals; at most {_MOST:,} are made of one")
+    return many
+
+
+def _filled(product: Product, sentence: str, bound: tuple[float, str], weight: float) -> Iterator[Goal]:
+    """Yield a product's goals, one for each combination of its options."""
+    names = sorted(product.options)
+    for values in itertools.product(*(product.options[name] for name in names)):
+        options = dict(zip(names, values, strict=True))
+        said = ", and ".join(f"{name}: {value}" for name, value in options.items())
+        text = f"{sentence} with {said}{bound[1]}" if said else sentence + bound[1]
+        yield _goal(product, text, product.instruction_attributes, bound[0], options, weight)
+
+
+def _bound(product: Product, prices: Mapping[str, float], rng: random.Random) -> tuple[float, str]:
+    """Return a price bound in dollars, and the words that say it."""
+    price = prices.get(product.asin)
+    if price is None:
+        raise UnknownOption(f"product {product.asin} has a goal but no price: prices must hold every product")
+    above = [bound for bound in _BOUNDS if bound > price][:4]
+    if len(above) < 2:
+        return UNBOUNDED, ""
+    bound = max(rng.sample(above, 2))
+    return bound, f", and price lower than {bound:.2f} dollars"
+
+
+def _goal(
+    product: Product,
+    instruction: str,
+    attributes: tuple[str, ...],
+    bound: float,
+    options: Mapping[str, str] | tuple[str, ...],
+    weight: float = 1.0,
+) -> Goal:
+    kind = (product.asin, product.category, product.query, product.name, product.product_category)
+    return Goal(*kind, instruction, attributes, bound, options, weight)
+
+
+def _limited(goals: list[Goal], limit: int, rng: random.Random) -> list[Goal]:
+    """Return so many goals, drawn by weight, in the order in which they were drawn."""
+    cumulative = list(accumulate(goal.weight for goal in goals))
+    drawn: dict[int, None] = {}
+    while len(drawn) < limit:
+        drawn[draw_goal(cumulative, rng)] = None
+    return [goals[number] for number in drawn]

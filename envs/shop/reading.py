@@ -1,0 +1,142 @@
+"""A page of the shop read back from its text: what a player knows who sees no more than the agent does.
+
+Left out on purpose: addresses (`url`), which hold no prices, and the page after a purchase, where nothing is left to
+do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from turnwise.envs.errors import EnvError
+
+__all__ = ["Offer", "Seen", "read"]
+
+_MARKED: Final = re.compile(r"\s*\[(clicked )?button\] (.*) \[(?:clicked )?button_\]\s*")
+_RESULTS: Final = re.compile(r"Page (-?\d+) \(Total results: \d+\)")
+_DOLLARS: Final = re.compile(r"\$(\d+(?:\.\d+)?)")
+_BUTTONS: Final = frozenset(
+    ("search", "back to search", "next >", "< prev", "description", "features", "reviews", "attributes", "buy now")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A product as a page of results shows it: id, title, and the least that it may cost, in dollars."""
+
+    asin: str
+    title: str
+    price: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a page says.
+
+    Attributes:
+        kind: "index", "results", "item" or "sub".
+        instruction: what is to be bought.
+        offers: products on a page of results.
+        number: of the page of results; 0 elsewhere.
+        title: of the product on its page; "" elsewhere.
+        price: the least that it may cost, in dollars.
+        options: values of each option, by name, on a product's page.
+        marked: what was clicked is marked, as `text_rich` does it.
+        chosen: values that are marked so.
+        texts: what a sub-page says of the product.
+    """
+
+    kind: str
+    instruction: str
+    offers: tuple[Offer, ...] = ()
+    number: int = 0
+    title: str = ""
+    price: float = 0.0
+    options: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    marked: bool = False
+    chosen: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def read(observation: str, admissible: Sequence[str]) -> Seen:
+    """Return what a page says in its `text` or its `text_rich` form.
+
+    Args:
+        observation: the page; of several, one after the other, the last.
+        admissible: what can be done on it.
+
+    Raises:
+        EnvError: the text is no page of the shop.
+    """
+    parts, clicked = _parts(observation)
+    links = {action[6:-1] for action in admissible if action.startswith("click[")} - _BUTTONS
+    if "Instruction:" not in parts:
+        raise EnvError(
+            f"a page of the shop as text or text_rich was wanted, with its instruction; came {observation!r:.200}"
+        )
+    start = len(parts) - parts[::-1].index("Instruction:")
+    button = next((name for name in ("Back to Search", "Search") if name in parts[start:]), None)
+    end = parts.index(button, start) if button else len(parts)
+    instruction, rest = " ".join(parts[start:end]), parts[end + 1 :]
+    if button == "Search":
+        return Seen("index", instruction)
+    for place, part in enumerate(rest):
+        if match := _RESULTS.fullmatch(part):
+            return Seen("results", instruction, _offers(rest[place + 1 :], links), int(match[1]))
+    if "Buy Now" not in rest:
+        return Seen("sub", instruction, texts=tuple(rest[1:]))
+    price = next(place for place, part in enumerate(rest) if part.startswith("Price: "))
+    return Seen(
+        "item",
+        instruction,
+        title=rest[price - 1],
+        price=_dollars(rest[price]),
+        options=_options(rest[1 : price - 1], links),
+        marked="[button]" in observation,
+        chosen=tuple(value for value in clicked if value in links),
+    )
+
+
+def _parts(observation: str) -> tuple[list[str], list[str]]:
+    """Return the strings of a page, without marks, and those that are marked as clicked."""
+    parts, clicked = [], []
+    rich = "[button]" in observation
+    for part in observation.split("\n" if rich else " [SEP] "):
+        if match := _MARKED.fullmatch(part):
+            part = match[2]
+            if match[1]:
+                clicked.append(part)
+        if part.strip():
+            parts.append(part.strip())
+    return parts, clicked
+
+
+def _offers(parts: Sequence[str], links: set[str]) -> tuple[Offer, ...]:
+    """Return the products of a page of results: an id that can be clicked, the title, the price."""
+    starts = [place for place, part in enumerate(parts) if part.lower() in links]
+    offers = []
+    for place, end in pairwise([*starts, len(parts)]):
+        said = parts[place + 1 : end]
+        offers.append(Offer(parts[place].lower(), " ".join(said[:-1]), _dollars(said[-1] if said else "")))
+    return tuple(offers)
+
+
+def _options(parts: Sequence[str], values: set[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return names and values: what cannot be clicked is the name of what follows."""
+    found: list[tuple[str, list[str]]] = []
+    for part in parts:
+        if part in values and found:
+            found[-1][1].append(part)
+        else:
+            found.append((part, []))
+    return tuple((name, tuple(offered)) for name, offered in found)
+
+
+def _dollars(tag: str) -> float:
+    """Return the first price of a tag, in dollars; 0 where it names none."""
+    match = _DOLLARS.search(tag)
+    return float(match[1]) if match else 0.0

@@ -1,0 +1,240 @@
+"""The catalogue on disk: the same as in memory, made anew when its sources change, harmless when it cannot be used."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from turnwise.envs.errors import UnknownOption
+from turnwise.envs.shop import cache
+from turnwise.envs.shop.catalogue import Catalogue, CatalogueError, _open
+from turnwise.envs.shop.prices import draw_prices
+from turnwise.envs.shop.product import HumanInstruction, Product
+from turnwise.envs.shop.records import Files, Reading
+
+PRODUCTS = [
+    Product("B1", "Red shoe", options={"size": ("s", "m")}, pricing=(5.0, 9.0), instruction="Find shoes", query="shoe"),
+    Product("B2", "Blue ☂ hat", "warm", ("soft", "wool"), image="x", human=(HumanInstruction("a hat", ("warm",)),)),
+    Product('B"\\é', "Green <b>sock</b>\n\ud800", pricing=(1.5,), price_tag="$1.5"),
+]
+
+
+def source(folder: Path, count: int = 30) -> Path:
+    """A file of products; every third has a range of prices."""
+    path = folder / "products.json"
+    items = [
+        {
+            "asin": f"B{number:09}",
+            "name": f"Product {number} of kind {number % 7}",
+            "full_description": "Plain.",
+            "pricing": "$1.00 - $9.00" if number % 3 == 0 else "$5",
+            "small_description": ["one", "two"],
+            "product_category": "A › B",
+            "category": "garden",
+            "query": "thing",
+        }
+        for number in range(count)
+    ]
+    path.write_text(json.dumps(items), encoding="utf-8")
+    return path
+
+
+def fresh(*arguments: Any, **options: Any) -> Catalogue:
+    """A catalogue as another process would open it."""
+    _open.clear()
+    return Catalogue.open(*arguments, **options)
+
+
+def folder_of(root: Path) -> Path:
+    (found,) = (root / "shop").iterdir()
+    return found
+
+
+def test_a_line_holds_a_product() -> None:
+    for product in PRODUCTS:
+        assert cache._unpacked(json.loads(cache._packed(product))) == product
+
+
+def test_the_same_as_in_memory(tmp_path: Path) -> None:
+    path = source(tmp_path)
+    kept, built = fresh(path, cache=False), fresh(path, cache=tmp_path / "c")
+    assert isinstance(built._products, cache.Stored)
+    again = fresh(path, cache=tmp_path / "c")
+    for other in (built, again):
+        assert list(other) == list(kept)
+        assert other[5:2:-1] == kept[5:2:-1]
+        assert other[-1] == kept[-1]
+        assert list(other.pricings()) == list(kept.pricings())
+        assert other.search("product kind 3", 5) == kept.search("product kind 3", 5)
+        assert other.get("B000000004") == kept.get("B000000004") == kept[4]
+        assert other.get("b000000004") is None
+        assert draw_prices(other, random.Random(1)) == draw_prices(list(kept), random.Random(1))
+        with pytest.raises(IndexError):
+            other[30]
+
+
+def test_a_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = source(tmp_path)
+    wanted = list(fresh(path, cache=tmp_path / "c"))
+
+    def never(*_: Any) -> None:
+        raise AssertionError("the sources were read again")
+
+    monkeypatch.setattr(cache, "write_stored", never)
+    monkeypatch.setattr("turnwise.envs.shop.catalogue.write_stored", never)
+    assert list(fresh(path, cache=tmp_path / "c")) == wanted
+    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "c"))
+    assert list(fresh(path)) == wanted
+
+
+def test_one_process_opens_once(tmp_path: Path) -> None:
+    path = source(tmp_path)
+    first = Catalogue.open(path, cache=tmp_path / "c")
+    assert Catalogue.open(str(path), cache=str(tmp_path / "c")) is first
+    assert Catalogue.open(path, cache=tmp_path / "c", num_products=3) is not first
+    source(tmp_path, 31)
+    assert len(Catalogue.open(path, cache=tmp_path / "c")) == 31
+    assert len(first) == 30  # who holds the old one goes on with it
+    assert first[29].name == "Product 29 of kind 1"
+
+
+def test_a_changed_source_is_read_again(tmp_path: Path) -> None:
+    path = source(tmp_path)
+    fresh(path, cache=tmp_path / "c")
+    stamp = path.stat()
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("Product 3 ", "Produkt 3 "), encoding="utf-8")  # as long as before
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # and as old
+    assert fresh(path, cache=tmp_path / "c")[3].name == "Produkt 3 of kind 3"
+    folder_of(tmp_path / "c")  # one folder: the newer has taken the place of the older
+    attributes = tmp_path / "attributes.json"
+    attributes.write_text('{"B000000003": {"attributes": ["soft"]}}', encoding="utf-8")
+    assert fresh(path, attributes, cache=tmp_path / "c")[3].attributes == ("soft",)
+    attributes.write_text('{"B000000003": {"attributes": ["hard"]}}', encoding="utf-8")
+    assert fresh(path, attributes, cache=tmp_path / "c")[3].attributes == ("hard",)
+
+
+def test_strict_and_lenient_do_not_share(tmp_path: Path) -> None:
+    path = source(tmp_path)
+    path.write_text(path.read_text(encoding="utf-8").replace('"name": "Product 3 of kind 3"', '"name": 3'))
+    for _ in range(2):
+        lenient = fresh(path, cache=tmp_path / "c", strict=False)
+        assert (len(lenient), lenient.skipped) == (29, 1)
+        with pytest.raises(CatalogueError, match=r"record 3 \(B000000003\): 'name' is a str; got 3"):
+            fresh(path, cache=tmp_path / "c")
+
+
+def files_of(root: Path) -> list[str]:
+    found = folder_of(root)
+    return sorted(str(path.relative_to(found)) for path in found.rglob("*") if path.is_file())
+
+
+def test_any_damage_is_mended(tmp_path: Path) -> None:
+    path = source(tmp_path)
+    wanted, hits = list(fresh(path, cache=tmp_path / "c")), fresh(path, cache=tmp_path / "c").search("kind 2")
+    names = files_of(tmp_path / "c")
+    assert len(names) == 18
+    for name in names:
+        for damage in ("gone", "empty", "cut", "changed", "foreign"):
+            file = folder_of(tmp_path / "c") / name
+            raw = file.read_bytes()
+            if damage == "gone":
+                file.unlink()
+            else:
+                middle = len(raw) // 2
+                changed = raw[:middle] + bytes([raw[middle] ^ 1]) + raw[middle + 1 :]
+                file.write_bytes({"empty": b"", "cut": raw[:-1], "changed": changed, "foreign": b"{}"}[damage])
+            mended = fresh(path, cache=tmp_path / "c")
+            assert list(mended) == wanted, (name, damage)
+            assert mended.search("kind 2") == hits, (name, damage)
+            assert files_of(tmp_path / "c") == names
+
+
+@pytest.mark.parametrize("said", ["[]", "1", "{}", '{"format": "turnwise shop catalogue", "key": 1}'])
+def test_another_manifest_is_no_cache(tmp_path: Path, said: str) -> None:
+    path = source(tmp_path)
+    fresh(path, cache=tmp_path / "c")
+    (folder_of(tmp_path / "c") / "catalogue.json").write_text(said)
+    assert len(fresh(path, cache=tmp_path / "c")) == 30
+
+
+def test_damage_that_is_too_large_to_look_for_is_told_when_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = source(tmp_path)
+    monkeypatch.setattr(cache, "_CHECKED", 10)
+    fresh(path, cache=tmp_path / "c")
+    lines = folder_of(tmp_path / "c") / "products.jsonl"
+    raw = lines.read_bytes()
+    lines.write_bytes(b"x" + raw[1:])
+    catalogue = fresh(path, cache=tmp_path / "c")
+    assert catalogue[1].name == "Product 1 of kind 1"
+    with pytest.raises(CatalogueError, match="delete the folder"):
+        catalogue[0]
+
+
+def test_where_nothing_can_be_written_memory_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = source(tmp_path)
+    taken = tmp_path / "taken"
+    taken.write_text("a file, not a folder")
+    assert len(fresh(path, cache=taken)) == 30
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", full)
+        catalogue = fresh(path, cache=tmp_path / "c")
+        assert len(catalogue.search("product")) == 30
+    assert list((tmp_path / "c" / "shop").iterdir()) == []  # nothing half-made stays behind
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", full)
+        assert len(fresh(path, cache=tmp_path / "c")) == 30
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    path = source(tmp_path, 200)
+
+    def work(_: int) -> list[Product]:
+        key = cache.source_key(Files(path), True)
+        stored = cache.open_stored(tmp_path / "c", key) or cache.write_stored(tmp_path / "c", key, Reading(Files(path)))
+        return [] if stored is None else list(stored)
+
+    with ThreadPoolExecutor(6) as pool:
+        results = list(pool.map(work, range(12)))
+    wanted = list(fresh(path, cache=False))
+    assert all(result in ([], wanted) for result in results)
+    assert wanted in results
+    assert list(fresh(path, cache=tmp_path / "c")) == wanted
+
+
+def test_more_products_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = source(tmp_path)
+    monkeypatch.setattr(cache, "_KEPT", 4)
+    catalogue = fresh(path, cache=tmp_path / "c")
+    assert [catalogue[row].asin for row in range(30)] == [product.asin for product in catalogue]
+    assert isinstance(catalogue._products, cache.Stored)
+    assert len(catalogue._products._kept) <= 4
+
+
+def test_a_catalogue_crosses_a_pipe(tmp_path: Path) -> None:
+    catalogue = fresh(source(tmp_path), cache=tmp_path / "c")
+    again = pickle.loads(pickle.dumps(catalogue))
+    assert list(again) == list(catalogue)
+    assert again.search("kind 2") == catalogue.search("kind 2")
+
+
+def test_own_products() -> None:
+    catalogue = Catalogue(PRODUCTS)
+    assert list(catalogue) == PRODUCTS
+    assert [asin for asin, _ in catalogue.search("shoe")] == ["B1"]
+    assert [product.asin for product in catalogue.instructed(human=True)] == ["B2"]
+    assert [product.asin for product in catalogue.instructed(human=False)] == ["B1"]
+    with pytest.raises(UnknownOption, match="'B1'"):
+        Catalogue([*PRODUCTS, PRODUCTS[0]])
