@@ -1,4 +1,4 @@
-"""`turnwise data`: game files made smaller (`pack`) or made new (`generate`)."""
+"""`turnwise data`: game files made smaller (`pack`) or made new (`generate`), and catalogues of a shop (`shop`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnwise.cli.console import count, duration, say
 from turnwise.cli.errors import UserError, choose
 
 app = typer.Typer(
-    help="Pack the original games into one file, or write generated ones as game files.",
+    help="Pack the original games into one file, or write generated games or catalogues of a shop as files.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -50,3 +50,20 @@ def generate(
     paths = write(target, split, number, level, start)
     say(f"wrote {len(paths)} games under {target / split}")
     say(f"play them: turnwise play turnwise/Household-v0 games={target} split={split}")
+
+
+@app.command("shop")
+def shop(
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder that the files are written into.")],
+    level: Annotated[
+        str, typer.Option(help="tiny, small, medium, large, or with dials: small+products=500.")
+    ] = "small",
+    seed: Annotated[int, typer.Option(help="Which catalogue of that level.")] = 0,
+) -> None:
+    """Write a generated catalogue of products as the files that the original web shop reads."""
+    from turnwise.envs.shop.generator import catalogue, write
+
+    paths = write(target, level, seed)
+    say(f"wrote {len(catalogue(level, seed)):,} products under {target}")
+    arguments = " ".join(f"{name}={path}" for name, path in paths.items())
+    say(f"play them: turnwise play turnwise/WebShop-v0 {arguments} splits=all")

@@ -247,6 +247,12 @@ def test_a_panel_is_written_read_and_paired(turnwise: Call, tmp_path: Path) -> N
     assert "within the noise" in same.out
 
 
+def test_a_demonstrator_of_the_environment_plays(turnwise: Call) -> None:
+    said = turnwise("eval", "searcher", "turnwise/Household-v0", "level=tiny", "--episodes", 3)
+    assert said.code == 0, said.err
+    assert re.search(r"all tasks .* 3/3", said.out)
+
+
 def test_a_panel_is_a_sample_drawn_by_its_seed(turnwise: Call, tmp_path: Path) -> None:
     from toys.corridor import Corridor
 
@@ -302,6 +308,7 @@ def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> Non
     ("words", "parts"),
     [
         (("eval", "nowhere", ENV), ("nowhere does not exist",)),
+        (("eval", "nobody", "turnwise/Household-v0"), ("a checkpoint, searcher, expert or random",)),
         (("eval", "expert"), ("Which environment?", ENV)),
         (("play", ENV, "lengths=3"), ("lengths=3", "not iterable")),
         (("eval", "{tmp}", ENV), ("holds no checkpoint",)),
@@ -322,6 +329,8 @@ def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> Non
         (("data", "generate", "{tmp}/games", "--split", "tran"), ("'train'",)),
         (("data", "generate", "{tmp}/games", "--level", "smal"), ("'small'",)),
         (("data", "generate", "{file}", "--count", "1"), ("Not a directory",)),
+        (("data", "shop", "{tmp}/shop", "--level", "smal"), ("'small'",)),
+        (("data", "shop", "{file}"), ("exists",)),
     ],
 )
 def test_mistakes_are_one_sentence(

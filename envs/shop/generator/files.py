@@ -1,0 +1,111 @@
+"""Generated catalogues as files in the original's format, for the original's own code or any other that reads it.
+
+Pictures are left out on purpose: their addresses are empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from turnwise.envs.shop.generator.level import Level
+from turnwise.envs.shop.generator.stock import catalogue
+from turnwise.envs.shop.product import Product
+
+__all__ = ["NAMES", "write"]
+
+NAMES: Final = {
+    "products": "items_shuffle.json",
+    "attributes": "items_ins_v2.json",
+    "human": "items_human_ins.json",
+}
+"""The files, by the arguments of `Catalogue.open` that read them."""
+
+
+def write(folder: str | os.PathLike[str], level: Level | str = "small", seed: int = 0) -> dict[str, Path]:
+    """Write a generated catalogue into a folder, as the three files that the original reads.
+
+    `Catalogue.open(**paths)` gives back equal products. Files are written beside their places and renamed.
+
+    Args:
+        folder: made if it is not there; files of these names in it are replaced.
+        level: size, or its text.
+        seed: which catalogue of that level.
+
+    Returns:
+        The paths of the files by argument: "products", "attributes", "human".
+
+    Raises:
+        UnknownOption: the text is not a level.
+        OSError: the files cannot be written.
+    """
+    products = catalogue(level, seed)
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    paths = {argument: place / name for argument, name in NAMES.items()}
+    _write(paths["products"], (json.dumps(_record(product)) for product in products), "[]")
+    for argument, entry in (("attributes", _attributes), ("human", _human)):
+        _write(paths[argument], _members(products, entry), "{}")
+    return paths
+
+
+def _members(products: Iterable[Product], entry: Callable[[Product], Any]) -> Iterable[str]:
+    return (f"{json.dumps(product.asin)}: {json.dumps(entry(product))}" for product in products)
+
+
+def _write(path: Path, records: Iterable[str], brackets: str) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(brackets[0])
+            for number, record in enumerate(records):
+                file.write((",\n" if number else "\n") + record)
+            file.write("\n" + brackets[1] + "\n")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _record(product: Product) -> Mapping[str, Any]:
+    options = {name: [{"value": value, "image": None} for value in values] for name, values in product.options.items()}
+    return {
+        "asin": product.asin,
+        "name": product.name,
+        "full_description": product.description,
+        "small_description": list(product.bullets),
+        "pricing": product.price_tag,
+        "images": [product.image],
+        "category": product.category,
+        "query": product.query,
+        "page": 1,
+        "product_category": product.product_category,
+        "average_rating": "",
+        "customization_options": options or "",
+    }
+
+
+def _attributes(product: Product) -> Mapping[str, Any]:
+    return {
+        "attributes": list(product.attributes),
+        "instruction": product.instruction,
+        "instruction_attributes": list(product.instruction_attributes),
+    }
+
+
+def _human(product: Product) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "asin": product.asin,
+            "instruction": said.text,
+            "attributes": list(product.attributes),
+            "options": list(said.options),
+            "instruction_attributes": list(said.attributes),
+            "instruction_options": list(said.options),
+            "assignment_id": "",
+            "worker_id": "",
+        }
+        for said in product.human
+    ]
