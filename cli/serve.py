@@ -1,0 +1,123 @@
+"""`turnwise serve`: what other programs and people can visit (`shop`: the web shop; `search`: a search service)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.panel import Panel
+from rich.text import Text
+
+from turnwise.cli.console import out, say, warn
+
+if TYPE_CHECKING:
+    from turnwise.envs.shop.sources import Source
+    from turnwise.tools.retrieval import Library
+
+app = typer.Typer(
+    help="Serve an environment or a tool on this machine.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("shop", short_help="The web shop as a site, for people and browsers.")
+def shop(
+    products: Annotated[
+        Path | None, typer.Argument(help="Products as the original's file; without it, our own catalogue.")
+    ] = None,
+    attributes: Annotated[Path | None, typer.Argument(help="Their attributes and sentences, likewise.")] = None,
+    human: Annotated[Path | None, typer.Argument(help="What people wrote, likewise.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 3000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    level: Annotated[str, typer.Option(help="Our catalogue: tiny, small, medium, large, or with dials.")] = "small",
+    split: Annotated[
+        str, typer.Option(help="Whose goals visitors get: train or held_out (our catalogue).")
+    ] = "held_out",
+    goals: Annotated[str, typer.Option(help="auto, human or synthetic (the original's files).")] = "auto",
+    reward: Annotated[str, typer.Option(help="original or fixed.")] = "original",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of our catalogue, or of the prices of the original's.")] = 0,
+) -> None:
+    """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
+    from turnwise.envs.shop.site.app import create_app
+    from turnwise.envs.shop.site.server import address, listen, need, run
+
+    need()
+    opened = listen(host, port)
+    try:
+        files = products, attributes, human
+        source = _source(files, level=level, split=split, goals=goals, reward=reward, seed=seed)
+        site = create_app(source.shop, source)
+        _announce(address(opened), source)
+        run(site, opened)
+    finally:
+        opened.close()
+    say("closed")
+
+
+def _source(files: tuple[Path | None, ...], *, level: str, split: str, goals: str, reward: str, seed: int) -> Source:
+    """The goals that the environment of the same arguments has: all of the files', or one split of ours."""
+    from turnwise.envs.shop.env import WebShopEnv
+
+    products, attributes, human = files
+    if products is None:
+        return WebShopEnv(level=level, split=split, reward=reward, catalogue_seed=seed).source
+    settings: dict[str, Any] = {"goals": goals, "reward": reward, "catalogue_seed": seed}
+    return WebShopEnv(products, attributes, human, split="test", splits="all", **settings).source
+
+
+def _announce(where: str, source: Source) -> None:
+    tasks = source.ids(3)
+    what = (
+        f"{len(source.shop.catalogue):,} products; the reward's words are tagged by {source.shop.judge.tagger_name!r}"
+    )
+    lines = [Text(where, style="bold underline"), Text(what, style="dim")]
+    if tasks:
+        lines.append(Text(f"a task of your choice: {where}/{tasks[0].replace('/', '-')}", style="dim"))
+    lines.append(Text("Ctrl-C ends", style="dim"))
+    out().print(Panel(Text("\n").join(lines), title="The shop is open", expand=False, padding=(0, 2)))
+
+
+@app.command("search", short_help="Passages as a search service that speaks Search-R1's /retrieve.")
+def search(
+    corpus: Annotated[Path, typer.Argument(help='JSON lines such as {"id": "7", "contents": "\\"Title\\"\\nText"}.')],
+    index: Annotated[str, typer.Option(help="bm25 (words), dense (meaning) or hybrid (both).")] = "bm25",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    topk: Annotated[int, typer.Option(min=1, help="Passages a query, where a request does not say.")] = 3,
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder in which indexes are kept, so that the next start is quick.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of a sentence encoder; without it, that of turnwise[dense].")
+    ] = None,
+    skip: Annotated[bool, typer.Option("--skip", help="Leave out torn lines and second uses of an id.")] = False,
+) -> None:
+    """Serve a corpus until Ctrl-C: POST /retrieve, GET /health."""
+    from turnwise.tools.retrieval import open_library
+    from turnwise.tools.retrieval.server import address, create_app, listen, need, run
+
+    need()
+    opened = listen(host, port)
+    try:
+        library = open_library(corpus, index, strict=not skip, keep=keep, model=model, progress=warn)
+        service = create_app(library, topk=topk, about=f"{corpus.name}, {index}")
+        _open_for_queries(address(opened), library, index)
+        run(service, opened)
+    finally:
+        opened.close()
+    say("closed")
+
+
+def _open_for_queries(where: str, library: Library, index: str) -> None:
+    left_out = library.passages.skipped
+    what = f"{len(library):,} passages, {index}" + (f"; {left_out:,} lines left out" if left_out else "")
+    if left_out:
+        warn(library.passages.complaints[0])
+    lines = [
+        Text(f"{where}/retrieve", style="bold underline"),
+        Text(what, style="dim"),
+        Text(f"{where}/health says how it is; Ctrl-C ends", style="dim"),
+    ]
+    out().print(Panel(Text("\n").join(lines), title="The library is open", expand=False, padding=(0, 2)))

@@ -1,0 +1,316 @@
+"""WebShop through its site and a real browser: the same goals, prices and rewards, seen and done as in a browser.
+
+The site of `turnwise.envs.shop.site` runs on loopback in this process, and every episode has a session of its own there
+and a tab of its own. The page is observed as the browser's accessibility tree, acted on by the browser's grammar; where
+the customer is, and what a purchase is worth, says the very session that the text environment plays. So one goal has
+one reward, however it is bought.
+
+A search takes two actions or three (type, then press Enter or click), so an episode may have 30 turns instead of 15;
+that limit is Gymnasium's (`max_episode_steps`).
+
+Left out on purpose: addresses in observations, since they hold a port and a name that change from run to run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+import gymnasium
+
+from turnwise.envs.errors import EnvError, StepAfterEnd, UnknownOption
+from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.session import Page, Shop, parse
+from turnwise.envs.shop.sources import Source
+from turnwise.envs.web import BUDGET, Window
+
+if TYPE_CHECKING:
+    from turnwise.envs.shop.site.sessions import Sessions
+    from turnwise.tools.browser import Tab, View
+
+__all__ = ["WebShopBrowserEnv", "in_browser"]
+
+_VIEWPORT: Final = (1000, 700)
+_SEARCH: Final = "Back to Search"
+_TEXT_ONLY: Final = ("observation", "num_prev_obs", "num_prev_actions")
+
+
+class WebShopBrowserEnv(WebShopEnv):
+    """Buy in a web shop what a sentence asks for, in a real browser.
+
+    Args:
+        args: see `WebShopEnv`, as are all other keywords but "observation" and the "num_prev_..." ones.
+        screenshot: observations are {"text": str, "image": uint8 [700, 1000, 3]}.
+        budget: most characters of the page in an observation, about.
+        deadline: seconds for each call of the browser.
+        render_mode: None, "ansi" or "rgb_array".
+        kwargs: see `WebShopEnv`.
+
+    Raises:
+        EnvError: a file is missing or broken, or a value is not one of the choices.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    observation_space: gymnasium.Space[Any]
+
+    def __init__(
+        self,
+        *args: Any,
+        screenshot: bool = False,
+        budget: int = BUDGET,
+        deadline: float = 20.0,
+        render_mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        for name in _TEXT_ONLY:
+            if name in kwargs:
+                raise UnknownOption(f"{name} is no option of the shop in a browser: its observation is the page")
+        super().__init__(*args, render_mode=render_mode, **kwargs)
+        self._window = Window(screenshot=screenshot, budget=budget, size=_VIEWPORT)
+        self._deadline = float(deadline)
+        self._number = ""
+        self.observation_space = self._window.space()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; see `WebShopEnv.reset` ("session" names nothing here, where each episode has its own).
+
+        Raises:
+            UnknownTask: the split has no such goal.
+            UnknownOption: options hold anything else.
+            EnvError: there is no browser, or the site's packages are not installed.
+        """
+        self._window.close()
+        self._leave()
+        super().reset(seed=seed, options=options)
+        self._window.open(self._enter)
+        return self._answer("", valid=True)
+
+    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Do one action of the browser's grammar; what is not possible changes nothing and is explained.
+
+        Returns:
+            observation, reward (of the purchase; 0 before it), terminated (something was bought), truncated (always
+            False), info.
+
+        Raises:
+            NotReset: before the first reset.
+            StepAfterEnd: the episode has ended.
+            EnvironmentDied: the browser or the page is lost.
+        """
+        if self.session.done:
+            raise StepAfterEnd
+        if not isinstance(action, str):
+            raise UnknownOption(f"an action is a str such as 'click[e3]'; got {type(action).__name__}")
+        self._window.wake(self._enter)
+        valid = self._window.act(action)
+        observation, info = self._answer(action, valid=valid)
+        return observation, self._payoff(), self.session.done, False, info
+
+    def plan(self) -> list[str]:
+        """Return actions from the present state to the purchase of what the goal was made of; [] when it is won.
+
+        The expert's plan is carried out in another tab and session, to see which elements it has to do with.
+
+        Raises:
+            NotReset: before the first reset.
+            EnvError: something else was bought, or there is no way.
+        """
+        wanted = super().plan()
+        if not wanted:
+            return []
+        self._window.wake(self._enter)
+        sessions, name, page = self._site().sessions, _fresh(), self.session.page
+        sessions.start(name, self.session.goal, self.session.prices)
+        window = Window(screenshot=False, budget=BUDGET, size=_VIEWPORT)
+        try:
+            window.open(lambda: self._opened(name, page))
+            for action in wanted:
+                in_browser(action, lambda: window.view, window.act)
+            return list(window.taken)
+        finally:
+            window.close()
+            sessions.drop(name)
+
+    def render(self) -> Any:
+        """Return the last action and its answer ("ansi"), or the page as an image ("rgb_array"); else None."""
+        if self.render_mode == "rgb_array" and self._session is not None:
+            self._window.wake(self._enter)
+            return self._window.image()
+        if self.render_mode != "ansi":
+            return None
+        action, observation = self._shown
+        text = observation["text"] if isinstance(observation, dict) else observation
+        return f"> {action}\n{text}\n" if action else f"{text}\n"
+
+    def close(self) -> None:
+        """Close the page and leave the site."""
+        self._window.close()
+        self._leave()
+
+    def _site(self) -> _Site:
+        return _site(self.shop, self._source)
+
+    def _enter(self) -> Tab:
+        """Begin the episode's session at the site, in place of one that the site does not know."""
+        session = self.session
+        self._leave()
+        self._number = _fresh()
+        self._session = self._site().sessions.start(self._number, session.goal, session.prices)
+        return self._opened(self._number, self.session.page)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the name of a session that only this process has."""
+        return self.__dict__ | {"_number": ""}
+
+    def _opened(self, name: str, page: Page) -> Tab:
+        """Open a page of a session of that name."""
+        from turnwise.envs.shop.site.paths import href
+        from turnwise.tools.browser import open_tab
+
+        return open_tab(self._site().address + href(name, page), viewport=_VIEWPORT, deadline=self._deadline)
+
+    def _leave(self) -> None:
+        if self._number:
+            self._site().sessions.drop(self._number)
+            self._number = ""
+
+    def _answer(self, action: str, *, valid: bool) -> tuple[Any, dict[str, Any]]:
+        observation = self._window.observation("")
+        self._shown = (action, observation)
+        return observation, self._info(valid=valid)
+
+    def _info(self, *, valid: bool) -> dict[str, Any]:
+        info = super()._info(valid=valid)
+        if self._window.asleep:  # reset() asks for it once before the page is there
+            return info
+        over = self.session.done
+        info["admissible_actions"] = [] if over else self._admissible(info["admissible_actions"])
+        info["free_actions"] = [] if over else self._window.free()
+        return info
+
+    def _admissible(self, texts: list[str]) -> list[str]:
+        """Return what can be clicked, and where the search bar is, one example of what can be written there.
+
+        Args:
+            texts: what the text environment lists, an example of a search among it.
+        """
+        actions = self._window.admissible()
+        field = next((e.ref for e in self._window.view.elements.values() if e.writable), None)
+        searches = [found[1] for text in texts if (found := parse(text)) and found[0] == "search"]
+        return [*actions, *(f"type[{field}, {words}]" for words in searches if field)]
+
+    def _state(self) -> str:
+        """Return the state key: that of the text environment, and what the page holds beyond it.
+
+        That is the text in a field, which element has the focus, and how far the page is scrolled. Which pages came
+        before, which decides where back[] leads, is not in it.
+        """
+        if self._window.asleep:
+            return self.session.state_key()
+        view = self._window.view
+        held = [(e.ref, e.value, e.focused) for e in view.elements.values() if e.value or e.focused]
+        key = self.session.state_key()
+        if self.session.done or not (held or view.position[0]):
+            return key
+        return f"{key} held={blake2b(repr((held, view.position[0])).encode(), digest_size=8).hexdigest()}"
+
+
+def _signature() -> inspect.Signature:
+    """Return the keywords of the constructor one by one, so that whoever asks for them gets their names."""
+    own = inspect.signature(WebShopBrowserEnv.__init__).parameters
+    text = inspect.signature(WebShopEnv).parameters
+    names = {name: one for name, one in text.items() if name not in _TEXT_ONLY}
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names |= {name: one for name, one in own.items() if name != "self" and one.kind not in kinds}
+    return inspect.Signature(list(names.values()))
+
+
+WebShopBrowserEnv.__signature__ = _signature()  # type: ignore[attr-defined]
+
+
+def in_browser(action: str, view: Callable[[], View], act: Callable[[str], bool]) -> None:
+    """Do an action of the text environment in a browser: elements are found by their names.
+
+    Args:
+        action: "search[words]" or "click[text]".
+        view: gives the page as it is now.
+        act: does an action in the browser and returns whether it was carried out.
+
+    Raises:
+        EnvError: the page has no such element, or did not take the action.
+    """
+    kind, words = parse(action) or ("", "")
+    if kind == "search":
+        if not any(element.writable for element in view().elements.values()):
+            _do(f"click[{_named(view(), _SEARCH.lower())}]", act)
+        field = next(element.ref for element in view().elements.values() if element.writable)
+        _do(f"type[{field}, {words}]", act)
+        _do("press[Enter]", act)
+    elif kind == "click":
+        _do(f"click[{_named(view(), words)}]", act)
+    else:
+        raise EnvError(f"{action!r} is no action of the text environment")
+
+
+def _do(action: str, act: Callable[[str], bool]) -> None:
+    if not act(action):
+        raise EnvError(f"the page did not take {action!r}")
+
+
+def _named(view: View, text: str) -> str:
+    """Return the reference of the last element of a name, as a value belongs to the last option that offers it."""
+    wanted = "".join(text.lower().split())
+    found = [e.ref for e in view.elements.values() if "".join(e.name.lower().split()) == wanted and e.clickable]
+    if not found:
+        raise EnvError(f"the page has nothing named {text!r} to click on")
+    return found[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A site that runs in this process."""
+
+    shop: Shop
+    address: str
+    sessions: Sessions
+
+
+_sites: dict[tuple[int, int], _Site] = {}
+_lock = threading.Lock()
+_names = itertools.count(1)
+
+
+def _fresh() -> str:
+    """Return the name of a session that no other episode in this process has."""
+    return f"browser-{next(_names)}"
+
+
+def _site(shop: Shop, goals: Source) -> _Site:
+    """Return the site of a shop, started when it is first needed.
+
+    Raises:
+        EnvError: the packages that serve it are not installed, or it does not start.
+    """
+    with _lock:
+        key = (os.getpid(), id(shop))
+        if key not in _sites:
+            from turnwise.envs.shop.site.app import create_app
+            from turnwise.envs.shop.site.server import running
+
+            stack = ExitStack()
+            try:
+                app = create_app(shop, goals)
+                address = stack.enter_context(running(app))
+            except ImportError as error:
+                raise EnvError(str(error)) from error
+            atexit.register(stack.close)
+            _sites[key] = _Site(shop, address, app.state.sessions)
+        return _sites[key]

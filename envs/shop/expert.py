@@ -1,0 +1,168 @@
+"""The way to the best purchase that a goal admits, from wherever a session stands: what `plan()` answers.
+
+The expert knows the goal, the judge and the whole shop. It takes the goal's own product, or a better one where the
+reward's rules keep that one from being worth 1; it tries queries until one lists the product on an early page; and it
+clicks the options that the judge counts. A plan is tried on a copy of the session before it is given out.
+
+Left out on purpose: learning from the plan what an agent could have known (`shopper` has players that know no more).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from turnwise.envs.errors import EnvError
+from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.session import SHOWN, Session, parse
+
+__all__ = ["Purchase", "plan", "purchases"]
+
+_WORD: Final = re.compile(r"\w+(?:['’-]\w+)*")
+_TRIED: Final = 4
+"""How many of the best purchases are looked for: a product that no query lists cannot be bought."""
+_ENOUGH: Final = 1.0 - 1e-9
+
+
+class Purchase(NamedTuple):
+    """A product with options by name, and what buying it is worth in a session."""
+
+    worth: float
+    product: Product
+    options: dict[str, str]
+
+
+def plan(session: Session) -> list[str]:
+    """Return actions from the present state to the purchase of highest reward that was found; [] after a purchase.
+
+    Among products that are worth the same, the goal's own comes first; of the ways there, the shortest.
+
+    Raises:
+        EnvError: no product that is worth anything can be found by a search.
+    """
+    if session.done:
+        return []
+    best: tuple[float, list[str]] = (0.0, [])
+    for purchase in purchases(session)[:_TRIED]:
+        for actions in sorted(_ways(session, purchase), key=len):
+            reached = _outcome(session, actions)
+            if reached > best[0]:
+                best = reached, actions
+            if reached >= purchase.worth - 1e-9:
+                break
+        if best[0] >= purchase.worth - 1e-9:
+            break
+    if not best[1]:
+        raise EnvError(f"no search finds a product worth anything for the goal {session.goal.instruction!r:.200}")
+    return best[1]
+
+
+def purchases(session: Session) -> list[Purchase]:
+    """Return the purchases of which the best one is to be chosen, the best first.
+
+    That is the goal's own product, alone where it is worth 1, and else also what searches for the goal's words list.
+    """
+    goal, shop = session.goal, session.shop
+    own = shop.catalogue.get(goal.asin)
+    found = [] if own is None else [_judged(session, own)]
+    if found and found[0].worth >= _ENOUGH:
+        return found
+    queries = (goal.name, goal.query, " ".join([*goal.attributes, goal.query]), goal.instruction)
+    others = dict.fromkeys(asin for query in queries for asin, _ in shop.search(_words(query)))
+    found += [_judged(session, shop.product(asin)) for asin in others if asin != goal.asin]
+    return sorted((one for one in found if one.worth > 0), key=lambda one: -one.worth)
+
+
+def _judged(session: Session, product: Product) -> Purchase:
+    offered = replace(product, options=_clickable(session, product))
+    reward, options = session.shop.judge.best(offered, session.goal, session.price(product.asin))
+    return Purchase(reward.total, product, options)
+
+
+def _clickable(session: Session, product: Product) -> dict[str, tuple[str, ...]]:
+    """Return the options of a product without values that cannot be chosen.
+
+    A value that two options share belongs to one of them, and some texts cannot be written as an action.
+    """
+    targets = session.shop.targets(product.asin)
+    return {
+        name: tuple(
+            value
+            for value in values
+            if targets[value] == ("option", name) and parse(f"click[{value}]") == ("click", value)
+        )
+        for name, values in product.options.items()
+    }
+
+
+def _ways(session: Session, purchase: Purchase) -> Iterator[list[str]]:
+    """Yield ways to a purchase: from the product's page, through the results at hand, and by a search."""
+    page, asin = session.page, purchase.product.asin
+    chosen = dict(page.options) if page.asin == asin else {}
+    back = ["click[< prev]"] if page.kind == "sub" else []
+    if page.kind in ("item", "sub") and page.asin == asin:
+        yield [*back, *_finish(purchase, chosen)]
+    if page.keywords:
+        if page.kind in ("item", "sub"):
+            back.append("click[< prev]")
+        listed = session.shop.listed(page.keywords, session.name, page.number)
+        if asin in listed:
+            pages = listed.index(asin) // SHOWN + 1 - page.number
+            turning = ["click[next >]" if pages > 0 else "click[< prev]"] * abs(pages)
+            yield [*back, *turning, f"click[{asin.lower()}]", *_finish(purchase, {})]
+    searched = _search(session, purchase.product)
+    if searched is not None:
+        query, number = searched
+        turning = ["click[next >]"] * (number - 1)
+        yield [f"search[{query}]", *turning, f"click[{asin.lower()}]", *_finish(purchase, {})]
+
+
+def _finish(purchase: Purchase, chosen: dict[str, str]) -> list[str]:
+    """Return what is left to do on the product's page."""
+    # a page knows a chosen option by its name in small letters
+    wanted = [value for name, value in purchase.options.items() if chosen.get(name.lower()) != value]
+    return [*(f"click[{value}]" for value in wanted), "click[buy now]"]
+
+
+def _search(session: Session, product: Product) -> tuple[str, int] | None:
+    """Return a query that lists a product, and on which page: the first one of the earliest page."""
+    best: tuple[str, int] | None = None
+    for query in dict.fromkeys(_queries(session, product)):
+        listed = [asin for asin, _ in session.shop.search(query)] if query else []
+        if product.asin in listed:
+            number = listed.index(product.asin) // SHOWN + 1
+            if best is None or number < best[1]:
+                best = query, number
+            if number == 1:
+                break
+    return best
+
+
+def _queries(session: Session, product: Product) -> Iterator[str]:
+    """Yield what might find a product, from what a customer would say to all that is known of it."""
+    goal, title = session.goal, _words(product.name)
+    yield _words(" ".join([*goal.attributes, product.query]))
+    for count in (4, 8, 16):
+        yield " ".join(title.split()[:count])
+    yield title
+    yield _words(f"{product.name} {product.query} {' '.join(goal.attributes)}")
+    offers = " ".join(f"{name} {' '.join(values)}" for name, values in product.options.items())
+    yield _words(f"{product.name} {offers}")
+    yield _words(f"{product.name} {product.description} {' '.join(product.bullets[:1])} {offers}")[:2000]
+
+
+def _words(text: str) -> str:
+    """Return a text in small letters without what an action or a search gives a meaning to: brackets, signs."""
+    return " ".join(_WORD.findall(text.lower()))
+
+
+def _outcome(session: Session, actions: list[str]) -> float:
+    """Return the reward that actions lead to, tried on a copy of the session; 0 where they lead to none."""
+    trial = copy(session)
+    trial.visited = set(session.visited)
+    for action in actions:
+        trial.act(action)
+    return trial.reward.total if trial.reward is not None else 0.0

@@ -1,0 +1,91 @@
+"""What a user gives to the shop's environment, checked: arguments, and options of reset().
+
+Left out on purpose: paths (`sources`), and what the shop's own parts check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.shop.generator import PRESETS, Level
+from turnwise.envs.shop.session import Shop
+
+__all__ = ["choice", "files_only", "level_of", "prices_of", "session_name", "whole"]
+
+
+def level_of(level: object) -> Level:
+    """Return a level that is given as such or as its text.
+
+    Raises:
+        UnknownOption: it is neither.
+    """
+    if not isinstance(level, str | Level):
+        presets = ", ".join(map(repr, PRESETS))
+        raise UnknownOption(f"level is {level!r}; it is one of {presets}, such a text with dials, or a Level")
+    return Level.parse(level) if isinstance(level, str) else level
+
+
+def files_only(given: Mapping[str, object]) -> None:
+    """Refuse arguments that are about files.
+
+    Args:
+        given: name -> value; None where it was not given.
+
+    Raises:
+        UnknownOption: one was given.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise UnknownOption(f"{name} goes with products=PATH; our own catalogue takes none")
+
+
+def prices_of(given: object, shop: Shop) -> dict[str, float]:
+    """Return prices that hold in one episode.
+
+    Raises:
+        UnknownOption: they are not dollars by id of products in the shop.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise UnknownOption(f"prices are dollars by product id, in a mapping; got {given!r}")
+    for asin, price in given.items():
+        if not isinstance(asin, str) or shop.catalogue.get(asin) is None:
+            raise UnknownOption(f"prices name the product {asin!r}, which is not in the catalogue")
+        if isinstance(price, bool) or not isinstance(price, int | float) or not math.isfinite(price):
+            raise UnknownOption(f"the price of {asin} is {price!r}; it is a number of dollars")
+    return {asin: float(price) for asin, price in given.items()}
+
+
+def session_name(given: object) -> str:
+    """Return the name of a session.
+
+    Raises:
+        UnknownOption: it is no str, empty, or longer than 1,000 characters.
+    """
+    if not isinstance(given, str) or not given or len(given) > 1000:
+        raise UnknownOption(f"session is {given!r}; it is a name of 1 to 1,000 characters")
+    return given
+
+
+def whole(what: str, value: object) -> int:
+    """Return a whole number.
+
+    Raises:
+        UnknownOption: it is something else, or below 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UnknownOption(f"{what} is {value!r}; it is a whole number, 0 or more")
+    return value
+
+
+def choice(what: str, value: object, known: Sequence[str]) -> None:
+    """Refuse a value that is not one of those known.
+
+    Raises:
+        UnknownOption: it is not; the choices are in the message.
+    """
+    if value not in known:
+        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")

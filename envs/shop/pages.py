@@ -1,0 +1,185 @@
+"""How the pages of the shop read: WebShop's own words, in its two kinds of text.
+
+A page is a list of visible strings (`Line`), in the order in which its HTML holds them. `text` is these strings,
+without white space around them, divided by " [SEP] "; `rich` is a line for each, with marks around what can be clicked.
+
+A string of nothing but white space counts as the original's HTML parser counts it: gone if it has a line break in it,
+else a single blank. So an empty feature leaves an empty place between two separators.
+
+Left out on purpose: the HTML of the site (`site`), which holds the same strings.
+
+Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its text environment and templates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from turnwise.envs.shop.product import Product
+
+if TYPE_CHECKING:
+    from turnwise.envs.shop.session import Session
+
+__all__ = ["SEPARATOR", "TITLE", "Line", "lines", "rich", "text"]
+
+SEPARATOR: Final = " [SEP] "
+TITLE: Final = "WebShop"
+_BLANK: Final = " \n\t\f\r"
+
+
+class Line(NamedTuple):
+    """A visible string: "text", or what can be clicked: "button", "label" (of an option), "link" (to a product)."""
+
+    text: str
+    kind: str = "text"
+
+
+def lines(session: Session) -> list[Line]:
+    """Return the visible strings of the page that is shown."""
+    kind, shop, page = session.page.kind, session.shop, session.page
+    if kind == "done":
+        return _done(session)
+    found = _head(session)
+    if kind == "results":
+        for product in session.results():
+            found += shop.once(_card, product.asin)
+    elif kind == "item":
+        found += shop.once(_item, page.asin, shop.attributes)
+    elif kind == "sub":
+        found += shop.once(_sub, page.asin, page.sub)
+    return found
+
+
+def text(session: Session) -> str:
+    """Return the page as the original's `text` observation."""
+    kind, shop, page = session.page.kind, session.shop, session.page
+    if kind == "done":
+        return _joined(_done(session))
+    parts = [_joined(_head(session))]
+    if kind == "results":
+        parts += [shop.once(_card_text, product.asin) for product in session.results()]
+    elif kind == "item":
+        parts.append(shop.once(_item_text, page.asin, shop.attributes))
+    elif kind == "sub" and shop.once(_sub, page.asin, page.sub):
+        parts.append(shop.once(_sub_text, page.asin, page.sub))
+    return SEPARATOR.join(parts)
+
+
+def rich(session: Session) -> str:
+    """Return the page as the original's `text_rich` observation.
+
+    A value of an option counts as chosen where it stands in the address between quotation marks, so that one with
+    letters beyond ASCII, which the address spells otherwise, never does.
+    """
+    address = session.url()
+    said, clicked = [], []
+    for shown, kind in lines(session):
+        if kind == "button":
+            said.append(f"[button] {shown} [button_]\n")
+        elif kind == "label" and f'"{shown}"' in address:
+            said.append(f"  [clicked button] {shown} [clicked button_]\n")
+            clicked.append(f"You have clicked {shown}.\n")
+        elif kind == "label":
+            said.append(f"  [button] {shown} [button_]\n")
+        elif kind == "link":
+            mark = "clicked button" if shown in session.visited else "button"
+            said.append(f"\n[{mark}] {shown} [{mark}_]\n")
+        else:
+            said.append(f"{shown}\n")
+    return "".join([*reversed(clicked), *said])
+
+
+def _head(session: Session) -> list[Line]:
+    """Return what stands above products."""
+    page = session.page
+    told = list(_visible(session.goal.instruction))
+    if page.kind == "index":
+        return [Line(TITLE), Line("Instruction: "), *told, Line("Search", "button")]
+    found = [Line("Instruction:"), *told, Line("Back to Search", "button")]
+    if page.kind != "results":
+        return [*found, Line("< Prev", "button")]
+    found.append(Line(f"Page {page.number} (Total results: {session.total()})"))
+    if page.number > 1:
+        found.append(Line("< Prev", "button"))
+    return [*found, Line("Next >", "button")]
+
+
+def _card(product: Product) -> tuple[Line, ...]:
+    """Return a product on a page of results."""
+    return (*_visible(product.asin, "link"), *_visible(product.name), *_visible(product.price_tag))
+
+
+def _item(product: Product, attributes: bool) -> tuple[Line, ...]:
+    """Return a product's own page."""
+    found: list[Line] = []
+    for name, values in product.options.items():
+        found += _visible(name)
+        for value in values:
+            found += _visible(value, "label")
+    buttons = ["Description", "Features", "Reviews", *(["Attributes"] if attributes else []), "Buy Now"]
+    found += [*_visible(product.name), Line(f"Price: {product.price_tag}"), Line("Rating: N.A.")]
+    return (*found, *(Line(button, "button") for button in buttons))
+
+
+def _sub(product: Product, sub: str) -> tuple[Line, ...]:
+    """Return one of a product's sub-pages; reviews there are none."""
+    if sub == "Description":
+        return tuple(_visible(product.description))
+    if sub == "Features":
+        return tuple(line for bullet in product.bullets for line in _visible(f" {bullet}"))
+    if sub == "Reviews":
+        return ()
+    found = [line for attribute in product.attributes for line in _visible(f" {attribute}")]
+    return (*found, *_visible(product.category), *_visible(product.query), *_visible(product.product_category))
+
+
+def _done(session: Session) -> list[Line]:
+    """Return the page after the purchase. Most of what it could say of the goal, the original leaves out as well."""
+    page = session.page
+    total = session.reward.total if session.reward is not None else 0.0
+    said = [
+        "Thank you for shopping with us!",
+        "Your code: ",
+        "None",
+        " (Paste it in your MTurk interface.)",
+        "Purchased",
+    ]
+    said += ["asin", page.asin, "options", _options(dict(page.options))]
+    said += ["attrs", "None", "category", "None", "query", "None", "product category", "None"]
+    said += ["Target", "asin", "options", "attrs", "price upper", "instuction text", "category", "product category"]
+    said += ["query", "Goal ", "None", "Reward", "Your score (min 0.0, max 1.0)", str(total), "Reward Details ", "None"]
+    return [Line(string) for string in said]
+
+
+def _options(options: dict[str, str]) -> str:
+    """Return options as the original's page writes them: JSON, sorted, without what HTML could take for its own."""
+    written = json.dumps(options, sort_keys=True)
+    for letter in "<>&'":
+        written = written.replace(letter, f"\\u{ord(letter):04x}")
+    return written
+
+
+def _visible(raw: str, kind: str = "text") -> Iterator[Line]:
+    """Yield what can be seen of a string in the page: itself, a blank, or nothing."""
+    if raw.strip(_BLANK):
+        yield Line(raw, kind)
+    elif raw and "\n" not in raw:
+        yield Line(" ", kind)
+
+
+def _joined(found: Iterable[Line]) -> str:
+    return SEPARATOR.join(line.text.strip() for line in found)
+
+
+def _card_text(product: Product) -> str:
+    return _joined(_card(product))
+
+
+def _item_text(product: Product, attributes: bool) -> str:
+    return _joined(_item(product, attributes))
+
+
+def _sub_text(product: Product, sub: str) -> str:
+    return _joined(_sub(product, sub))

@@ -1,0 +1,390 @@
+"""What happens in the shop: one customer's way from page to page, by WebShop's rules.
+
+A session is where a customer is (`Page`), which products were visited, and how it ended. It answers actions, and says
+what can be clicked. The rules that look odd are the original's: a search is done on any page, results go on for ever,
+which page "< Prev" leads to is read from the address, and a value that two options share belongs to the last of them.
+
+Three things differ, where the original is not to be repeated: its text engine breaks on a search "<a> attribute" (here
+it lists the products with that attribute, as the original's site does), on "<c>" without a category and on "<r>" in a
+shop of fewer than fifty products (here it lists none, and all); and "<r>" lists products at random that depend on the
+session's name and the page alone, since a draw that is new each time makes a state that nobody can name.
+
+Left out on purpose: how pages read (`pages`), what a purchase is worth (`reward`).
+
+Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its text environment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import blake2b
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.product import Product
+from turnwise.envs.spaces import LONGEST
+
+if TYPE_CHECKING:
+    from turnwise.envs.shop.catalogue import Catalogue
+    from turnwise.envs.shop.reward import Judge, Reward
+
+__all__ = ["BASE", "LISTED", "SHOWN", "SUBS", "Page", "Session", "Shop", "item_targets", "parse"]
+
+BASE: Final = "http://127.0.0.1:3000"
+LISTED: Final = 50
+"""Products that a search finds at most."""
+SHOWN: Final = 10
+"""Products on a page of results."""
+SUBS: Final = ("Description", "Features", "Reviews", "Attributes")
+
+BACK, PREVIOUS, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
+_PAGES: Final = ("search_results", "item_page", "item_sub_page", "done")
+_REMEMBERED: Final = 4096
+_LONG_QUERY: Final = 1000
+_SPELT_OUT: Final = 32
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where a customer is.
+
+    Attributes:
+        kind: "index" (the search bar), "results", "item", "sub" (a product's description, features, ...) or "done".
+        keywords: the words of the last search; none on the index page.
+        number: page of the results, from 1 on; that of the results one came from on an item's pages; 0 before a search.
+        asin: the product that is shown, or bought; "" for none.
+        options: name and value of each option chosen, in the order in which they were first chosen.
+        sub: which sub-page, "Description" say; "" elsewhere.
+    """
+
+    kind: str = "index"
+    keywords: tuple[str, ...] = ()
+    number: int = 0
+    asin: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    sub: str = ""
+
+
+def parse(action: str) -> tuple[str, str] | None:
+    r"""Return name and argument of an action such as "search[red shoes]", the argument in small letters; else None.
+
+    What it takes is what the regular expression `(.+)\[(.+)\]` takes at the beginning of the text; the expression
+    itself needs time that grows with the square of the brackets.
+
+    >>> parse("Click[Buy Now]"), parse("click[a]b] and more"), parse("click[]"), parse("buy")
+    (('Click', 'buy now'), ('click', 'a]b'), None, None)
+    """
+    end = action.find("\n")
+    line = action if end < 0 else action[:end]
+    close = line.rfind("]")
+    start = line.rfind("[", 1, max(1, close - 1))
+    return None if start < 1 else (line[:start], line[start + 1 : close].lower())
+
+
+class Shop:
+    """What sessions share: the products, what they cost, how they are found, and what a purchase is worth.
+
+    Searches are remembered (the last 4,096, not those of more than a thousand characters), and so is what pages say of
+    a product.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, prices: Mapping[str, float], judge: Judge, *, attributes: bool = False
+    ) -> None:
+        """Keep them.
+
+        Args:
+            catalogue: the products.
+            prices: dollars by id of every product.
+            judge: gives the reward of a purchase.
+            attributes: show a product's attributes on a sub-page of their own.
+        """
+        self.catalogue = catalogue
+        self.prices = prices
+        self.judge = judge
+        self.attributes = attributes
+        self._equip()
+
+    def _equip(self) -> None:
+        """Make the memories, which do not travel with a pickled shop."""
+        self._search = lru_cache(_REMEMBERED)(self._searched)
+        self._listed = lru_cache(8)(self._scanned)
+        self._once: Callable[..., Any] = lru_cache(2 * _REMEMBERED)(self._made)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the memories."""
+        return {key: value for key, value in self.__dict__.items() if key not in ("_search", "_listed", "_once")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take it back, with empty memories."""
+        self.__dict__.update(state)
+        self._equip()
+
+    def search(self, query: str, k: int = LISTED) -> list[tuple[str, float]]:
+        """Return the best products for a query, the best first, as pairs (id, score) with scores above 0.
+
+        Args:
+            query: any text.
+            k: most products.
+        """
+        return list(self._searched(query, k) if len(query) > _LONG_QUERY else self._search(query, k))
+
+    def listed(self, keywords: tuple[str, ...], name: str, number: int) -> tuple[str, ...]:
+        """Return the ids of the products that a search lists, on all its pages together.
+
+        Args:
+            keywords: the words of the search; the first one may be "<r>", "<a>", "<c>" or "<q>".
+            name: name of the session, and
+            number: number of the page: what "<r>" draws from.
+        """
+        first, *rest = keywords
+        if first == "<r>":
+            draw = Random(f"{name} {number}")
+            rows = draw.sample(range(len(self.catalogue)), min(LISTED, len(self.catalogue)))
+            return tuple(self.catalogue[row].asin for row in rows)
+        if first in ("<a>", "<c>", "<q>"):
+            words = rest[:1] if first == "<c>" else rest
+            return self._listed(first, " ".join(words).strip()) if rest else ()
+        return tuple([asin for asin, _ in self.search(" ".join(keywords))])
+
+    def product(self, asin: str) -> Product:
+        """Return the product of an id that a page shows."""
+        return cast(Product, self.catalogue.get(asin))
+
+    def once(self, function: Callable[..., T], asin: str, *rest: Hashable) -> T:
+        """Return function(product, *rest), computed once for each product."""
+        return cast(T, self._once(function, asin, *rest))
+
+    def targets(self, asin: str) -> dict[str, tuple[str, str]]:
+        """Return what can be clicked on a product's page: text -> what is behind it (see `Session.targets`)."""
+        return self.once(item_targets, asin, self.attributes)
+
+    def _searched(self, query: str, k: int) -> tuple[tuple[str, float], ...]:
+        return tuple(self.catalogue.search(query, k))
+
+    def _scanned(self, field: str, wanted: str) -> tuple[str, ...]:
+        if field == "<a>":
+            return tuple(product.asin for product in self.catalogue if wanted in product.attributes)
+        name = "category" if field == "<c>" else "query"
+        return tuple(product.asin for product in self.catalogue if getattr(product, name) == wanted)
+
+    def _made(self, function: Callable[..., T], asin: str, *rest: Hashable) -> T:
+        return function(self.product(asin), *rest)
+
+
+class Session:
+    """One customer with one goal.
+
+    Attributes:
+        shop, goal, name: where, what for, and the name that stands in addresses.
+        page: where the customer is.
+        visited: ids of the products seen since the search bar was last shown.
+        reward: what the purchase was worth, part by part; None before it.
+    """
+
+    def __init__(self, shop: Shop, goal: Goal, name: str, *, prices: Mapping[str, float] | None = None) -> None:
+        """Enter the shop.
+
+        Args:
+            shop: the shop.
+            goal: what the customer was asked to buy.
+            name: the session's name.
+            prices: dollars by id where they are not the shop's, in this session.
+        """
+        self.shop = shop
+        self.goal = goal
+        self.name = name
+        self.prices = dict(prices or {})
+        self.visited: set[str] = set()
+        self.reward: Reward | None = None
+        self.page = Page()
+        self._found: tuple[str, ...] = ()
+        self._targets: dict[str, tuple[str, str]] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether something was bought."""
+        return self.reward is not None
+
+    def act(self, action: str) -> bool:
+        """Do an action; return whether it was understood and possible. Others change nothing.
+
+        Args:
+            action: "search[words]", possible until something is bought, or "click[text]" with a text of `clickables()`;
+                any other text, of any length, is refused.
+        """
+        parsed = None if self.done or len(action) > LONGEST else parse(action)
+        if parsed is None:
+            return False
+        name, argument = parsed
+        if name == "search" and _writable(argument):
+            self.find(argument)
+            return True
+        return name == "click" and argument != "search" and self._click(argument)
+
+    def find(self, query: str) -> None:
+        """Search, from whatever page."""
+        self._arrive(Page("results", tuple(query.split(" ")), 1))
+
+    def go(self, page: Page) -> None:
+        """Show a page as opening its address does. It is not checked, and nothing is bought by it.
+
+        Args:
+            page: of any kind but "done"; a product on it counts as visited.
+        """
+        self._arrive(page)
+        if page.asin:
+            self.visited.add(page.asin)
+
+    def clickables(self) -> list[str]:
+        """Return the texts that can be clicked, in the original's order: buttons, products, values of options."""
+        return list(self.targets())
+
+    def targets(self) -> dict[str, tuple[str, str]]:
+        """Return what can be clicked: text in small letters -> ("button", ""), ("link", asin) or ("option", name)."""
+        if self._targets is None:
+            self._targets = self._look()
+        return self._targets
+
+    def results(self) -> list[Product]:
+        """Return the products on the page of results that is shown; [] on other pages."""
+        if self.page.kind != "results":
+            return []
+        # A slice as the original's: page 0, which an odd query leads to, is empty.
+        first = (self.page.number - 1) * SHOWN
+        return [self.shop.product(asin) for asin in self._found[first : self.page.number * SHOWN]]
+
+    def total(self) -> int:
+        """Return how many products the search listed, on all pages together."""
+        return len(self._found)
+
+    def price(self, asin: str) -> float:
+        """Return what a product costs in this session, in dollars."""
+        return self.prices[asin] if asin in self.prices else self.shop.prices[asin]
+
+    def url(self) -> str:
+        """Return the address of the page, as the original writes it (nothing is escaped)."""
+        page = self.page
+        words = "+".join(page.keywords)
+        if page.kind == "index":
+            return f"{BASE}/{self.name}"
+        if page.kind == "results":
+            return f"{BASE}/search_results/{self.name}/{words}/{page.number}"
+        if page.kind == "item":
+            options = json.dumps(dict(page.options))
+            return f"{BASE}/item_page/{self.name}/{page.asin}/{words}/{page.number}/{options}"
+        if page.kind == "sub":
+            chosen = f"{page.number}/{page.sub}/{dict(page.options)}"
+            return f"{BASE}/item_sub_page/{self.name}/{page.asin}/{words}/{chosen}"
+        return f"{BASE}/done/{self.name}/{page.asin}/{dict(page.options)}"
+
+    def state_key(self) -> str:
+        """Return the canonical key of all that decides what can follow: the page, without goal and session.
+
+        The order in which options were chosen decides nothing. A query of more than 32 characters stands as a digest:
+        it may be a megabyte, or the very sentence of the task. Products visited decide nothing but how links to them
+        look in `text_rich`, so they are no part of it; an environment that shows that adds them.
+        """
+        page = self.page
+        if page.kind == "index":
+            return "index"
+        parts = [page.kind, f"query={_short(' '.join(page.keywords))}", f"page={page.number}"]
+        if page.asin:
+            parts += [f"asin={page.asin}", f"options={dict(sorted(page.options))}"]
+        return " ".join([*parts, page.sub] if page.sub else parts)
+
+    def _arrive(self, page: Page) -> None:
+        """Show a page."""
+        if page.kind == "index":
+            self.visited = set()
+        listed = page.kind == "results"
+        self._found = self.shop.listed(page.keywords, self.name, page.number) if listed else ()
+        self._targets = None
+        self.page = page
+
+    def _look(self) -> dict[str, tuple[str, str]]:
+        page = self.page
+        if page.kind == "item":
+            return self.shop.targets(page.asin)
+        if page.kind == "results":
+            buttons = (BACK, PREVIOUS, NEXT) if page.number > 1 else (BACK, NEXT)
+            links = {product.asin.lower(): ("link", product.asin) for product in self.results()}
+            return _buttons(buttons) | links
+        return _buttons({"index": ("Search",), "sub": (BACK, PREVIOUS), "done": ()}[page.kind])
+
+    def _click(self, text: str) -> bool:
+        """Click; the name decides before what is behind it, as in the original."""
+        target = self.targets().get(text)
+        if target is None:
+            return False
+        page, place = self.page, self._place()
+        if text == BUY.lower():
+            self._buy()
+        elif text == BACK.lower():
+            self._arrive(Page())
+        elif text in (NEXT.lower(), PREVIOUS.lower()) and place == "search_results":
+            number = page.number + (1 if text == NEXT.lower() else -1)
+            self._arrive(Page("results", page.keywords, number))
+        elif text == PREVIOUS.lower() and place == "item_page":
+            self._arrive(Page("results", page.keywords, page.number))
+        elif text.capitalize() in SUBS:
+            self._arrive(replace(page, kind="sub", sub=text.capitalize()))
+        else:
+            self._open(target, text)
+        return True
+
+    def _open(self, target: tuple[str, str], text: str) -> None:
+        """Show a product's page: another product, another value of an option, or the same again."""
+        kind, name = target
+        page = self.page
+        if kind == "link":
+            self.visited.add(name)
+            page = replace(page, asin=name)
+        elif kind == "option":
+            page = replace(page, options=tuple((dict(page.options) | {name.lower(): text}).items()))
+        self._arrive(replace(page, kind="item", sub=""))
+
+    def _buy(self) -> None:
+        asin = self.page.asin
+        options = dict(self.page.options)
+        self.reward = self.shop.judge(self.shop.product(asin), self.goal, self.price(asin), options)
+        self._arrive(Page("done", (), 0, asin, self.page.options))
+
+    def _place(self) -> str:
+        """Return which page the address seems to name: a query or an option can make it seem another one."""
+        url = self.url()
+        return next((name for name in _PAGES if name in url), "")
+
+
+def item_targets(product: Product, attributes: bool) -> dict[str, tuple[str, str]]:
+    """Return what can be clicked on a product's page (see `Session.targets`)."""
+    found = _buttons((BACK, PREVIOUS, *(SUBS if attributes else SUBS[:-1]), BUY))
+    for name, values in product.options.items():
+        # A value that was there before keeps its place, and belongs to this option from now on.
+        found |= dict.fromkeys(values, ("option", name))
+    return found
+
+
+def _buttons(texts: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    return {text.lower(): ("button", "") for text in texts}
+
+
+def _short(query: str) -> str:
+    if len(query) <= _SPELT_OUT:
+        return repr(query)
+    return f"#{blake2b(query.encode(errors='surrogatepass'), digest_size=12).hexdigest()}"
+
+
+def _writable(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: a lone surrogate would come back in the address."""
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,193 @@
+"""Shoppers who know no more than an agent does: the instruction, and what the pages say.
+
+`Shopper` searches the instruction and buys the first product: the low end of the scale between chance and the expert.
+`Careful` searches for the words that matter, opens the first product within the price, looks whether it has what is
+asked for, on its page and if need be among its features, turns back if it has not, and buys: what a policy can learn by
+imitation, since every choice follows from the text. Both read `text` and `text_rich`, and may be asked at any turn,
+also when somebody else chose the actions before; which options are chosen only `text_rich` shows, so on `text` they go
+by what they said.
+
+Left out on purpose: other words for the same thing, which neither shopper knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from turnwise.envs.errors import EnvError
+from turnwise.envs.shop.reading import Offer, Seen, read
+from turnwise.envs.shop.session import SHOWN
+from turnwise.tools.retrieval import analyse
+
+__all__ = ["Careful", "Shopper"]
+
+_LIMIT: Final = (
+    "lower than|less than|more than|cheaper than|below|under|above|over|beyond|within|up to|at most|budget is|budget of"
+)
+_BOUND: Final = re.compile(rf"[^,.]*\b(?:{_LIMIT}) \$?(\d+(?:\.\d+)?)(?: (?:dollars|usd|bucks))?")
+"""The clause that says what may be paid at most; "not more than" says that, too."""
+_FILLERS: Final = frozenset(
+    analyse(
+        "i me my we us you it find show get got need want wanted looking look for search searching please some any one "
+        "that which who where should would could must can like also have has having do does is are am buy shop "
+        "shopping order hoping trying help choose pick from so new set pair"
+    )
+)
+_WORD: Final = re.compile(r"[\w'-]+")
+_LATE: Final = 9
+"""Turn from which a careful shopper settles for the best that was seen."""
+_PAGES: Final = 2
+"""How many pages of results are looked through."""
+
+
+class Shopper:
+    """Searches the instruction, opens the first product, picks the options that the instruction names, and buys."""
+
+    def __init__(self) -> None:
+        """Have seen nothing."""
+        self.asked = ""
+        self._said: tuple[Seen, str] | None = None
+        self._picked: Counter[str] = Counter()  # options that were clicked on the page that is shown
+        self._begin()
+
+    def start(self, observation: str) -> None:
+        """Begin an episode; its first observation is read again at the first turn."""
+        self._begin()
+
+    def act(self, observation: str, admissible: Sequence[str]) -> str:
+        """Return the next action. What is no page, such as the answer to a slip, leaves the page as it was.
+
+        Raises:
+            EnvError: the first observation is no page of the shop as text or text_rich.
+        """
+        try:
+            seen = read(observation, admissible)
+        except EnvError:
+            if self._said is None:
+                raise
+            seen = self._said[0]
+        self.asked = self.asked or seen.instruction.lower()
+        action = self._next(seen)
+        self._said = (seen, action)
+        return action
+
+    def _begin(self) -> None:
+        self.asked, self._said, self._picked = "", None, Counter()
+
+    def _next(self, seen: Seen) -> str:
+        if seen.kind == "index":
+            return f"search[{self._query()}]"
+        if seen.kind == "results":
+            return f"click[{seen.offers[0].asin}]" if seen.offers else "click[back to search]"
+        return self._pick(seen) or "click[buy now]" if seen.kind == "item" else "click[< prev]"
+
+    def _query(self) -> str:
+        return " ".join(re.sub(r"[\[\]]", " ", self.asked).split()) or "anything"
+
+    def _pick(self, seen: Seen) -> str | None:
+        """Return a click on an option that is asked for and not chosen yet."""
+        before, said = self._said or (None, "")
+        if before is None or before.title != seen.title:
+            self._picked = Counter()
+        elif before.kind == "item":
+            self._picked[said] += 1
+        tries = 2 if seen.marked else 1  # where marks say that a click was not done, once more
+        for _, values in seen.options:
+            value = _named(values, self.asked)
+            if value and value not in seen.chosen and self._picked[f"click[{value}]"] < tries:
+                return f"click[{value}]"
+        return None
+
+
+class Careful(Shopper):
+    """Searches what matters, opens the first product that is cheap enough, checks it, and buys it or turns back."""
+
+    def __init__(self) -> None:
+        """Have seen nothing."""
+        self._turn = 0
+        self._lacks: dict[str, int] = {}  # of products that were turned back from: how many of the words asked for
+        self._here: Offer | None = None  # the product that was opened last
+        self._features: set[str] | None = None  # words on its features page, once that was read
+        super().__init__()
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._turn, self._lacks, self._here, self._features = 0, {}, None, None
+
+    def _next(self, seen: Seen) -> str:
+        self._turn += 1
+        if seen.kind == "results":
+            return self._choose(seen)
+        if seen.kind == "item":
+            return self._check(seen)
+        if seen.kind == "sub":
+            self._features = set(analyse(" ".join(seen.texts)))
+        return super()._next(seen)
+
+    def _query(self) -> str:
+        words = [word for word in _WORD.findall(_BOUND.sub(" ", self.asked)) if _wanted(word)]
+        return " ".join(words) or "anything"
+
+    def _choose(self, seen: Seen) -> str:
+        """Open the first product that is cheap enough and not looked at yet; late, the best of those that were."""
+        most = _bound(self.asked)
+        fresh = [offer for offer in seen.offers if offer.asin not in self._lacks and offer.price <= most]
+        if self._turn < _LATE and fresh:
+            return self._open(fresh[0])
+        if self._turn < _LATE and len(seen.offers) == SHOWN and seen.number < _PAGES:
+            return "click[next >]"
+        known = [offer for offer in seen.offers if offer.asin in self._lacks] or list(seen.offers)
+        if not known:
+            return "click[back to search]"
+        return self._open(min(known, key=lambda offer: self._lacks.get(offer.asin, 0)))
+
+    def _matter(self) -> set[str]:
+        return _wanted(_BOUND.sub(" ", self.asked))
+
+    def _open(self, offer: Offer) -> str:
+        self._here, self._features = offer, None
+        return f"click[{offer.asin}]"
+
+    def _check(self, seen: Seen) -> str:
+        """Buy a product that has all that is asked for, or that has to do; else turn back."""
+        here = self._here
+        fresh = here is not None and here.title == seen.title and here.asin not in self._lacks
+        missing = self._matter() - _of(seen) - (self._features or set())
+        if here is None or not fresh or not missing or self._turn >= _LATE:
+            return self._pick(seen) or "click[buy now]"
+        refused = any(_asks(name, self.asked) and not _named(values, self.asked) for name, values in seen.options)
+        if self._features is None and not refused:
+            return "click[features]"
+        self._lacks[here.asin] = len(missing)
+        return "click[< prev]"
+
+
+def _of(seen: Seen) -> set[str]:
+    """Return the words that a product's page says of it."""
+    said = [seen.title, *(" ".join([name, *values]) for name, values in seen.options)]
+    return set(analyse(" ".join(said)))
+
+
+def _asks(name: str, text: str) -> bool:
+    """Return whether a text speaks of an option by its name."""
+    return re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", text) is not None
+
+
+def _wanted(text: str) -> set[str]:
+    """Return the words of a text that matter, as a search takes them."""
+    return set(analyse(text)) - _FILLERS
+
+
+def _bound(text: str) -> float:
+    """Return the most that an instruction allows to be paid, in dollars."""
+    match = _BOUND.search(text)
+    return float(match[1]) if match else float("inf")
+
+
+def _named(values: Iterable[str], text: str) -> str | None:
+    """Return the longest value that a text names; None if it names none."""
+    found = [value for value in values if re.search(rf"(?<![\w'’]){re.escape(value)}(?![\w'’])", text)]
+    return max(found, key=len, default=None)

@@ -1,0 +1,216 @@
+"""The site as a FastAPI application: addresses in, pages out.
+
+An address holds the whole page, so every GET first moves the session there and then shows it; a POST only leads to
+an address (a search, chosen options, a button). Opening the address of the end page buys, as in the original, and a
+session that has bought shows nothing but its end page from then on: the reward is computed once and kept.
+
+Files and pictures are looked up by name in tables, never by path. No page needs a script; the policy sent along allows
+none but ours.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, unquote
+
+from turnwise.envs.errors import EnvError
+from turnwise.envs.shop.session import Page, Session, Shop
+from turnwise.envs.shop.site.paths import SiteError, href, parse, words
+from turnwise.envs.shop.site.pictures import picture
+from turnwise.envs.shop.site.render import MISSING, error, html
+from turnwise.envs.shop.site.sessions import KEPT, Goals, Sessions
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request, Response
+    from starlette.types import Receive, Scope, Send
+
+__all__ = ["create_app", "visit"]
+
+_LARGEST_FORM: Final = 64_000  # bytes; a query of the most characters, each percent-encoded, is below it
+_COLOUR: Final = re.compile("[0-9a-f]{6}")
+_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT) -> FastAPI:
+    """Return the application; its `state.sessions` is the `Sessions` that it serves.
+
+    Args:
+        shop: what is sold.
+        goals: where the goals of visitors come from.
+        kept: how many sessions of visitors are kept.
+
+    Raises:
+        ImportError: the extra `serve` is not installed.
+    """
+    try:
+        from fastapi import FastAPI, Request, Response
+    except ImportError as missing:
+        raise ImportError(MISSING) from missing
+    app = FastAPI(title="turnwise shop", docs_url=None, redoc_url=None, openapi_url=None)
+    site = _Site(shop, Sessions(shop, goals, kept=kept), Request, Response)
+
+    async def failed(_: Request, wrong: Exception) -> Response:
+        return site.refuse(500, "something is wrong with the shop, not with what was asked of it")
+
+    app.state.sessions = site.sessions
+    app.add_exception_handler(Exception, failed)
+    app.router.default = site
+    return app
+
+
+def visit(session: Session, page: Page) -> None:
+    """Move a session to the page of an address; the end page buys, once. A session that has bought stays at its end.
+
+    Raises:
+        SiteError: no such product, or an option that it does not offer.
+    """
+    if session.done:
+        return
+    if page.asin:
+        product = session.shop.catalogue.get(page.asin)
+        if product is None:
+            raise SiteError(f"the shop has no product {page.asin[:40]!r}")
+        offered = {name.lower(): values for name, values in product.options.items()}
+        for name, value in page.options:
+            if value not in offered.get(name, ()):
+                raise SiteError(f"product {product.asin} has no option {name[:40]!r} with a value {value[:40]!r}")
+    if page.sub == "Attributes" and not session.shop.attributes:
+        raise SiteError("this shop does not show the attributes of its products")
+    if page.kind == "done":
+        session.go(replace(page, kind="item"))
+        session.act("click[buy now]")
+    else:
+        session.go(page)
+
+
+class _Site:
+    """The answers to requests. The classes are handed in: fastapi is imported in one function only."""
+
+    def __init__(self, shop: Shop, sessions: Sessions, request: type[Request], response: type[Response]) -> None:
+        self.shop = shop
+        self.sessions = sessions
+        self._request = request
+        self._response = response
+        folder = resources.files("turnwise.envs.shop.site") / "static"
+        self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request (ASGI): in one place and by the path as it was sent, which routes do not see."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"the site answers HTTP alone; got {scope['type']!r}")
+        request = self._request(scope, receive)
+        try:
+            answer = await self._choose(request)(request)
+        except SiteError as wrong:
+            answer = self.refuse(wrong.status, str(wrong))
+        except EnvError as wrong:
+            answer = self.refuse(404, str(wrong))
+        await answer(scope, receive, send)
+
+    def _choose(self, request: Request) -> Callable[[Request], Awaitable[Response]]:
+        first, slash, _ = _path(request).removeprefix("/").partition("/")
+        posts = request.method == "POST"
+        if first in ("", "favicon.ico") and not slash:
+            answer, allowed = (self.static if first else self.fresh), not posts
+        elif slash and first in ("static", "picture"):
+            answer, allowed = getattr(self, first), not posts
+        elif slash and first == "again":
+            answer, allowed = self.again, posts
+        else:
+            answer, allowed = self.page, True
+        if not allowed or request.method not in ("GET", "POST"):
+            raise SiteError(f"this address does not take {request.method}", 405)
+        return answer
+
+    async def static(self, request: Request) -> Response:
+        name = _last(request) or "icon.svg"
+        content = self._files.get(name)
+        if content is None:
+            raise SiteError("there is no file at this address")
+        return self._answer(content, _TYPES[name.rpartition(".")[2]], cache="max-age=300")
+
+    async def picture(self, request: Request) -> Response:
+        asin, _, colour = _last(request).removesuffix(".svg").partition("/")
+        product = self.shop.catalogue.get(unquote(asin))
+        if product is None or (colour and not _COLOUR.fullmatch(colour)):
+            raise SiteError("there is no picture at this address")
+        drawn = picture(product, f"#{colour}" if colour else "")
+        return self._answer(drawn.encode(), "image/svg+xml", cache="max-age=3600")
+
+    async def fresh(self, request: Request) -> Response:
+        return self._lead("/" + "".join(random.SystemRandom().choices(string.ascii_lowercase, k=10)))
+
+    async def again(self, request: Request) -> Response:
+        name, page = parse("/" + _last(request))
+        self.sessions.restart(name)
+        return self._lead(href(name, page))
+
+    async def page(self, request: Request) -> Response:
+        name, page = parse(_path(request))
+        session = self.sessions.get(name)
+        if request.method == "POST":
+            return self._lead(_destination(name, page, await _form(request)))
+        visit(session, page)
+        if session.page.kind == "done" and page != session.page:
+            here = href(name, session.page)
+            if here != href(name, page):
+                return self._lead(here)
+        return self._answer(html(session, explained=True).encode("utf-8", "replace"), "text/html")
+
+    def refuse(self, status: int, sentence: str) -> Response:
+        """Return a page with what was wrong."""
+        return self._answer(error(status, sentence).encode("utf-8", "replace"), "text/html", status=status)
+
+    def _answer(self, content: bytes, kind: str, *, status: int = 200, cache: str = "no-cache") -> Response:
+        headers = _HEADERS | {"Cache-Control": cache, "Content-Type": f"{kind}; charset=utf-8"}
+        return self._response(content, status, headers)
+
+    def _lead(self, address: str) -> Response:
+        return self._response(b"", 303, _HEADERS | {"Location": address, "Cache-Control": "no-cache"})
+
+
+def _path(request: Request) -> str:
+    """The path as it was sent: an encoded slash is no division."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    return raw.partition(b"?")[0].decode("utf-8", "replace")
+
+
+def _last(request: Request) -> str:
+    """What follows the first segment of the path."""
+    return _path(request).removeprefix("/").partition("/")[2]
+
+
+async def _form(request: Request) -> dict[str, str]:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _LARGEST_FORM:
+            raise SiteError(f"a form holds at most {_LARGEST_FORM:,} bytes", 413)
+    try:
+        return dict(parse_qsl(body.decode("ascii", "replace"), max_num_fields=100))
+    except ValueError as wrong:
+        raise SiteError("a form holds at most 100 fields", 413) from wrong
+
+
+def _destination(name: str, page: Page, form: dict[str, str]) -> str:
+    """Where a form leads: to the results of a search, to a product with the options chosen, or where it points."""
+    if page.kind == "index" and form.get("search_query"):
+        return href(name, Page("results", words(form["search_query"]), 1))
+    if page.kind == "item":
+        chosen = dict(page.options) | {option.lower(): value for option, value in form.items()}
+        return href(name, replace(page, options=tuple(chosen.items())))
+    return href(name, page)

@@ -1,0 +1,165 @@
+"""Pages and their addresses, both ways, as the original writes them:
+
+    /{session}
+    /search_results/{session}/{word+word}/{page}
+    /item_page/{session}/{asin}/{word+word}/{page}/{options}
+    /item_sub_page/{session}/{asin}/{word+word}/{page}/{sub page}/{options}
+    /done/{session}/{asin}/{options}
+
+Every segment is percent-encoded by itself and read from the undecoded path, so that a slash or a plus sign in a query,
+an option or the id of a task stays where it is. Options are a JSON object; Python's form of a dict, which the original
+writes on some pages, is read as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from turnwise.envs.errors import EnvError
+from turnwise.envs.shop.session import SUBS, Page
+
+__all__ = ["LONGEST_NAME", "LONGEST_PATH", "LONGEST_QUERY", "SiteError", "href", "named", "parse", "words"]
+
+LONGEST_QUERY: Final = 2000
+"""Most characters of a query on the site."""
+LONGEST_NAME: Final = 200
+"""Most characters of a session's name."""
+LONGEST_PATH: Final = 32_000
+"""Most bytes of an address."""
+
+_KEPT: Final = "!$&'()*,;=:@"  # may stand in a segment as they are (RFC 3986, pchar), the plus sign aside
+_KINDS: Final = {"search_results": "results", "item_page": "item", "item_sub_page": "sub", "done": "done"}
+
+
+class SiteError(EnvError):
+    """An address or a form that the site cannot answer with a page of the shop."""
+
+    def __init__(self, message: str, status: int = 404) -> None:
+        """Keep the sentence and the HTTP status."""
+        super().__init__(message, status)
+        self.status = status
+
+    def __str__(self) -> str:
+        """Return the sentence alone."""
+        return str(self.args[0])
+
+
+def words(query: str) -> tuple[str, ...]:
+    """Return the keywords of a query as the original takes them: small letters, divided at each blank.
+
+    Raises:
+        SiteError: more than `LONGEST_QUERY` characters.
+    """
+    if len(query) > LONGEST_QUERY:
+        raise SiteError(f"a search takes at most {LONGEST_QUERY:,} characters; got {len(query):,}", 413)
+    return tuple(query.lower().split(" "))
+
+
+def href(session: str, page: Page) -> str:
+    """Return the address of a page, from the root of the site.
+
+    Args:
+        session: name of the session.
+        page: the page; its fields beyond those that the address holds are not read.
+    """
+    options = json.dumps(dict(page.options), ensure_ascii=False)
+    parts: list[object]
+    if page.kind == "index":
+        return f"/{_segment(session)}"
+    if page.kind == "results":
+        parts = ["search_results", session, page.keywords, page.number]
+    elif page.kind == "item":
+        parts = ["item_page", session, page.asin, page.keywords, page.number, options]
+    elif page.kind == "sub":
+        parts = ["item_sub_page", session, page.asin, page.keywords, page.number, page.sub, options]
+    else:
+        parts = ["done", session, page.asin, options]
+    return "".join(f"/{_segment(part)}" for part in parts)
+
+
+def parse(path: str) -> tuple[str, Page]:
+    """Return the session's name and the page that an address names.
+
+    Args:
+        path: the path as it was sent, percent-encoded, without query string.
+
+    Raises:
+        SiteError: the site has no such page.
+    """
+    if len(path) > LONGEST_PATH:
+        raise SiteError(f"an address has at most {LONGEST_PATH:,} characters; got {len(path):,}", 414)
+    raw = path.removeprefix("/").split("/")
+    if len(raw) == 1:
+        return named(unquote(raw[0])), Page()
+    kind = _KINDS.get(raw[0], "")
+    length = {"results": 4, "item": 6, "sub": 7, "done": 4}.get(kind)
+    if length != len(raw):
+        raise SiteError("there is no page at this address")
+    if kind == "results":
+        return named(unquote(raw[1])), Page(kind, _keywords(raw[2]), _number(raw[3]))
+    if kind == "done":
+        return named(unquote(raw[1])), Page(kind, asin=unquote(raw[2]), options=_options(raw[3]))
+    sub = _sub(raw[5]) if kind == "sub" else ""
+    asin, keywords, number = unquote(raw[2]), _keywords(raw[3]), _number(raw[4])
+    return named(unquote(raw[1])), Page(kind, keywords, number, asin, _options(raw[-1]), sub)
+
+
+def _segment(part: object) -> str:
+    if isinstance(part, tuple):
+        joined = "+".join(_segment(word) for word in part)
+        return joined + "+" if joined in (".", "..") else joined  # a browser would take these two for folders
+    return quote(str(part), safe=_KEPT, errors="replace")
+
+
+def named(name: str) -> str:
+    """Return the name of a session.
+
+    Raises:
+        SiteError: no session can have it.
+    """
+    if not name or len(name) > LONGEST_NAME or not name.isprintable() or name in (".", ".."):
+        raise SiteError(f"the name of a session has 1 to {LONGEST_NAME} printable characters; got {name[:40]!r}")
+    return name
+
+
+def _keywords(raw: str) -> tuple[str, ...]:
+    if raw in (".+", "..+"):
+        return (raw[:-1],)
+    found = tuple(unquote(word) for word in raw.split("+"))
+    if sum(map(len, found)) + len(found) - 1 > LONGEST_QUERY:
+        raise SiteError(f"a search takes at most {LONGEST_QUERY:,} characters", 414)
+    return found
+
+
+def _number(raw: str) -> int:
+    if not (raw.isascii() and raw.isdecimal() and len(raw) <= 6 and int(raw) >= 1):
+        raise SiteError(f"pages of results are numbered from 1; got {unquote(raw)[:40]!r}")
+    return int(raw)
+
+
+def _sub(raw: str) -> str:
+    if raw not in SUBS:
+        raise SiteError(f"a product has the pages {', '.join(SUBS)}; got {unquote(raw)[:40]!r}")
+    return raw
+
+
+def _options(raw: str) -> tuple[tuple[str, str], ...]:
+    found = _mapping(unquote(raw))
+    if found is None or not all(isinstance(text, str) for pair in found.items() for text in pair):
+        raise SiteError("the options at the end of this address are no object of names and values")
+    return tuple(found.items())
+
+
+def _mapping(text: str) -> Mapping[str, str] | None:
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found: Any = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        if isinstance(found, Mapping):
+            return found
+    return None

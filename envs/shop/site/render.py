@@ -1,0 +1,152 @@
+"""Sessions as HTML: the pages of the site, which are also the environment's html observation.
+
+The law of these pages: their visible strings, read by the original's rule (text nodes outside style, script, head,
+title and meta, blank ones between tags left out, stripped, joined by " [SEP] "), are the text observation of the same
+page; and what has the class "btn" or "product-link", or is a radio input, are its clickables. So whatever else a page
+shows comes from style sheets, pictures and attributes. Only the end page for people (`explained`) says more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.session import SHOWN, SUBS, Session
+from turnwise.envs.shop.site.account import account
+from turnwise.envs.shop.site.paths import LONGEST_QUERY, href
+from turnwise.envs.shop.site.pictures import tint
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["MISSING", "error", "html"]
+
+MISSING: Final = "the site of the shop needs jinja2, fastapi and uvicorn: pip install turnwise[serve]"
+
+# What the original's end page lists without ever filling it in, with the ids of its elements.
+_PURCHASED: Final = (
+    ("attrs", "purchased_attrs"),
+    ("category", "purchased-category"),
+    ("query", "purchased-query"),
+    ("product category", "purchased-pc"),
+)
+_TARGET: Final = (
+    ("asin", "goal-asin"),
+    ("options", "goal-options"),
+    ("attrs", "goal-attrs"),
+    ("price upper", "goal-price"),
+    ("instuction text", "goal-instruction-text"),
+    ("category", "goal-category"),
+    ("product category", "goal-pc"),
+    ("query", "goal-query"),
+)
+
+
+def html(session: Session, *, explained: bool = False) -> str:
+    """Return the page that a session shows, as an HTML document.
+
+    Args:
+        session: read, not changed.
+        explained: the end page explains the score part by part; for people, not for observations.
+
+    Raises:
+        ImportError: jinja2 is not installed.
+    """
+    page = session.page
+    context: dict[str, Any] = {"session": session, "page": page, "goal": session.goal, "links": _Links(session)}
+    if page.kind == "index":
+        return _render("index.html", title="Search", longest_query=LONGEST_QUERY, **context)
+    if page.kind == "results":
+        total = session.total()
+        last = page.number * SHOWN >= total
+        products = session.results()
+        return _render("results.html", title="Results", products=products, total=total, last=last, **context)
+    product = session.shop.product(page.asin)
+    context |= {"product": product, "chosen": dict(page.options), "title": product.name}
+    if page.kind == "item":
+        sub_pages = SUBS if session.shop.attributes else SUBS[:-1]
+        return _render("item.html", rating="N.A.", sub_pages=sub_pages, tint=tint, **context)
+    if page.kind == "sub":
+        return _render("sub.html", **context)
+    context["reward"] = session.reward
+    if explained:
+        return _render("verdict.html", account=account(session), **context)
+    return _render("done.html", purchased=_PURCHASED, target=_TARGET, **context)
+
+
+def error(status: int, sentence: str) -> str:
+    """Return a page that says what went wrong, as an HTML document."""
+    return _render("error.html", title=str(status), status=status, sentence=sentence)
+
+
+class _Links:
+    """Where the elements of a session's page lead."""
+
+    def __init__(self, session: Session) -> None:
+        self._name = session.name
+        self._page = session.page
+
+    def _to(self, kind: str, **changed: Any) -> str:
+        return href(self._name, replace(self._page, **{"kind": kind, "sub": ""} | changed))
+
+    @property
+    def index(self) -> str:
+        return self._to("index")
+
+    @property
+    def previous(self) -> str:
+        back = self._page.number - 1 if self._page.kind == "results" else self._page.number
+        return self._to("results", number=back)
+
+    @property
+    def next(self) -> str:
+        return self._to("results", number=self._page.number + 1)
+
+    @property
+    def here(self) -> str:
+        return self._to("item")
+
+    @property
+    def done(self) -> str:
+        return self._to("done")
+
+    @property
+    def again(self) -> str:
+        return f"/again{self.index}"
+
+    @property
+    def picture(self) -> str:
+        tints = [colour for _, value in self._page.options if (colour := tint(value))]
+        colour = f"/{tints[-1][1:]}" if tints else ""
+        return f"/picture/{quote(self._page.asin, safe='')}{colour}.svg"
+
+    def item(self, product: Product) -> str:
+        return self._to("item", asin=product.asin, options=())
+
+    def sub(self, name: str) -> str:
+        return self._to("sub", sub=name)
+
+    def choose(self, name: str, value: str) -> str:
+        return self._to("item", options=tuple((dict(self._page.options) | {name.lower(): value}).items()))
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as missing:
+        raise ImportError(MISSING) from missing
+    return Environment(
+        loader=PackageLoader("turnwise.envs.shop.site", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _render(name: str, **context: Any) -> str:
+    return _templates().get_template(name).render(kind=name.removesuffix(".html"), **context)

@@ -1,0 +1,116 @@
+"""Who is shopping for what: the sessions of a site, by name, with a bound on how many are kept.
+
+A name that is the id of a task plays that task's goal, as the original's numbers do; any other name gets a goal that
+follows from the name alone. So a session that was dropped for want of room comes back with the same goal, and the
+address of a page, which holds all the rest, still leads to that page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import Lock
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from turnwise.envs.errors import UnknownTask
+from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.session import Session, Shop
+from turnwise.envs.shop.site.paths import named
+
+__all__ = ["KEPT", "Goals", "Sessions"]
+
+KEPT: Final = 1000
+"""Sessions of visitors that are kept; the one that was not seen for longest goes first."""
+
+
+class Goals(Protocol):
+    """Where goals come from: every `sources.Source` is one."""
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of a goal that `rng` (a numpy Generator) draws."""
+
+    def get(self, id: str) -> Goal:
+        """Return the goal of an id.
+
+        Raises:
+            UnknownTask: there is none of that id.
+        """
+
+
+class Sessions:
+    """The sessions of one site. Safe to use from the site's thread and another one."""
+
+    def __init__(self, shop: Shop, goals: Goals, *, kept: int = KEPT) -> None:
+        """Begin without any.
+
+        Args:
+            shop: what they share.
+            goals: where their goals come from.
+            kept: how many sessions of visitors are kept; those that `start` began do not count.
+        """
+        self.shop = shop
+        self.goals = goals
+        self.kept = kept
+        self._visiting: OrderedDict[str, Session] = OrderedDict()
+        self._started: dict[str, Session] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        """Return how many sessions are kept now."""
+        return len(self._visiting) + len(self._started)
+
+    def start(self, name: str, goal: Goal, prices: Mapping[str, float] | None = None) -> Session:
+        """Begin a session of that name with this goal, in place of any other; it is kept until `drop`.
+
+        Args:
+            name: printable, 1 to 200 characters, unique to the one who starts it.
+            goal: what to buy.
+            prices: dollars by product, in place of the shop's for this session.
+
+        Raises:
+            SiteError: no address can hold the name.
+        """
+        session = Session(self.shop, goal, named(name), prices=prices)
+        with self._lock:
+            self._visiting.pop(name, None)
+            self._started[name] = session
+        return session
+
+    def get(self, name: str) -> Session:
+        """Return the session of that name; a new one, with the goal of its name, if there is none."""
+        with self._lock:
+            found = self._started.get(name) or self._visiting.get(name)
+            if found is None:
+                found = self._visiting[name] = Session(self.shop, self.goal_of(name), name)
+            if name in self._visiting:
+                self._visiting.move_to_end(name)
+                while len(self._visiting) > self.kept:
+                    self._visiting.popitem(last=False)
+            return found
+
+    def restart(self, name: str) -> None:
+        """Let a visitor begin anew with the same goal; a session that `start` began stays as it is."""
+        with self._lock:
+            self._visiting.pop(name, None)
+
+    def drop(self, name: str) -> None:
+        """Forget a session; nothing happens if there is none."""
+        with self._lock:
+            self._started.pop(name, None)
+            self._visiting.pop(name, None)
+
+    def goal_of(self, name: str) -> Goal:
+        """Return the goal that a visitor of that name gets: of the task with that id, else one that the name decides.
+
+        A minus may stand for a slash in an id, as in the names that the text environment gives its sessions.
+        """
+        if any(letter.isdigit() for letter in name):  # ids have digits, and a wrong id takes long to explain
+            for task in dict.fromkeys((name, name.replace("-", "/"))):
+                with suppress(UnknownTask):
+                    return self.goals.get(task)
+        seed = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:8], "big")
+        return self.goals.get(self.goals.draw(np.random.default_rng(seed)))

@@ -1,0 +1,300 @@
+"""Where the goals of a shop come from: the original's files, or our own catalogue.
+
+A source gives the shop, ids of goals, and the goal of an id. What is read or made is kept once in a process, however
+many environments play in it, and a pickled source or shop travels as the recipe and not as the products.
+
+Left out on purpose: how files are read (`catalogue`), how goals are made of them (`goals`, `generator`).
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Protocol
+
+from turnwise.envs.errors import UnknownOption, UnknownTask
+from turnwise.envs.shop.catalogue import Catalogue
+from turnwise.envs.shop.generator import Level, catalogue, generated_goals
+from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.goals import make_goals
+from turnwise.envs.shop.prices import draw_prices
+from turnwise.envs.shop.reward import Judge
+from turnwise.envs.shop.session import Shop
+from turnwise.envs.shop.splits import goal_order, split_range
+from turnwise.envs.shop.tagger import Tagger
+
+__all__ = ["GOALS", "HUMAN_FROM", "Files", "FilesKey", "Generated", "GeneratedKey", "Source", "located", "stamps"]
+
+GOALS: Final = ("auto", "human", "synthetic")
+HUMAN_FROM: Final = 1500
+"""goals="auto" takes the goals of people where there are more than so many: the original's splits need them."""
+
+
+class Source(Protocol):
+    """Where an environment takes its goals from."""
+
+    @property
+    def shop(self) -> Shop:
+        """The shop."""
+
+    def ids(self, count: int | None) -> list[str]:
+        """Return the ids of the goals of the split."""
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of a goal that `rng` (a numpy Generator) draws."""
+
+    def get(self, id: str) -> Goal:
+        """Return the goal of an id."""
+
+    def find(self, goal: Goal) -> str | None:
+        """Return the id of a goal of the same product, attributes and options; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesKey:
+    """All that decides what files give: the same key, the same shop and goals.
+
+    Attributes:
+        paths: of products, attributes and what people wrote; "" for none (see `located`).
+        stamps: size and time of change of each, so that a file that changed is read anew.
+        num_products, strict, cache: see `Catalogue.open`.
+        goals: "auto", "human" or "synthetic".
+        seed: of the prices and the goals' price bounds.
+        rule, tagger, sub_page: of the `Judge`, and whether the shop shows attributes.
+        keep, limit: of `make_goals`.
+    """
+
+    paths: tuple[str, str, str]
+    stamps: tuple[tuple[int, int], ...]
+    num_products: int | None
+    strict: bool
+    cache: str | bool
+    goals: str
+    seed: int
+    rule: str
+    tagger: str | Tagger
+    sub_page: bool
+    keep: Callable[[int, Goal], bool] | None = None
+    limit: int | None = None
+
+
+class Files:
+    """Goals of the original's files; ids are the numbers after the original's shuffle."""
+
+    def __init__(self, key: FilesKey, split: str, splits: str) -> None:
+        """Read the files, and take the goals of a split by a rule of splits.
+
+        Raises:
+            EnvError: a file is missing or broken, there are no goals, or the split has none.
+        """
+        self._made_of = key, split, splits
+        self._opened = _opened(key)
+        count = len(self._opened.goals)
+        if not count:
+            raise UnknownOption(f"no goals in {key.paths[0]}: {_why_none(key)}")
+        order = goal_order(splits, count)
+        self._numbers = [order[place] for place in split_range(split, splits, count)]
+        self._split = split
+        self._members = frozenset(self._numbers)
+        self._weights = list(accumulate(self._opened.goals[number].weight for number in self._numbers))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as the recipe."""
+        return type(self), self._made_of
+
+    @property
+    def shop(self) -> Shop:
+        """The shop."""
+        return self._opened.shop
+
+    def ids(self, count: int | None) -> list[str]:
+        """Return the ids of the goals of the split."""
+        return [str(number) for number in self._numbers[:count]]
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of a goal, drawn by weight as the original does."""
+        place = bisect(self._weights, rng.random() * self._weights[-1])
+        return str(self._numbers[min(place, len(self._numbers) - 1)])
+
+    def get(self, id: str) -> Goal:
+        """Return the goal of an id.
+
+        Raises:
+            UnknownTask: the split has no such goal.
+        """
+        number = int(id) if id.isascii() and id.isdigit() and len(id) < 10 else -1
+        if number not in self._members or str(number) != id:
+            raise UnknownTask.of(id, self.ids(None), f"the split {self._split!r}")
+        return self._opened.goals[number]
+
+    def find(self, goal: Goal) -> str | None:
+        """Return the id of the first goal of the same product, attributes and options, in any split; else None."""
+        number = self._opened.numbers.get(_identity(goal))
+        return None if number is None else str(number)
+
+
+class _Opened:
+    """A shop with its goals."""
+
+    def __init__(self, shop: Shop, goals: Sequence[Goal]) -> None:
+        self.shop = shop
+        self.goals = goals
+        self._numbers: dict[Any, int] | None = None
+
+    @property
+    def numbers(self) -> Mapping[Any, int]:
+        """Number of the first goal by product, attributes and options."""
+        if self._numbers is None:
+            self._numbers = {}
+            for number, goal in enumerate(self.goals):
+                self._numbers.setdefault(_identity(goal), number)
+        return self._numbers
+
+
+def _identity(goal: Goal) -> tuple[Any, ...]:
+    options = tuple(goal.options.items()) if isinstance(goal.options, Mapping) else goal.options
+    return goal.asin, goal.attributes, options
+
+
+@lru_cache(maxsize=4)
+def _opened(key: FilesKey) -> _Opened:
+    path, attributes, said = key.paths
+    products = Catalogue.open(
+        path, attributes or None, said or None, num_products=key.num_products, strict=key.strict, cache=key.cache
+    )
+    rng = Random(key.seed)
+    prices = draw_prices(products, rng)
+    human = key.goals == "human"
+    if key.goals == "auto":
+        human = (
+            sum(1 for product in products.instructed(True) for said in product.human if said.attributes) > HUMAN_FROM
+        )
+    goals = make_goals(products, prices, human=human, rng=rng, keep=key.keep, limit=key.limit)
+    shop = _FilesShop(products, prices, Judge(key.rule, key.tagger), attributes=key.sub_page)
+    shop.key = key
+    return _Opened(shop, goals)
+
+
+class _FilesShop(Shop):
+    """A shop that travels as the recipe."""
+
+    key: FilesKey
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _shop_of_files, (self.key,)
+
+
+def _shop_of_files(key: FilesKey) -> Shop:
+    return _opened(key).shop
+
+
+def _why_none(key: FilesKey) -> str:
+    if key.goals == "human":
+        return "goals='human' needs instructions that people wrote, with attributes (human=PATH)"
+    return "synthetic goals need a product with an instruction and its attributes (attributes=PATH)"
+
+
+def stamps(*paths: str) -> tuple[tuple[int, int], ...]:
+    """Return size in bytes and time of change in nanoseconds of files; (0, 0) for one that is not there."""
+    found = []
+    for path in paths:
+        try:
+            status = os.stat(path) if path else None
+        except (OSError, ValueError):
+            status = None
+        found.append((status.st_size, status.st_mtime_ns) if status else (0, 0))
+    return tuple(found)
+
+
+def located(
+    products: str | os.PathLike[str],
+    attributes: str | os.PathLike[str] | None = None,
+    human: str | os.PathLike[str] | None = None,
+) -> tuple[str, str, str]:
+    """Return the whole paths of the three files that arguments name; "" for None.
+
+    Raises:
+        UnknownOption: an argument is no path.
+    """
+    return _located(products, "products"), _located(attributes, "attributes"), _located(human, "human")
+
+
+def _located(path: object, what: str) -> str:
+    if path is None:
+        return ""
+    if not isinstance(path, str | os.PathLike) or not path or isinstance(os.fspath(path), bytes):
+        raise UnknownOption(f"{what} is {path!r}; it is the path of a file, or None")
+    return str(Path(path).expanduser().absolute())
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedKey:
+    """All that decides a shop of our own: level and seed of its catalogue, and see `FilesKey`."""
+
+    level: Level
+    seed: int
+    rule: str
+    tagger: str | Tagger
+    sub_page: bool
+
+
+class Generated:
+    """Goals of our own catalogue; an id names split, level and number, and means the same on every machine."""
+
+    def __init__(self, key: GeneratedKey, split: str) -> None:
+        """Make the catalogue.
+
+        Raises:
+            UnknownOption: there is no such split, or the catalogue is too small for it.
+        """
+        self._made_of = key, split
+        self._goals = generated_goals(split, key.level, key.seed)
+        self.shop: Shop = _generated_shop(key)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as the recipe."""
+        return type(self), self._made_of
+
+    def ids(self, count: int | None) -> list[str]:
+        """Return the ids of the first goals of the split, 1,000 if no count is given."""
+        return self._goals.ids(count)
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of a goal."""
+        return self._goals.draw(rng)
+
+    def get(self, id: str) -> Goal:
+        """Return the goal of an id.
+
+        Raises:
+            UnknownTask: the text is no id of a goal of this split and catalogue.
+        """
+        return self._goals.get(id)
+
+    def find(self, goal: Goal) -> str | None:
+        """Return None: a goal that is given whole has no id of a generated one."""
+        return None
+
+
+class _GeneratedShop(Shop):
+    """A shop that travels as the recipe."""
+
+    key: GeneratedKey
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _generated_shop, (self.key,)
+
+
+@lru_cache(maxsize=4)
+def _generated_shop(key: GeneratedKey) -> Shop:
+    products = catalogue(key.level, key.seed)
+    prices = draw_prices(products, Random(key.seed))
+    shop = _GeneratedShop(products, prices, Judge(key.rule, key.tagger), attributes=key.sub_page)
+    shop.key = key
+    return shop

@@ -1,0 +1,112 @@
+"""A shop of a few products made by hand, with everything in it that is awkward, for tests of its engine and pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from turnwise.envs.shop.catalogue import Catalogue
+from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.reward import Judge
+from turnwise.envs.shop.session import Session, Shop
+
+SHOE = Product(
+    asin="B00000SHOE",
+    name="Red Shoe",
+    description="A shoe for running.",
+    bullets=("Soft", "", "Light"),
+    category="fashion",
+    query="shoes",
+    product_category="Clothing › Shoes",
+    pricing=(20.0,),
+    price_tag="$20.0",
+    options={"color": ("red", "blue"), "size": ("8", "9")},
+    attributes=("soft", "light"),
+    instruction="Find me soft shoes",
+    instruction_attributes=("soft",),
+)
+# Its option has values that read like buttons, brackets, letters beyond ASCII, and one that two options share.
+ODD = Product(
+    asin="B000000ODD",
+    name="Odd Shoe <b>&amp;",
+    description="",
+    bullets=("a\nb", "\n", "  "),
+    category="garden",
+    query="odd things",
+    product_category="Garden › Odd",
+    pricing=(5.0, 9.0),
+    price_tag="$5.0 to $9.0",
+    options={"kind": ("x[y", "a]b", "é", 'q"q', "it's", "both", ""), "other": ("both", "description", "search")},
+    attributes=("odd",),
+)
+MANY = tuple(
+    Product(asin=f"B{number:09}", name=f"Plain Sock {number}", category="fashion", query="socks", price_tag="$100.0")
+    for number in range(30)
+)
+PRODUCTS = (SHOE, ODD, *MANY)
+GOAL = Goal(
+    asin=SHOE.asin,
+    category=SHOE.category,
+    query=SHOE.query,
+    name=SHOE.name,
+    product_category=SHOE.product_category,
+    instruction="Find me soft shoes with color: red, and size: 9, and price lower than 30.00 dollars",
+    attributes=("soft",),
+    price_upper=30.0,
+    options={"color": "red", "size": "9"},
+)
+PRICES = {product.asin: product.pricing[0] for product in PRODUCTS}
+
+
+def shop(**options: Any) -> Shop:
+    """The shop."""
+    return Shop(Catalogue(PRODUCTS), PRICES, Judge(tagger="own"), **options)
+
+
+def session(*actions: str, name: str = "7", goal: Goal = GOAL, **options: Any) -> Session:
+    """A session after some actions, each of which is possible."""
+    customer = Session(shop(**options), goal, name)
+    for action in actions:
+        assert customer.act(action), (action, customer.clickables())
+    return customer
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """Some of the products in files of the original's form; one goal is made of each value of each option."""
+    items, attributes, human = [], {}, {}
+    for product in PRODUCTS:
+        items.append(
+            {
+                "asin": product.asin,
+                "name": product.name,
+                "full_description": product.description,
+                "pricing": " - ".join(f"${price:.2f}" for price in product.pricing),
+                "images": [""],
+                "product_category": product.product_category,
+                "small_description": list(product.bullets),
+                "customization_options": {
+                    name: [{"value": value} for value in values] for name, values in product.options.items()
+                }
+                or "",
+                "category": product.category,
+                "query": product.query,
+            }
+        )
+        attributes[product.asin] = {"attributes": list(product.attributes)}
+    attributes[SHOE.asin] |= {"instruction": SHOE.instruction, "instruction_attributes": ["soft"]}
+    human[SHOE.asin] = [
+        {
+            "asin": SHOE.asin,
+            "instruction": "i want soft red shoes.",
+            "instruction_attributes": ["soft"],
+            "instruction_options": ["red"],
+        }
+    ]
+    written: Mapping[str, Any] = {"products": items, "attributes": attributes, "human": human}
+    paths = {name: folder / f"{name}.json" for name in written}
+    for name, path in paths.items():
+        path.write_text(json.dumps(written[name]), encoding="utf-8")
+    return paths

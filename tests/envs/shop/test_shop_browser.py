@@ -1,0 +1,155 @@
+"""The shop in a real Chromium: the same episodes as in text, state by state and reward by reward."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+from toys.chromium import need_chromium
+
+from turnwise.envs import UnknownOption, check_env, make, takes
+from turnwise.envs.check import Effort
+from turnwise.envs.shop.browser_env import in_browser
+
+Env = gymnasium.Env[Any, str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _chromium() -> None:
+    need_chromium()
+    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
+
+
+@pytest.fixture(scope="module")
+def text() -> Env:
+    return make("turnwise/WebShop-v0", level="tiny", max_episode_steps=-1)
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Env]:
+    env = make("turnwise/WebShopBrowser-v0", level="tiny", max_episode_steps=-1)
+    yield env
+    env.close()
+
+
+def follow(text: Env, web: Env, task: str, actions: list[str] | None) -> None:
+    """Play actions of the text environment (None: its plan) in both, and compare what follows each."""
+    inner: Any = web.unwrapped
+    text.reset(seed=0, options={"task": task})
+    web.reset(seed=0, options={"task": task})
+    last: list[tuple[Any, ...]] = []
+
+    def act(action: str) -> bool:
+        last.append(web.step(action))
+        return bool(last[-1][4]["valid"])
+
+    for action in text.get_wrapper_attr("plan")() if actions is None else actions:
+        if text.get_wrapper_attr("session").done:
+            break
+        _, *wanted, info = text.step(action)
+        in_browser(action, lambda: inner._window.view, act)
+        _, *found, seen = last[-1]
+        assert found == wanted
+        assert seen["state"].partition(" held=")[0] == info["state"]
+        for key in ("task", "score", "won", "task_type", "reward_parts"):
+            assert seen.get(key) == info.get(key)
+
+
+@pytest.mark.parametrize("number", [0, 3, 11])
+def test_the_expert_s_episodes_are_worth_the_same(text: Env, web: Env, number: int) -> None:
+    follow(text, web, text.get_wrapper_attr("task_ids")(12)[number], None)
+    assert text.get_wrapper_attr("session").done
+
+
+def test_wandering_is_worth_the_same(text: Env, web: Env) -> None:
+    task = text.get_wrapper_attr("task_ids")(8)[7]
+    text.reset(options={"task": task})
+    text.step("search[a red thing & <b>more</b>]")
+    product = text.get_wrapper_attr("session").results()[0].asin.lower()
+    follow(
+        text,
+        web,
+        task,
+        [
+            "search[a red thing & <b>more</b>]",
+            "click[next >]",
+            "click[< prev]",
+            f"click[{product}]",
+            "click[description]",
+            "click[< prev]",
+            "click[features]",
+            "click[back to search]",
+            "search[socks]",
+            "search[a red thing & <b>more</b>]",
+            f"click[{product}]",
+            "click[buy now]",
+        ],
+    )
+    assert text.get_wrapper_attr("session").done
+
+
+def test_the_plan_in_the_browser_wins(web: Env) -> None:
+    web.reset(seed=5)
+    web.step("click[e2]")
+    plan = web.get_wrapper_attr("plan")()
+    last = [web.step(action) for action in plan][-1]
+    assert (last[1], last[2], last[4]["won"]) == (1.0, True, True)
+    assert web.get_wrapper_attr("plan")() == []
+
+
+def test_going_back_is_seen_by_the_session(web: Env) -> None:
+    _, start = web.reset(seed=1)
+    states = [web.step(action)[4]["state"] for action in ("type[e2, socks]", "press[Enter]", "back[]")]
+    assert [state.partition(" ")[0] for state in (start["state"], *states)] == ["index", "index", "results", "index"]
+
+
+def test_what_stands_in_the_search_bar_is_part_of_the_state(web: Env) -> None:
+    _, start = web.reset(seed=1)
+    typed = web.step("type[e2, socks]")[4]["state"]
+    other = web.step("type[e2, shoes]")[4]["state"]
+    again = web.step("type[e2, socks]")[4]["state"]
+    assert len({start["state"], typed, other}) == 3
+    assert again == typed
+
+
+def test_an_episode_goes_on_after_pickling(web: Env) -> None:
+    web.reset(seed=2)
+    plan = web.get_wrapper_attr("plan")()
+    for action in plan[:3]:
+        web.step(action)
+    again = pickle.loads(pickle.dumps(web))
+    answers = [[env.step(action)[:4] for action in plan[3:]] for env in (web, again)]
+    again.close()
+    assert answers[0] == answers[1]
+    assert answers[0][-1][1] == 1.0
+
+
+def test_sessions_end_with_their_episodes() -> None:
+    env = make("turnwise/WebShopBrowser-v0", level="tiny")
+    inner: Any = env.unwrapped
+    env.reset(seed=0)
+    sessions = inner._site().sessions
+    before = len(sessions)
+    env.reset(seed=1)
+    assert len(sessions) == before
+    env.close()
+    env.close()
+    assert len(sessions) == before - 1
+
+
+def test_keywords_are_known_by_name() -> None:
+    assert takes("turnwise/WebShopBrowser-v0", "split")
+    assert not takes("turnwise/WebShopBrowser-v0", "observation")
+    with pytest.raises(UnknownOption, match="levl"):
+        make("turnwise/WebShopBrowser-v0", levl="tiny")
+
+
+def test_the_contract_is_kept() -> None:
+    effort = Effort(walks=1, turns=4, pairs=2, states=2, depth=2, continuations=1, search=10, long=17)
+    kwargs = {"level": "tiny", "max_episode_steps": 5}
+    report = check_env("turnwise/WebShopBrowser-v0", kwargs=kwargs, tasks=1, effort=effort)
+    assert report.ok, report

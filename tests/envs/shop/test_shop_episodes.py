@@ -1,0 +1,97 @@
+"""The sixteen episodes that were recorded on the original server, played again: equal byte for byte."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.expert import plan
+
+KEYS = {"text": "text", "text_rich": "text_rich", "url": "url"}
+
+
+@functools.cache
+def opened(folder: Path, observation: str, cache: Path, **options: Any) -> WebShopEnv:
+    """The environment on the original's files, with the tagger of the recordings."""
+    return WebShopEnv(
+        folder / "items_shuffle_1000.reconstructed.json",
+        folder / "items_ins_v2_1000.json",
+        folder / "items_human_ins.subset_1000.json",
+        observation=observation,
+        tagger=f"nltk:{folder / 'nltk_averaged_perceptron_tagger.zip'}",
+        cache=cache,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.parametrize("number", range(16))
+@pytest.mark.parametrize("observation", KEYS)
+def test_recorded_episodes(data_dir: Path, cache: Path, observation: str, number: int) -> None:
+    folder = data_dir / "webshop"
+    episode = json.loads((folder / "episodes.json").read_text(encoding="utf-8"))[number]
+    env = opened(folder, observation, cache)
+    prices = {episode["bought"]: episode["price_of_bought"]}
+    start, *steps = episode["steps"]
+    seen, info = env.reset(options={"goal": episode["goal"], "prices": prices})
+    assert seen == start[KEYS[observation]]
+    for step in steps:
+        listed = info["admissible_actions"]
+        seen, reward, terminated, truncated, info = env.step(step["action"])
+        assert seen == step[KEYS[observation]]
+        assert (reward, terminated, truncated) == (step["reward"], step["done"], False)
+        assert env.session.clickables() == step["available"]["clickables"]
+        assert info["valid"] == (step["action"] in listed or step["action"].startswith("search"))
+    assert terminated
+    assert info["score"] == steps[-1]["reward"]
+    assert info["won"] == (steps[-1]["reward"] == 1.0)
+    assert info["reward_parts"] == episode["verbose_info"]
+
+
+def test_the_set_of_a_thousand_products(data_dir: Path, cache: Path) -> None:
+    env = opened(data_dir / "webshop", "text", cache, splits="all")
+    assert len(env.task_ids()) == 6910
+    assert len(opened(data_dir / "webshop", "text", cache).task_ids()) == 6910 - 1500
+    assert env.task_ids(3) == ["0", "1", "2"]
+    assert env.shop.judge.tagger_name == "nltk"
+
+
+def test_goals_given_whole_have_the_number_of_the_original(data_dir: Path, cache: Path) -> None:
+    folder = data_dir / "webshop"
+    env = opened(folder, "url", cache, splits="all")
+    for episode in json.loads((folder / "episodes.json").read_text(encoding="utf-8")):
+        goal = env._source.get(str(episode["goal_index"]))
+        assert (goal.asin, goal.as_dict()["goal_options"]) == (episode["goal"]["asin"], episode["goal"]["goal_options"])
+
+
+def test_every_page_of_every_product_is_within_the_space(data_dir: Path, cache: Path) -> None:
+    env = opened(data_dir / "webshop", "text_rich", cache)
+    env.reset(seed=0)
+    session = env.session
+    for product in env.shop.catalogue:
+        session.act(f"search[<q> {product.query}]")
+        while not session.act(f"click[{product.asin.lower()}]"):
+            assert session.act("click[next >]")
+        for action in ("click[description]", "click[< prev]", "click[features]", "click[< prev]"):
+            seen, _, _, _, info = env.step(action)
+            assert info["valid"]
+            assert seen in env.observation_space
+
+
+@pytest.mark.parametrize("task", ["1500", "3311", "6909"])
+def test_the_plan_buys(data_dir: Path, cache: Path, task: str) -> None:
+    env = opened(data_dir / "webshop", "text", cache)
+    env.reset(options={"task": task})
+    for action in plan(env.session):
+        *_, info = env.step(action)
+        assert info["valid"]
+    assert env.session.done

@@ -1,0 +1,420 @@
+"""The site as it is served: sessions apart from each other, one purchase each, clear answers to what cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from shop_reading import BAD, HOSTILE, MUG, Reader, goal_of, shop_of
+
+from turnwise.envs.errors import UnknownOption, UnknownTask
+from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.session import Page, Session
+from turnwise.envs.shop.site import render
+from turnwise.envs.shop.site.app import create_app
+from turnwise.envs.shop.site.paths import SiteError, href
+from turnwise.envs.shop.site.server import PortInUse, listen, running
+from turnwise.envs.shop.site.sessions import Sessions
+
+httpx = pytest.importorskip("httpx")
+for package in ("fastapi", "jinja2", "uvicorn"):
+    pytest.importorskip(package, reason="needs turnwise[serve]")
+
+CUPS = tuple(Product(f"C{number}", f"cup {number}", query="cups") for number in range(30))
+SHOP = shop_of(MUG, BAD, *CUPS)
+
+
+class Numbered:
+    """Goals "0", "1", ... and "train/x/1", one for each product."""
+
+    goals = tuple(goal_of(product, {"color": "red"} if product is MUG else None) for product in SHOP.catalogue)
+
+    def draw(self, rng: Any) -> str:
+        return str(rng.integers(len(self.goals)))
+
+    def get(self, id: str) -> Goal:
+        number = id.removeprefix("train/x/")
+        if not number.isdecimal() or int(number) >= len(self.goals):
+            raise UnknownTask(f"no task {id!r}")
+        return self.goals[int(number)]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[tuple[str, Sessions]]:
+    app = create_app(SHOP, Numbered(), kept=400)
+    with running(app) as address:
+        yield address, app.state.sessions
+
+
+@pytest.fixture
+def visitor(site: tuple[str, Sessions]) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=site[0], follow_redirects=True) as client:
+        yield client
+
+
+def instruction(answer: httpx.Response) -> str:
+    texts = [text for text, _ in Reader(answer.text).strings]
+    return texts[next(place for place, text in enumerate(texts) if text.strip() == "Instruction:") + 1]
+
+
+def test_a_visitor_shops_by_forms_and_links_alone(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
+    """What a browser without JavaScript sends, and the same actions as text: the same purchase, the same reward."""
+    found = visitor.post("/0", data={"search_query": "Blue MUG"})
+    assert found.url.path == "/search_results/0/blue+mug/1"
+    links = [node.attributes["href"] for node in Reader(found.text).nodes if "product-link" in node.classes]
+    item = visitor.get(links[0] or "")
+    form = next(node for node in Reader(item.text).nodes if "options" in node.classes)
+    item = visitor.post(form.attributes["action"] or "", data={"color": "red", "size": 'large "xl"'})
+    checked = [node.attributes["value"] for node in Reader(item.text).nodes if "checked" in node.attributes]
+    assert checked == ["red", 'large "xl"']
+    actions = [node.attributes["action"] or "" for node in Reader(item.text).nodes if node.name == "form"]
+    sub = visitor.post(next(action for action in actions if "/Features/" in action))
+    assert "dishwasher safe" in sub.text
+    end = visitor.post(next(action for action in actions if action.startswith("/done/")))
+    assert end.status_code == 200
+
+    same = Session(SHOP, Numbered().get("0"), "0")
+    for action in ("search[blue mug]", "click[mug1]", "click[red]", 'click[large "xl"]', "click[buy now]"):
+        assert same.act(action)
+    bought = site[1].get("0")
+    assert bought.reward == same.reward
+    assert bought.reward is not None
+    assert bought.reward.total == 1.0
+    assert bought.page == same.page
+    assert "Exactly what was asked for." in end.text
+
+
+def test_what_was_bought_first_is_kept_until_the_visitor_begins_anew(
+    visitor: httpx.Client, site: tuple[str, Sessions]
+) -> None:
+    first = visitor.get("/done/1/MUG1/{}")
+    reward = site[1].get("1").reward
+    assert reward is not None
+    for address in ("/1", "/search_results/1/cup/1", "/done/1/BAD1/{}", "/item_page/1/BAD1/x/1/{}"):
+        again = visitor.get(address)
+        assert (again.url, again.text) == (first.url, first.text)
+    assert site[1].get("1").reward is reward
+    anew = visitor.post("/again/1")
+    assert anew.url.path == "/1"
+    assert instruction(anew) == Numbered.goals[1].instruction
+    assert site[1].get("1").reward is None
+
+
+def test_a_name_decides_its_goal(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
+    told = {
+        name: instruction(visitor.get(f"/{name}")) for name in ("3", "train-x-4", "train%2Fx%2F5", "ann", "bob", "77")
+    }
+    assert told["3"] == Numbered.goals[3].instruction
+    assert told["train-x-4"] == Numbered.goals[4].instruction
+    assert told["train%2Fx%2F5"] == Numbered.goals[5].instruction
+    for name in ("ann", "bob", "77"):
+        site[1].drop(name)
+        assert instruction(visitor.get(f"/{name}")) == told[name]
+    others = {instruction(visitor.get(f"/visitor{letter}")) for letter in "abcdefghijkl"}
+    assert len(others) > 3
+
+
+def test_the_door_leads_to_a_fresh_session(visitor: httpx.Client) -> None:
+    names = {visitor.get("/").url.path for _ in range(3)}
+    assert len(names) == 3
+    assert all(len(name) == 11 for name in names)
+
+
+def test_sessions_are_bounded_and_started_ones_stay() -> None:
+    sessions = Sessions(SHOP, Numbered(), kept=3)
+    mine = sessions.start("mine", Numbered().get("2"), {"MUG1": 5.0})
+    kept = sessions.get("a")
+    for name in ("b", "c", "a", "d"):
+        sessions.get(name)
+    assert len(sessions) == 4
+    assert sessions.get("a") is kept
+    assert sessions.get("mine") is mine
+    assert mine.price("MUG1") == 5.0
+    sessions.restart("mine")
+    assert sessions.get("mine") is mine
+    assert sessions.get("b") is not None
+    sessions.drop("mine")
+    sessions.drop("mine")
+    assert sessions.get("mine") is not mine
+    with pytest.raises(SiteError, match="printable"):
+        sessions.start("no\nname", goal_of(MUG))
+
+
+def test_two_hundred_shop_at_once_and_see_nothing_of_each_other(site: tuple[str, Sessions]) -> None:
+    address, sessions = site
+
+    async def shop(number: int) -> tuple[int, str, float, bool]:
+        # A client each, as visitors have: one pool of two hundred connections spends its time looking through them.
+        async with httpx.AsyncClient(base_url=address, follow_redirects=True, verify=False, timeout=300) as client:
+            return await buy(client, number)
+
+    async def buy(client: httpx.AsyncClient, number: int) -> tuple[int, str, float, bool]:
+        name, asin = f"crowd{number}", f"C{number % 30}"
+        sessions.start(name, goal_of(CUPS[number % 30]))
+        pages = [await client.post(f"/{name}", data={"search_query": f"cup {number % 30}"})]
+        pages.append(await client.get(href(name, Page("item", ("cup",), 1, asin))))
+        results = await client.get(f"/search_results/{name}/cup/1")
+        seen = [node.text for node in Reader(results.text).nodes if "seen" in node.classes]
+        pages += [results, await client.post(href(name, Page("done", asin=asin)))]
+        reward = sessions.get(name).reward
+        sessions.drop(name)
+        told = instruction(pages[0]) == goal_of(CUPS[number % 30]).instruction
+        only = len(seen) <= 1 and all(asin in text.split() for text in seen)
+        return max(page.status_code for page in pages), asin, reward.total if reward else -1.0, told and only
+
+    async def crowd() -> list[tuple[int, str, float, bool]]:
+        return await asyncio.gather(*map(shop, range(200)))
+
+    ends = asyncio.run(crowd())
+    assert [(status, alone) for status, _, _, alone in ends] == [(200, True)] * 200
+    for number, (_, asin, total, _) in enumerate(ends):
+        alone = SHOP.judge(CUPS[number % 30], goal_of(CUPS[number % 30]), SHOP.prices[asin], {})
+        assert total == alone.total
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "status"),
+    [
+        ("GET", "/item_page/s/NONE/x/1/{}", 404),
+        ("GET", "/item_page/s/mug1/x/1/{}", 404),
+        ("GET", '/item_page/s/MUG1/x/1/{"color": "green"}', 404),
+        ("GET", '/done/s/MUG1/{"colour": "red"}', 404),
+        ("GET", "/item_sub_page/s/MUG1/x/1/Attributes/{}", 404),
+        ("GET", "/search_results/s/x/0", 404),
+        ("GET", "/%00", 404),
+        ("GET", "/static/none.css", 404),
+        ("GET", "/static/..%2fapp.py", 404),
+        ("GET", "/static/%2e%2e/app.py", 404),
+        ("GET", "/static/..%5capp.py", 404),
+        ("GET", "/static//etc/passwd", 404),
+        ("GET", "/picture/NONE.svg", 404),
+        ("GET", "/picture/..%2f..%2fapp.py", 404),
+        ("GET", "/picture/MUG1/zzzzzz.svg", 404),
+        ("GET", "/picture/MUG1/ff0000%22.svg", 404),
+        ("GET", "/docs/x", 404),
+        ("PUT", "/s", 405),
+        ("GET", "/again/s", 405),
+        ("POST", "/static/shop.css", 405),
+        ("GET", "/search_results/s/" + "q" * 5000 + "/1", 414),
+    ],
+)
+def test_what_is_not_there_gets_a_clear_page(visitor: httpx.Client, method: str, address: str, status: int) -> None:
+    answer = visitor.request(method, address)
+    assert answer.status_code == status
+    assert str(status) in [text for text, _ in Reader(answer.text).strings]
+    assert "Traceback" not in answer.text
+    assert "passwd" not in answer.text
+
+
+def test_pictures_and_files_are_served_by_name(visitor: httpx.Client) -> None:
+    for address, kind in (
+        ("/static/shop.css", "text/css"),
+        ("/static/shop.js", "text/javascript"),
+        ("/favicon.ico", "image/svg+xml"),
+        ("/picture/MUG1.svg", "image/svg+xml"),
+        ("/picture/MUG1/cc3430.svg", "image/svg+xml"),
+    ):
+        answer = visitor.get(address)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
+        assert answer.content
+
+
+def test_queries_of_any_kind_are_answered(visitor: httpx.Client) -> None:
+    for query in (
+        HOSTILE,
+        "a/b",
+        "..",
+        ".",
+        "+",
+        "%2e%2e",
+        "\x00\x1b[31m",
+        "\r\nSet-Cookie: a=b",
+        "<r>",
+        "(((.*",
+        "é" * 900,
+    ):
+        answer = visitor.post("/hostile", data={"search_query": query})
+        assert answer.status_code == 200, query
+        assert "Page 1 (Total results:" in answer.text
+        assert "set-cookie" not in answer.headers
+    assert visitor.post("/hostile", data={"search_query": ""}).url.path == "/hostile"
+    assert visitor.post("/hostile", data={"search_query": "x" * 3000}).status_code == 413
+    assert visitor.post("/hostile", data={"search_query": "x" * 1_000_000}).status_code == 413
+    assert visitor.post("/hostile", content=b"&".join([b"a=b"] * 5000)).status_code == 413
+    assert visitor.post("/hostile", content=b"\xff\xfe=%ff").status_code == 200
+
+
+def test_every_answer_forbids_what_pages_do_not_need(visitor: httpx.Client) -> None:
+    for address in ("/s", "/static/shop.css", "/picture/MUG1.svg", "/nothing/here", "/"):
+        headers = visitor.get(address).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_taken_port_is_one_sentence() -> None:
+    with listen() as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUse, match=f"port {port}.*choose another"):
+            listen(port=port)
+    with pytest.raises(PortInUse, match="no address of this machine"):
+        listen("no.such.host.invalid")
+    with pytest.raises(UnknownOption, match="to 65535"):
+        listen(port=70_000)
+
+
+def test_a_server_leaves_nothing_behind() -> None:
+    with running(create_app(SHOP, Numbered())) as address:
+        host, port = address.removeprefix("http://").split(":")
+        assert httpx.get(f"{address}/s").status_code == 200
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("fastapi", "jinja2", "uvicorn"):
+        monkeypatch.setitem(sys.modules, package, None)
+    render._templates.cache_clear()
+    with pytest.raises(ImportError, match=r"pip install turnwise\[serve\]"):
+        render.html(Session(SHOP, goal_of(MUG), "s"))
+    with pytest.raises(ImportError, match=r"pip install turnwise\[serve\]"):
+        create_app(SHOP, Numbered())
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "turnwise.cli.main", "serve", "shop", "--level", "tiny", *arguments]
+
+
+def test_the_command_serves_until_it_is_interrupted() -> None:
+    with subprocess.Popen(command("--port", "0"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            address = next(word for line in process.stdout for word in line.split() if word.startswith("http://"))
+            answer = httpx.get(f"{address}/held_out-tiny-000001", timeout=60)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert answer.status_code == 200
+    assert "Instruction:" in answer.text
+    assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--port", "{port}"], "choose another port"),
+        (["--host", "no.such.host.invalid"], "no address of this machine"),
+        (["--port", "0", "--level", "tinny"], "'tiny'"),
+        (["--port", "0", "--split", "tran"], "'train'"),
+        (["--port", "0", "no-such-file.json"], "no-such-file.json"),
+        (["--port", "70000"], "65535"),
+        (["--port", "0", "--reward", "mended"], "'mended'"),
+    ],
+)
+def test_mistakes_in_the_command_are_one_sentence(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from turnwise.cli.main import app
+
+    with listen() as taken:
+        port = str(taken.getsockname()[1])
+        given = [argument.replace("{port}", port) for argument in arguments]
+        code = app(["serve", "shop", "--level", "tiny", *given], standalone_mode=False)
+    said = capsys.readouterr()
+    assert (code, said.out) == (2, "")
+    assert sentence in said.err
+    assert len(said.err.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def chromium() -> str:
+    pytest.importorskip("playwright", reason="needs turnwise[web]")
+    for name in ("chromium-headless-shell", "chromium", "chromium-browser"):
+        if found := shutil.which(name):
+            return found
+    pytest.skip("no Chromium on this machine")
+
+
+def test_the_keyboard_alone_is_enough(site: tuple[str, Sessions], chromium: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    address, sessions = site
+    sessions.start("keys", goal_of(MUG, {"color": "red"}))
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.goto(f"{address}/keys")
+        page.wait_for_function("document.activeElement.id === 'search_input'")
+        page.keyboard.type("cup")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search_results/keys/cup/1")
+        page.keyboard.press("n")
+        page.wait_for_url("**/search_results/keys/cup/2")
+        page.keyboard.press("p")
+        page.wait_for_url("**/search_results/keys/cup/1")
+        page.keyboard.press("/")
+        page.wait_for_url("**/keys")
+        page.wait_for_function("document.activeElement.id === 'search_input'")
+        page.keyboard.type("blue mug")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search_results/keys/blue+mug/1")
+        page.keyboard.press("2")
+        page.keyboard.press("ArrowLeft")
+        assert page.evaluate("document.activeElement.textContent") == "MUG1"
+        page.keyboard.press("1")
+        page.wait_for_url("**/item_page/keys/MUG1/**")
+        page.click("input[value=red]")
+        page.wait_for_url("**/item_page/keys/MUG1/**red**")
+        page.wait_for_function("document.activeElement.value === 'red'")
+        page.keyboard.press("f")
+        page.wait_for_url("**/Features/**")
+        page.keyboard.press("p")
+        page.wait_for_url("**/item_page/keys/MUG1/**red**")
+        page.focus(".purchase")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#reward")
+        width = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        browser.close()
+    reward = sessions.get("keys").reward
+    sessions.drop("keys")
+    assert wrong == []
+    assert width <= 0
+    assert reward is not None
+    assert reward.total == 1.0
+
+
+def test_pages_fit_a_phone_whatever_they_hold(site: tuple[str, Sessions], chromium: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    address, _ = site
+    long = Page("item", ("mug",), 1, "BAD1", ((HOSTILE.lower(), "a/b"),))
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 320, "height": 640})
+        dialogs: list[str] = []
+        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        for path in (
+            "/1",
+            "/search_results/1/mug/1",
+            href("1", long),
+            "/item_sub_page/1/BAD1/x/1/Description/{}",
+            "/done/fit/BAD1/{}",
+        ):
+            page.goto(address + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
+        browser.close()
+    assert dialogs == []
