@@ -1,11 +1,13 @@
-"""From the model's text to an action: `bare` (the text is the action) and `think_action` (tagged).
+"""From the model's text to an action: `bare` (one line), `whole` (a text of many lines) and `think_action` (tagged).
 
 A parser never guesses: what does not have the form is not an action, and the reason is told to the model. Text may be
-empty, huge or binary. Left out on purpose: function calls (they come with the tools) and repair of near misses.
+empty, huge or binary. Left out on purpose: the forms of actions of many lines, such as calls of tools (the environment
+that takes them reads them, and says what was wrong), and repair of near misses.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +15,11 @@ from turnwise.agents.errors import AgentError, choices
 
 LONGEST = 400
 """Most characters of an action: no environment knows a longer one, and a huge one would flood the history."""
+
+LONGEST_WHOLE = 20_000
+"""Most characters of an action of many lines: a file of a program, a few calls of tools."""
+_UNWRITTEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters and halves of surrogate pairs: not for a terminal, and not for a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,27 @@ def think_action(text: str) -> Parsed:
     return _action(inside, "the action")
 
 
+def whole(text: str) -> Parsed:
+    """Return all that is no reasoning as the action, its lines and spaces as they are, but for those around it.
+
+    >>> whole("<think>Who is she?</think>\\n<find>Ada</find>").action
+    '<find>Ada</find>'
+    >>> whole("<think>Who is").why
+    'there was no </think>'
+    """
+    _, closed, action = text.rpartition("</think>")
+    action = action.strip()
+    if action.startswith("<think>"):
+        return Parsed(None, "there was no </think>")
+    if not action:
+        return Parsed(None, "nothing followed </think>" if closed else "the answer was empty")
+    if len(action) > LONGEST_WHOLE:
+        return Parsed(None, f"the answer was longer than {LONGEST_WHOLE} characters")
+    if _UNWRITTEN.search(action):
+        return Parsed(None, "the answer had characters that cannot be printed")
+    return Parsed(action, None)
+
+
 def _action(text: str, what: str) -> Parsed:
     action = text.strip()
     if not action:
@@ -87,6 +115,7 @@ def _action(text: str, what: str) -> Parsed:
 
 PARSERS: dict[str, Parser] = {
     "bare": Parser(bare, "one action on one line and nothing else", "{action}"),
+    "whole": Parser(whole, "an action, of as many lines as it needs", "{action}"),
     "think-action": Parser(
         think_action,
         "<think>your reasoning</think><action>one action</action>",

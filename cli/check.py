@@ -21,11 +21,13 @@ def check(
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="How many task instances to examine.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the examination.")] = 0,
+    light: Annotated[bool, typer.Option("--light", help="Try less: for environments with slow steps.")] = False,
 ) -> None:
     """Prove that an environment keeps the contract, rule by rule. Exit code 1 if a rule is broken."""
-    from turnwise.envs import check_env
+    from turnwise.envs.check import Effort, check_env
 
-    report = check_env(env_id, kwargs=parse_options(options), tasks=tasks, seed=seed)
+    effort = Effort.light() if light else Effort()
+    report = check_env(env_id, kwargs=parse_options(options), tasks=tasks, seed=seed, effort=effort)
     width = max((len(result.rule) for result in report.results), default=0)
     for result in report.results:
         line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])

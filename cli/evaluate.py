@@ -179,7 +179,9 @@ def _kwargs(panel: Panel) -> str:
 
 
 def evaluate(
-    who: Annotated[str, typer.Argument(metavar="WHO", help="A run or checkpoint folder, expert, or random.")],
+    who: Annotated[
+        str, typer.Argument(metavar="WHO", help="A run or checkpoint folder, expert, random, or a demonstrator.")
+    ],
     env_id: Annotated[
         str | None, typer.Argument(metavar="ENV_ID", help="Environment; a run's own when absent.")
     ] = None,
@@ -209,7 +211,7 @@ def evaluate(
     if output is not None:
         require_writable(output)
     fixed = _panel_of(panel, lambda: target(env_id, env_options, who), env_id, episodes, seed)
-    player = load_player(who, agent_options, seed=seed)
+    player = load_player(who, agent_options, env_id=fixed.env, seed=seed)
     try:
         result = play_panel(player, fixed, concurrency=concurrency, keep=trajectories)
     except KeyboardInterrupt as error:

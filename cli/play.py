@@ -84,7 +84,8 @@ class Seat:
             if line.startswith(":") or line == "?":
                 self._command(line)
             else:
-                self._move(line[1:].strip() if line.startswith("!") else meaning(line, self.session.admissible))
+                here = self.session
+                self._move(line[1:].strip() if line.startswith("!") else meaning(line, here.admissible, here.free))
         except UserError as error:
             say(str(error), "yellow")
 

@@ -1,4 +1,4 @@
-"""Who plays: a checkpoint, the expert, or chance; and on which environment, when a checkpoint already says so.
+"""Who plays: a checkpoint, the expert, chance, or a demonstrator of the environment; and on which environment.
 
 A checkpoint is a Hugging Face folder. A run folder serves as well: its newest checkpoint is taken. `run.toml` beside or
 above a checkpoint says how the policy was asked for actions while it was trained, and on what.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,15 +58,20 @@ def take_agent_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict
     return env, agent
 
 
-def find_checkpoint(path: Path) -> Path:
+def find_checkpoint(path: Path, players: Iterable[str] = ()) -> Path:
     """The checkpoint folder that a path means: the path itself, or the newest whole one of a run folder.
+
+    Args:
+        path: of either.
+        players: what else could have been named, for the message.
 
     Raises:
         UserError: the path does not exist or holds no checkpoint.
         CheckpointError: the path is a checkpoint that is not whole.
     """
     if not path.exists():
-        raise UserError(f"{path} does not exist; a run folder, a checkpoint, {' or '.join(BASELINES)} was wanted.")
+        words = ", ".join(["a run folder", "a checkpoint", *players, *BASELINES[:-1]])
+        raise UserError(f"{path} does not exist; {words} or {BASELINES[-1]} was wanted.")
     from turnwise.training.checkpoint import Checkpoints, require_whole, verify
 
     if (path / "config.json").is_file():
@@ -109,12 +114,15 @@ def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -
     return Target(run.env.id, {**run.evaluation_kwargs(), **options}, run)
 
 
-def load_player(name: str, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> Player:
-    """The player that a word means: `expert`, `random`, or the path of a checkpoint or run.
+def load_player(
+    name: str, options: Mapping[str, Any] | None = None, *, env_id: str | None = None, seed: int = 0
+) -> Player:
+    """The player that a word means: `expert`, `random`, a demonstrator, or the path of a checkpoint or run.
 
     Args:
         name: the word.
         options: fields of the agent that replace those of the run.
+        env_id: the environment, for its demonstrators.
         seed: of the random player.
 
     Raises:
@@ -123,13 +131,19 @@ def load_player(name: str, options: Mapping[str, Any] | None = None, *, seed: in
         AgentError: an option that agents do not have.
     """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.samplers import Expert, Random
+    from turnwise.agents.samplers import Demonstrated, Expert, Random
+    from turnwise.envs import demonstrators
 
-    if name in BASELINES:
-        agent = Agent.from_options(**dict(options or {}))
+    known = {} if env_id is None else demonstrators(env_id)
+    if name not in BASELINES and name not in known:
+        return _load_checkpoint(find_checkpoint(Path(name), known), dict(options or {}))
+    agent = Agent.from_options(**dict(options or {}))
+    made: Sampler
+    if name in known:
+        made = Demonstrated(known[name], parser=agent.parser)
+    else:
         made = Random(seed, parser=agent.parser) if name == "random" else Expert(seed=seed, parser=agent.parser)
-        return Player(name, agent, made)
-    return _load_checkpoint(find_checkpoint(Path(name)), dict(options or {}))
+    return Player(name, agent, made)
 
 
 def _load_checkpoint(folder: Path, options: dict[str, Any]) -> Player:

@@ -7,7 +7,7 @@ with every environment that keeps the contract (same task and seed give the same
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -93,6 +93,11 @@ class Session:
         return [] if self.ended else sorted(self.info.get("admissible_actions") or ())
 
     @property
+    def free(self) -> list[str]:
+        """Forms of actions with a text of one's own that are possible now, such as "search[...]"."""
+        return [] if self.ended else list(self.info.get("free_actions") or ())
+
+    @property
     def won(self) -> bool:
         """True when the episode has ended in success."""
         return self.ended is not None and bool(self.info.get("won", False))
@@ -151,13 +156,20 @@ def _words_begin(typed: list[str], words: list[str]) -> bool:
     return all(any(word == part if part.isdigit() else word.startswith(part) for word in rest) for part in typed)
 
 
-def meaning(typed: str, admissible: list[str]) -> str:
+def meaning(typed: str, admissible: list[str], free: Sequence[str] = ()) -> str:
     """The one action that a typed text means.
+
+    Args:
+        typed: what the person wrote.
+        admissible: the actions in the order in which they are numbered.
+        free: forms of actions with a text of one's own, such as "search[...]": what has one of them means itself.
 
     Raises:
         UserError: several are meant, or none of those that are admissible.
     """
-    if not admissible:
+    from turnwise.envs.info import fits  # here, so that `turnwise --help` need not load the environments
+
+    if not admissible or fits(typed, free):
         return typed
     found = complete(typed, admissible)
     if len(found) == 1:

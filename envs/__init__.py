@@ -21,8 +21,8 @@ from turnwise.envs.errors import (
     UnknownOption,
     UnknownTask,
 )
-from turnwise.envs.info import HasPlan, HasTasks, Info
-from turnwise.envs.registration import env_ids, load_plugins, make, register, register_envs, takes
+from turnwise.envs.info import Demonstrator, HasPlan, HasTasks, Info
+from turnwise.envs.registration import demonstrators, env_ids, load_plugins, make, register, register_envs, takes
 from turnwise.envs.spaces import Text
 from turnwise.envs.wrappers import Deadline, EndGuard, Isolated, TurnLimit
 
@@ -34,6 +34,7 @@ __all__ = [
     "CheckResult",
     "Deadline",
     "DeadlineExceeded",
+    "Demonstrator",
     "EndGuard",
     "EnvError",
     "EnvironmentDied",
@@ -51,6 +52,7 @@ __all__ = [
     "UnknownOption",
     "UnknownTask",
     "check_env",
+    "demonstrators",
     "env_ids",
     "load_plugins",
     "make",

@@ -4,18 +4,35 @@ The keys are the same in every environment, so that an agent loop, a credit rule
 environment it looks at. An environment may add keys of its own; nobody else reads them.
 
 Two methods are optional. `task_ids` makes fixed panels possible, `plan` makes hints and imitation possible; an
-environment without them still plays, trains and evaluates on tasks that it draws by itself.
+environment without them still plays, trains and evaluates on tasks that it draws by itself. A class may also have an
+attribute `demonstrators`: name -> what makes a `Demonstrator`; `turnwise.envs.demonstrators(id)` reads it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final, NotRequired, Protocol, TypedDict, runtime_checkable
 
-__all__ = ["ADMISSIBLE", "SCORE", "STATE", "TASK", "TASK_TYPE", "VALID", "WON", "HasPlan", "HasTasks", "Info"]
+__all__ = [
+    "ADMISSIBLE",
+    "FREE",
+    "SCORE",
+    "STATE",
+    "TASK",
+    "TASK_TYPE",
+    "VALID",
+    "WON",
+    "Demonstrator",
+    "HasPlan",
+    "HasTasks",
+    "Info",
+    "fits",
+]
 
 TASK: Final = "task"
 STATE: Final = "state"
 ADMISSIBLE: Final = "admissible_actions"
+FREE: Final = "free_actions"
 VALID: Final = "valid"
 SCORE: Final = "score"
 WON: Final = "won"
@@ -30,6 +47,8 @@ class Info(TypedDict):
         have equal keys exactly when everything that can follow is equal: what the agent carries belongs to it, the text
         of the last answer, the number of turns and the task sentence do not. Keys of different tasks are not compared.
     admissible_actions: every action that the environment would accept now; absent where it cannot tell.
+    free_actions: forms of actions that it would accept as well and that nobody can list, since a part of them is any
+        text: "search[...]" (see `fits`). Where there are any, admissible_actions may hold examples of them.
     valid: the last action was understood and admissible; True after reset().
     score: progress in [0, 1]; at the end, the task's own score.
     won: the task is done. True only together with `terminated`, or as a task that was won when it began.
@@ -42,7 +61,21 @@ class Info(TypedDict):
     score: float
     won: bool
     admissible_actions: NotRequired[list[str]]
+    free_actions: NotRequired[list[str]]
     task_type: NotRequired[str]
+
+
+def fits(action: str, forms: Iterable[str]) -> bool:
+    """Return whether an action has one of the forms, which hold "..." where any text of one character or more may be.
+
+    >>> fits("search[red shoes]", ["search[...]"]), fits("search[]", ["search[...]"])
+    (True, False)
+    """
+    for form in forms:
+        head, _, tail = form.partition("...")
+        if action.startswith(head) and action.endswith(tail) and len(action) > len(head) + len(tail):
+            return True
+    return False
 
 
 @runtime_checkable
@@ -67,5 +100,26 @@ class HasPlan(Protocol):
 
         Raises:
             EnvError: no way leads to success from here (never at the start of an episode).
+        """
+        ...
+
+
+class Demonstrator(Protocol):
+    """A player of one episode that knows no more than the agent does: what it shows, an agent can learn."""
+
+    def start(self, observation: str) -> None:
+        """Begin an episode with its first observation.
+
+        Raises:
+            EnvError: the text is none that it can begin with.
+        """
+        ...
+
+    def act(self, observation: str, admissible: Sequence[str]) -> str:
+        """Return the next action; called at every turn, the first included, also where others chose the last action.
+
+        Args:
+            observation: what is seen now.
+            admissible: what the environment would accept; empty where it cannot tell.
         """
         ...

@@ -25,8 +25,10 @@ from gymnasium.envs import registration as gym_registration
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption, choices
+from turnwise.envs.info import Demonstrator
+from turnwise.envs.miniwob.catalogue import task_names
 
-__all__ = ["GROUP", "env_ids", "find", "load_plugins", "make", "register", "register_envs", "takes"]
+__all__ = ["GROUP", "demonstrators", "env_ids", "find", "load_plugins", "make", "register", "register_envs", "takes"]
 
 GROUP: Final = "gymnasium.envs"
 _GUARD: Final = WrapperSpec("EndGuard", "turnwise.envs.wrappers:EndGuard", {})
@@ -83,6 +85,14 @@ def register(
 def register_envs() -> None:
     """Register the environments of this package with Gymnasium; importing `turnwise.envs` calls it."""
     register("turnwise/Household-v0", "turnwise.envs.household:HouseholdEnv", max_episode_steps=50)
+    register("turnwise/WebShop-v0", "turnwise.envs.shop.env:WebShopEnv", max_episode_steps=15)
+    register("turnwise/Search-v0", "turnwise.envs.search.env:SearchEnv", max_episode_steps=5)
+    register("turnwise/Code-v0", "turnwise.envs.code:CodeEnv", max_episode_steps=20)
+    register("turnwise/WebShopBrowser-v0", "turnwise.envs.shop.browser_env:WebShopBrowserEnv", max_episode_steps=30)
+    miniwob = "turnwise.envs.miniwob.env:MiniWoBEnv"
+    register("turnwise/MiniWoB-v0", miniwob, max_episode_steps=30)
+    for task in task_names():
+        register(f"turnwise/MiniWoB-{task}-v0", miniwob, max_episode_steps=30, kwargs={"task": task})
 
 
 def load_plugins() -> None:
@@ -101,9 +111,12 @@ def _load(plugin: EntryPoint) -> None:
     """Run one plug-in in its namespace."""
     before = gym_registration.current_namespace
     try:
-        function = plugin.load()
-        gym_registration.current_namespace = None if plugin.name == "__root__" else plugin.name
-        function()
+        # Some packages register when they are imported and then once more: that is no news for the user.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*Overriding environment")
+            function = plugin.load()
+            gym_registration.current_namespace = None if plugin.name == "__root__" else plugin.name
+            function()
     except Exception as error:
         where = f"{plugin.name} = {plugin.value}"
         message = f"the environments of {where!r} are not available: {type(error).__name__}: {error}"
@@ -203,6 +216,22 @@ def takes(id: str, option: str) -> bool:
     return option in (_parameters(find(id)) or ())
 
 
+def demonstrators(id: str) -> dict[str, Callable[[], Demonstrator]]:
+    """Return who can demonstrate an environment knowing no more than the agent: its class's `demonstrators`.
+
+    Args:
+        id: see `find`.
+
+    Returns:
+        Name -> what makes a player of one episode; {} where the class names none.
+
+    Raises:
+        UnknownEnv: no environment of that id.
+        EnvError: the environment's module cannot be imported.
+    """
+    return dict(getattr(_creator(find(id)), "demonstrators", {}))
+
+
 def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
     """Refuse keywords that the constructor does not take, before anything is built."""
     parameters = _parameters(spec)
@@ -214,17 +243,22 @@ def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
             raise UnknownOption(f"{spec.id} takes no {name!r}: {choices(name, known, shown=20)}")
 
 
+def _creator(spec: EnvSpec) -> Any:
+    """Return the class or function that makes an environment."""
+    creator = spec.entry_point
+    if not isinstance(creator, str):
+        return creator
+    module, _, attribute = creator.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise EnvError(f"{spec.id} cannot be made: {spec.entry_point!r} cannot be imported ({error})") from error
+
+
 def _parameters(spec: EnvSpec) -> list[str] | None:
     """Return the keywords of an environment's constructor; None when it takes any or cannot be asked."""
-    creator = spec.entry_point
-    if isinstance(creator, str):
-        module, _, attribute = creator.partition(":")
-        try:
-            creator = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise EnvError(f"{spec.id} cannot be made: {spec.entry_point!r} cannot be imported ({error})") from error
     try:
-        parameters = inspect.signature(creator).parameters.values()  # type: ignore[arg-type]
+        parameters = inspect.signature(_creator(spec)).parameters.values()
     except (TypeError, ValueError):
         return None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

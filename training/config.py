@@ -71,7 +71,9 @@ class AgentSection(Section):
     )
     history: int = Field(default=2, ge=0, description="Earlier turns in a window.")
     template: str = Field(default="plain", description="Template of the prompt, by name.")
-    parser: str = Field(default="bare", description="How an action is read out of the answer: bare or think-action.")
+    parser: str = Field(
+        default="bare", description="How an action is read out of the answer: bare, whole or think-action."
+    )
     max_turns: int = Field(default=50, ge=1, description="Turns after which an episode is stopped.")
     max_tokens: int = Field(default=32, ge=1, description="Most tokens in one answer.")
     temperature: float = Field(
@@ -98,7 +100,7 @@ class Imitation(Section):
 
     episodes: int = Field(default=0, ge=0, description="Demonstrations; 0: no warm start.")
     demonstrator: str = Field(
-        default="expert", description="Who plays them: expert, searcher, or the path of stored trajectories."
+        default="expert", description="Who plays them: expert, one of the environment's own, or a file of trajectories."
     )
     noise: float = Field(
         default=0.0, ge=0, le=1, description="Probability that the expert plays a random action instead."

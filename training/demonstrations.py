@@ -1,4 +1,4 @@
-"""Who demonstrates: the environment's expert, a searcher that knows no more than the agent, or stored trajectories.
+"""Who demonstrates: the environment's expert, a demonstrator of its own that knows no more than the agent, or a file.
 
 Noise takes the demonstrator off its way, so that it shows how to come back: a noisy turn is played, stays as context,
 and is never imitated. Some of it is a slip, an action that is not admissible: without it the learner never sees what
@@ -18,14 +18,14 @@ import numpy as np
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.parse import parser
-from turnwise.agents.prompt import View
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import Completion, Request, Tokenizer
-from turnwise.agents.samplers.scripted import Expert, FromCallable
+from turnwise.agents.samplers.scripted import Demonstrated, Expert, FromCallable
 from turnwise.agents.store import read_trajectories
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
+from turnwise.envs import demonstrators
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.setup import Demonstrations, Setup
 
@@ -117,21 +117,6 @@ def slip(admissible: Sequence[str], earlier: Sequence[str], dice: random.Random)
     return dice.choice(past) if past else action
 
 
-class _Searching:
-    """The household searcher as a player of one episode."""
-
-    def __init__(self) -> None:
-        from turnwise.envs.household.searcher import Searcher
-
-        self._searcher = Searcher()
-
-    def act(self, view: View) -> str:
-        """Give the next action."""
-        if view.turn == 0:
-            self._searcher.start(view.start)
-        return self._searcher.act(view.observation, view.admissible or ())
-
-
 @dataclass(frozen=True, slots=True)
 class Played:
     """Demonstrations and which of their turns were noise."""
@@ -181,9 +166,15 @@ def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_f
         NoDemonstrations: nothing is left.
     """
     noisy: Noisy = set()
-    if wanted.demonstrator in {"expert", "searcher"}:
+    known = demonstrators(setup.env_id)
+    if wanted.demonstrator == "expert" or wanted.demonstrator in known:
         agent = setup.agent(None)
-        sampler = _player(wanted, agent.parser)
+        inner = (
+            Expert(parser=agent.parser)
+            if wanted.demonstrator == "expert"
+            else Demonstrated(known[wanted.demonstrator], parser=agent.parser)
+        )
+        sampler = WithNoise(inner, wanted.noise, wanted.slips, agent.parser)
         groups = rollout(
             agent,
             sampler,
@@ -204,10 +195,3 @@ def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_f
         why = f"the first error was: {errors[0]}" if errors else "none succeeded; imitation.won_only = false takes all"
         raise NoDemonstrations(f"none of {len(played)} demonstrations by {wanted.demonstrator} can be used: {why}")
     return Played(tuple(good), noisy)
-
-
-def _player(wanted: Demonstrations, parser_name: str) -> WithNoise:
-    inner: Expert | FromCallable = (
-        Expert(parser=parser_name) if wanted.demonstrator == "expert" else FromCallable(_Searching, parser=parser_name)
-    )
-    return WithNoise(inner, wanted.noise, wanted.slips, parser_name)

@@ -18,8 +18,8 @@ from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.agents.parse import parser
 from turnwise.credit.registry import Entry
 from turnwise.credit.registry import get as credit_rule
+from turnwise.envs import demonstrators, takes
 from turnwise.envs import make as make_env
-from turnwise.envs import takes
 from turnwise.training.config import ObjectiveSection, Run
 from turnwise.training.control import Control
 from turnwise.training.errors import ConfigError, TrainingError, near
@@ -308,7 +308,7 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan) -> Demonstration
         grad_clip=plan.grad_clip,
         weight_decay=run.train.weight_decay,
     )
-    known = {"expert", "searcher"}
+    known = {"expert", *demonstrators(run.env.id)}
     name = section.demonstrator
     if name not in known and not Path(name).is_file():
         raise ConfigError(f"imitation.demonstrator {name!r} is neither a file nor known{near(name, known)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnwise.agents.samplers.base import Completion, Request, Sampler, Tokenizer, task_of
-from turnwise.agents.samplers.scripted import Actor, Expert, FromCallable, Random, Scripted
+from turnwise.agents.samplers.scripted import Actor, Demonstrated, Expert, FromCallable, Random, Scripted
 
 if TYPE_CHECKING:
     from turnwise.agents.samplers.transformers import TransformersSampler
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Actor",
     "Completion",
+    "Demonstrated",
     "Expert",
     "FromCallable",
     "Random",

@@ -1,4 +1,4 @@
-"""Samplers without a model: `Scripted`, `Random`, `Expert`, and `FromCallable` for any player of text.
+"""Samplers without a model: `Scripted`, `Random`, `Expert`, `Demonstrated`, and `FromCallable` for any player of text.
 
 They make baselines, demonstrations and tests. With a tokenizer they fill in the ids that a model would have sampled for
 the same text (log-probability 0: the text was certain); without one the ids stay empty, and
@@ -18,8 +18,9 @@ from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, task_of
 from turnwise.agents.seat import NoPlan
 from turnwise.envs.errors import EnvError
+from turnwise.envs.info import Demonstrator
 
-__all__ = ["Actor", "Expert", "FromCallable", "Random", "Scripted"]
+__all__ = ["Actor", "Demonstrated", "Expert", "FromCallable", "Random", "Scripted"]
 
 
 class _Played:
@@ -220,6 +221,36 @@ class FromCallable(_Played):
     def forget(self, episode: str) -> None:
         """Drop the player of an episode that is over."""
         self._actors.pop(episode, None)
+
+
+class _Reading:
+    """A demonstrator as a player of one episode."""
+
+    def __init__(self, demonstrator: Demonstrator) -> None:
+        self._demonstrator = demonstrator
+
+    def act(self, view: View) -> str:
+        """Show it what is seen, and at first also how the episode began."""
+        if view.turn == 0:
+            self._demonstrator.start(view.start)
+        return self._demonstrator.act(view.observation, view.admissible or ())
+
+
+class Demonstrated(FromCallable):
+    """Plays with one of an environment's own demonstrators (`turnwise.envs.demonstrators`)."""
+
+    def __init__(
+        self, make: Callable[[], Demonstrator], *, parser: str = "bare", tokenizer: Tokenizer | None = None
+    ) -> None:
+        """Keep the maker.
+
+        Args:
+            make: returns a fresh demonstrator; called at the first turn of every episode.
+            parser: name of the form that the agent reads.
+            tokenizer: fills in the ids; None leaves them empty.
+
+        """
+        super().__init__(lambda: _Reading(make()), parser=parser, tokenizer=tokenizer)
 
 
 def _dice(request: Request, seed: int) -> random.Random:

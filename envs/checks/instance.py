@@ -71,7 +71,6 @@ def _pickle_problem(value: Any) -> str | None:
     return None if same(again, value) else "comes back from pickling as something else"
 
 
-_LONG: Final = 120
 _SHORTEST: Final = 16
 
 
@@ -111,7 +110,7 @@ def _long_walk(lab: Lab, task: str | None) -> Episode:
                     return action
             return lab.foreign
 
-        episode = lab.walk(task, careful, _LONG, env=lab.free)
+        episode = lab.walk(task, careful, lab.effort.long, env=lab.free)
         if best is None or len(episode.actions) > len(best.actions):
             best = episode
         if not episode.last.over:

@@ -9,7 +9,7 @@ import numpy as np
 from turnwise.envs.checks.base import Failed, Rule, Skipped, free_script, last_line, raises, states_seen
 from turnwise.envs.checks.lab import Lab
 from turnwise.envs.checks.probe import cut, script
-from turnwise.envs.info import ADMISSIBLE, TASK, VALID, WON
+from turnwise.envs.info import ADMISSIBLE, FREE, TASK, VALID, WON, fits
 
 __all__ = ["RULES"]
 
@@ -108,7 +108,9 @@ def admissible(lab: Lab) -> str:
                     claim = f"assert answers[-1][4]['valid'] or {action!r} not in answers[-2][4]['admissible_actions']"
                     what = f"{action!r} is listed as admissible after {len(prefix)} turns, and is not valid when taken"
                     raise Failed(what, free_script(lab, task, claim, [*prefix, action]))
-            unlisted = [action for action in everything if action not in (moment.admissible or [])]
+            # Of actions whose text is free, a list can hold examples only.
+            free = moment.info.get(FREE) or []
+            unlisted = [a for a in everything if a not in (moment.admissible or []) and not fits(str(a), free)]
             for index in rng.permutation(len(unlisted))[:3]:
                 action = unlisted[int(index)]
                 refused += 1

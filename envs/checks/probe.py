@@ -49,7 +49,7 @@ class Effort:
     walks: random episodes a task. turns: most turns of one. pairs: most pairs of states compared a task, in each
     direction. states: most states a task whose every admissible action is taken. depth: turns of a continuation.
     continuations: random continuations a pair of states. search: most actions of the search for a difference between
-    two states that everything else leaves alike.
+    two states that everything else leaves alike. long: turns of a long episode.
     """
 
     walks: int = 4
@@ -59,6 +59,12 @@ class Effort:
     depth: int = 15
     continuations: int = 4
     search: int = 3000
+    long: int = 120
+
+    @classmethod
+    def light(cls) -> Effort:
+        """Return the effort for environments whose steps take long, as those in a browser do."""
+        return cls(walks=2, turns=6, pairs=4, states=3, depth=4, continuations=2, search=40, long=24)
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,12 @@ def _walk_from(lab: Lab, task: str | None, place: Place, step: Any, depth: int) 
 
 
 def _distinguishable(lab: Lab, task: str | None, one: Place, other: Place, rng: np.random.Generator) -> bool:
-    """Return whether some continuation tells two places apart; one step by every action is tried first."""
+    """Return whether some continuation tells two places apart; one step by every action is tried first.
+
+    So is one that is refused: where a refusal shows again what was there to see, that is a part of the state.
+    """
+    if lab.foreign is not None and tell_apart(lab, task, one, other, (lab.foreign,))[0] is not None:
+        return True
     fans = [lab.fan(task, place.prefix, place.moment) for place in (one, other)]
     for (action, a), (again, b) in zip(*fans, strict=False):
         if same(action, again) and not (a.truncated or b.truncated) and difference(a, b, keys=SEEN):

@@ -7,12 +7,12 @@ limit of 50 is Gymnasium's (`max_episode_steps`), so the class itself never trun
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import gymnasium
 
@@ -23,6 +23,8 @@ from turnwise.envs.household.game import Game, compile_game
 from turnwise.envs.household.generator import SPLITS as GENERATED_SPLITS
 from turnwise.envs.household.generator import domain_text, grammar_text, source, task_ids
 from turnwise.envs.household.library import GameLibrary
+from turnwise.envs.household.searcher import Searcher
+from turnwise.envs.info import Demonstrator
 from turnwise.envs.spaces import Text
 
 GOALS: Final = ("template", "human")
@@ -51,6 +53,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's attribute)
+    demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"searcher": Searcher}
 
     def __init__(
         self,

@@ -52,6 +52,13 @@ def test_without_a_list_everything_typed_is_an_action() -> None:
     assert meaning("go to desk 2", []) == "go to desk 2"
 
 
+def test_an_action_with_a_text_of_ones_own_is_taken_as_it_is() -> None:
+    assert meaning("search[red mug]", ["search[mug]", "click[back]"], ["search[...]"]) == "search[red mug]"
+    assert meaning("search", ["search[mug]", "click[back]"], ["search[...]"]) == "search[mug]"
+    with pytest.raises(UserError, match="not possible here"):
+        meaning("find[red mug]", ["search[mug]", "click[back]"], ["search[...]"])
+
+
 @given(st.text(max_size=30))
 def test_completion_only_ever_gives_admissible_actions(typed: str) -> None:
     assert set(complete(typed, ACTIONS)) <= set(ACTIONS)

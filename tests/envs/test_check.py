@@ -10,7 +10,7 @@ import pytest
 from toys.broken import BROKEN, CountsTurns, KeyIsAnswer
 from toys.corridor import ID, Corridor
 
-from turnwise.envs import EnvError, UnknownEnv, UnknownOption, check_env
+from turnwise.envs import EnvError, NotReset, StepAfterEnd, Text, UnknownEnv, UnknownOption, check_env
 from turnwise.envs.check import CheckReport, Effort, rules
 
 SMALL = Effort(walks=4, turns=24, pairs=8, states=6, depth=8, continuations=4, search=100)
@@ -55,6 +55,81 @@ def test_the_script_shows_the_fault_and_is_silent_without_it(broken: type[Corrid
 
 def test_every_rule_has_an_environment_that_breaks_it():
     assert set(rules()) - set(BROKEN.values()) == {"speed", "limit"}
+
+
+class Speaking(Corridor):
+    """A corridor in which anything may be said anywhere; what could be said is listed in the first room only."""
+
+    forms: tuple[str, ...] = ("say[...]",)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if not action.startswith("say["):
+            return super().step(action)
+        observation, reward, over, cut, info = super().step("look")
+        return observation, reward, over, cut, info | {"valid": True}
+
+    def _info(self, *, valid: bool) -> dict[str, Any]:
+        info = super()._info(valid=valid)
+        example = ["say[hello]"] if self._room == 1 and not info["won"] else []
+        return info | {
+            "admissible_actions": [*info["admissible_actions"], *example],
+            "free_actions": list(self.forms),
+        }
+
+
+class Mumbling(Speaking):
+    """The same, without a word about what may be said."""
+
+    forms = ()
+
+
+def test_actions_of_free_text_need_not_be_listed():
+    assert check_env(Speaking, tasks=2, effort=SMALL).ok
+    assert outcomes(check_env(Mumbling, tasks=2, effort=SMALL), "failed") == {"admissible"}
+
+
+class Booklet(gymnasium.Env[str, str]):
+    """Two pages that can be turned to from each other; a refused action shows the page again, or nothing."""
+
+    shows_again = True
+
+    def __init__(self) -> None:
+        self.observation_space = self.action_space = Text()
+        self.page: str | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.page = "first"
+        return "The first page.", self.info(valid=True)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self.page is None:
+            raise NotReset
+        if self.page == "closed":
+            raise StepAfterEnd
+        valid = action in ("turn to first", "turn to second", "close")
+        if valid:
+            self.page = "closed" if action == "close" else action.rpartition(" ")[2]
+        closed = self.page == "closed"
+        shown = f"The {self.page} page." if valid or self.shows_again else "No."
+        return shown, float(closed), closed, False, self.info(valid=valid)
+
+    def info(self, *, valid: bool) -> dict[str, Any]:
+        closed = self.page == "closed"
+        actions = [] if closed else ["turn to first", "turn to second", "close"]
+        told = {"task": "read", "state": self.page, "admissible_actions": actions}
+        return told | {"valid": valid, "score": float(closed), "won": closed}
+
+
+class Curt(Booklet):
+    """The same booklet, in which a refusal shows nothing: which page lies open makes no difference."""
+
+    shows_again = False
+
+
+def test_what_a_refusal_shows_again_is_part_of_the_state():
+    assert check_env(Booklet, effort=SMALL).ok
+    assert outcomes(check_env(Curt, effort=SMALL), "failed") == {"state-different"}
 
 
 def test_speed_fails_only_beyond_the_given_limit():

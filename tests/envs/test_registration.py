@@ -14,7 +14,17 @@ import pytest
 from toys.corridor import ID, Corridor
 
 import turnwise.envs
-from turnwise.envs import EnvError, UnknownEnv, UnknownOption, env_ids, load_plugins, make, register, takes
+from turnwise.envs import (
+    EnvError,
+    UnknownEnv,
+    UnknownOption,
+    demonstrators,
+    env_ids,
+    load_plugins,
+    make,
+    register,
+    takes,
+)
 from turnwise.envs import registration as module
 
 
@@ -167,3 +177,15 @@ def test_a_plugin_that_fails_is_warned_about_and_takes_nobody_down(registry: Non
 def test_whether_an_environment_takes_an_option_is_known_before_it_is_made():
     assert takes("turnwise/Household-v0", "split")
     assert not takes("turnwise/Household-v0", "splits")
+
+
+def test_an_environment_names_its_demonstrators_before_it_is_made():
+    known = demonstrators("turnwise/Household")
+    player = known["searcher"]()
+    assert player is not known["searcher"]()
+    player.start("You are in the middle of a room. Looking quickly around you, you see a desk 1.\n\n"
+                 "Your task is to: put a pen in desk.")  # fmt: skip
+    assert player.act("Nothing happens.", ["go to desk 1", "look"]) == "go to desk 1"
+    assert demonstrators(ID) == {}
+    with pytest.raises(UnknownEnv, match="Household"):
+        demonstrators("turnwise/Houshold-v0")
