@@ -23,6 +23,8 @@ _ROOTS = (
     ("turnwise.credit.errors", "CreditError"),
     ("turnwise.agents.errors", "AgentError"),
     ("turnwise.training.errors", "TrainingError"),
+    ("turnwise.tools.sandbox.errors", "SandboxError"),
+    ("turnwise.tools.retrieval.errors", "RetrievalError"),
 )
 _EXTRAS = {
     "torch": "train",

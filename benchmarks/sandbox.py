@@ -1,0 +1,109 @@
+"""What a sandbox costs: a program in a box over the same program without one, and a call of a session.
+
+Each thing is done several times in turn with the others, and the best time of each counts, since anything else on the
+machine only slows down. `bare` is `python3 -c "print(1)"` with the interpreter that the box has; the shares of the
+local back ends are against it, in the same run.
+
+    python benchmarks/sandbox.py [--rounds 40] [--json PATH]
+
+Goals: bwrap at most 1.6 times bare; Docker, warm, at most 60 ms; a call of a session at most 3 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
+
+CODE = "print(1)"
+GOALS = {"bwrap": "1.6 times bare", "docker": "60 ms", "session": "3 ms"}
+LIMITS = Limits(wall=60)
+
+
+def bare(python: str) -> Callable[[], str]:
+    return lambda: subprocess.run([python, "-c", CODE], capture_output=True, text=True, check=True).stdout
+
+
+def seconds(task: Callable[[], str]) -> float:
+    begin = time.perf_counter()
+    said = task()
+    took = time.perf_counter() - begin
+    assert said.strip() == "1", said
+    return took
+
+
+def tasks(stack: ExitStack) -> dict[str, Callable[[], str]]:
+    """Return what is to be timed, by name, and say what cannot be."""
+    found: dict[str, Callable[[], str]] = {}
+    for backend in BACKENDS:
+        try:
+            box = stack.enter_context(start(LIMITS, backend=backend))
+        except SandboxError as error:
+            print(f"{backend}: {error}")
+            continue
+        session = stack.enter_context(box.session())
+        if backend != "docker":
+            found[f"bare, as in {backend}"] = bare(box.python)
+        found[backend] = lambda box=box: box.run(CODE).stdout  # type: ignore[misc]
+        found[f"session, {backend}"] = lambda session=session: session.run("1").value  # type: ignore[misc]
+        found[f"start and close, {backend}"] = lambda backend=backend: whole(backend)  # type: ignore[misc]
+    return found
+
+
+def whole(backend: str) -> str:
+    with start(LIMITS, backend=backend) as box:
+        return box.run(["echo", "1"]).stdout
+
+
+def measure(rounds: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {}
+    with ExitStack() as stack:
+        todo = tasks(stack)
+        for number in range(rounds + 2):
+            for name, task in todo.items():
+                if name.startswith("start") and number % 8:
+                    continue
+                took = seconds(task)
+                if number >= 2 or name.startswith("start"):
+                    times.setdefault(name, []).append(took)
+    return times
+
+
+def show(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+    table = Table(title=f"{CODE}, milliseconds")
+    for title in ("", "best", "median", "over bare", "goal"):
+        table.add_column(title, justify="left" if not title else "right")
+    rows = {}
+    for name, values in times.items():
+        best, median = min(values), sorted(values)[len(values) // 2]
+        base = times.get(f"bare, as in {name}")
+        rows[name] = {"best_ms": best * 1000, "median_ms": median * 1000}
+        if base:
+            rows[name]["over_bare"] = best / min(base)
+        share = f"{best / min(base):.2f}" if base else ""
+        table.add_row(name, f"{best * 1000:.2f}", f"{median * 1000:.2f}", share, GOALS.get(name.split(",")[0], ""))
+    Console(width=120).print(table)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rows = show(measure(arguments.rounds))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    main()

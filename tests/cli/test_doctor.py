@@ -1,0 +1,64 @@
+"""`turnwise doctor`: it tells what is there, survives a probe that breaks, and says in its exit code what was asked."""
+
+import pytest
+from typer.testing import CliRunner
+
+from turnwise.cli import doctor
+from turnwise.cli.main import app
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def broken():
+        raise RuntimeError("a probe of somebody's")
+
+    def sandbox():
+        return [doctor.Row("bwrap", True, "holds"), doctor.Row("landlock", False, "the kernel has no landlock")]
+
+    def own():
+        return [doctor.Row("thing", False, "not here", "apt install thing")]
+
+    monkeypatch.setattr(doctor, "PROBES", (doctor.python, doctor.machine, broken, sandbox, own))
+    return lambda *words: CliRunner().invoke(app, ["doctor", *words])
+
+
+def test_what_is_there_and_what_is_not(run) -> None:
+    done = run()
+    assert done.exit_code == 0
+    for words in (
+        "python",
+        "cores",
+        "the kernel has no landlock",
+        "apt install thing",
+        "RuntimeError: a probe of somebody's",
+    ):
+        assert words in done.output
+
+
+def test_the_exit_code_answers_what_was_asked(run) -> None:
+    assert run("--need", "python", "--need", "sandbox").exit_code == 0
+    done = run("--need", "thing", "--need", "landlock")
+    assert done.exit_code == 1
+    assert "missing: thing, landlock" in done.output
+    assert run("--need", "thnig").exit_code == 2
+
+
+def test_an_extra_that_is_missing_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "EXTRAS", {"x": ("no_such_package_anywhere",), "y": ("pytest",)})
+    first, second = doctor.extras()
+    assert (first.there, first.remedy) == (False, "pip install turnwise[x]")
+    assert "no_such_package_anywhere" in first.words
+    assert (second.there, second.remedy) == (True, "")
+
+
+def test_extras_are_those_of_the_project() -> None:
+    import tomllib
+    from pathlib import Path
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    offered = project["optional-dependencies"]
+    assert set(doctor.EXTRAS) <= set(offered)
+    for extra in set(doctor.EXTRAS) - {"miniwob"}:
+        assert set(doctor.EXTRAS[extra]) == {line.split(">")[0].split("[")[0] for line in offered[extra]}

@@ -1,0 +1,190 @@
+"""That nothing is left behind and nobody drags another along: many runs, many boxes, and deaths of all kinds."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from sandbox_backends import ALL, LIMITS, LOCAL, box_of, needed
+
+from turnwise.tools.sandbox import BoxLost, SandboxError, start
+from turnwise.tools.sandbox.supervisor import Warden
+
+
+def box_processes() -> set[int]:
+    """The processes below our warden: what runs in boxes, and what lost its parent there."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    found = {warden()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {warden()}
+
+
+def traces() -> dict[str, object]:
+    """What a box could leave behind on this machine."""
+    groups = [path for top in ("memory", "") for path in Path("/sys/fs/cgroup", top).glob(f"turnwise-{warden()}-*")]
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {
+        "mounts": [
+            line for line in mounts if "turnwise" in line or (" /sys rw,nosuid,nodev " in line and "tmpfs" in line)
+        ],
+        "groups": groups,
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "of the warden": len(os.listdir(f"/proc/{warden()}/fd")) if os.access(f"/proc/{warden()}/fd", os.R_OK) else 0,
+    }
+
+
+def warden() -> int:
+    return Warden.get().process.pid
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+    until = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_many_runs_leave_nothing(backend: str) -> None:
+    box_of(backend).close()
+    processes, before = box_processes(), traces()
+    with box_of(backend) as box, box.session() as session:
+        places = {box.path}  # type: ignore[attr-defined]
+        for number in range(60):
+            assert box.run(["sh", "-c", f"echo {number} > file; sleep 30 >/dev/null 2>&1 &"]).code == 0
+            session.run(f"x = {number}")
+    for number in range(40):
+        with box_of(backend) as box:
+            places.add(box.path)  # type: ignore[attr-defined]
+            assert box.run(["sh", "-c", f"echo {number}"]).stdout == f"{number}\n"
+    assert traces() == before
+    assert [place for place in places if place != "/sys" and Path(place).exists()] == []
+    assert eventually(lambda: not box_processes() - processes), box_processes() - processes
+
+
+def test_many_runs_leave_no_container() -> None:
+    from turnwise.tools.sandbox.containers import connect
+
+    needed("docker")
+    api = connect().api
+    mine = {"label": f"turnwise.sandbox={os.getpid()}"}
+    before = {one["Id"] for one in api.containers(all=True, filters=mine)}
+    with box_of("docker") as box:
+        for _ in range(10):
+            assert box.run(["sh", "-c", "sleep 30 >/dev/null 2>&1 &"]).code == 0
+        assert box._look()["processes"] <= 3  # type: ignore[attr-defined]
+    assert eventually(lambda: {one["Id"] for one in api.containers(all=True, filters=mine)} <= before)
+
+
+def test_sixty_four_boxes_at_once() -> None:
+    boxes = [box_of("bwrap") for _ in range(64)]
+    try:
+        assert len({box.uid for box in boxes}) == (64 if os.geteuid() == 0 else 1)  # type: ignore[attr-defined]
+        with ThreadPoolExecutor(64) as pool:
+            said = list(
+                pool.map(
+                    lambda pair: pair[1].run(["sh", "-c", f"echo {pair[0]} | tee mine"], timeout=20), enumerate(boxes)
+                )
+            )
+        assert [result.stdout for result in said] == [f"{number}\n" for number in range(64)]
+        assert [box.get("mine") for box in boxes] == [f"{number}\n".encode() for number in range(64)]
+    finally:
+        for box in boxes:
+            box.close()
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_a_box_survives_its_neighbours_death(backend: str) -> None:
+    with box_of(backend) as box, box.session() as session:
+        session.run("x = 1")
+        neighbour = box_of(backend)
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(neighbour.run, ["sleep", "60"])
+            time.sleep(0.3)
+            neighbour.close()
+            with suppress(BoxLost):  # Docker: the container went under the run
+                assert running.result(15).stop == "killed"
+        assert session.run("x").value == "1"
+        assert box.run(["echo", "here"]).stdout == "here\n"
+
+
+HELPER = """
+import sys, time
+from turnwise.tools.sandbox import Limits, start
+box, long = start(Limits(wall=100), backend=sys.argv[1]), sys.argv[2]
+session = box.session()
+session.run(f"import subprocess; p = subprocess.Popen(['sleep', '{long}'])")
+print(getattr(box, "path", ""), getattr(box, "id", ""), flush=True)
+box.run(["sh", "-c", f"setsid sleep {long} & sleep {long}"])
+"""
+
+
+def moment(backend: str) -> str:
+    """A time to sleep that no other test sleeps."""
+    return f"97531.{os.getpid()}{ALL.index(backend)}"
+
+
+def sleepers(long: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"sleep\0{long}".encode() in path.read_bytes():
+                found.append(path.parent.name)
+        except OSError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_the_supervisors_death_kills_its_boxes(backend: str) -> None:
+    needed(backend)
+    long = moment(backend)
+    helper = subprocess.Popen([sys.executable, "-c", HELPER, backend, long], stdout=subprocess.PIPE, text=True)
+    try:
+        assert helper.stdout is not None
+        folder = helper.stdout.readline().split(" ")[0]
+        assert eventually(lambda: len(sleepers(long)) >= 3)
+    finally:
+        helper.send_signal(signal.SIGKILL)
+        helper.wait()
+    assert eventually(lambda: not sleepers(long), 20), sleepers(long)
+    assert eventually(lambda: not folder.startswith("/tmp") or not Path(folder).exists())
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_the_wardens_death_is_told_and_a_new_one_comes(backend: str) -> None:
+    box, long = box_of(backend), moment(backend)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(box.run, ["sleep", long])
+        assert eventually(lambda: bool(sleepers(long)))
+        os.kill(warden(), signal.SIGKILL)
+        with pytest.raises(BoxLost, match="kept the box died"):
+            running.result(15)
+    assert eventually(lambda: not sleepers(long))
+    with pytest.raises(BoxLost, match="gone"):
+        box.run(["true"])
+    box.close()
+    assert box.path == "/sys" or not Path(box.path).exists()  # type: ignore[attr-defined]
+    with start(LIMITS, backend=backend) as fresh:
+        assert fresh.run(["echo", "again"]).stdout == "again\n"
+
+
+def test_a_box_that_nobody_has_is_closed() -> None:
+    import gc
+
+    room = box_of("bwrap").room  # type: ignore[attr-defined]
+    gc.collect()
+    with pytest.raises(SandboxError, match="KeyError"):
+        Warden.get().ask("close", room=room)

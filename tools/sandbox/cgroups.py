@@ -1,0 +1,86 @@
+"""A control group for a box, where the machine lets us make one: it counts memory over all processes of the box.
+
+Version 1 (a `memory` hierarchy) and version 2 (`memory.max` at the top). Without one the memory limit holds for each
+process alone. Processor shares and input/output are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path("/sys/fs/cgroup")
+_PREFIX = "turnwise-"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The control group of one box."""
+
+    folder: Path
+    oom: str  # the file that counts out-of-memory kills
+
+    def kills(self) -> int:
+        """Return how many processes the kernel has ended here for want of memory."""
+        with suppress(OSError, ValueError):
+            for line in (self.folder / self.oom).read_text().splitlines():
+                word, _, number = line.partition(" ")
+                if word == "oom_kill":
+                    return int(number)
+        return 0
+
+    def join(self) -> int:
+        """Return a descriptor: "0" written to it moves the writer into the group."""
+        return os.open(self.folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+
+    def remove(self) -> bool:
+        """Remove the group; False while processes of it are still dying."""
+        try:
+            self.folder.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+
+def create(name: str, memory: int, top: Path = TOP) -> Group | None:
+    """Return a new group that may use `memory` bytes, or None where none can be made."""
+    for parent, limits, oom in (
+        (top / "memory", ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), "memory.oom_control"),
+        (top, ("memory.max", "memory.swap.max"), "memory.events"),
+    ):
+        if (parent / "cgroup.procs").exists() and (group := _make(parent, name, limits, oom, memory)):
+            return group
+    return None
+
+
+def _make(parent: Path, name: str, limits: tuple[str, str], oom: str, memory: int) -> Group | None:
+    folder = parent / f"{_PREFIX}{os.getpid()}-{name}"
+    try:
+        folder.mkdir()
+    except OSError:
+        return None
+    try:
+        (folder / limits[0]).open("r+").close()  # it must be there: a plain folder would take any file
+        (folder / limits[0]).write_text(str(memory))
+    except OSError:
+        with suppress(OSError):
+            folder.rmdir()
+        return None
+    with suppress(OSError):  # swap: not every kernel counts it
+        (folder / limits[1]).write_text("0" if limits[1] == "memory.swap.max" else str(memory))
+    return Group(folder, oom)
+
+
+def sweep(top: Path = TOP) -> None:
+    """Remove the empty groups of supervisors that are gone."""
+    for parent in (top / "memory", top):
+        with suppress(OSError):
+            for folder in parent.glob(f"{_PREFIX}*"):
+                number = folder.name.removeprefix(_PREFIX).split("-")[0]
+                if number.isdigit() and not Path(f"/proc/{number}").exists():
+                    with suppress(OSError):
+                        folder.rmdir()

@@ -1,0 +1,249 @@
+"""The files of a box, from outside, without following anything that the box's programs may have laid there.
+
+Every path is walked from a descriptor of the box's folder, one name at a time, and no name may be a link: a program
+that swaps a folder for a link while we walk gains nothing. Only plain files are read, so that a pipe cannot hold us up.
+A snapshot is a tar archive: files with modes and times, folders with modes, and links (as links, which nothing here
+follows). Equal contents give equal bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from turnwise.tools.sandbox.errors import BadPath, BadSnapshot, BoxFull
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST: Final = 4096
+
+
+def parts(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of a path inside a box; "/work/a/b" and "a/b" are the same.
+
+    Raises:
+        BadPath: it is empty, absolute elsewhere, goes up, or holds a null character.
+    """
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise BadPath(f"a path in a box is a str, not {text!r}")
+    inside = text.removeprefix("/work/")
+    names = [name for name in inside.split("/") if name not in ("", ".")]
+    encodable = inside.encode("utf-8", "surrogatepass")
+    if inside.startswith("/") or ".." in names or "\0" in inside or not names or len(encodable) > _LONGEST:
+        raise BadPath(f"a path in a box is relative to its folder, such as 'data/in.txt', not {text[:80]!r}")
+    return names
+
+
+@contextmanager
+def _folder(root: int, names: list[str], path: str, owner: int | None = None) -> Iterator[int]:
+    """Give a descriptor of a folder below `root`; with an owner, make what is missing."""
+    fd = os.dup(root)
+    try:
+        for name in names:
+            if owner is not None:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o755, dir_fd=fd)
+                    _give(name, fd, owner)
+            inner = os.open(name, _FOLDER, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield fd
+    except OSError as error:
+        raise _explained(error, path) from error
+    finally:
+        os.close(fd)
+
+
+def _give(name: str, fd: int, owner: int) -> None:
+    if os.geteuid() == 0:
+        os.chown(name, owner, owner, dir_fd=fd, follow_symlinks=False)
+
+
+def _explained(error: OSError, path: str) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return BoxFull(f"{path!r} does not fit into the box: raise the limits disk or files")
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return BadPath(f"{path!r} leads over a link or a file in the box: name a plain path")
+    if error.errno == errno.ENOENT:
+        return BadPath(f"there is no {path!r} in the box")
+    return BadPath(f"{path!r} in the box: {error.strerror or error}")
+
+
+def write(root: int, path: str, data: bytes, owner: int, mode: int = 0o644) -> None:
+    """Write a file, with the folders that it needs; what is there is replaced, even a link."""
+    *folders, name = parts(path)
+    with _folder(root, folders, path, owner) as fd:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=fd)
+        made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=fd)
+        with open(made, "wb") as file:
+            file.write(data)
+            os.fchmod(made, mode)
+        _give(name, fd, owner)
+
+
+def read(root: int, path: str) -> bytes:
+    """Return what a plain file holds."""
+    *folders, name = parts(path)
+    with _folder(root, folders, path) as fd:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(name, flags, dir_fd=fd), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadPath(f"{path!r} is no plain file")
+            return file.read()
+
+
+def clear(root: int) -> None:
+    """Remove everything in a folder."""
+    for name in os.listdir(root):
+        _remove(root, name)
+
+
+def _remove(root: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=root)
+    except (IsADirectoryError, PermissionError):
+        inner = os.open(name, _FOLDER, dir_fd=root)
+        try:
+            clear(inner)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=root)
+
+
+def usage(root: int, most: int) -> tuple[int, int]:
+    """Return the bytes on disk and the number of files and folders, counting no further than `most` of these."""
+    size = count = 0
+    with os.scandir(root) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                about = entry.stat(follow_symlinks=False)
+                size, count = size + about.st_blocks * 512, count + 1
+                if count > most:
+                    break
+                if stat.S_ISDIR(about.st_mode):
+                    size, count = _inner(root, entry.name, most, size, count)
+    return size, count
+
+
+def _inner(root: int, name: str, most: int, size: int, count: int) -> tuple[int, int]:
+    inner = os.open(name, _FOLDER, dir_fd=root)
+    try:
+        more, files = usage(inner, most - count)
+    finally:
+        os.close(inner)
+    return size + more, count + files
+
+
+Entry = tuple[tarfile.TarInfo, bytes]
+
+
+def pack(root: int) -> bytes:
+    """Return a tar archive of everything in a folder; what is no file, folder or link is left out."""
+    return archive(_entries(root, ""))
+
+
+def archive(entries: Iterable[Entry], format_: int = tarfile.PAX_FORMAT) -> bytes:
+    """Return a tar archive with these entries."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=format_, errors="surrogateescape") as made:
+        for entry, data in entries:
+            made.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _entries(root: int, prefix: str) -> Iterator[Entry]:
+    for name in sorted(os.listdir(root)):
+        about = os.stat(name, dir_fd=root, follow_symlinks=False)
+        entry = tarfile.TarInfo(prefix + name)
+        entry.mode = stat.S_IMODE(about.st_mode)
+        if stat.S_ISLNK(about.st_mode):
+            entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=root)
+            yield entry, b""
+        elif stat.S_ISDIR(about.st_mode):
+            entry.type = tarfile.DIRTYPE
+            yield entry, b""
+            with _folder(root, [name], prefix + name) as inner:
+                yield from _entries(inner, f"{prefix}{name}/")
+        elif stat.S_ISREG(about.st_mode):
+            data = read(root, name)
+            entry.size, entry.mtime = len(data), int(about.st_mtime)
+            yield entry, data
+
+
+def checked(snapshot: bytes, disk: int, files: int) -> list[Entry]:
+    """Return the entries of a snapshot, all of which may lie in a box of that size.
+
+    Raises:
+        BadSnapshot: it is torn, or holds devices, hard links, or names that lead outside.
+        BoxFull: it is larger than the box.
+    """
+    try:
+        with tarfile.open(fileobj=io.BytesIO(snapshot), mode="r:") as read_from:
+            members = read_from.getmembers()
+            _weigh(members, disk, files)
+            entries = [(member, _data(read_from, member)) for member in members]
+    except (tarfile.TarError, EOFError, ValueError, TypeError) as error:
+        raise BadSnapshot(f"this is no snapshot of a box: {error}") from error
+    links = {member.name for member, _ in entries if member.issym()}
+    for member, _ in entries:
+        names = _names(member)
+        if not (member.isreg() or member.isdir() or member.issym()):
+            raise BadSnapshot(f"a snapshot holds files, folders and links, and {member.name!r} is none of these")
+        if any("/".join(names[:depth]) in links for depth in range(1, len(names))):
+            raise BadSnapshot(f"{member.name!r} in the snapshot lies behind a link")
+    return entries
+
+
+def _weigh(members: list[tarfile.TarInfo], disk: int, files: int) -> None:
+    size = sum(member.size for member in members)
+    if size > disk or len(members) > files:
+        wanted = f"{size:,} bytes in {len(members):,} files"
+        raise BoxFull(f"the snapshot has {wanted}, and the box may have {disk:,} in {files:,}")
+
+
+def _names(member: tarfile.TarInfo) -> list[str]:
+    try:
+        if member.name.startswith("/"):
+            raise BadPath(member.name)
+        return parts(member.name)
+    except BadPath as error:
+        raise BadSnapshot(f"{member.name!r} in the snapshot leads outside of the box") from error
+
+
+def _data(source: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = source.extractfile(member) if member.isreg() else None
+    data = file.read() if file else b""
+    if len(data) != (member.size if member.isreg() else 0):
+        raise BadSnapshot(f"the snapshot is torn: {member.name!r} has {len(data):,} of {member.size:,} bytes")
+    return data
+
+
+def unpack(root: int, entries: list[Entry], owner: int) -> None:
+    """Make a folder hold exactly these entries; `checked` gives them."""
+    clear(root)
+    for member, data in entries:
+        names = parts(member.name)
+        if member.isreg():
+            write(root, member.name, data, owner, member.mode & 0o777)
+        with _folder(root, names[:-1], member.name, owner) as fd:
+            if member.issym():
+                os.symlink(member.linkname, names[-1], dir_fd=fd)
+                _give(names[-1], fd, owner)
+            elif member.isdir():
+                with suppress(FileExistsError):
+                    os.mkdir(names[-1], 0o755, dir_fd=fd)
+                    _give(names[-1], fd, owner)
+    for member, _ in reversed(entries):  # last, so that what lies in a folder could still be written
+        names = parts(member.name)
+        with _folder(root, names[:-1], member.name) as fd:
+            if member.isdir():
+                os.chmod(names[-1], (member.mode & 0o777) | 0o700, dir_fd=fd)
+            elif member.isreg():
+                os.utime(names[-1], (member.mtime, member.mtime), dir_fd=fd, follow_symlinks=False)
