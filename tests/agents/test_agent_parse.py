@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.agents.errors import AgentError
-from turnwise.agents.parse import LONGEST, PARSERS, bare, parser, think_action
+from turnwise.agents.parse import LONGEST, LONGEST_WHOLE, PARSERS, bare, parser, think_action, whole
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,33 @@ def test_tags_are_refused_with_a_reason(text: str, why: str) -> None:
     assert why in str(parsed.why)
 
 
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("<find>Ada</find>", "<find>Ada</find>"),
+        ("<think>who?</think>\n\nrun\n  print(1)\n", "run\n  print(1)"),
+        ("who?</think><find>Ada</find> and <think>", "<find>Ada</find> and <think>"),
+    ],
+)
+def test_the_whole_text_is_the_action_without_its_reasoning(text: str, action: str) -> None:
+    assert whole(text).action == action
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (" \n", "empty"),
+        ("<think>x</think>\n", "nothing followed"),
+        ("<think>look", "no </think>"),
+        ("look\x00", "cannot be printed"),
+        ("a\n" * LONGEST_WHOLE, "longer than"),
+    ],
+)
+def test_a_whole_text_is_refused_with_a_reason(text: str, why: str) -> None:
+    assert whole(text).action is None
+    assert why in str(whole(text).why)
+
+
 PIECES = st.sampled_from(["<think>", "</think>", "<action>", "</action>", "look", "\n", " ", "\x00", "\udcff", "é"])
 
 
@@ -82,8 +109,12 @@ def test_any_text_is_an_action_or_a_reason(name: str, text: str) -> None:
     assert (parsed.action is None) != (parsed.why is None)
     if parsed.action is not None:
         assert parsed.action == parsed.action.strip()
-        assert parsed.action.isprintable()
-        assert 0 < len(parsed.action) <= LONGEST
+        if name == "whole":
+            assert parsed.action.encode()
+            assert len(parsed.action) <= LONGEST_WHOLE
+        else:
+            assert parsed.action.isprintable()
+            assert 0 < len(parsed.action) <= LONGEST
         assert parsed.action in text
 
 

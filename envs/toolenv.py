@@ -1,0 +1,277 @@
+"""An environment made of tools, tasks and a check: what a user writes is the world that the tools act on.
+
+Every reset makes the world of its task anew (`start`), so that nothing of one episode is left in the next. The agent
+reads the task and the tools in its first observation, writes calls in one of the forms of `turnwise.tools.functions`,
+and ends the episode by the tool `answer`; then `check` looks at the world and the answer.
+
+The state key is a hash of what `state` says of the world. Without `state` it is a hash of the calls so far, in their
+order: then a call that only looks makes another state, which credit that groups states, and `turnwise check`, will
+take as it is.
+
+Left out on purpose: chance in the world (what a task's world holds follows from the task), rewards before the end, and
+limits of turns (`register(..., max_episode_steps=10)` or `TurnLimit`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import gymnasium
+
+from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
+from turnwise.envs.spaces import Text
+from turnwise.tools.functions import Call, Form, Tool, Toolbox, ToolError
+from turnwise.tools.functions import form as form_of
+from turnwise.tools.functions.render import Unserialisable, data_text
+
+__all__ = ["MOST_CALLS", "ToolEnv"]
+
+Task = TypeVar("Task")
+World = TypeVar("World")
+
+MOST_CALLS: Final = 8
+"""Calls that one turn may hold; more are refused together."""
+
+
+class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
+    """Tools, tasks and a check as a Gymnasium environment.
+
+    Args:
+        tasks: id -> task, whatever `start` and `say` take; or one task's sentence.
+        start: from a task to the world of an episode; called at every reset.
+        tools: from a world to its tools (functions with type hints, or `Tool`s); or the tools themselves, where they
+            need no world.
+        check: (world, the text of the answer) -> score in [0, 1], or a bool; 1 is won. Called once, at the answer.
+        say: from a task to the sentence that the agent reads.
+        state: from a world to data that hold all that decides what can follow; None: the calls so far.
+        plan: from a world to the calls that lead to success from there, the answer included; None: there is no plan.
+        form: how calls are written: "tags", "hermes" or "openai".
+        finish: name of the tool that ends the episode.
+        seconds: time limit of a call, for functions; None: no limit, and calls in the thread of the environment.
+        budget: most characters of an answer, for functions.
+        render_mode: None or "ansi".
+
+    Raises:
+        EnvError: there are no tasks, or a value is not one of the choices.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's attribute)
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task] | str,
+        start: Callable[[Task], World],
+        tools: Callable[[World], Iterable[Tool | Callable[..., Any]]] | Iterable[Tool | Callable[..., Any]],
+        check: Callable[[World, str], float],
+        *,
+        say: Callable[[Task], str] = str,
+        state: Callable[[World], object] | None = None,
+        plan: Callable[[World], Sequence[Call]] | None = None,
+        form: str = "tags",
+        finish: str = "answer",
+        seconds: float | None = 10.0,
+        budget: int = 4000,
+        render_mode: str | None = None,
+    ) -> None:
+        known: Mapping[str, Any] = {"task": tasks} if isinstance(tasks, str) else tasks
+        if not isinstance(known, Mapping) or not known or not all(isinstance(id, str) for id in known):
+            raise UnknownOption(f"tasks are a sentence, or id -> task with one task or more; got {known!r:.200}")
+        if render_mode not in (None, "ansi"):
+            raise UnknownOption(f"no render_mode {render_mode!r}: {choices(str(render_mode), ['ansi'])}")
+        self._tasks: dict[str, Any] = dict(known)
+        self._start, self._tools, self._check, self._say, self._state = start, tools, check, say, state
+        self._form = _form(form)
+        self._finish, self._seconds, self._budget = finish, seconds, budget
+        self.observation_space = Text()
+        self.action_space = Text()
+        self.render_mode = render_mode
+        self._planned = plan
+        if plan is not None:
+            self.plan = self._plan
+        self._box: Toolbox | None = None
+        self._world: Any = None
+        self._over = False
+        self._shown: tuple[str, str] = ("", "")
+
+    def task_ids(self, count: int | None = None) -> list[str]:
+        """Return the ids of the tasks, in the order in which they were given."""
+        if count is not None and count < 0:
+            raise UnknownOption(f"count is {count}; it must be 0 or more")
+        return list(self._tasks)[:count]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start an episode in a world of its own.
+
+        Args:
+            seed: draws the task where none is asked for.
+            options: {"task": id} to play that task.
+
+        Raises:
+            UnknownTask: there is no such task.
+            UnknownOption: options hold anything else.
+            EnvError: the world's functions cannot be tools, and why.
+        """
+        super().reset(seed=seed)
+        for key in options or {}:
+            if key != "task":
+                raise UnknownOption(f"no reset option {key!r}: {choices(str(key), ['task'])}")
+        task = (options or {}).get("task")
+        if task is None:
+            task = self.task_ids()[int(self.np_random.integers(len(self._tasks)))]
+        if task not in self._tasks:
+            raise UnknownTask.of(task, self._tasks, "this environment")
+        self._id = str(task)
+        self._world = self._start(self._tasks[self._id])
+        self._box = self._toolbox(self._world)
+        self._over, self._score = False, 0.0
+        self._calls: list[tuple[str, Mapping[str, Any]]] = []
+        observation = f"{_written(self._say(self._tasks[self._id]))}\n\n{self._form.describe(list(self._box))}"
+        self._shown = ("", observation)
+        return observation, self._info(valid=True)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Do the calls of an action in their order; where one of them cannot be done, none is, and the answer says why.
+
+        Returns:
+            The answers of the tools; the score as reward when the episode ends, else 0; terminated by an answer;
+            truncated (always False); info. A tool that fails is the world's answer, and the action is valid.
+
+        Raises:
+            NotReset: before the first reset.
+            StepAfterEnd: the episode has ended.
+            EnvError: the check gave no score in [0, 1], or the state is no data.
+        """
+        box = self._playing()
+        if self._over:
+            raise StepAfterEnd
+        if not isinstance(action, str):
+            raise UnknownOption(f"an action is a str with calls of tools; got {type(action).__name__}")
+        calls, problem = self._read(action, box)
+        observation = _written(problem or self._act(calls, box))
+        self._shown = (action, observation)
+        return observation, self._score if self._over else 0.0, self._over, False, self._info(valid=not problem)
+
+    def render(self) -> str | None:
+        """Return the last action and its answer, for render_mode "ansi"; else None."""
+        if self.render_mode != "ansi":
+            return None
+        action, observation = self._shown
+        return f"> {action}\n{observation}\n" if action else f"{observation}\n"
+
+    def close(self) -> None:
+        """Free what the tools hold: processes of isolated functions, servers."""
+        if self._box is not None:
+            self._box.close()
+
+    def _toolbox(self, world: Any) -> Toolbox:
+        """Return the tools of a world, and free those of the world before that are not among them."""
+        try:
+            given = self._tools(world) if callable(self._tools) else self._tools
+            finish = Tool.of(_finish, name=self._finish, seconds=None)
+            box = Toolbox([*given, finish], seconds=self._seconds, budget=self._budget)
+        except ToolError as error:
+            raise EnvError(str(error)) from error
+        kept = {id(tool) for tool in box}
+        for tool in self._box or ():
+            if id(tool) not in kept:
+                tool.end()
+        return box
+
+    def _read(self, action: str, box: Toolbox) -> tuple[Sequence[Call], str]:
+        """Return the calls of an action, and what is wrong with them."""
+        reading = self._form.read(action, list(box))
+        if reading.why:
+            return (), f"Nothing was done: {reading.why}" + ("" if reading.why.endswith("?") else ".")
+        if len(reading.calls) > MOST_CALLS:
+            return (), f"Nothing was done: a turn has at most {MOST_CALLS} calls, these were {len(reading.calls)}."
+        refused = [answer for call in reading.calls if (answer := box.refusal(call)) is not None]
+        rest = " Nothing was done." if refused and len(reading.calls) > 1 else ""
+        return reading.calls, self._form.tell(refused) + rest if refused else ""
+
+    def _act(self, calls: Sequence[Call], box: Toolbox) -> str:
+        answers = []
+        for call in calls:
+            answers.append(box.call(call))
+            self._calls.append((call.name, call.arguments))
+            if call.name == self._finish:
+                self._over = True
+                self._score = _score(self._check(self._world, str(call.arguments["text"])))
+                break
+        return self._form.tell(answers)
+
+    def _plan(self) -> list[str]:
+        """Return actions that lead from the present state to success; [] when the episode is over.
+
+        Raises:
+            NotReset: before the first reset.
+        """
+        box = self._playing()
+        if self._over or self._planned is None:
+            return []
+        return [self._form.write([call], list(box)) for call in self._planned(self._world)]
+
+    def _playing(self) -> Toolbox:
+        if self._box is None:
+            raise NotReset
+        return self._box
+
+    def _info(self, *, valid: bool) -> dict[str, Any]:
+        info = {
+            "task": self._id,
+            "state": self._key(),
+            "valid": valid,
+            "score": self._score,
+            "won": self._over and self._score >= 1.0,
+        }
+        if self._form.name == "tags":
+            info["free_actions"] = [] if self._over else _free(self._playing())
+        return info
+
+    def _key(self) -> str:
+        seen = self._calls if self._state is None else self._state(self._world)
+        try:
+            text = data_text(seen, sort=True)
+        except Unserialisable as error:
+            raise EnvError(f"the state of a world has to be data, to be hashed as the state key: {error}") from error
+        return hashlib.sha256(text.encode()).hexdigest()[:16] + (" over" if self._over else "")
+
+
+def _finish(text: str) -> str:
+    """Give the final answer (any text where the task asks for none), which ends the episode.
+
+    Args:
+        text: the answer
+    """
+    return "The answer was given."
+
+
+def _form(name: str) -> Form:
+    try:
+        return form_of(name)
+    except ToolError as error:
+        raise UnknownOption(str(error)) from error
+
+
+def _free(box: Toolbox) -> list[str]:
+    """Return the forms of calls whose only part is any text."""
+    shapes = {tool.name: tool.parameters["properties"][tool.main] for tool in box if tool.main is not None}
+    return [f"<{name}>...</{name}>" for name, shape in shapes.items() if shape.get("type") == "string"]
+
+
+def _score(given: object) -> float:
+    """Return a score in [0, 1].
+
+    Raises:
+        EnvError: it is none.
+    """
+    if isinstance(given, bool | int | float) and math.isfinite(given) and 0 <= given <= 1:
+        return float(given)
+    raise EnvError(f"check() gives a score from 0 to 1, or a bool; it gave {given!r:.200}")
+
+
+def _written(text: str) -> str:
+    """Return a text without halves of surrogate pairs, which no file takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

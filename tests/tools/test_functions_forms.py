@@ -1,0 +1,226 @@
+"""Surface forms of calls: what is written is read as the same calls, and any text gives calls or a reason."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import tool_samples as samples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnwise.tools.functions import FORMS, Answer, BadCall, Call, Toolbox, UnknownForm, form
+
+BOX = Toolbox([samples.find, samples.mix, samples.now, samples.note], seconds=None)
+TOOLS = list(BOX)
+
+SCRAPS = [
+    f"<{slash}{name}>" for slash in ("", "/") for name in ("find", "name", "now", "think", "tool_call", "mix", "a")
+]
+SCRAPS += [
+    "<now/>",
+    "&lt;",
+    "&amp;",
+    "&#32;",
+    "&#55296;",
+    "{",
+    "}",
+    '"',
+    "<",
+    "&",
+    ";",
+    " ",
+    "\n",
+    "\\u003c",
+    "null",
+    "3",
+]
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.lists(st.sampled_from(SCRAPS)).map("".join)
+NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBER | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+CALL = st.one_of(
+    st.builds(lambda name: Call("find", {"name": name}), TEXT),
+    st.builds(lambda name, limit: Call("find", {"name": name, "limit": limit}), TEXT, st.integers()),
+    st.just(Call("now", {})),
+    st.just(Call("note", {})),
+    st.builds(lambda text: Call("note", {"text": text}), TEXT),
+    st.builds(
+        lambda a, b, c, d, more: Call("mix", {"a": a, "b": b, "c": c, "d": d, **more}),
+        st.integers() | TEXT,
+        st.none() | TEXT,
+        st.lists(NUMBER, max_size=3),
+        st.dictionaries(TEXT, JSON, max_size=3),
+        st.sampled_from([{}, {"e": True}]),
+    ),
+)
+
+
+@pytest.mark.parametrize("name", FORMS)
+@settings(deadline=None)
+@given(calls=st.lists(CALL, min_size=1, max_size=4), thought=TEXT)
+def test_what_is_written_is_read(name: str, calls: list[Call], thought: str) -> None:
+    text = form(name).write(calls, TOOLS)
+    reading = form(name).read(text, TOOLS)
+    assert reading.why == ""
+    assert list(reading.calls) == calls
+    assert [call.id for call in reading.calls] == [f"call_{number}" for number in range(1, len(calls) + 1)]
+    assert form(name).read(f"<think>{thought}</think>{text}", TOOLS) == reading
+    assert all(BOX.refusal(call) is None for call in reading.calls)
+
+
+@pytest.mark.parametrize("name", FORMS)
+@settings(deadline=None, max_examples=200)
+@given(
+    text=st.text()
+    | st.lists(st.sampled_from(SCRAPS) | st.text(max_size=3)).map("".join)
+    | JSON.map(json.dumps)
+    | st.builds(lambda calls: json.dumps({"tool_calls": calls}), JSON)
+    | st.builds(lambda call: f"<tool_call>{json.dumps(call)}</tool_call>", JSON)
+)
+def test_any_text_gives_calls_or_a_reason(name: str, text: str) -> None:
+    reading = form(name).read(text, TOOLS)
+    assert bool(reading.calls) != bool(reading.why)
+    for call in reading.calls:
+        json.dumps(call.arguments, allow_nan=False)
+        assert BOX.call(call).name == call.name
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("cut", range(0, 60, 7))
+def test_a_torn_text_is_no_other_call(name: str, cut: int) -> None:
+    calls = [Call("find", {"name": "Ada Bell", "limit": 12})]
+    text = form(name).write(calls, TOOLS)
+    reading = form(name).read(text[: -cut - 1], TOOLS)
+    assert list(reading.calls) in ([], calls)
+    assert reading.calls or reading.why
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(
+    "text", ["<find>" * 200_000, "<find>x</find>" * 50_000, "<tool_call>" * 200_000, "[" * 200_000, "\x00" * 1_000_000]
+)
+def test_huge_texts_are_read(name: str, text: str) -> None:
+    reading = form(name).read(text, TOOLS)
+    assert bool(reading.calls) != bool(reading.why)
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("<find>Ada</find>", [("find", {"name": "Ada"})]),
+        ("I look.\n<find>\n  Ada Bell\n</find>\nThen:", [("find", {"name": "Ada Bell"})]),
+        ("<find><name>Ada</name><limit>2</limit></find>", [("find", {"name": "Ada", "limit": 2})]),
+        ("<find><limit>two</limit><name>3</name></find>", [("find", {"limit": "two", "name": "3"})]),
+        ("<find><nam>Ada</nam></find>", [("find", {"nam": "Ada"})]),
+        ("<find><b>Ada</b> & a < b && &lt;i></find>", [("find", {"name": "<b>Ada</b> & a < b && <i>"})]),
+        ("<now/><now></now> <now />", [("now", {}), ("now", {}), ("now", {})]),
+        ("<find></find><note></note>", [("find", {"name": ""}), ("note", {})]),
+        ("<think><find>no</find></think><find>yes</find><think><find>no</find>", [("find", {"name": "yes"})]),
+    ],
+)
+def test_tags_are_read(text: str, calls: list[tuple[str, dict[str, Any]]]) -> None:
+    assert [(call.name, call.arguments) for call in form("tags").read(text, TOOLS).calls] == calls
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("tags", "", "there was no call; calls are written <find>...</find> or <mix>"),
+        ("tags", "<fnid>Ada</fnid>", "there is no tool 'fnid': did you mean 'find'?"),
+        ("tags", "<find>Ada", "<find> was not closed by </find>"),
+        ("tags", "<now/><find><name>Ada</find>", "call 2: <name> in <find> was not closed by </name>"),
+        ("tags", "<mix>3</mix>", "<mix> holds a text without the tags of its arguments; it is written <mix><a>"),
+        ("tags", "<mix><a>1</a> and <b>2</b></mix>", "<mix> holds a text between its arguments"),
+        ("tags", "<mix><a>1</a><a>2</a></mix>", "<a> stands twice in <mix>"),
+        ("tags", "<think><find>Ada</find>", "there was no call"),
+        ("hermes", "find Ada", "there was no <tool_call>; a call is written"),
+        ("hermes", "<tool_call>{</tool_call>", "the call is no JSON: Expecting"),
+        ("hermes", "<tool_call>{}<tool_call>{}", "call 1: there was no </tool_call>"),
+        ("hermes", '<tool_call>{"arguments": {}}</tool_call>', 'the call has no "name"'),
+        ("hermes", "<tool_call>[]</tool_call>", 'a call is an object with "name" and "arguments"'),
+        ("hermes", '<tool_call>{"name": "find", "arguments": [1]}</tool_call>', '"arguments" are an object'),
+        ("hermes", '<tool_call>{"name": "a", "name": "b"}</tool_call>', "the name 'name' is given twice"),
+        ("hermes", '<tool_call>{"name": "a", "arguments": {"x": NaN}}</tool_call>', "NaN is no JSON number"),
+        ("hermes", '<tool_call>{"name": "\\ud800"}</tool_call>', "half of a surrogate pair"),
+        ("openai", "find Ada", "the message is no JSON"),
+        ("openai", '{"content": "hello", "tool_calls": null}', 'there were no "tool_calls"'),
+        ("openai", '{"tool_calls": []}', '"tool_calls" is a list of one call or more'),
+        ("openai", '{"tool_calls": [3]}', 'call 1: there was no "function"'),
+        ("openai", '{"tool_calls": [{"type": "x", "function": {"name": "a"}}]}', "\"type\" is 'x'"),
+        ("openai", '{"tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}', '"arguments" is no JSON'),
+    ],
+)
+def test_what_is_no_call_says_why(name: str, text: str, why: str) -> None:
+    reading = form(name).read(text, TOOLS)
+    assert reading.calls == ()
+    assert why in reading.why
+
+
+def test_what_servers_and_samplers_send_is_read() -> None:
+    one = Call("find", {"name": "Ada"})
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "abc", "type": "function", "function": {"name": "find", "arguments": '{"name": "Ada"}'}},
+            {"function": {"name": "find", "arguments": {"name": "Ada"}}},
+            {"function": {"name": "now", "arguments": ""}},
+        ],
+    }
+    calls = form("openai").read(json.dumps(message), TOOLS).calls
+    assert calls == (one, one, Call("now", {}))
+    assert [call.id for call in calls] == ["abc", "call_2", "call_3"]
+    # The stop text that ends a call is often not part of what was sampled.
+    assert form("hermes").read('<tool_call>\n{"name": "find", "arguments": {"name": "Ada"}}\n', TOOLS).calls == (one,)
+
+
+def test_answers_are_told() -> None:
+    answers = [Answer("find", "Ada", "", "a"), Answer("now", "noon", "", "b")]
+    assert form("tags").tell(answers[:1]) == "Ada"
+    assert form("tags").tell(answers) == "[1] find: Ada\n[2] now: noon"
+    assert form("hermes").tell(answers[:1]) == "<tool_response>\nAda\n</tool_response>"
+    assert json.loads(form("openai").tell(answers)) == [
+        {"role": "tool", "tool_call_id": "a", "content": "Ada"},
+        {"role": "tool", "tool_call_id": "b", "content": "noon"},
+    ]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_description_names_every_tool_and_argument(name: str) -> None:
+    text = BOX.describe(name)
+    for tool in TOOLS:
+        assert tool.name in text
+        for argument in tool.parameters["properties"]:
+            assert argument in text
+    assert "a part of the name, in any case" in text
+
+
+def test_tags_are_described() -> None:
+    assert Toolbox([samples.find, samples.paint]).describe().splitlines()[2:] == [
+        "<find>...</find>  Find people by name. The book is small. Returns: The full names.",
+        "  name (string): a part of the name, in any case",
+        "  limit (integer, optional, default 5): most people",
+        "",
+        "<paint><thing>...</thing><colour>...</colour></paint>  Paint a thing.",
+        "  thing (string)",
+        "  colour (one of red, blue)",
+        '  mode (one of wet, dry, optional, default "wet")',
+        "  at (object or null, optional)",
+    ]
+
+
+def test_what_cannot_be_written_is_refused() -> None:
+    for name in FORMS:
+        with pytest.raises(BadCall):
+            form(name).write([Call("find", {"name": object()})], TOOLS)
+    with pytest.raises(BadCall, match="no tool 'x'"):
+        form("tags").write([Call("x", {})], TOOLS)
+    with pytest.raises(BadCall, match="cannot be written as a tag"):
+        form("tags").write([Call("find", {"a b": 1})], TOOLS)
+    with pytest.raises(UnknownForm, match="did you mean 'hermes'"):
+        form("hermess")

@@ -1,0 +1,319 @@
+"""Functions become tools: schemas, what is refused, what is answered, and limits that hold."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydantic
+import pytest
+import tool_samples as samples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnwise.tools.functions import BadTool, Call, Tool, Toolbox, cut
+from turnwise.tools.functions.docstring import read_docstring
+from turnwise.tools.functions.render import Unserialisable, data_text, text_of
+from turnwise.tools.functions.running import MOST_LEFT
+
+
+def answer(function: Any, arguments: dict[str, Any] | None = None, **options: Any) -> tuple[str, str]:
+    """The problem and the text of one call."""
+    tool = Tool.of(function, **options)
+    try:
+        given = tool.call(Call(tool.name, arguments or {}, "7"))
+    finally:
+        tool.end()
+    assert given.name == tool.name
+    assert given.id == "7"
+    return given.problem, given.text
+
+
+def test_a_function_is_told_to_an_agent() -> None:
+    assert Toolbox([samples.find]).schemas() == [
+        {
+            "type": "function",
+            "function": {
+                "name": "find",
+                "description": "Find people by name.\n\nThe book is small.\nReturns: The full names.",
+                "parameters": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["name"],
+                    "properties": {
+                        "name": {"type": "string", "description": "a part of the name, in any case"},
+                        "limit": {"type": "integer", "default": 5, "description": "most people"},
+                    },
+                },
+            },
+        }
+    ]
+
+
+def test_a_plain_docstring_is_a_description() -> None:
+    assert read_docstring("  One line.\n\n    Another: with a colon.") == ("One line.\n\nAnother: with a colon.", {})
+    assert read_docstring(None) == ("", {})
+
+
+@given(st.text())
+def test_any_docstring_can_be_read(doc: str) -> None:
+    read_docstring(doc)
+    read_docstring(f"Args:\n{doc}\n")
+
+
+def test_methods_partials_and_objects_are_functions_too() -> None:
+    class Adder:
+        """Not this text."""
+
+        def __call__(self, first: int) -> int:
+            """Add one."""
+            return first + 1
+
+        def add(self, copy: int, _json: int = 1) -> int:
+            """Add: with names that pydantic would not have."""
+            return copy + _json
+
+    adder = Adder()
+    assert Tool.of(adder).description == "Add one."
+    assert answer(adder, {"first": 1}) == ("", "2")
+    assert answer(adder.add, {"copy": 1, "_json": 4}) == ("", "5")
+    bound = functools.partial(samples.find, limit=2)
+    assert answer(bound, {"name": "Ada"}) == ("", '["Ada", "Ada"]')
+    assert answer(bound, {"name": "Ada", "limit": 9})[0] == "arguments"
+
+
+def untyped(a) -> None:
+    """No hint."""
+
+
+def many(*names: str) -> None:
+    """Names without a name."""
+
+
+def odd(thing: np.ndarray) -> None:
+    """A type without JSON."""
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "why"),
+    [
+        (untyped, {}, "untyped cannot be a tool: its parameter 'a' has no type hint"),
+        (many, {}, r"'\*names: .*' has no name in a call"),
+        (odd, {}, "odd cannot be a tool: its types have no JSON form"),
+        (3, {}, "a tool is made of a function; got 3"),
+        (samples.now, {"name": "a b"}, "a tool cannot be called 'a b'"),
+        (samples.now, {"seconds": 0}, "more than 0 was wanted"),
+        (samples.now, {"budget": 3}, "80 or more was wanted"),
+        (lambda: None, {"name": "f", "isolated": True}, "cannot run isolated"),
+    ],
+)
+def test_what_cannot_be_a_tool_says_why(function: Any, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadTool, match=why):
+        Tool.of(function, **options)
+
+
+def test_names_are_told_apart() -> None:
+    with pytest.raises(BadTool, match="two tools are called 'now'"):
+        Toolbox([samples.now, samples.now])
+    with pytest.raises(BadTool, match="did you mean 'find'"):
+        Toolbox([samples.now, samples.find])["fnid"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "'name' is missing"),
+        ({"nmae": "Ada"}, "no argument 'nmae': did you mean 'name'?"),
+        ({"name": 3}, "'name': should be a valid string, got 3"),
+        ({"name": "Ada", "limit": "3"}, "'limit': should be a valid integer, got '3'"),
+        ({"name": "Ada", "limit": True}, "'limit': should be a valid integer, got True"),
+        ({"name": "Ada", "limit": 2.5}, "'limit': should be a valid integer, got 2.5"),
+        ({"name": "Ada", "limit": None}, "'limit': should be a valid integer, got None"),
+        ({"name": {1, 2}}, "the arguments are no JSON object"),
+        ({"name": float("nan")}, "the arguments are no JSON object"),
+        ({"name": "\ud800"}, "the arguments are no JSON object"),
+    ],
+)
+def test_wrong_arguments_are_answered(arguments: dict[str, Any], said: str) -> None:
+    problem, text = answer(samples.find, arguments)
+    assert problem == "arguments"
+    assert text.startswith("find was not called: ")
+    assert said in text
+    assert text[-1] in ".?"
+    assert "\n" not in text
+
+
+def test_json_becomes_what_the_hints_say() -> None:
+    arguments = {"thing": "door", "colour": "red", "at": {"x": 3}}
+    assert answer(samples.paint, arguments) == ("", "door RED wet Point(x=3, y=0)")
+    problem, text = answer(samples.paint, {"thing": "door", "colour": "green", "mode": "damp"})
+    assert problem == "arguments"
+    assert "'colour'" in text
+    assert "'mode'" in text
+
+
+def test_an_unknown_tool_is_answered_with_the_near_name() -> None:
+    given = Toolbox([samples.find]).call(Call("fnid", {}))
+    assert (given.problem, given.text) == ("unknown", "There is no tool 'fnid': did you mean 'find'?")
+    assert given.refused
+    assert not given.ok
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_tool_that_fails_is_an_answer(isolated: bool) -> None:
+    with Toolbox([Tool.of(f, isolated=isolated) for f in (samples.fail, samples.quit, samples.mumble)]) as box:
+        assert box.call(Call("fail", {"reason": "no\nbook"})).text == "fail failed: ValueError: no book."
+        assert box.call(Call("quit", {})).text == "quit failed: SystemExit: 3."
+        assert box.call(Call("mumble", {})).text == "mumble failed: Unspeakable."
+        assert {box.call(Call("quit", {})).problem} == {"raised"}
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_what_cannot_be_written_down_is_an_answer(isolated: bool) -> None:
+    with Toolbox([Tool.of(f, isolated=isolated) for f in (samples.endless, samples.handle, samples.ring)]) as box:
+        for name, why in (
+            ("endless", "a generator is neither"),
+            ("handle", "an? object is neither"),
+            ("ring", "ircular"),
+        ):
+            given = box.call(Call(name, {}))
+            assert given.problem == "unserialisable"
+            assert given.text.startswith(f"{name} was called, but what it returned cannot be written down (")
+            assert why.replace("an?", "a") in given.text
+
+
+def test_results_are_texts() -> None:
+    class Model(pydantic.BaseModel):
+        name: str
+        when: datetime.date
+
+    data = {
+        "set": {"b", "a"},
+        "point": samples.Point(1, 2),
+        "colour": samples.Colour.RED,
+        "model": Model(name="é", when=datetime.date(2020, 1, 2)),
+        "array": np.arange(3),
+        "number": np.float32(0.5),
+        "path": Path("a") / "b",
+        "price": decimal.Decimal("1.10"),
+        "none": None,
+    }
+    assert text_of(data) == (
+        '{"set": ["a", "b"], "point": {"x": 1, "y": 2}, "colour": "red", "model": {"name": "é", "when": "2020-01-02"}, '
+        '"array": [0, 1, 2], "number": 0.5, "path": "a/b", "price": "1.10", "none": null}'
+    )
+    assert text_of("as it\nis") == "as it\nis"
+    assert text_of(None) == "done"
+    assert text_of("half \ud800") == "half ?"
+    assert data_text({"b": 1, "a": 2}, sort=True) == '{"a": 2, "b": 1}'
+    for value in (b"bytes", lambda: 0, {(1, 2): 3}, 10**5000):
+        with pytest.raises(Unserialisable):
+            text_of(value)
+
+
+@given(st.text(), st.integers(80, 200))
+def test_a_cut_keeps_both_ends_within_the_budget(text: str, budget: int) -> None:
+    short = cut(text * 3, budget)
+    assert len(short) <= budget
+    if len(text) * 3 <= budget:
+        assert short == text * 3
+    else:
+        head, _, rest = short.partition("\n[... ")
+        left, _, tail = rest.partition(" characters left out ...]\n")
+        assert (text * 3).startswith(head)
+        assert (text * 3).endswith(tail)
+        assert len(head) + len(tail) + int(left.replace(",", "")) == len(text * 3)
+
+
+def test_a_long_answer_is_cut() -> None:
+    problem, text = answer(samples.note, {"text": "x" * 10_000_000}, budget=100)
+    assert problem == ""
+    assert 98 <= len(text) <= 100  # the length of the number that tells what was left out may change by it
+    assert "characters left out" in text
+
+
+def test_a_function_that_never_returns_is_given_up_and_at_last_refused() -> None:
+    tool = Tool.of(samples.asleep, seconds=0.05)
+    for _ in range(MOST_LEFT):
+        given = tool.call(Call("asleep", {}))
+        assert given.problem == "late"
+        assert given.text == "asleep did not end within 0.05 s and was given up; it may still be running."
+    assert tool.call(Call("asleep", {})).text == (
+        f"asleep was not called: {MOST_LEFT} earlier calls of it have not ended yet."
+    )
+
+
+def test_an_async_function_is_awaited_and_stopped() -> None:
+    assert answer(samples.later, {"seconds": 0}) == ("", "awake")
+    assert answer(samples.later, {"seconds": 0}, seconds=None) == ("", "awake")
+    problem, text = answer(samples.later, {"seconds": 60}, seconds=0.05)
+    assert (problem, text) == ("late", "later did not end within 0.05 s and was stopped.")
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends within a few seconds (what is dead and not yet buried has ended)."""
+    for _ in range(200):
+        try:
+            if f"/proc/{pid}" and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+            os.kill(pid, 0)
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_an_isolated_function_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    tool = Tool.of(samples.parent_of, seconds=3.0, isolated=True)
+    given = tool.call(Call("parent_of", {"path": str(path)}))
+    assert (given.problem, given.text) == ("late", "parent_of did not end within 3 s and was killed.")
+    assert gone(int(path.read_text()))
+
+
+def test_an_isolated_function_that_holds_the_lock_is_killed() -> None:
+    assert answer(samples.stuck, seconds=0.3, isolated=True)[0] == "late"
+
+
+def test_a_process_of_its_own_serves_many_calls_and_is_started_anew() -> None:
+    tool = Tool.of(samples.process, isolated=True)
+    first, second = (int(tool.call(Call("process", {})).text) for _ in range(2))
+    assert first == second != os.getpid()
+    tool.end()
+    assert gone(first)
+    assert int(tool.call(Call("process", {})).text) not in (first, os.getpid())
+    tool.end()
+    tool.end()
+
+
+def test_a_function_that_ends_its_process_is_an_answer() -> None:
+    tool = Tool.of(samples.leave, isolated=True)
+    for _ in range(2):
+        given = tool.call(Call("leave", {"code": 3}))
+        assert (given.problem, given.text) == ("gone", "leave ended the process in which it ran (exit code 3).")
+    tool.end()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(name=st.sampled_from(["find", "paint", "mix", "now", "x"]), arguments=st.dictionaries(st.text(max_size=8), JSON))
+def test_any_call_has_an_answer(name: str, arguments: dict[str, Any]) -> None:
+    given = BOX.call(Call(name, arguments))
+    assert isinstance(given.text, str)
+    assert given.ok or given.text
+    assert (BOX.refusal(Call(name, arguments)) is not None) == given.refused
+
+
+BOX = Toolbox([samples.find, samples.paint, samples.mix, samples.now], seconds=None)

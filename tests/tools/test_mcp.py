@@ -1,0 +1,129 @@
+"""The MCP client against a real server over stdio: its tools are listed, called, given up and buried."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from turnwise.tools.functions import Call, McpServer, ServerFailed, Toolbox
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+TOY = str(Path(__file__).resolve().parent.parent / "toys" / "mcp_server.py")
+PATIENT = 120.0  # the server's first failure imports what it logs with, which takes seconds on a busy machine
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[McpServer]:
+    with McpServer([sys.executable, TOY], seconds=PATIENT, start_seconds=PATIENT) as started:
+        yield started
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends within some seconds."""
+    for _ in range(400):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_tools_of_a_server_are_tools(server: McpServer) -> None:
+    box = Toolbox(server)
+    assert box.names == ["add", "people_find", "fail", "long", "wait", "die", "process"]
+    parameters = box["add"].parameters
+    assert box["add"].description == "Add two numbers."
+    assert parameters["required"] == ["first"]
+    assert parameters["properties"]["first"]["type"] == "integer"
+    assert "<add>...</add>  Add two numbers." in box.describe()
+
+
+def test_a_call_is_answered(server: McpServer) -> None:
+    box = Toolbox(server)
+    given = box.call(Call("add", {"first": 2, "second": 3}, "7"))
+    assert (given.problem, given.text, given.id) == ("", "5", "7")
+    assert '"phone": "555-0101"' in box.call(Call("people_find", {"name": "Ada"})).text
+
+
+def test_names_of_arguments_are_checked_here_and_values_there(server: McpServer) -> None:
+    box = Toolbox(server)
+    given = box.call(Call("add", {"frist": 2}))
+    assert given.problem == "arguments"
+    assert given.text == "add was not called: 'first' is missing; no argument 'frist': did you mean 'first'?"
+    given = box.call(Call("add", {"first": "two"}))
+    assert given.problem == "raised"
+    assert "valid integer" in given.text
+
+
+def test_a_tool_that_fails_is_an_answer_and_the_server_goes_on(server: McpServer) -> None:
+    box = Toolbox(server)
+    given = box.call(Call("fail", {"reason": "none"}))
+    assert given.problem == "raised"
+    assert given.text.startswith("fail failed: ")
+    assert box.call(Call("add", {"first": 2})).text == "3"
+
+
+def test_a_long_answer_is_cut(server: McpServer) -> None:
+    text = Toolbox(server).call(Call("long", {"count": 10_000})).text
+    assert len(text) <= 4000
+    assert "characters left out" in text
+
+
+def test_a_late_call_is_given_up_and_the_server_goes_on(server: McpServer) -> None:
+    box = Toolbox(server)
+    server.seconds = 0.2
+    try:
+        given = box.call(Call("wait", {"seconds": 30.0}))
+    finally:
+        server.seconds = PATIENT
+    assert given.problem == "late"
+    assert "was not answered within 0.2 s by the MCP server" in given.text
+    assert box.call(Call("add", {"first": 2})).text == "3"
+
+
+def test_a_server_that_dies_says_so_in_every_answer_from_then_on() -> None:
+    with McpServer([sys.executable, TOY], seconds=PATIENT, start_seconds=PATIENT) as started:
+        box = Toolbox(started)
+        for _ in range(2):
+            given = box.call(Call("die", {}))
+            assert given.problem == "gone"
+            assert "mcp_server.py' has ended (this is the end)" in given.text
+
+
+def test_closing_ends_the_process() -> None:
+    started = McpServer([sys.executable, TOY], seconds=PATIENT, start_seconds=PATIENT)
+    box = Toolbox(started)
+    pid = int(box.call(Call("process", {})).text)
+    box.close()
+    assert gone(pid)
+    assert box.call(Call("process", {})).problem == "gone"
+    box.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ([sys.executable, TOY, "--silent"], "did not tell its tools within 2 s"),
+        ([sys.executable, TOY, "--broken"], "did not start: no database at this address"),
+        (["no-such-program-anywhere"], "did not start: .*No such file"),
+        ("python server.py", "the command of a server is a list"),
+        ([], "the command of a server is a list"),
+    ],
+)
+def test_a_server_that_does_not_start_says_why(command: list[str], why: str) -> None:
+    seconds = 2.0 if "--silent" in command else PATIENT
+    with pytest.raises(ServerFailed, match=why):
+        McpServer(command, start_seconds=seconds)
+
+
+def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ServerFailed, match=r"pip install 'turnwise\[mcp\]'"):
+        McpServer(["python"])
