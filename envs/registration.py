@@ -88,6 +88,7 @@ def register_envs() -> None:
     register("turnwise/WebShop-v0", "turnwise.envs.shop.env:WebShopEnv", max_episode_steps=15)
     register("turnwise/Search-v0", "turnwise.envs.search.env:SearchEnv", max_episode_steps=5)
     register("turnwise/Code-v0", "turnwise.envs.code:CodeEnv", max_episode_steps=20)
+    register("turnwise/Bash-v0", "turnwise.envs.bash:BashEnv", max_episode_steps=20)
     register("turnwise/WebShopBrowser-v0", "turnwise.envs.shop.browser_env:WebShopBrowserEnv", max_episode_steps=30)
     miniwob = "turnwise.envs.miniwob.env:MiniWoBEnv"
     register("turnwise/MiniWoB-v0", miniwob, max_episode_steps=30)

@@ -1,0 +1,27 @@
+"""Questions answered by searching: Search-R1's protocol over generated worlds, files, or any retriever.
+
+    env = gymnasium.make("turnwise/Search-v0", level="tiny", form="brackets")
+
+`rewards` holds what an answer is worth, as pure functions; `Corpus` and `load_questions` read FlashRAG's files;
+`generator` makes worlds, passages and questions; `oracle_answer` and `recall` measure retrievers.
+"""
+
+from turnwise.envs.search.corpus import Corpus, Passage
+from turnwise.envs.search.engine import Engine, SearchFailed
+from turnwise.envs.search.env import SearchEnv
+from turnwise.envs.search.oracle import oracle_answer, recall
+from turnwise.envs.search.questions import Question, load_questions
+from turnwise.envs.search.reader import Reader
+
+__all__ = [
+    "Corpus",
+    "Engine",
+    "Passage",
+    "Question",
+    "Reader",
+    "SearchEnv",
+    "SearchFailed",
+    "load_questions",
+    "oracle_answer",
+    "recall",
+]

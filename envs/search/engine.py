@@ -1,0 +1,169 @@
+"""The search behind an environment: a retriever over passages, asked again where it fails.
+
+Anything will do that has `find(query, k)` and gives passages with id, title, text and score, or that has
+`search(query, k)` and gives (id, score) of passages of the corpus. Errors and slowness of a retriever are the
+environment's to tell; `SearchFailed` says what the last of several tries came to.
+
+Left out on purpose: retrievers. They are in `turnwise.tools.retrieval`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, get_args, runtime_checkable
+
+from turnwise.envs.errors import EnvError, UnknownOption, choices
+from turnwise.envs.search.corpus import Corpus, Passage
+from turnwise.tools.retrieval import BM25, Passages, Remote, RetrievalError, open_library
+from turnwise.tools.retrieval.open import Index
+
+__all__ = ["Engine", "Finder", "Ranker", "SearchFailed", "engine"]
+
+
+_ADDRESS: Final = ("http://", "https://")
+
+
+class SearchFailed(EnvError):
+    """The retriever failed or was too slow, each time it was asked."""
+
+
+@runtime_checkable
+class Finder(Protocol):
+    """What finds passages by itself, such as a library or a client of a server."""
+
+    def find(self, query: str, k: int) -> Sequence[Any]:
+        """Return at most k passages with id, title, text and score, the best first."""
+
+
+@runtime_checkable
+class Ranker(Protocol):
+    """What ranks the passages of a corpus."""
+
+    def search(self, query: str, k: int) -> Sequence[tuple[str, float]]:
+        """Return at most k pairs (id, score), the best first."""
+
+
+class Engine:
+    """A retriever that is asked again, a little later, where it fails.
+
+    Args:
+        find: returns the passages for (query, k).
+        retries: how many times more a failed search is tried.
+        backoff: seconds before the second try, doubled before each further one.
+        timeout: seconds after which a try has failed; None waits for ever. A try that hangs is left behind in its
+            thread, since nothing can stop it.
+        sleep: waits; for tests.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[str, int], Sequence[Passage]],
+        *,
+        retries: int = 2,
+        backoff: float = 0.5,
+        timeout: float | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise UnknownOption(f"retries is {retries!r}; it is a whole number of 0 or more")
+        if not isinstance(backoff, int | float) or not 0 <= backoff <= 3600:
+            raise UnknownOption(f"backoff is {backoff!r}; it is a number of seconds from 0 to 3600")
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+            raise UnknownOption(f"timeout is {timeout!r}; it is a number of seconds above 0, or None")
+        self._find, self._sleep = find, sleep
+        self._retries, self._backoff, self._timeout = retries, float(backoff), timeout
+
+    def find(self, query: str, k: int) -> list[Passage]:
+        """Return at most k passages, the best first.
+
+        Raises:
+            SearchFailed: every try failed.
+        """
+        for tried in range(self._retries + 1):
+            if tried:
+                self._sleep(self._backoff * 2 ** (tried - 1))
+            try:
+                return list(self._timed(query, k))[:k]
+            except Exception as error:  # whatever a retriever of anyone's raises
+                why = f"{type(error).__name__}: {error}"
+        times = "once" if not self._retries else f"{self._retries + 1} times"
+        raise SearchFailed(f"the retriever failed {times}, at last with {why}")
+
+    def _timed(self, query: str, k: int) -> Sequence[Passage]:
+        if self._timeout is None:
+            return self._find(query, k)
+        found: list[Sequence[Passage]] = []
+        raised: list[Exception] = []
+
+        def work() -> None:
+            try:
+                found.append(self._find(query, k))
+            except Exception as error:  # carried over to the thread that waits
+                raised.append(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(self._timeout)
+        if raised:
+            raise raised[0]
+        if not found:
+            raise TimeoutError(f"no answer within {self._timeout} s")
+        return found[0]
+
+
+def engine(retriever: object, corpus: Corpus | None) -> Callable[[str, int], list[Passage]]:
+    """Return the function that finds passages.
+
+    Args:
+        retriever: "bm25", "dense", "hybrid", the address of a service with `/retrieve`, a `Finder`, a `Ranker`, or a
+            function that makes one of these of the corpus.
+        corpus: the passages; a `Finder` needs none.
+
+    Raises:
+        UnknownOption: it is none of these, or a ranker has no corpus.
+    """
+    if isinstance(retriever, str):
+        retriever = _named(retriever, corpus)
+    # A class has the methods of its instances, and is a function that makes one.
+    if callable(retriever) and (isinstance(retriever, type) or not isinstance(retriever, Finder | Ranker)):
+        retriever = retriever(_needed(corpus))
+    if isinstance(retriever, Finder):
+        finder = retriever
+        return lambda query, k: [_passage(one) for one in finder.find(query, k)]
+    if isinstance(retriever, Ranker):
+        ranker, passages = retriever, _needed(corpus)
+        return lambda query, k: [_ranked(passages, id, score) for id, score in ranker.search(query, k)]
+    raise UnknownOption(f"retriever is {retriever!r}; it needs find(query, k) or search(query, k), or is 'bm25'")
+
+
+def _named(name: str, corpus: Corpus | None) -> Finder | Ranker:
+    """Return the retriever of a name, or the client of an address."""
+    try:
+        if name.startswith(_ADDRESS):
+            return Remote(name, tries=1)  # it is the engine that tries again
+        if name not in get_args(Index):
+            raise UnknownOption(
+                f"no retriever {name!r}: {choices(name, get_args(Index))}, or the address of a service, or an object"
+            )
+        if name == "bm25":
+            return BM25.build(_needed(corpus).documents())
+        return open_library(Passages.of(_needed(corpus).documents()), name)
+    except (RetrievalError, ImportError) as error:
+        raise UnknownOption(f"the retriever {name!r} cannot be made: {error}") from error
+
+
+def _needed(corpus: Corpus | None) -> Corpus:
+    if corpus is None:
+        raise UnknownOption("a retriever that ranks ids needs the passages: corpus=PATH")
+    return corpus
+
+
+def _passage(found: Any) -> Passage:
+    return Passage(str(found.id), str(found.title), str(found.text), float(found.score))
+
+
+def _ranked(corpus: Corpus, id: str, score: float) -> Passage:
+    passage = corpus[str(id)]
+    return Passage(passage.id, passage.title, passage.text, float(score))

@@ -1,0 +1,155 @@
+"""The dials of the generator: how big a world is, how hard its questions are. Their text is part of every task id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from turnwise.envs.errors import UnknownOption, choices
+
+__all__ = ["PRESETS", "Level"]
+
+_COUNTS: Final = {
+    "passages": (12, 6000),
+    "worlds": (1, 10**9),
+    "kinds": (3, 7),
+    "wordings": (1, 3),
+    "names": (8, 99),
+}
+_RANGES: Final = {"hops": (1, 4), "facts": (1, 9)}
+_SHARES: Final = ("alike", "mentions", "filler")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How big a generated world is, and how hard the questions are that are asked about it.
+
+    passages: how many things the world holds; each has one passage.
+    worlds: how many worlds there are: question n is asked about world n modulo `worlds`, each with the same names dealt
+        anew, so that only reading helps.
+    hops: least and most facts that a question needs one after the other.
+    kinds: kinds of things: 3 works, people and towns; 4 regions as well; then events, companies, schools.
+    facts: least and most facts in a passage, as far as its kind has so many.
+    wordings: how many ways there are to say a fact, and to ask for it.
+    names: how many parts of each sort names are made of (first names, last names, ...); 99 for all there are.
+    alike: probability that a new name shares a part with an older one on purpose.
+    mentions: probability that a fact is told a second time, in the passage of the thing that it leads to.
+    filler: probability of a sentence beside the matter.
+    """
+
+    passages: int = 300
+    worlds: int = 1000
+    hops: tuple[int, int] = (1, 3)
+    kinds: int = 5
+    facts: tuple[int, int] = (2, 3)
+    wordings: int = 2
+    names: int = 30
+    alike: float = 0.2
+    mentions: float = 0.2
+    filler: float = 0.2
+
+    def __post_init__(self) -> None:
+        """Check every dial, so that a wrong one is named before anything is drawn."""
+        for name, (low, high) in _COUNTS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise UnknownOption(f"the dial {name} is {value!r}; it is a whole number from {low:,} to {high:,}")
+        for name, (low, high) in _RANGES.items():
+            least, most = getattr(self, name)
+            if not low <= least <= most <= high:
+                raise UnknownOption(f"the dial {name} is {least}-{most}; it needs {low} <= least <= most <= {high}")
+        for name in _SHARES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise UnknownOption(f"the dial {name} is {getattr(self, name)!r}; it is a probability from 0 to 1")
+
+    @property
+    def text(self) -> str:
+        """The level in one word: the nearest preset and what differs from it, such as "small+hops=2-2".
+
+        `Level.parse` reads it back to an equal level; equal levels have equal texts.
+        """
+        best = min(PRESETS, key=lambda name: len(_changed(self, PRESETS[name])))
+        return "+".join([best, *(f"{name}={_write(getattr(self, name))}" for name in _changed(self, PRESETS[best]))])
+
+    @classmethod
+    def parse(cls, text: str) -> Level:
+        """Return the level of a text such as "tiny" or "small+hops=2-4+passages=500".
+
+        Raises:
+            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
+        """
+        preset, *changes = text.split("+")
+        if preset not in PRESETS:
+            raise UnknownOption(f"no preset of the search world is called {preset!r}; {choices(preset, PRESETS)}")
+        names = [field.name for field in fields(cls)]
+        values: dict[str, Any] = {}
+        for change in changes:
+            name, mark, value = change.partition("=")
+            if name not in names or not mark:
+                listed = choices(name, names, shown=len(names))
+                raise UnknownOption(f"no dial of the search world is called {name!r}; {listed}")
+            values[name] = _read(name, value)
+        return replace(PRESETS[preset], **values)
+
+
+def _changed(level: Level, preset: Level) -> list[str]:
+    names = (field.name for field in fields(Level))
+    return sorted(name for name in names if getattr(level, name) != getattr(preset, name))
+
+
+def _write(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{value[0]}-{value[1]}"
+    return str(value) if isinstance(value, int) else format(float(value), "f").rstrip("0").rstrip(".")
+
+
+def _read(name: str, text: str) -> Any:
+    try:
+        if name in _RANGES:
+            least, _, most = text.partition("-")
+            return int(least), int(most or least)
+        return float(text) if name in _SHARES else int(text)
+    except ValueError as error:
+        raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+
+
+PRESETS: Final[dict[str, Level]] = {
+    "tiny": Level(
+        passages=40,
+        worlds=1_000_000,
+        hops=(1, 2),
+        kinds=3,
+        facts=(1, 1),
+        wordings=1,
+        names=12,
+        alike=0.1,
+        mentions=0.0,
+        filler=0.0,
+    ),
+    "small": Level(),
+    "medium": Level(
+        passages=2000,
+        worlds=20,
+        hops=(1, 4),
+        kinds=7,
+        facts=(3, 4),
+        wordings=3,
+        names=99,
+        alike=0.3,
+        mentions=0.3,
+        filler=0.4,
+    ),
+    "large": Level(
+        passages=5000,
+        worlds=1,
+        hops=(2, 4),
+        kinds=7,
+        facts=(3, 5),
+        wordings=3,
+        names=99,
+        alike=0.4,
+        mentions=0.4,
+        filler=0.6,
+    ),
+}
+"""Sizes by name. "tiny" is for models that learn to read on it."""

@@ -1,0 +1,152 @@
+"""Questions about a world: chains of facts that its passages tell, worded as one question.
+
+An id is SPLIT/LEVEL/NUMBER, such as "held_out/small/000012": the same question about the same world on every machine.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.household.draw import Draw
+from turnwise.envs.search.generator.level import Level
+from turnwise.envs.search.generator.relations import Relation
+from turnwise.envs.search.generator.world import SPLITS, Thing, World, called, world
+from turnwise.envs.search.questions import Question
+
+__all__ = ["Hop", "Puzzle", "Puzzles"]
+
+_NUMBER: Final = re.compile(r"[0-9]{6,12}")
+_DRAWN_FROM: Final = 10**6  # `draw` gives ids of six digits
+_TRIES: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One fact: of a thing, by a relation, what it leads to."""
+
+    thing: Thing
+    relation: Relation
+    leads_to: Thing | str
+
+
+@dataclass(frozen=True, slots=True)
+class Puzzle:
+    """A question, the facts that answer it one after the other, and the world that it is about."""
+
+    question: Question
+    hops: tuple[Hop, ...]
+    world: World
+    world_name: str
+
+
+class Puzzles:
+    """The questions of one split and level, numbered from 0 on."""
+
+    def __init__(self, split: str, level: Level | str = "small") -> None:
+        """See the class.
+
+        Raises:
+            UnknownOption: no such split, or no such level.
+        """
+        if split not in SPLITS:
+            raise UnknownOption(f"generated questions have no split {split!r}: {choices(split, SPLITS)}")
+        self.split = split
+        self.level = Level.parse(level) if isinstance(level, str) else level
+        self.prefix = f"{split}/{self.level.text}/"
+
+    def ids(self, count: int | None = None) -> list[str]:
+        """Return so many ids, 1,000 if no count is given, without making the questions."""
+        return [f"{self.prefix}{number:06d}" for number in range(1000 if count is None else count)]
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of one of the first million questions, drawn with a numpy Generator."""
+        return f"{self.prefix}{int(rng.integers(_DRAWN_FROM)):06d}"
+
+    def get(self, id: str) -> Puzzle:
+        """Return the question of an id.
+
+        Raises:
+            UnknownTask: the text is not an id of these questions.
+        """
+        number = id.removeprefix(self.prefix) if isinstance(id, str) else ""
+        if id == number or not _NUMBER.fullmatch(number) or f"{int(number):06d}" != number:
+            raise UnknownTask(
+                f"no task {id!r} among generated questions: their ids are like {self.prefix + '000012'!r}"
+            )
+        return _puzzle(self.split, self.level, id, int(number))
+
+
+@lru_cache(maxsize=256)
+def _puzzle(split: str, level: Level, id: str, number: int) -> Puzzle:
+    index = number % level.worlds
+    about = world(split, level, index)
+    draw = Draw(f"search question {id}")
+    hops = _hops(draw, about, draw.between(*level.hops))
+    last = hops[-1].leads_to
+    question = Question(
+        id=id,
+        text=_word(draw, level, hops),
+        answers=(last if isinstance(last, str) else last.name,),
+        gold=tuple(hop.thing.id for hop in hops),
+        entities=tuple(hop.thing.name for hop in hops[1:]),
+        kind=f"{len(hops)}-hop",
+    )
+    return Puzzle(question, hops, about, f"{split}/{level.text}/{index}")
+
+
+def _hops(draw: Draw, about: World, length: int) -> tuple[Hop, ...]:
+    """Return a chain of facts that passages tell; a shorter one where none of that length is found."""
+    best: tuple[Hop, ...] = ()
+    for _ in range(_TRIES):
+        found = _walk(draw, draw.pick(about.things), length)
+        if len(found) == length:
+            return found
+        best = max(best, found, key=len)
+    return best
+
+
+def _walk(draw: Draw, thing: Thing, length: int) -> tuple[Hop, ...]:
+    hops: list[Hop] = []
+    seen = {thing.name}
+    while len(hops) < length:
+        last = len(hops) == length - 1
+        ways = [one for one in thing.told if last or (one.phrases and isinstance(thing.truth[one.name], Thing))]
+        ways = [one for one in ways if called(thing.truth[one.name]).removeprefix("the ") not in seen]
+        if not ways:
+            break
+        relation = draw.pick(ways)
+        reached = thing.truth[relation.name]
+        hops.append(Hop(thing, relation, reached))
+        if isinstance(reached, str):
+            break
+        thing = reached
+        seen.add(thing.name)
+    return tuple(hops)
+
+
+def _word(draw: Draw, level: Level, hops: tuple[Hop, ...]) -> str:
+    """Return the question: phrases inside each other, the last fact asked for.
+
+    Of two templates inside each other at most one goes on after its place, since "the town where the town that ... is
+    about was founded" is no English; the first phrase of every relation ends with its place.
+    """
+    chosen: list[str] = []
+    for place in range(len(hops) - 1, -1, -1):
+        relation = hops[place].relation
+        last = place == len(hops) - 1
+        templates = (relation.asks if last else relation.phrases)[: level.wordings]
+        tailed = any(not _ends(one) for one in chosen)
+        fitting = [one for one in templates if not tailed or _ends(one)]
+        chosen.append(draw.pick(fitting or templates[:1]))
+    phrase = called(hops[0].thing)
+    for hop, template in zip(hops, reversed(chosen), strict=True):
+        phrase = hop.thing.fill(template, phrase)
+    return phrase
+
+
+def _ends(template: str) -> bool:
+    return template.rstrip("?").endswith("{s}")

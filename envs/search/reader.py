@@ -1,0 +1,198 @@
+"""A reader who knows no more than an agent does: the question, and the passages that were found.
+
+It takes the question apart from the outside in, looks up the name at its heart, reads in the passage what that leads
+to, and looks that up in turn, until it can answer. Each step follows from the texts alone, so a policy can learn it by
+imitation. It knows the wordings of the generated worlds and nothing else; of other questions it searches the question
+once and answers with the title of what came first.
+
+Both surfaces are read, and it may be asked at any turn, also where others chose the actions before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from turnwise.envs.errors import EnvError
+from turnwise.envs.search.generator.relations import LATER, RELATIONS, SORTS, Relation
+from turnwise.envs.search.protocol import FORMS
+
+__all__ = ["Reader", "Step", "queries", "take_apart"]
+
+_QUESTION: Final = re.compile(r"Question: (.*\S)", re.DOTALL)
+_TAGGED: Final = re.compile(r'^(?:<information>)?Doc \d+\(Title: "?(.*?)"?\) (.*?)(?:</information>)?$')
+_INSIDE: Final = ("of", "the", "and")  # words of names with a small first letter
+_LINE: Final = re.compile(r"^\d+ (.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is asked of a name: a relation, and its words for this kind of thing."""
+
+    relation: Relation
+    role: str
+
+
+def queries(step: Step, name: str) -> tuple[str, ...]:
+    """Return what to search for a fact about a name, the likeliest first."""
+    name = name.removeprefix("the ")
+    words = step.relation.words.replace("{role}", step.role).strip()
+    return (f"{name} {words}", name, *(f"{name} {name} {one}" for one in words.split()))
+
+
+def take_apart(question: str) -> tuple[str, list[Step]] | None:
+    """Return the name at the heart of a question and the steps from it to the answer; None for other questions.
+
+    >>> name, steps = take_apart("Where was the author of The Red Lamp born?")
+    >>> name, [step.relation.name for step in steps]
+    ('The Red Lamp', ['author', 'born'])
+    """
+    for inside, last in _apart(_asks(), question):
+        steps = _steps(inside, last.relation.subject)
+        if steps is not None:
+            return steps[0], [*steps[1], last]
+    return None
+
+
+def _steps(phrase: str, kind: str) -> tuple[str, list[Step]] | None:
+    """Return the name in a phrase for a thing of a kind, and the steps from it to that thing."""
+    for inside, step in _apart(_phrases(), phrase):
+        if step.relation.object == kind and (found := _steps(inside, step.relation.subject)):
+            return found[0], [*found[1], step]
+    named = phrase.removeprefix("the ")
+    return (named, []) if all(one[:1].isupper() or one in _INSIDE for one in named.split()) else None
+
+
+class Reader:
+    """Looks up one name after the other, and answers."""
+
+    def __init__(self) -> None:
+        """Have read nothing."""
+        self._begin("")
+
+    def start(self, observation: str) -> None:
+        """Begin an episode.
+
+        Raises:
+            EnvError: the text holds no "Question: ".
+        """
+        found = _QUESTION.search(observation)
+        if found is None:
+            raise EnvError(f"no 'Question: ' in the first observation {observation[:80]!r}")
+        self._begin(found[1])
+
+    def act(self, observation: str, admissible: Sequence[str]) -> str:
+        """Return the next action."""
+        self._surface = FORMS["brackets" if any(one.startswith("search[") for one in admissible) else "tags"]()
+        self._read(observation)
+        if self._apart is None:
+            return self._guess()
+        name, steps = self._apart
+        for step in steps:
+            reached = self._fact(name, step)
+            if reached is None:
+                return self._look_up(name, step)
+            name = reached
+        return self._surface.write("answer", name.removeprefix("the "))
+
+    def _begin(self, question: str) -> None:
+        self._question = question
+        self._apart = take_apart(question)
+        self._lines: dict[tuple[str, str], None] = {}
+        self._tried: list[str] = []
+
+    def _read(self, observation: str) -> None:
+        """Remember the passages in an observation; a title that a line does not show is its text's beginning."""
+        for line in observation.splitlines():
+            if found := _TAGGED.match(line):
+                self._lines[found[1], found[2]] = None
+            elif found := _LINE.match(line):
+                title, colon, text = found[1].partition(": ")
+                self._lines[(title, text) if colon else ("", found[1])] = None
+
+    def _fact(self, name: str, step: Step) -> str | None:
+        """Return what the passage about a name says, if it was read."""
+        plain = name.removeprefix("the ")
+        for title, text in self._lines:
+            if title == plain or (not title and text.startswith(plain)):
+                for sentence in text.split(". "):
+                    for pattern in _says(step.relation, plain):
+                        if found := pattern.fullmatch(sentence.removesuffix(".")):
+                            return found["o"]
+        return None
+
+    def _look_up(self, name: str, step: Step) -> str:
+        for query in queries(step, name):
+            if query not in self._tried:
+                self._tried.append(query)
+                return self._surface.write("search", query)
+        return self._guess()
+
+    def _guess(self) -> str:
+        if not self._tried:
+            self._tried.append(self._question)
+            return self._surface.write("search", self._question)
+        title, text = next(iter(self._lines), ("", "unknown"))
+        return self._surface.write("answer", title or text.split(".")[0])
+
+
+def _role(relation: Relation, words: dict[str, str | None]) -> str:
+    role = words.get("role")
+    verb = words.get("verb")
+    if role or relation.subject not in SORTS:
+        return role or ""
+    return next((r for _, v, r in SORTS[relation.subject] if v == verb), SORTS[relation.subject][0][2])
+
+
+def _pattern(relation: Relation, template: str, s: str, o: str = "") -> re.Pattern[str]:
+    """Return a template as a pattern; words of the thing may be any that its kind has."""
+    sorts = SORTS.get(relation.subject, ())
+    words = {
+        "kind": "|".join(sorted({one[0] for one in sorts})),
+        "verb": "|".join(sorted({one[1] for one in sorts})),
+        "role": "|".join(sorted({one[2] for one in sorts})),
+    }
+    text = ""
+    for piece in re.split(r"(\{\w+\})", template):
+        name = piece[1:-1]
+        if name in ("s", "o"):
+            text += s if name == "s" else o
+        elif piece.startswith("{"):
+            text += f"(?P<{name}>{words[name]})"
+        else:
+            text += re.escape(piece)
+    # The first letter of a sentence is a capital, whatever the template begins with.
+    return re.compile(text if text.startswith("(") else f"(?i:{text[0]}){text[1:]}")
+
+
+@lru_cache(maxsize=1)
+def _asks() -> tuple[tuple[Relation, re.Pattern[str]], ...]:
+    return tuple((one, _pattern(one, text, "(?P<s>.+)")) for one in RELATIONS for text in one.asks)
+
+
+@lru_cache(maxsize=1)
+def _phrases() -> tuple[tuple[Relation, re.Pattern[str]], ...]:
+    return tuple((one, _pattern(one, text, "(?P<s>.+)")) for one in RELATIONS for text in one.phrases)
+
+
+@lru_cache(maxsize=1024)
+def _says(relation: Relation, name: str) -> tuple[re.Pattern[str], ...]:
+    """Return patterns of the sentences that tell a fact about a name."""
+    sorts = SORTS.get(relation.subject, (("", "", ""),))
+    others = {
+        form.format(kind=sort[0], last=name.rpartition(" ")[2]) for form in LATER[relation.subject] for sort in sorts
+    }
+    called = "|".join(re.escape(one) for one in (f"the {name}", name, *sorted(others)))
+    return tuple(_pattern(relation, text, f"(?i:{called})", "(?P<o>[^.]+?)") for text in relation.says)
+
+
+def _apart(kinds: Iterable[tuple[Relation, re.Pattern[str]]], text: str) -> list[tuple[str, Step]]:
+    """Return all ways to take the outermost template off a text: what stands inside, and the step."""
+    ways = []
+    for relation, pattern in kinds:
+        if found := pattern.fullmatch(text):
+            ways.append((found["s"], Step(relation, _role(relation, found.groupdict()))))
+    return ways

@@ -1,0 +1,314 @@
+"""What an answer is worth: pure functions of texts and counts, so that each is tested by a table.
+
+    one episode                                          a group of episodes of one question
+    normalise, exact_match, contains, f1                 e_grpo         entity share over the best of the group
+    extract, well_formed, with_format                    otc            calls over the fewest that sufficed
+    entity_share, otc_alone, attenuated, cost_aware_f1
+
+An environment pays one episode at a time, so of E-GRPO and OTC it pays the part that needs no group (`rules`), and
+tells the counts in `info["reward_parts"]`, from which the functions over a group make the whole.
+
+Sources: Search-R1 (arXiv:2503.09516); E-GRPO (arXiv:2510.24694); OTC (arXiv:2504.14870); GraphRAG-R1
+(arXiv:2507.23581), of whose constants a and b nothing is published, so that those here are our own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+__all__ = [
+    "attenuated",
+    "contains",
+    "cost_aware_f1",
+    "e_grpo",
+    "entities_in",
+    "entity_share",
+    "exact_match",
+    "extract",
+    "f1",
+    "normalise",
+    "otc",
+    "otc_alone",
+    "well_formed",
+    "with_format",
+]
+
+_ARTICLE: Final = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
+_ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_MARK: Final = re.compile(r"(</?(?:think|search|information|answer)>)")
+
+
+def normalise(text: str) -> str:
+    """Return a text in small letters, without punctuation, articles and superfluous spaces, in this order.
+
+    >>> normalise(" The  U.S. Army! ")
+    'us army'
+    """
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def exact_match(answer: str | None, golden: Iterable[str]) -> bool:
+    """Return whether an answer equals one of the right ones, both normalised; no answer equals none."""
+    if answer is None:
+        return False
+    said = normalise(answer)
+    return any(said == normalise(one) for one in golden)
+
+
+def contains(answer: str | None, golden: Iterable[str]) -> bool:
+    """Return whether one of the right answers stands in an answer, both normalised (Search-R1's `subem`)."""
+    if answer is None:
+        return False
+    said = normalise(answer)
+    # What is nothing but an article would be contained everywhere.
+    return any(one in said if one else not said for one in map(normalise, golden))
+
+
+def f1(answer: str | None, golden: Iterable[str]) -> float:
+    """Return the best F1 of an answer's words with those of a right one.
+
+    F1 = 2 P R / (P + R), P the share of the answer's words that are right, R the share of the right words that were
+    said, words counted as often as they stand. Of "yes", "no" and "noanswer" nothing is partly right.
+    """
+    return max((_f1(answer, one) for one in golden), default=0.0) if answer is not None else 0.0
+
+
+def _f1(answer: str, golden: str) -> float:
+    said, right = normalise(answer), normalise(golden)
+    if said != right and {said, right} & {"yes", "no", "noanswer"}:
+        return 0.0
+    said_words, right_words = said.split(), right.split()
+    common = sum((Counter(said_words) & Counter(right_words)).values())
+    return 2 * common / (len(said_words) + len(right_words)) if common else 0.0
+
+
+def extract(text: str, *, least: int = 1) -> str | None:
+    """Return the last answer of a text between answer tags; None if there are fewer than `least`.
+
+    Search-R1 looks at prompt and response together, and the prompt holds an example, so there `least` is 2; ports that
+    look at the response alone take 1.
+
+    >>> extract("<answer> Beijing </answer> ... <answer> Ada Marsh </answer>", least=2)
+    'Ada Marsh'
+    """
+    found = _ANSWER.findall(text)
+    return found[-1].strip() if found and len(found) >= least else None
+
+
+_FOLLOWS: Final = {
+    ("start", "<think>"): "thinking",
+    ("answered by search", "<think>"): "thinking",
+    ("thinking", "</think>"): "thought",
+    ("thought", "<search>"): "searching",
+    ("searching", "</search>"): "searched",
+    ("searched", "<information>"): "reading",
+    ("reading", "</information>"): "answered by search",
+    ("thought", "<answer>"): "answering",
+    ("answering", "</answer>"): "end",
+}
+_WITH_TEXT: Final = frozenset({"thinking", "searching", "reading", "answering"})
+
+
+def well_formed(text: str, *, whole: bool = True) -> bool:
+    """Return whether a response keeps Search-R1's order: think, search, information, think, ..., think, answer.
+
+    Args:
+        text: all that the agent said and was told, in turn.
+        whole: it has to end with the answer; else it may stop anywhere on the way.
+    """
+    state = "start"
+    for piece in _MARK.split(text):
+        if _MARK.fullmatch(piece):
+            if (state, piece) not in _FOLLOWS:
+                return False
+            state = _FOLLOWS[state, piece]
+        elif piece.strip() and state not in _WITH_TEXT:
+            return False
+    return state == "end" or not whole
+
+
+def with_format(
+    correct: bool,
+    answered: bool,
+    formed: bool,
+    retrieved: bool = False,
+    *,
+    structure: float = 0.2,
+    final: float = 0.1,
+    retrieval: float = 0.0,
+    score: float = 1.0,
+) -> float:
+    """Return Search-R1's reward with format scores (its v0.3 scripts).
+
+    ============  ==========================================  ===================
+    the answer    well formed                                 not well formed
+    ============  ==========================================  ===================
+    right         score                                       score - structure
+    wrong         structure (+ retrieval where retrieved)     final
+    missing       structure (+ retrieval where retrieved)     0
+    ============  ==========================================  ===================
+
+    Args:
+        correct: the answer matches exactly.
+        answered: there is an answer.
+        formed: `well_formed` of the response.
+        retrieved: a right answer stands in what was found.
+        structure, final, retrieval, score: the constants, in units of reward.
+    """
+    if answered and correct:
+        return score if formed else score - structure
+    if formed:
+        return structure + (retrieval if retrieved else 0.0)
+    return final if answered else 0.0
+
+
+def entities_in(thoughts: str, entities: Iterable[str]) -> frozenset[str]:
+    """Return the entities that stand in thoughts, letter for letter."""
+    return frozenset(one for one in entities if one and one in thoughts)
+
+
+def entity_share(thoughts: str, entities: Iterable[str]) -> float:
+    """Return E-GRPO's share of the entities that stand in thoughts: |found| / |entities|; 0 where there are none."""
+    wanted = frozenset(entities)
+    return len(entities_in(thoughts, wanted)) / len(wanted) if wanted else 0.0
+
+
+def e_grpo(
+    correct: Sequence[bool], shares: Sequence[float], formed: Sequence[bool], *, alpha: float = 0.3
+) -> list[float]:
+    """Return E-GRPO's rewards of a group.
+
+    R_i = 1 if correct, 0 if the format is broken or the episode too long, else alpha * share_i / max_j share_j
+    (0 where the maximum is 0).
+
+    Args:
+        correct: of each episode, whether its answer is right.
+        shares: of each, `entity_share`.
+        formed: of each, whether format and length were kept; a right answer counts all the same only if they were.
+        alpha: in [0, 1].
+
+    Raises:
+        ValueError: lengths differ, or alpha is not in [0, 1].
+
+    Source: arXiv:2510.24694.
+    """
+    _share("alpha", alpha)
+    best = max(shares, default=0.0)
+    return [
+        0.0 if not fine else 1.0 if right else alpha * share / best if best else 0.0
+        for right, share, fine in zip(correct, shares, formed, strict=True)
+    ]
+
+
+def otc_alone(calls: int, correct: bool, *, smooth: float = 4.0, alpha: float = 1.0) -> float:
+    """Return OTC's reward of one episode on its own: alpha * cos(m pi / (2 m + c)) if correct, else 0.
+
+    Args:
+        calls: m, searches.
+        correct: the answer is right.
+        smooth: c above 0, about the most calls of an episode.
+        alpha: weight.
+
+    Raises:
+        ValueError: calls below 0, or smooth not above 0.
+
+    Source: arXiv:2504.14870, the form for PPO.
+    """
+    _calls(calls, smooth)
+    return alpha * math.cos(calls * math.pi / (2 * calls + smooth)) if correct else 0.0
+
+
+def otc(
+    calls: Sequence[int],
+    correct: Sequence[bool],
+    best: int | None = None,
+    *,
+    smooth: float = 4.0,
+    alpha: float = 1.0,
+) -> tuple[list[float], int | None]:
+    """Return OTC's rewards of a group, and the fewest calls that ever sufficed, to be given again next time.
+
+    With m calls and n the fewest of any right answer, now or before:
+
+        f = m if n = 0 else 2 n m / (n + m);    r = 1 if m = n = 0, cos(m pi / (2 m + c)) if n = 0, sin(f pi / 2 n) else
+
+    and the reward is alpha * r where the answer is right, else 0.
+
+    Args:
+        calls: m of each episode.
+        correct: of each, whether its answer is right.
+        best: n of earlier groups of the same question; None: no right answer yet.
+        smooth: c above 0.
+        alpha: weight.
+
+    Raises:
+        ValueError: lengths differ, calls below 0, or smooth not above 0.
+
+    Source: arXiv:2504.14870, the form for GRPO.
+    """
+    for one in calls:
+        _calls(one, smooth)
+    pairs = list(zip(calls, correct, strict=True))
+    enough = [made for made, right in pairs if right] + ([] if best is None else [best])
+    if not enough:
+        return [0.0] * len(pairs), None
+    fewest = min(enough)
+    return [alpha * _productivity(made, fewest, smooth) if right else 0.0 for made, right in pairs], fewest
+
+
+def _productivity(made: int, fewest: int, smooth: float) -> float:
+    if fewest == 0:
+        return 1.0 if made == 0 else math.cos(made * math.pi / (2 * made + smooth))
+    return math.sin(2 * fewest * made / (fewest + made) * math.pi / (2 * fewest))
+
+
+def attenuated(calls: int, *, first: float = 0.2, decay: float = 0.5, most: int = 4) -> float:
+    """Return GraphRAG-R1's progressive reward of n well-formed searches: sum of a k^(j-1), j = 1..min(n, most).
+
+    Args:
+        calls: n.
+        first: a, the reward of the first search.
+        decay: k in [0, 1].
+        most: searches that are rewarded.
+
+    Raises:
+        ValueError: calls below 0, or decay not in [0, 1].
+    """
+    _calls(calls, 1.0)
+    _share("decay", decay)
+    return sum(first * decay**place for place in range(min(calls, most)))
+
+
+def cost_aware_f1(score: float, calls: int, *, cost: float = 0.1) -> float:
+    """Return GraphRAG-R1's F1 * exp(-b n).
+
+    Args:
+        score: F1 in [0, 1].
+        calls: n, searches.
+        cost: b, at least 0.
+
+    Raises:
+        ValueError: calls or cost below 0.
+    """
+    _calls(calls, 1.0)
+    if not cost >= 0:
+        raise ValueError(f"cost is {cost!r}; it must be 0 or more")
+    return score * math.exp(-cost * calls)
+
+
+def _calls(calls: int, smooth: float) -> None:
+    if calls < 0:
+        raise ValueError(f"calls is {calls!r}; a number of searches is 0 or more")
+    if not smooth > 0:
+        raise ValueError(f"smooth is {smooth!r}; it must be above 0")
+
+
+def _share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} is {value!r}; it must lie in [0, 1]")

@@ -1,0 +1,206 @@
+"""Where the questions of an environment come from: generated worlds, or files; each task with its search engine.
+
+What is read or made is kept once in a process, and a pickled source travels as the recipe. Left out on purpose: how
+files are read (`corpus`, `questions`), and how worlds are made (`generator`).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.search.corpus import Corpus, Passage
+from turnwise.envs.search.engine import Finder, Ranker, engine
+from turnwise.envs.search.generator import Level, Puzzles
+from turnwise.envs.search.generator import world as world_of
+from turnwise.envs.search.questions import Question, load_questions
+from turnwise.envs.search.reader import Step, queries
+
+__all__ = ["FILE_SPLITS", "Files", "Generated", "Hint", "Source", "Task"]
+
+FILE_SPLITS: Final = ("all", "train", "held_out")
+_HELD_OUT: Final = 5
+"""One question in so many of a file is held out, by a checksum of its id."""
+
+Find = Callable[[str, int], list[Passage]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """How an expert comes to one of the gold passages: its id, and queries to try."""
+
+    id: str
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A question, the search that belongs to it, and the way to its answer."""
+
+    question: Question
+    find: Find
+    way: tuple[Hint, ...]
+
+
+class Source(Protocol):
+    """Where an environment takes its tasks from."""
+
+    def ids(self, count: int | None) -> list[str]:
+        """Return the ids of the tasks of the split."""
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of a task that `rng` (a numpy Generator) draws."""
+
+    def get(self, id: str) -> Task:
+        """Return the task of an id."""
+
+
+class Generated:
+    """Questions about generated worlds."""
+
+    def __init__(self, split: str | None, level: Level | str, retriever: object) -> None:
+        """Take a split (None: "train") of a level.
+
+        Raises:
+            UnknownOption: no such split or level, or no such retriever.
+        """
+        self._made_of = split, level, retriever
+        self._puzzles = Puzzles(split or "train", level)
+        remote = isinstance(retriever, str) and retriever.startswith("http")
+        if remote or (
+            isinstance(retriever, Finder | Ranker) and not isinstance(retriever, str | type)
+        ):  # a str has find()
+            raise UnknownOption(
+                "generated worlds have passages of their own: give the retriever as a function of a corpus, not as "
+                f"{type(retriever).__name__}"
+            )
+        self._retriever = retriever
+        self._own: dict[str, Find] = {}
+        if isinstance(retriever, str) or not callable(retriever):  # refuses now what makes no sense
+            engine(retriever, world_of(self._puzzles.split, "tiny").corpus)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as the recipe."""
+        return type(self), self._made_of
+
+    def ids(self, count: int | None) -> list[str]:
+        """Return the ids of the first tasks, 1,000 if no count is given."""
+        return self._puzzles.ids(count)
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of a task."""
+        return self._puzzles.draw(rng)
+
+    def get(self, id: str) -> Task:
+        """Return the task of an id.
+
+        Raises:
+            UnknownTask: there is none.
+        """
+        puzzle = self._puzzles.get(id)
+        way = tuple(
+            Hint(hop.thing.id, queries(Step(hop.relation, hop.thing.words[2]), hop.thing.name)) for hop in puzzle.hops
+        )
+        return Task(puzzle.question, self._find(puzzle.world_name, puzzle.world.corpus), way)
+
+    def _find(self, name: str, corpus: Corpus) -> Find:
+        """Return the search in a world; indexes of our own kind are shared in the process."""
+        if isinstance(self._retriever, str):
+            return _shared(self._retriever, name)
+        if name not in self._own:
+            while len(self._own) >= 8:
+                self._own.pop(next(iter(self._own)))
+            self._own[name] = engine(self._retriever, corpus)
+        return self._own[name]
+
+
+@lru_cache(maxsize=32)
+def _shared(retriever: str, name: str) -> Find:
+    split, level, number = name.split("/")
+    return engine(retriever, world_of(split, level, int(number)).corpus)
+
+
+class Files:
+    """Questions of a file, about the passages of another one or of a retriever that has its own."""
+
+    def __init__(self, questions: str, corpus: str | None, split: str | None, retriever: object, strict: bool) -> None:
+        """Read the files.
+
+        Raises:
+            EnvError: a file is missing or broken, or there is no such split.
+        """
+        self._made_of = questions, corpus, split, retriever, strict
+        self._split = split or "all"
+        if self._split not in FILE_SPLITS:
+            raise UnknownOption(f"a file of questions has no split {split!r}: {choices(str(split), FILE_SPLITS)}")
+        self._path = questions
+        self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus))
+        found, self.skipped = load_questions(questions, strict=strict)
+        self._questions = {one.id: one for one in found if _in_split(one.id, self._split)}
+        if not self._questions:
+            raise UnknownOption(f"no question of {questions} is in the split {self._split!r}; there are {len(found)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as the recipe."""
+        return type(self), self._made_of
+
+    def ids(self, count: int | None) -> list[str]:
+        """Return the ids of the questions of the split."""
+        return list(self._questions)[:count]
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of a question."""
+        return list(self._questions)[int(rng.integers(len(self._questions)))]
+
+    def get(self, id: str) -> Task:
+        """Return the task of an id.
+
+        Raises:
+            UnknownTask: there is none.
+        """
+        question = self._questions.get(id)
+        if question is None:
+            raise UnknownTask.of(id, self._questions, f"the split {self._split!r} of {self._path}")
+        way = tuple(Hint(gold, (question.text, *self._titles(gold))) for gold in question.gold)
+        return Task(question, self._find, way)
+
+    def _titles(self, gold: str) -> tuple[str, ...]:
+        if self.corpus is None or gold not in self.corpus:
+            return ()
+        return (self.corpus.title(gold).strip('"'),)
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, strict: bool, stamp: tuple[int, int]) -> Corpus:
+    return Corpus.open(path, strict=strict)
+
+
+@lru_cache(maxsize=4)
+def _indexed(path: str, strict: bool, stamp: tuple[int, int], retriever: str) -> Find:
+    return engine(retriever, _read(path, strict, stamp))
+
+
+def _opened(path: str | None, retriever: object, strict: bool, stamp: tuple[int, int]) -> tuple[Find, Corpus | None]:
+    corpus = None if path is None else _read(path, strict, stamp)
+    if path is not None and isinstance(retriever, str):
+        return _indexed(path, strict, stamp, retriever), corpus
+    return engine(retriever, corpus), corpus
+
+
+def _stamp(path: str | None) -> tuple[int, int]:
+    """Return size and time of change of a file, so that one that changed is read anew."""
+    try:
+        status = Path(path).stat() if path else None
+    except (OSError, ValueError):
+        status = None
+    return (status.st_size, status.st_mtime_ns) if status else (0, 0)
+
+
+def _in_split(id: str, split: str) -> bool:
+    held_out = zlib.crc32(id.encode(errors="replace")) % _HELD_OUT == 0
+    return split == "all" or held_out == (split == "held_out")

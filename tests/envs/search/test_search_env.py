@@ -1,0 +1,314 @@
+"""SearchEnv: the contract, Search-R1's protocol turn by turn, retrievers that fail, and bad input."""
+
+import pickle
+import re
+import time
+
+import gymnasium
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search_worlds import write_files
+
+import turnwise.envs
+from turnwise.envs import check_env
+from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turnwise.envs.search import Passage, SearchEnv, SearchFailed
+from turnwise.envs.search.env import LONGEST_QUERY
+
+KEYS = {"task", "state", "admissible_actions", "free_actions", "valid", "score", "won", "task_type"}
+Q2 = {"task": "q2"}
+
+
+@pytest.fixture
+def files(tmp_path):
+    return write_files(tmp_path)
+
+
+def test_an_episode_reads_as_in_search_r1(files):
+    env = SearchEnv(*files)
+    observation, info = env.reset(options={"task": "q1"})
+    assert observation.endswith("<answer> Beijing </answer>. Question: Who wrote Red Lamp?\n")
+    assert set(info) == KEYS
+    assert info["state"] == "read="
+    observation, reward, over, cut, info = env.step("<think>Hm.</think><search>Red Lamp</search> <answer>x</answer>")
+    assert observation.startswith('\n\n<information>Doc 1(Title: "Red Lamp") Red Lamp is a novel by Ada Marsh.\nDoc 2(')
+    assert (reward, over, cut, info["valid"], info["state"]) == (0.0, False, False, True, "read=a,c")
+    observation, reward, over, _, info = env.step("I know it")
+    assert observation.startswith(
+        "\nMy previous action is invalid. If I want to search, I should put the query between"
+    )
+    assert (reward, over, info["valid"], info["state"]) == (0.0, False, False, "read=a,c")
+    observation, reward, over, _, info = env.step("<answer> the ada marsh! </answer>")
+    assert (observation, reward, over, info["won"], info["score"]) == ("", 1.0, True, True, 1.0)
+    assert info["reward_parts"]["calls"] == 1
+    with pytest.raises(StepAfterEnd):
+        env.step("<answer>x</answer>")
+    assert env.plan() == []
+
+
+def test_a_wrong_answer_ends_the_episode_too(files):
+    env = SearchEnv(*files)
+    env.reset(options=Q2)
+    _, reward, over, _, info = env.step("<answer>Ada</answer>")
+    assert (reward, over, info["won"], info["score"]) == (0.0, True, False, 0.0)
+    with pytest.raises(EnvError, match="another answer"):
+        env.plan()
+
+
+def test_the_order_of_searches_is_no_matter_of_the_state(files):
+    env = SearchEnv(*files, topk=1)
+    keys = []
+    for queries in (["Red Lamp", "Ada Marsh born"], ["Ada Marsh born", "Red Lamp", "Red Lamp"]):
+        env.reset(options=Q2)
+        for query in queries:
+            *_, info = env.step(f"<search>{query}</search>")
+        keys.append((info["state"], info["admissible_actions"]))
+    assert keys[0] == keys[1]
+    assert keys[0][0] == "read=a,b"
+
+
+def test_a_budget_of_searches_is_kept_and_told(files):
+    env = SearchEnv(*files, max_searches=1)
+    _, info = env.reset(options=Q2)
+    assert info["state"] == "read= left=1"
+    *_, info = env.step("<search>lamp</search>")
+    assert info["free_actions"] == ["<answer>...</answer>"]
+    assert env.plan() == ["<answer> Oakford </answer>"]
+    observation, *_, info = env.step("<search>Ada</search>")
+    assert (info["valid"], info["state"]) == (False, "read=a,c left=0")
+    assert "No searches are left" in observation
+
+
+def test_after_four_searches_gymnasium_gives_one_turn_more():
+    env = gymnasium.make("turnwise/Search-v0", level="tiny")
+    env.reset(seed=1)
+    for turn in range(1, 6):
+        _, _, over, cut, _ = env.step("<search>red</search>")
+        assert (over, cut) == (False, turn == 5)
+
+
+def test_rewards_depend_on_searches_only_where_the_key_says_so(files):
+    for reward, past in (("em", ""), ("f1", ""), ("otc", " searches=1"), ("caf", " searches=1")):
+        env = SearchEnv(*files, reward=reward)
+        env.reset(options=Q2)
+        *_, info = env.step("<search>zzz</search>")
+        assert info["state"] == "read=" + past
+
+
+def test_graphrag_pays_every_search(files):
+    env = SearchEnv(*files, reward="graphrag", reward_options={"first": 0.4})
+    env.reset(options=Q2)
+    assert env.step("<search>lamp</search>")[1] == pytest.approx(0.4)
+    assert env.step("<search>lamp</search>")[1] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"form": "brackets"},
+        {"reward": "format"},
+        {"reward": "graphrag", "max_searches": 4},
+        {"reward": "e-grpo", "form": "brackets"},
+    ],
+)
+def test_the_contract_is_kept(options):
+    report = check_env("turnwise/Search-v0", kwargs={"level": "tiny", **options})
+    assert report.ok, report
+
+
+def test_format_scores_need_the_tags(files):
+    env = SearchEnv(*files, reward="format")
+    env.reset(options=Q2)
+    for action in env.plan():
+        _, reward, *_ = env.step(action)
+    assert reward == 1.0
+    with pytest.raises(UnknownOption, match="form='tags'"):
+        SearchEnv(*files, reward="format", form="brackets")
+
+
+class Flaky:
+    """A retriever that fails so many times, then finds one passage."""
+
+    def __init__(self, failures: int, seconds: float = 0.0) -> None:
+        self.left, self.seconds, self.asked = failures, seconds, 0
+
+    def find(self, query: str, k: int) -> list[Passage]:
+        self.asked += 1
+        time.sleep(self.seconds)
+        if self.left:
+            self.left -= 1
+            raise ConnectionError("nobody answers")
+        return [Passage("a", '"Red Lamp"', "By Ada.", 1.0)] * (k + 2)
+
+
+def test_a_retriever_that_fails_is_asked_again(files):
+    flaky = Flaky(2)
+    env = SearchEnv(files[0], retriever=flaky, retries=2, backoff=0.0, topk=2)
+    env.reset(options=Q2)
+    observation, *_, info = env.step("<search>x</search>")
+    assert observation.count("By Ada.") == 2
+    assert (flaky.asked, info["valid"]) == (3, True)
+
+
+def test_a_retriever_that_is_down_is_told_and_the_episode_goes_on(files):
+    env = SearchEnv(files[0], retriever=Flaky(99), retries=1, backoff=0.0)
+    env.reset(options=Q2)
+    observation, _, over, _, info = env.step("<search>x</search>")
+    assert "The search failed: the retriever failed 2 times" in observation
+    assert "nobody answers" in observation
+    assert (over, info["valid"], info["state"]) == (False, True, "read=")
+    assert env.plan() == ["<answer> Oakford </answer>"]
+
+
+def test_a_retriever_that_is_down_is_an_error_where_that_is_wanted(files):
+    env = SearchEnv(files[0], retriever=Flaky(99), retries=0, on_failure="raise")
+    env.reset(options=Q2)
+    with pytest.raises(SearchFailed, match="failed once, at last with ConnectionError: nobody answers"):
+        env.step("<search>x</search>")
+
+
+def test_a_retriever_that_is_slow_has_failed(files):
+    env = SearchEnv(files[0], retriever=Flaky(0, seconds=30), retries=0, timeout=0.05)
+    env.reset(options=Q2)
+    assert "no answer within 0.05 s" in env.step("<search>x</search>")[0]
+
+
+def test_pauses_grow_between_tries():
+    from turnwise.envs.search import Engine
+
+    pauses = []
+    engine = Engine(Flaky(99).find, retries=3, backoff=0.5, sleep=pauses.append)
+    with pytest.raises(SearchFailed):
+        engine.find("x", 3)
+    assert pauses == [0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("<search></search>", "The query was empty."),
+        ("<search> \n </search>", "The query was empty."),
+        ("<answer> </answer>", "The answer was empty."),
+        (f"<search>{'x' * 1_000_000}</search>", "The query has 1,000,000 characters; at most 1,000 are searched."),
+    ],
+)
+def test_queries_that_make_no_sense_cost_a_turn_and_nothing_else(files, action, said):
+    env = SearchEnv(*files)
+    env.reset(options=Q2)
+    observation, reward, over, _, info = env.step(action)
+    assert said in observation
+    assert (reward, over, info["valid"], info["state"]) == (0.0, False, False, "read=")
+
+
+def test_a_query_that_finds_nothing_is_told(files):
+    env = SearchEnv(*files)
+    env.reset(options=Q2)
+    assert env.step("<search>zzz</search>")[0] == "\n\n<information>No results.</information>\n\n"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text(max_size=80),
+    st.sampled_from(["{}", "<search>{}</search>", "<answer>{}</answer>", "search[{}]", "answer[{}]"]),
+)
+def test_any_text_is_answered(text, form):
+    for surface in ("tags", "brackets"):
+        env = _ENVS.setdefault(surface, SearchEnv(level="tiny", form=surface))
+        env.reset(options={"task": "train/tiny/000001"})
+        observation, reward, over, cut, _ = env.step(form.replace("{}", text))
+        assert observation in env.observation_space
+        assert not cut
+        assert over or reward == 0
+
+
+_ENVS: dict[str, SearchEnv] = {}
+
+
+def test_an_episode_survives_pickling():
+    env = SearchEnv(level="tiny", reward="caf", reward_options={"cost": 0.2})
+    env.reset(options={"task": env.task_ids(3)[2]})
+    first, *rest = env.plan()
+    env.step(first)
+    other = pickle.loads(pickle.dumps(env))
+    assert other.plan() == env.plan() == rest
+    for action in rest:
+        assert env.step(action) == other.step(action)
+
+
+def test_order_is_kept():
+    env = SearchEnv(level="tiny")
+    for call in (lambda: env.step("x"), env.plan):
+        with pytest.raises(NotReset):
+            call()
+    with pytest.raises(UnknownTask, match="nothing"):
+        env.reset(options={"task": "nothing"})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"form": "tag"}, "tags"),
+        ({"tags": "all"}, "first"),
+        ({"split": "heldout"}, "held_out"),
+        ({"level": "tinny"}, "tiny"),
+        ({"level": 3}, "level is 3"),
+        ({"retriever": "bm52"}, "bm25"),
+        ({"retriever": 7}, "retriever is 7"),
+        ({"retriever": Flaky(0)}, "function of a corpus"),
+        ({"topk": 0}, "topk"),
+        ({"observation_limit": True}, "observation_limit"),
+        ({"max_searches": -1}, "max_searches"),
+        ({"retries": -1}, "retries"),
+        ({"timeout": 0}, "timeout"),
+        ({"backoff": float("nan")}, "backoff"),
+        ({"on_failure": "ignore"}, "tell"),
+        ({"instructions": "no place"}, "question"),
+        ({"reward": "em", "reward_options": {"two": 1}}, "two_answers"),
+        ({"corpus": "x"}, "questions"),
+        ({"questions": "no such file", "retriever": Flaky(0)}, "cannot be read"),
+        ({"questions": "no such file"}, "corpus"),
+        ({"questions": 7}, "questions is 7"),
+        ({"strict": 1}, "strict"),
+        ({"render_mode": "human"}, "ansi"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_in_one_sentence(options, said):
+    with pytest.raises(EnvError, match=re.escape(said)):
+        SearchEnv(**options)
+
+
+def test_ranker_made_of_a_corpus_serves_generated_worlds():
+    class Last:
+        def __init__(self, corpus):
+            self.ids = list(corpus)
+
+        def search(self, query, k):
+            return [(id, 1.0) for id in self.ids[-k:]]
+
+    env = SearchEnv(level="tiny", retriever=Last)
+    env.reset(options={"task": "train/tiny/000000"})
+    *_, info = env.step("<search>x</search>")
+    assert info["state"].count(",") == 2
+
+
+def test_titles_that_would_break_an_action_are_no_examples(tmp_path):
+    env = SearchEnv(write_files(tmp_path)[0], retriever=_Odd(), form="tags")
+    env.reset(options=Q2)
+    *_, info = env.step("<search>x</search>")
+    assert len(info["admissible_actions"]) == 3
+    for action in info["admissible_actions"]:
+        env.reset(options=Q2)
+        env.step("<search>x</search>")
+        assert env.step(action)[4]["valid"]
+
+
+class _Odd:
+    def find(self, query, k):
+        return [Passage("1", "", "no title"), Passage("2", "x" * 5000, "long"), Passage("3", "   ", "blank")]
+
+
+def test_it_is_registered_with_a_demonstrator():
+    assert "turnwise/Search-v0" in turnwise.envs.env_ids()
+    assert list(turnwise.envs.demonstrators("turnwise/Search-v0")) == ["reader"]
+    assert LONGEST_QUERY == 1000

@@ -1,0 +1,149 @@
+"""Corpora and questions from files: FlashRAG's form, torn lines, repeated ids, and the real data where it lies."""
+
+import json
+import pickle
+
+import pytest
+from search_worlds import PASSAGES, QUESTIONS, real_data, write_files
+
+from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask
+from turnwise.envs.search import Corpus, SearchEnv, load_questions, oracle_answer, recall
+from turnwise.envs.search.corpus import Passage
+from turnwise.envs.search.questions import Question
+from turnwise.envs.search.rewards import exact_match
+
+
+def test_passages_keep_title_and_text(tmp_path):
+    _, path = write_files(tmp_path)
+    corpus = Corpus.open(path)
+    assert list(corpus) == [id for id, _ in PASSAGES]
+    assert corpus["a"] == Passage("a", '"Red Lamp"', "Red Lamp is a novel by Ada Marsh.")
+    assert corpus["a"].contents == PASSAGES[0][1]
+    assert [one["contents"] for one in corpus.records()] == [text for _, text in PASSAGES]
+
+
+def test_titles_in_a_field_of_their_own_are_read(tmp_path):
+    path = tmp_path / "c.jsonl"
+    path.write_text('\ufeff{"id": 7, "title": "Ada", "text": "Marsh."}\n\n', encoding="utf-8")
+    assert Corpus.open(path)["7"].contents == '"Ada"\nMarsh.'
+
+
+BROKEN = [
+    '{"id": "x", "conte',
+    "[1, 2]",
+    '{"id": "y"}',
+    '{"contents": "z"}',
+    '{"id": "a", "contents": "again"}',
+    '"\\ud800"',
+]
+
+
+@pytest.mark.parametrize("line", BROKEN)
+def test_a_broken_record_is_named_or_skipped(tmp_path, line):
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"id": "a", "contents": "first"}\n' + line + "\n")
+    with pytest.raises(GameFileError, match=r"c\.jsonl, line 2"):
+        Corpus.open(path)
+    corpus = Corpus.open(path, strict=False)
+    assert (dict(corpus)["a"].title, len(corpus), corpus.skipped) == ("first", 1, 1)
+
+
+def test_binary_and_missing_files_are_one_sentence(tmp_path):
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(b"\xff\xfe\x00\n" * 3)
+    with pytest.raises(GameFileError, match="line 1"):
+        Corpus.open(path)
+    with pytest.raises(NoGames, match="no passages"):
+        Corpus.open(path, strict=False)
+    for missing in (tmp_path / "none", tmp_path):
+        with pytest.raises(NoGames, match="cannot be read"):
+            Corpus.open(missing)
+
+
+def test_passages_of_one_id_are_refused_outside_files_too():
+    with pytest.raises(UnknownOption, match="'a'"):
+        Corpus([Passage("a", "x", "y"), Passage("a", "z", "y")])
+
+
+def test_questions_are_read(tmp_path):
+    path, _ = write_files(tmp_path)
+    found, skipped = load_questions(path)
+    assert skipped == 0
+    assert found[1] == Question(
+        "q2",
+        "Where was the author of Red Lamp born?",
+        ("Oakford", "the town of Oakford"),
+        ("a", "b"),
+        ("Ada Marsh",),
+        "bridge",
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "{}", '{"id": "q1", "question": "?", "golden_answers": ["x"]}', '{"question": "?"}']
+)
+def test_broken_questions_are_named_or_skipped(tmp_path, line):
+    path = tmp_path / "q.jsonl"
+    path.write_text(json.dumps(QUESTIONS[0]) + "\n" + line + "\n")
+    with pytest.raises(GameFileError, match="line 2"):
+        load_questions(path)
+    found, skipped = load_questions(path, strict=False)
+    assert (len(found), skipped) == (1, 1)
+
+
+def test_other_names_of_the_answer_are_read(tmp_path):
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"question": "who", "answer": "Ada"}\n{"question": "when", "answer": [1901, "1901 AD"]}\n')
+    found, _ = load_questions(path)
+    assert [(one.id, one.answers) for one in found] == [("line_1", ("Ada",)), ("line_2", ("1901", "1901 AD"))]
+
+
+def test_episodes_of_files_are_won_by_the_plan(tmp_path):
+    env = SearchEnv(*write_files(tmp_path))
+    assert env.task_ids() == ["q1", "q2"]
+    for task in env.task_ids():
+        env.reset(options={"task": task})
+        for action in env.plan():
+            _, reward, _, _, info = env.step(action)
+        assert (reward, info["won"]) == (1.0, True)
+    with pytest.raises(UnknownTask, match="q3"):
+        env.reset(options={"task": "q3"})
+    assert pickle.loads(pickle.dumps(env)).task.question.id == "q2"
+
+
+def test_splits_of_a_file_are_disjoint_and_whole(tmp_path):
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps({"id": n, "question": "?", "answer": "x"}) + "\n" for n in range(200)))
+    _, corpus = write_files(tmp_path)
+    parts = {split: SearchEnv(path, corpus, split=split).task_ids() for split in ("all", "train", "held_out")}
+    assert sorted(parts["train"] + parts["held_out"]) == sorted(parts["all"])
+    assert 20 < len(parts["held_out"]) < 60
+    with pytest.raises(UnknownOption, match="held_out"):
+        SearchEnv(path, corpus, split="heldout")
+
+
+def test_the_oracle_copies_what_stands_in_the_passages():
+    question = Question("q", "?", ("the Oakford", "Ash"), gold=("b", "d"))
+    passages = [Passage("d", '"Oakford"', "It lies on the river.")]
+    assert oracle_answer(question, passages) == "the Oakford"
+    assert oracle_answer(question, [Passage("x", "Ashford", "x")]) is None
+    assert recall(question, ["d", "x"]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "oracle"),
+    [
+        ("nq_oracle", 2655, 0.9928),
+        ("hotpot_distractor100", 100, 0.94),
+        ("squad2_dev", 2910, 0.99),
+        ("xquad_en", 1190, 0.9849),
+    ],
+)
+def test_real_questions_have_their_gold_passages(name, count, oracle):
+    corpus = Corpus.open(real_data("corpus.jsonl"))
+    questions, skipped = load_questions(real_data(f"{name}.jsonl"))
+    assert (len(corpus), len(questions), skipped) == (10526, count, 0)
+    assert all(one.gold and all(id in corpus for id in one.gold) for one in questions)
+    said = [oracle_answer(one, [corpus[id] for id in one.gold]) for one in questions]
+    right = sum(exact_match(a, one.answers) for a, one in zip(said, questions, strict=True))
+    assert right / count == pytest.approx(oracle, abs=5e-4)

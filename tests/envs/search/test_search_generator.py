@@ -1,0 +1,163 @@
+"""Generated worlds: the same everywhere, disjoint splits, true passages, questions with one answer."""
+
+import pytest
+
+from turnwise.envs.errors import UnknownOption, UnknownTask
+from turnwise.envs.search.env import SearchEnv
+from turnwise.envs.search.generator import PRESETS, Level, Puzzles, Thing, world
+from turnwise.envs.search.generator.relations import KINDS, RELATIONS, SORTS, VALUES
+from turnwise.envs.search.reader import Reader, take_apart
+
+
+def test_a_task_means_the_same_on_every_machine():
+    puzzle = Puzzles("held_out", "tiny").get("held_out/tiny/000012")
+    passage = puzzle.world.corpus[puzzle.question.gold[0]]
+    assert (puzzle.question.text, puzzle.question.answers, passage.text) == FIXED
+
+
+FIXED = (
+    "What did the author of The Last Mirror work as?",
+    ("pilot",),
+    "The Last Mirror is a novel by Clara Holt.",
+)
+
+
+@pytest.mark.parametrize("level", ["tiny", "small"])
+def test_no_name_is_in_worlds_of_both_splits(level):
+    names = {
+        split: {thing.name for number in range(8) for thing in world(split, level, number).things}
+        for split in ("train", "held_out")
+    }
+    assert not names["train"] & names["held_out"]
+
+
+@pytest.mark.parametrize("level", ["tiny", "small", "medium"])
+def test_worlds_are_of_their_size_and_names_are_unique(level):
+    about = world("held_out", level)
+    assert len(about.corpus) == PRESETS[level].passages
+    assert len({thing.name for thing in about.things}) == len(about.things)
+    for thing in about.things:
+        text = about.corpus[thing.id].text
+        assert text.endswith(".")
+        assert "{" not in text
+        for relation in thing.told:
+            reached = thing.truth[relation.name]
+            assert (reached.name if isinstance(reached, Thing) else reached) in text
+
+
+def test_times_fit_together():
+    for thing in world("train", "small").things:
+        if thing.kind == "work":
+            assert int(thing.truth["released"]) - int(thing.truth["author"].truth["birth"]) >= 22
+        if "teacher" in thing.truth:
+            assert int(thing.truth["teacher"].truth["birth"]) <= int(thing.truth["birth"])
+
+
+@pytest.mark.parametrize("level", ["tiny", "small", "medium"])
+def test_answers_follow_from_the_gold_passages_and_from_no_question(level):
+    puzzles = Puzzles("train", f"{level}+worlds=2")
+    lengths = set()
+    for id in puzzles.ids(40):
+        puzzle = puzzles.get(id)
+        lengths.add(len(puzzle.hops))
+        assert puzzle.question.gold == tuple(hop.thing.id for hop in puzzle.hops)
+        for hop, after in zip(puzzle.hops, puzzle.hops[1:], strict=False):
+            assert hop.leads_to is after.thing
+        assert all(hop.relation in hop.thing.told for hop in puzzle.hops)
+        answer = puzzle.question.answers[0]
+        assert answer in puzzle.world.corpus[puzzle.question.gold[-1]].text
+        assert answer not in puzzle.question.text
+        assert len(set(puzzle.question.gold)) == len(puzzle.hops)
+    assert lengths == set(range(PRESETS[level].hops[0], PRESETS[level].hops[1] + 1))
+
+
+@pytest.mark.parametrize("level", ["tiny", "small", "medium"])
+def test_a_question_comes_apart_in_one_way_the_one_in_which_it_was_made(level):
+    puzzles = Puzzles("held_out", f"{level}+worlds=2")
+    for id in puzzles.ids(150):
+        puzzle = puzzles.get(id)
+        name, steps = take_apart(puzzle.question.text)
+        assert name == puzzle.hops[0].thing.name
+        assert [step.relation.name for step in steps] == [hop.relation.name for hop in puzzle.hops]
+
+
+@pytest.mark.parametrize(("level", "form", "count"), [("tiny", "brackets", 100), ("small+worlds=4", "tags", 60)])
+def test_a_reader_who_knows_no_more_than_the_agent_wins(level, form, count):
+    env = SearchEnv(level=level, split="held_out", form=form)
+    won = 0
+    for task in env.task_ids(count):
+        observation, info = env.reset(options={"task": task})
+        reader = Reader()
+        reader.start(observation)
+        for _ in range(5):
+            observation, _, over, _, info = env.step(reader.act(observation, info["admissible_actions"]))
+            if over:
+                break
+        won += info["won"]
+    assert won >= 0.95 * count
+
+
+@pytest.mark.parametrize("level", ["tiny", "small+worlds=4"])
+def test_the_expert_finds_every_gold_passage_through_the_search(level):
+    env = SearchEnv(level=level, split="held_out")
+    found = 0
+    for task in env.task_ids(60):
+        env.reset(options={"task": task})
+        shown = set()
+        for action in env.plan():
+            *_, info = env.step(action)
+            shown |= set(info["state"].removeprefix("read=").split(","))
+        assert info["won"]
+        found += set(env.task.question.gold) <= shown
+    assert found >= 57
+
+
+def test_words_of_relations_fit_their_kinds():
+    assert {one.subject for one in RELATIONS} == set(KINDS)
+    for one in RELATIONS:
+        assert one.object in (*KINDS, *VALUES, "year")
+        assert bool(one.phrases) == (one.object in KINDS)
+        assert all(text.count("{s}") == 1 for text in (*one.says, *one.asks, *one.phrases))
+        assert all(text.count("{o}") == 1 for text in (*one.says, *one.mentions))
+        assert all(text.endswith("?") for text in one.asks)
+        assert not one.phrases or one.phrases[0].endswith("{s}")
+        if one.subject not in SORTS:
+            assert "{kind}" not in "".join((*one.says, *one.asks, *one.phrases))
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_levels_are_read_back_from_their_texts(name):
+    level = PRESETS[name]
+    assert level.text == name
+    assert Level.parse(level.text) == level
+    other = Level.parse(f"{name}+hops=2-2+alike=0.5")
+    assert (other.hops, other.alike) == ((2, 2), 0.5)
+    assert Level.parse(other.text) == other
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tinny", "tiny"),
+        ("small+hop=2", "hops"),
+        ("small+hops=0-9", "hops"),
+        ("small+alike=x", "alike"),
+        ("tiny+kinds=9", "kinds"),
+    ],
+)
+def test_unknown_levels_are_named(text, said):
+    with pytest.raises(UnknownOption, match=said):
+        Level.parse(text)
+
+
+@pytest.mark.parametrize(
+    "id", ["held_out/tiny/12", "train/tiny/000012", "held_out/tiny/00001２", "held_out/small/000012", "", "x"]
+)
+def test_ids_of_other_questions_are_refused(id):
+    with pytest.raises(UnknownTask, match="000012"):
+        Puzzles("held_out", "tiny").get(id)
+
+
+def test_a_world_that_is_too_big_for_its_names_is_refused_not_endless():
+    with pytest.raises(UnknownOption, match="passages"):
+        Level.parse("large+passages=900000")
