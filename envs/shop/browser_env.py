@@ -139,6 +139,16 @@ class WebShopBrowserEnv(WebShopEnv):
             window.close()
             sessions.drop(name)
 
+    @property
+    def snapshot(self) -> Any:
+        """Not offered: what a browser's page holds, words half written say, cannot be saved."""
+        raise AttributeError("snapshot")
+
+    @property
+    def restore(self) -> Any:
+        """Not offered (see `snapshot`)."""
+        raise AttributeError("restore")
+
     def render(self) -> Any:
         """Return the last action and its answer ("ansi"), or the page as an image ("rgb_array"); else None."""
         if self.render_mode == "rgb_array" and self._session is not None:

@@ -68,14 +68,14 @@ def test_the_expert_s_episodes_are_worth_the_same(text: Env, web: Env, number: i
 def test_wandering_is_worth_the_same(text: Env, web: Env) -> None:
     task = text.get_wrapper_attr("task_ids")(8)[7]
     text.reset(options={"task": task})
-    text.step("search[a red thing & <b>more</b>]")
+    text.step("search[socks]")
     product = text.get_wrapper_attr("session").results()[0].asin.lower()
     follow(
         text,
         web,
         task,
         [
-            "search[a red thing & <b>more</b>]",
+            "search[socks]",
             "click[next >]",
             "click[< prev]",
             f"click[{product}]",
@@ -83,8 +83,8 @@ def test_wandering_is_worth_the_same(text: Env, web: Env) -> None:
             "click[< prev]",
             "click[features]",
             "click[back to search]",
-            "search[socks]",
             "search[a red thing & <b>more</b>]",
+            "search[socks]",
             f"click[{product}]",
             "click[buy now]",
         ],
@@ -149,7 +149,7 @@ def test_keywords_are_known_by_name() -> None:
 
 
 def test_the_contract_is_kept() -> None:
-    effort = Effort(walks=1, turns=4, pairs=2, states=2, depth=2, continuations=1, search=10, long=17)
-    kwargs = {"level": "tiny", "max_episode_steps": 5}
+    effort = Effort(walks=1, turns=3, pairs=1, states=1, depth=1, continuations=1, search=4, long=0)
+    kwargs = {"level": "tiny", "max_episode_steps": 3}
     report = check_env("turnwise/WebShopBrowser-v0", kwargs=kwargs, tasks=1, effort=effort)
     assert report.ok, report

@@ -1,0 +1,392 @@
+"""Tabs in a real Chromium: what agents do, what pages do to them, and what dies."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from toys.chromium import Site, need_chromium, processes
+
+from turnwise.tools.browser import (
+    Browser,
+    BrowserDied,
+    BrowserError,
+    NoBrowser,
+    NoPage,
+    Outcome,
+    Tab,
+    TabClosed,
+    TabDied,
+    find_browser,
+    open_tab,
+)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    need_chromium()
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, site: Site) -> Iterator[Callable[..., Tab]]:
+    tabs: list[Tab] = []
+
+    def opened(path: str = "/", **options: float) -> Tab:
+        tabs.append(open_tab(site.origin + path, browser=browser, **options))  # type: ignore[arg-type]
+        return tabs[-1]
+
+    yield opened
+    for tab in tabs:
+        tab.close()
+    assert browser.open_contexts == 0
+
+
+def named(tab: Tab, name: str) -> str:
+    return next(element.ref for element in tab.look().elements.values() if element.name == name)
+
+
+def click(tab: Tab, name: str) -> Outcome:
+    return tab.act(f"click[{named(tab, name)}]")
+
+
+def test_what_is_done_shows(opened: Callable[..., Tab], site: Site) -> None:
+    tab = opened()
+    first = tab.look()
+    assert (first.title, first.url, first.can_go_back) == ("Start", f"{site.origin}/", False)
+    query, land, tick, box = (named(tab, name) for name in ("query", "land", "tick", "box"))
+    for action in (f"type[{query}, red é]", f"select[{land}, peru]", f"click[{tick}]", f"scroll[{box}, down]"):
+        assert tab.act(action) == Outcome(True)
+    tree = tab.look().tree()
+    assert f'[{query}] textbox "query" = "red é"' in tree
+    assert f'[{land}] combobox "land" = "Peru" of "Chad", "Peru"' in tree
+    assert f'[{tick}] checkbox "tick" (checked' in tree
+    assert f"[{box}] listbox" in tree
+    assert "scrolled 48 of 240" in tree
+    assert '"[e99] button \\"not one\\""' in tree
+    assert tab.act("scroll[down]").done
+    assert tab.look().position[0] == 560
+    assert tab.act(f"click[{query}]").done
+    assert tab.act("press[Enter]") == Outcome(True)
+    assert (tab.look().url, tab.look().can_go_back) == (f"{site.origin}/next?q=red+%C3%A9", True)
+    assert tab.act("back[]") == Outcome(True)
+    assert tab.look().title == "Start"
+
+
+def test_what_cannot_be_done_is_explained_and_changes_nothing(opened: Callable[..., Tab]) -> None:
+    tab = opened()
+    key = tab.look().key()
+    refs = {name: named(tab, name) for name in ("under", "off", "land", "slow link", "query")}
+    for action, words in {
+        "click[e999]": "no element e999: the page has e1 to",
+        f"click[{refs['under']}]": 'covered by "over it"',
+        f"click[{refs['off']}]": "disabled",
+        f"type[{refs['slow link']}, x]": "takes no text",
+        f"select[{refs['land']}, Peri]": "did you mean 'Peru'",
+        f"select[{refs['query']}, Peru]": "no list",
+        f"click[{refs['land']}]": f"select[{refs['land']}, Chad]",
+        "scroll[up]": "cannot be scrolled up",
+        "back[]": "no page to go back to",
+        "jump[]": "no action 'jump'",
+    }.items():
+        outcome = tab.act(action)
+        assert not outcome.done
+        assert words in outcome.note
+    assert tab.look().key() == key
+
+
+def test_every_listed_click_and_no_covered_one_is_carried_out(opened: Callable[..., Tab]) -> None:
+    tab = opened()
+    for name in ("tick", "far below", "query", "box"):
+        ref = named(tab, name)
+        assert f"click[{ref}]" in tab.look().actions()
+        assert tab.act(f"click[{ref}]").done
+    assert f"click[{named(tab, 'under')}]" not in tab.look().actions()
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("slow link", "/slow"),
+        ("by script", "/slow"),
+        ("later", "/next"),
+        ("new tab", "/next"),
+        ("opened", "/next"),
+        ("fetch", "fetched"),
+    ],
+)
+def test_an_action_ends_when_the_page_has_come_to_rest(opened: Callable[..., Tab], name: str, title: str) -> None:
+    tab = opened()
+    assert click(tab, name) == Outcome(True)
+    assert tab.look().title == title
+
+
+def test_dialogs_and_downloads_are_told(opened: Callable[..., Tab]) -> None:
+    tab = opened()
+    assert click(tab, "ask").done
+    view = tab.look()
+    assert (view.title, view.notes) == ("yes", ("a dialog (confirm) said 'Sure?' and was answered with OK",))
+    assert tab.look().notes == ()
+    assert click(tab, "download").done
+    assert tab.look().notes == ("a download of 'secret.bin' was refused",)
+
+
+def test_only_allowed_origins_are_reached(opened: Callable[..., Tab], site: Site, browser: Browser) -> None:
+    tab = opened()
+    site.seen.clear()
+    assert click(tab, "away").done  # a redirect to another origin
+    view = tab.look()
+    assert (view.title, len(view.notes)) == ("Start", 1)
+    assert "could not be opened" in view.notes[0]
+    reach = "address => fetch(address, { mode: 'no-cors' }).then(() => 'reached', () => 'refused')"
+    for address in (f"http://localhost:{site.port}/x", "http://127.0.0.1:1/", "http://10.0.0.1/", "https://a.example/"):
+        assert tab.script(reach, address) == "refused"
+    assert tab.script(reach, f"{site.origin}/next") == "reached"
+    assert tab.script("() => new Promise(r => { const s = new WebSocket('ws://10.0.0.1/'); s.onerror = () => r(1) })")
+    assert not [path for path in site.seen if path == "/x"]
+    other = open_tab(site.origin, browser=browser, allow=[f"http://localhost:{site.port}"])
+    assert other.script(reach, f"http://localhost:{site.port}/x") == "reached"
+    other.close()
+
+
+@pytest.mark.parametrize("address", ["", "about:blank", "file:///etc/passwd", "http://", "http://a,b/", "http://x:y/"])
+def test_what_is_no_address_is_refused(address: str, browser: Browser) -> None:
+    with pytest.raises(NoPage, match="is no address"):
+        open_tab(address, browser=browser)
+
+
+def test_addresses_elsewhere_need_permission_and_dead_ones_are_named(browser: Browser) -> None:
+    with pytest.raises(NoPage, match="name its origin in `allow`"):
+        open_tab("http://example.org/", browser=browser)
+    with pytest.raises(NoPage, match=r"http://127\.0\.0\.1:1/"):
+        open_tab("http://127.0.0.1:1/", browser=browser)
+    assert browser.open_contexts == 0
+
+
+def test_tabs_do_not_share_cookies(opened: Callable[..., Tab], site: Site) -> None:
+    site.cookies.clear()
+    first = opened()
+    click(first, "slow link")
+    opened()
+    asked = zip(site.seen[-len(site.cookies) :], site.cookies, strict=True)
+    assert [cookie for path, cookie in asked if path != "/favicon.ico"] == ["", "seen=1", ""]
+
+
+def test_a_page_that_does_not_load_is_stopped_and_told(opened: Callable[..., Tab]) -> None:
+    tab = opened(deadline=4.0)
+    assert click(tab, "never").done
+    view = tab.look()
+    assert (view.title, view.notes) == ("Start", ("a page did not load within 2 s and was stopped",))
+
+
+def test_a_page_that_leads_on_for_ever_is_stopped_or_closed(opened: Callable[..., Tab]) -> None:
+    tab = opened(deadline=8.0)
+    ref = named(tab, "loop")
+    try:
+        assert tab.act(f"click[{ref}]").done
+        notes = " ".join(tab.look().notes)
+    except TabDied as error:  # which of the two comes first depends on how fast the machine is
+        notes = str(error)
+    assert "was stopped" in notes or "its tab was closed" in notes
+    assert opened().look().title == "Start"
+
+
+def test_a_page_that_hangs_is_closed_and_the_others_live(opened: Callable[..., Tab], browser: Browser) -> None:
+    other, tab = opened(), opened(deadline=4.0)
+    starts = browser.starts
+    with pytest.raises(TabDied, match="does not answer"):
+        click(tab, "hang")
+    with pytest.raises(TabDied, match="does not answer"):
+        tab.look()
+    assert other.look().title == "Start"
+    assert opened().look().title == "Start"
+    assert browser.starts == starts
+
+
+def test_a_killed_browser_is_one_error_a_tab_and_the_next_tab_lives(site: Site) -> None:
+    need_chromium()
+    others = len(drivers())
+    browser = Browser()
+    tabs = [open_tab(site.origin, browser=browser) for _ in range(2)]
+    dead = browser.pid
+    assert dead is not None
+    group = os.getpgid(dead)
+    os.kill(dead, signal.SIGKILL)
+    for tab in tabs:
+        with pytest.raises(BrowserDied, match=f"process {dead}"):
+            tab.look()
+        with pytest.raises(BrowserDied, match=f"process {dead}"):
+            tab.act("wait[]")
+    fresh = open_tab(site.origin, browser=browser)
+    assert len(drivers()) == others + 1  # the dead browser's own one is gone
+    assert fresh.look().title == "Start"
+    assert (browser.pid != dead, browser.starts) == (True, 2)
+    for tab in tabs:
+        tab.close()
+    _gone(group)
+    browser.close()
+
+
+def test_a_browser_that_is_stopped_is_killed_after_the_deadline(site: Site) -> None:
+    need_chromium()
+    browser = Browser()
+    tab = open_tab(site.origin, browser=browser, deadline=2.0)
+    pid = browser.pid
+    assert pid is not None
+    group = os.getpgid(pid)
+    for process in processes(group):
+        os.kill(process, signal.SIGSTOP)
+    with pytest.raises(BrowserDied, match="was killed"):
+        tab.look()
+    _gone(group)
+    assert open_tab(site.origin, browser=browser).look().title == "Start"
+    browser.close()
+
+
+def test_close_leaves_no_process(site: Site) -> None:
+    need_chromium()
+    browser = Browser()
+    tab = open_tab(site.origin, browser=browser)
+    assert browser.pid is not None
+    group = os.getpgid(browser.pid)
+    tab.close()
+    tab.close()
+    with pytest.raises(TabClosed):
+        tab.look()
+    before = drivers()
+    browser.close()
+    browser.close()
+    _gone(group)
+    assert len(drivers()) == len(before) - 1
+
+
+def test_a_killed_process_leaves_no_browser(site: Site) -> None:
+    need_chromium()
+    code = (
+        "import os, time\nfrom turnwise.tools.browser import open_tab, shared\n"
+        f"tab = open_tab({site.origin!r})\nprint(os.getpgid(shared().pid), flush=True)\ntime.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        group = int(child.stdout.readline())
+        assert processes(group)
+        child.kill()
+    _gone(group)
+
+
+def drivers() -> list[int]:
+    """Return the processes of Playwright that this process has started."""
+    found = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
+    )
+    return [int(line.split()[0]) for line in found.stdout.splitlines() if "run-driver" in line]
+
+
+def _gone(group: int) -> None:
+    """Wait until a process group has ended: the kernel takes a moment."""
+    end = time.monotonic() + 10
+    while processes(group) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert processes(group) == []
+
+
+def test_tabs_work_from_threads_and_inside_an_event_loop(opened: Callable[..., Tab]) -> None:
+    tabs = [opened() for _ in range(3)]
+    titles: list[str] = []
+    threads = [threading.Thread(target=lambda tab=tab: titles.append(tab.look().title)) for tab in tabs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    async def inside() -> str:
+        return tabs[0].look().title
+
+    assert [*titles, asyncio.run(inside())] == ["Start"] * 4
+
+
+def test_a_forgotten_tab_closes_its_context(browser: Browser, site: Site) -> None:
+    tab = open_tab(site.origin, browser=browser)
+    assert browser.open_contexts == 1
+    del tab
+    end = time.monotonic() + 5
+    while browser.open_contexts and time.monotonic() < end:
+        gc.collect()
+        time.sleep(0.02)  # the browser's thread may still hold its last call
+    assert browser.open_contexts == 0
+
+
+def test_screenshots_show_the_page_in_rgb(opened: Callable[..., Tab]) -> None:
+    tab = opened(viewport=(200, 100))
+    tab.script("() => { document.body.innerHTML = ''; document.body.style.background = 'rgb(250, 20, 3)' }")
+    image = tab.screenshot()
+    assert (image.shape, image.dtype) == ((100, 200, 3), np.uint8)
+    assert image.reshape(-1, 3).min(axis=0).tolist() == image.reshape(-1, 3).max(axis=0).tolist() == [250, 20, 3]
+
+
+def test_frozen_time_passes_with_actions_alone(opened: Callable[..., Tab]) -> None:
+    tab = opened(frozen=0.5)
+    tab.script("() => { window.ticks = 0; setInterval(() => ticks++, 100); window.began = Date.now() }")
+    time.sleep(0.3)
+    assert tab.script("() => ticks") == 0
+    assert tab.act("wait[]").done
+    assert tab.script("() => [ticks, Date.now() - began]") == [5, 500]
+
+
+def test_scripts_that_raise_are_told(opened: Callable[..., Tab]) -> None:
+    with pytest.raises(NoPage, match="nonsense"):
+        opened().script("() => nonsense()")
+
+
+def test_a_named_browser_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+    monkeypatch.setenv("TURNWISE_CHROMIUM", "/no/such/browser")
+    with pytest.raises(NoBrowser, match=r"'/no/such/browser' \(\$TURNWISE_CHROMIUM\)"):
+        find_browser()
+    with pytest.raises(NoBrowser, match=r"'/none' \(the executable given\)"):
+        find_browser("/none")
+    monkeypatch.delenv("TURNWISE_CHROMIUM")
+    monkeypatch.setenv("PATH", "")
+    assert find_browser() is None
+
+
+def test_a_machine_without_chromium_or_playwright_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
+    pytest.importorskip("playwright")
+    with monkeypatch.context() as patch:
+        patch.setattr("turnwise.tools.browser.process.find_browser", lambda given: None)
+        patch.setenv("PLAYWRIGHT_BROWSERS_PATH", "/no/such/folder")
+        with pytest.raises(NoBrowser, match="apt install chromium-headless-shell"):
+            open_tab(site.origin, browser=Browser())
+    monkeypatch.setitem(sys.modules, "playwright.async_api", None)
+    with pytest.raises(NoBrowser, match=r"pip install turnwise\[web\]"):
+        open_tab(site.origin, browser=Browser("/bin/true"))
+
+
+def test_a_program_that_is_no_browser_is_named(site: Site) -> None:
+    pytest.importorskip("playwright")
+    with pytest.raises(NoBrowser, match="'/bin/false' does not start"):
+        open_tab(site.origin, browser=Browser("/bin/false"))
+
+
+def test_errors_form_one_tree() -> None:
+    assert all(issubclass(kind, BrowserError) for kind in (BrowserDied, TabDied, TabClosed, NoPage, NoBrowser))
+    assert issubclass(TabDied, BrowserDied)

@@ -1,0 +1,113 @@
+"""Snapshots read into trees, and trees written for an agent, without any browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.tools.browser.snapshot import Node, read_snapshot
+from turnwise.tools.browser.view import View, boxes_of, build
+
+PAGE = """
+- generic [active] [ref=e1] [box=0,0,500,210]:
+  - heading "Shoes" [level=1] [ref=e2] [box=0,0,10,10]
+  - 'link "Tab: 1" [ref=e3] [cursor=pointer] [box=1,1,5,5]':
+    - /url: "#one"
+  - textbox "Query" [ref=e5] [box=2,2,5,5]: red "quoted"
+  - textbox "Name" [active] [ref=e6] [box=2,9,5,5]:
+    - /placeholder: Your name
+    - text: Ada
+  - generic [ref=e7] [box=3,3,5,5]:
+    - radio "blue" [checked] [ref=e8] [box=3,3,5,5]
+    - text: blue
+    - text: "12: \\x07 a"
+  - combobox "Land" [ref=e9] [box=4,4,5,5]:
+    - option "Chad" [box=0,0,0,0]
+    - option "Peru" [selected] [box=0,0,0,0]
+  - button "Go" [disabled] [ref=e10] [box=5,5,5,5]
+  - iframe [ref=e11] [box=6,6,5,5]:
+    - button "Inner" [ref=f1e2] [box=1,1,5,5]
+"""
+
+
+def facts(nodes: list[Node], **more: Any) -> dict[str, Any]:
+    plain = {"over": "", "writable": False, "scroll": None}
+    boxes = [dict(plain) for _ in boxes_of(nodes)]
+    return {"url": "http://x/", "title": "T", "top": 0, "most": 0, "back": False, "boxes": boxes} | more
+
+
+def view(page: str = PAGE, *, every: bool = False, **more: Any) -> View:
+    nodes = read_snapshot(page)
+    return build(nodes, facts(nodes, **more), every=every)
+
+
+def test_a_page_is_written_line_by_line() -> None:
+    assert view().tree().split("\n") == [
+        'heading "Shoes"',
+        '[e1] link "Tab: 1"',
+        '[e2] textbox "Query" = "red \\"quoted\\""',
+        '[e3] textbox "Name" = "Ada" (focused)',
+        '[e4] radio "blue" (checked)',
+        '"12: \x07 a"',
+        '[e5] combobox "Land" = "Peru" of "Chad", "Peru"',
+        '[e6] button "Go" (disabled)',
+        "iframe",
+        ' [e7] button "Inner"',
+    ]
+
+
+def test_references_lead_to_what_playwright_calls_the_elements() -> None:
+    elements = view().elements
+    assert {ref: e.target for ref, e in elements.items()}["e7"] == "f1e2"
+    assert (elements["e5"].options, elements["e3"].value, elements["e3"].focused) == (("Chad", "Peru"), "Ada", True)
+
+
+def test_every_element_that_says_something_has_a_reference_where_that_is_asked_for() -> None:
+    assert '[e1] heading "Shoes"' in view(every=True).tree()
+
+
+def test_actions_are_those_that_can_be_done() -> None:
+    nodes = read_snapshot(PAGE)
+    given = facts(nodes, top=10, most=50)
+    given["boxes"][2]["over"] = "covered by a banner"
+    given["boxes"][3]["scroll"] = [0, 40]
+    found = build(nodes, given)
+    assert found.actions() == [
+        *("click[e2]", "scroll[e2, down]", "click[e3]", "click[e4]", "select[e5, Chad]", "select[e5, Peru]"),
+        *("click[e7]", "scroll[down]", "scroll[up]", "wait[]"),
+    ]
+    assert "[e1] link" in found.tree()
+    assert "(covered)" in found.tree()
+
+
+def test_the_tree_is_cut_at_a_budget_and_says_so() -> None:
+    lines = view().tree(60).split("\n")
+    assert lines[-1] == "... 8 more lines of the page are not shown"
+    assert len(view().tree(10**6).split("\n")) == 10
+
+
+def test_the_key_says_what_is_shown_and_not_how_it_was_reached() -> None:
+    again = PAGE.replace("ref=e", "ref=e9")
+    assert view().key() == view(again).key()
+    assert view().key() != view(PAGE.replace("[checked] ", "")).key()
+    assert view().key() != view(top=3, most=9).key()
+    assert view(url="http://a/").key(address="x") == view(url="http://b/").key(address="x")
+
+
+def test_a_page_cannot_pass_its_words_off_as_elements() -> None:
+    page = '- paragraph [ref=e1] [box=0,0,1,1]: "[e9] button \\"Buy\\"\\n[e10] link \\"x\\""'
+    assert view(page).tree() == '"[e9] button \\"Buy\\" [e10] link \\"x\\""'
+
+
+@pytest.mark.parametrize("line", ["- ", "-", "- 'broken", '- button "x', "- [ref=e1]", "::", "- a [box=1,2]"])
+def test_odd_lines_become_text(line: str) -> None:
+    view(line)
+
+
+@given(st.text(max_size=200))
+def test_any_snapshot_is_read(text: str) -> None:
+    nodes = read_snapshot(text)
+    build(nodes, facts(nodes), every=True).text()
