@@ -21,9 +21,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption, UnknownTask, choices
 from turnwise.envs.household.dials import Dials
-from turnwise.envs.household.draw import Draw
 from turnwise.envs.household.layout import Layout, draw_layout
 from turnwise.envs.household.problem import problem_and_walkthrough
 

@@ -12,10 +12,10 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
+from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.household.catalogue import OBJECTS, RECEPTACLES, ROOMS, accepts, homes
 from turnwise.envs.household.dials import Dials
-from turnwise.envs.household.draw import Draw
 
 __all__ = ["Goal", "Layout", "Place", "draw_layout", "goals_of"]
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from turnwise.envs.draw import Draw
 from turnwise.envs.household.catalogue import OBJECTS, RECEPTACLES, accepts, type_name
-from turnwise.envs.household.draw import Draw
 from turnwise.envs.household.layout import Goal, Layout, Place
 
 __all__ = ["problem_and_walkthrough"]

@@ -13,10 +13,10 @@ from household_games import compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from turnwise.envs.draw import Draw
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
 from turnwise.envs.household import catalogue, generator
 from turnwise.envs.household.dials import PRESETS, SHORT_TYPES, TASK_TYPES, Dials
-from turnwise.envs.household.draw import Draw
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.game import compile_game
 from turnwise.envs.household.generator import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.household.draw import Draw
 
 __all__ = ["Namer", "split_of"]
 

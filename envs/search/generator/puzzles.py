@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption, UnknownTask, choices
-from turnwise.envs.household.draw import Draw
 from turnwise.envs.search.generator.level import Level
 from turnwise.envs.search.generator.relations import Relation
 from turnwise.envs.search.generator.world import SPLITS, Thing, World, called, world

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.household.draw import Draw
+from turnwise.envs.draw import Draw
 from turnwise.envs.search.corpus import Corpus, Passage
 from turnwise.envs.search.generator.level import Level
 from turnwise.envs.search.generator.names import Namer
