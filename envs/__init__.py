@@ -2,14 +2,16 @@
 
 Importing this registers our environments with Gymnasium. `make` finds those of other packages too and names what was
 meant when an id or a keyword is wrong; `check_env` proves that an environment keeps the contract
-(`turnwise.envs.info`); the wrappers bound turns and time.
+(`turnwise.envs.info`); the wrappers bound turns and time; `save`, `load` and `branch` keep an episode and multiply it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from turnwise.envs.branch import branch, load, save
 from turnwise.envs.errors import (
+    BadSnapshot,
     DeadlineExceeded,
     EnvError,
     EnvironmentDied,
@@ -21,7 +23,7 @@ from turnwise.envs.errors import (
     UnknownOption,
     UnknownTask,
 )
-from turnwise.envs.info import Demonstrator, HasPlan, HasTasks, Info
+from turnwise.envs.info import Demonstrator, HasPlan, HasSnapshot, HasTasks, Info
 from turnwise.envs.registration import demonstrators, env_ids, load_plugins, make, register, register_envs, takes
 from turnwise.envs.spaces import Text
 from turnwise.envs.wrappers import Deadline, EndGuard, Isolated, TurnLimit
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from turnwise.envs.check import CheckReport, CheckResult, check_env
 
 __all__ = [
+    "BadSnapshot",
     "CheckReport",
     "CheckResult",
     "Deadline",
@@ -40,6 +43,7 @@ __all__ = [
     "EnvironmentDied",
     "GameFileError",
     "HasPlan",
+    "HasSnapshot",
     "HasTasks",
     "Info",
     "Isolated",
@@ -51,13 +55,16 @@ __all__ = [
     "UnknownEnv",
     "UnknownOption",
     "UnknownTask",
+    "branch",
     "check_env",
     "demonstrators",
     "env_ids",
+    "load",
     "load_plugins",
     "make",
     "register",
     "register_envs",
+    "save",
     "takes",
 ]
 

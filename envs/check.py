@@ -1,8 +1,8 @@
 """Proof, by playing it, that an environment keeps the contract of `turnwise.envs.info`.
 
 `check_env` takes any Gymnasium environment, ours or a stranger's. What a stranger's does not offer (task_ids, plan,
-admissible actions, state keys) is skipped and named; what it offers has to hold. Every failure comes with a script of a
-few lines whose last assertion fails as long as the fault is there.
+snapshots, admissible actions, state keys) is skipped and named; what it offers has to hold. Every failure comes with a
+script of a few lines whose last assertion fails as long as the fault is there.
 
 Left out on purpose: rendering, vector environments, and hangs: give a factory that wraps in `Isolated` for those.
 """
@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import gymnasium
 
-from turnwise.envs.checks import instance, offers, play, states
+from turnwise.envs.checks import instance, offers, play, snapshots, states
 from turnwise.envs.checks.base import Failed, Rule, Skipped, crashed
 from turnwise.envs.checks.lab import Lab
 from turnwise.envs.checks.probe import Crash, Effort, Source, literal
@@ -78,7 +78,7 @@ def rules() -> dict[str, str]:
     return {rule.name: rule.says for rule in _ALL} | {"speed": "time per step (a failure only beyond a given limit)"}
 
 
-_ALL: tuple[Rule, ...] = (*play.RULES, *offers.RULES, *states.RULES, *instance.RULES)
+_ALL: tuple[Rule, ...] = (*play.RULES, *offers.RULES, *states.RULES, *instance.RULES, *snapshots.RULES)
 
 
 def check_env(

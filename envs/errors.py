@@ -8,6 +8,7 @@
     ├── GameFileError      a game file that is torn or uses something unknown (path, line, construct)
     ├── NotReset           step() or plan() before the first reset()
     ├── StepAfterEnd       step() after terminated or truncated
+    ├── BadSnapshot        bytes from which an episode cannot go on here
     ├── DeadlineExceeded   a call took longer than its deadline; the environment is dead
     └── EnvironmentDied    the process of the environment is gone (exit code)
 
@@ -24,6 +25,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = [
+    "BadSnapshot",
     "DeadlineExceeded",
     "EnvError",
     "EnvironmentDied",
@@ -134,6 +136,10 @@ class StepAfterEnd(EnvError):
     def __init__(self, message: str = "the episode has ended: call reset() before the next step()") -> None:
         """Keep the sentence."""
         super().__init__(message)
+
+
+class BadSnapshot(EnvError):
+    """Bytes that are no snapshot, are torn, or belong to another environment, other arguments or another version."""
 
 
 class DeadlineExceeded(EnvError):

@@ -3,15 +3,16 @@
 The keys are the same in every environment, so that an agent loop, a credit rule or a report never asks which
 environment it looks at. An environment may add keys of its own; nobody else reads them.
 
-Two methods are optional. `task_ids` makes fixed panels possible, `plan` makes hints and imitation possible; an
-environment without them still plays, trains and evaluates on tasks that it draws by itself. A class may also have an
-attribute `demonstrators`: name -> what makes a `Demonstrator`; `turnwise.envs.demonstrators(id)` reads it.
+Some methods are optional. `task_ids` makes fixed panels possible, `plan` makes hints and imitation possible, `snapshot`
+and `restore` make it possible to save and to branch an episode (see `branch`); an environment without them still plays,
+trains and evaluates on tasks that it draws by itself. A class may also have an attribute `demonstrators`: name -> what
+makes a `Demonstrator`; `turnwise.envs.demonstrators(id)` reads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Any, Final, NotRequired, Protocol, TypedDict, runtime_checkable
 
 __all__ = [
     "ADMISSIBLE",
@@ -24,6 +25,7 @@ __all__ = [
     "WON",
     "Demonstrator",
     "HasPlan",
+    "HasSnapshot",
     "HasTasks",
     "Info",
     "fits",
@@ -100,6 +102,37 @@ class HasPlan(Protocol):
 
         Raises:
             EnvError: no way leads to success from here (never at the start of an episode).
+        """
+        ...
+
+
+@runtime_checkable
+class HasSnapshot(Protocol):
+    """An environment whose episode can be saved, and resumed in another instance, process or place."""
+
+    def snapshot(self) -> bytes:
+        """Return the episode at this moment; nothing about it changes.
+
+        The environment's random generator belongs to it, so that whatever is drawn later is drawn alike. What wrappers
+        keep, such as the turns so far, does not: `branch.save` adds it.
+
+        Raises:
+            NotReset: before the first reset.
+        """
+        ...
+
+    def restore(self, data: bytes, /) -> tuple[Any, dict[str, Any]]:
+        """Be at the moment of a snapshot, in an instance made with the same arguments, fresh or used.
+
+        The same future follows as in the instance of which it was taken. Any number of instances may take the same
+        bytes, which may come from anywhere: they are read as data and never as code.
+
+        Returns:
+            Observation and `info` as they were; `valid`, which is about an action, is True, as after reset().
+
+        Raises:
+            EnvError: the bytes are none, or torn, or of another environment, other arguments or another version. The
+                episode that was being played goes on.
         """
         ...
 

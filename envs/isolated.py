@@ -26,7 +26,7 @@ from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 
 __all__ = ["Isolated"]
 
-_OPTIONAL: Final = ("task_ids", "plan")
+_OPTIONAL: Final = ("task_ids", "plan", "snapshot", "restore")
 
 
 class Isolated(gymnasium.Env[Any, Any]):
@@ -125,7 +125,7 @@ class Isolated(gymnasium.Env[Any, Any]):
         self._end()
 
     def __getattr__(self, name: str) -> Any:
-        """Offer task_ids() and plan() where the environment in the child has them."""
+        """Offer the optional methods that the environment in the child has."""
         if name not in self.__dict__.get("_optional", ()):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return lambda *args, **kwargs: self._call(name, *args, **kwargs)
@@ -194,6 +194,8 @@ def _serve(pipe: Connection, recipe: bytes) -> None:
         with contextlib.suppress(OSError):
             os.setsid()
     _follow_parent()
+    from turnwise.envs.branch import offered
+
     env: gymnasium.Env[Any, Any] | None = None
     while True:
         try:
@@ -207,7 +209,7 @@ def _serve(pipe: Connection, recipe: bytes) -> None:
                 answer = ("value", _facts(env))
             else:
                 assert env is not None
-                answer = ("value", env.get_wrapper_attr(method)(*args, **kwargs))
+                answer = ("value", offered(env, method)(*args, **kwargs))
         except Exception as error:
             answer = ("error", _portable(error))
         try:

@@ -26,7 +26,7 @@ __all__ = ["Deadline", "EndGuard", "Isolated", "TurnLimit"]
 
 T = TypeVar("T")
 Step = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
-_OPTIONAL: Final = ("task_ids", "plan")
+_OPTIONAL: Final = ("task_ids", "plan", "snapshot", "restore")
 
 
 class EndGuard(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -162,10 +162,12 @@ class Deadline(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._calls.put(None)
 
     def __getattr__(self, name: str) -> Any:
-        """Offer task_ids() and plan() of the environment, where it has them, under the same deadline."""
+        """Offer the optional methods that the environment has, under the same deadline."""
         if name not in _OPTIONAL or "env" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        method = self.env.get_wrapper_attr(name)
+        from turnwise.envs.branch import offered
+
+        method = offered(self.env, name)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             return self._timed(f"{name}()", lambda: method(*args, **kwargs))

@@ -113,6 +113,27 @@ class World:
         other._trace = None
         return other
 
+    def changes(self) -> list[tuple[str, Row, bool]]:
+        """Return the facts that are not as at the start: predicate, arguments, whether it is true now; sorted."""
+        start = self.game.init
+        differ = {name: rows ^ start.get(name, frozenset()) for name, rows in self._facts.items()}
+        return sorted((name, row, row in self._facts[name]) for name, rows in differ.items() for row in rows)
+
+    def change(self, predicate: str, arguments: Row, true: bool) -> None:
+        """Make a fact true or false, without any action: what `changes` returned leads a fresh world to the same state.
+
+        Raises:
+            ValueError: there is no such fact, or it never changes.
+        """
+        widths = self.game.domain.predicates
+        width = widths.get(predicate, widths.get(predicate.removeprefix("not_")))  # of some, the opposite is kept too
+        if predicate not in self._facts or len(arguments) != width:
+            raise ValueError(f"no fact that changes is called {predicate!r} and has {len(arguments)} arguments")
+        if not all(0 <= number < len(self.game.objects) for number in arguments):
+            raise ValueError(f"the arguments {arguments} of {predicate!r} are not all objects of the game")
+        self._refresh()
+        self._set(predicate, arguments, true)
+
     def facts(self, predicate: str) -> frozenset[tuple[int, ...]]:
         """Argument tuples (object numbers) for which the predicate (lower case) is true now, static ones included.
 

@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import gymnasium
 
-from turnwise.envs.errors import NoGames, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import BadSnapshot, NoGames, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
 from turnwise.envs.household.dials import PRESETS, TASK_TYPES, Dials
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.game import Game, compile_game
@@ -25,10 +26,12 @@ from turnwise.envs.household.generator import domain_text, grammar_text, source,
 from turnwise.envs.household.library import GameLibrary
 from turnwise.envs.household.searcher import Searcher
 from turnwise.envs.info import Demonstrator
+from turnwise.envs.snapshot import Fields, pack, random_from, random_state, unpack
 from turnwise.envs.spaces import Text
 
 GOALS: Final = ("template", "human")
 _DEFAULT_COUNT: Final = 1000
+_SAVED: Final = ("Household", 1)  # what snapshots are called, and the version of what is in them
 _DRAWN_FROM: Final = 10**9  # generated games are drawn from the first so many indices
 
 
@@ -80,6 +83,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         if self._human and games is None:
             raise UnknownOption("goals='human' needs games with human descriptions; generated games have none")
         self._world: World | None = None
+        self._drawn = _Drawn("")
         self._over = False
         self._shown: tuple[str, str] = ("", "")
 
@@ -116,10 +120,9 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         if task is None:
             task = self._games.draw(self.np_random)
         human = int(self.np_random.integers(2**31)) if self._human else None
-        game = self._games.get(task, human)
-        if self._randomized:
-            game = game.shuffled(Random(int(self.np_random.integers(2**63))))
-        self._world = World(game)
+        names = int(self.np_random.integers(2**63)) if self._randomized else None
+        drawn = _Drawn(task, human, names)
+        self._world, self._drawn = World(self._game(drawn)), drawn
         self._over = False
         observation = self._world.reset()
         self._shown = ("", observation)
@@ -165,6 +168,66 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         action, observation = self._shown
         return f"> {action}\n{observation}\n" if action else f"{observation}\n"
 
+    def snapshot(self) -> bytes:
+        """Return the episode at this moment, for `restore` (see `turnwise.envs.info.HasSnapshot`).
+
+        Raises:
+            NotReset: before the first reset.
+        """
+        world = self._playing()
+        episode = {
+            **self._drawn._asdict(),
+            "changes": [[name, list(row), true] for name, row, true in world.changes()],
+            "state": world.state_key(),
+            "over": self._over,
+            "shown": list(self._shown),
+            "random": random_state(self),
+        }
+        return pack(*_SAVED, self._made(), episode)
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot of an environment with the same games, split, goals and names.
+
+        Returns:
+            Observation and `info` of that moment; `valid` is True.
+
+        Raises:
+            BadSnapshot: the bytes are none, or torn, or of something else; the present episode goes on.
+        """
+        saved = unpack(data, *_SAVED, self._made())
+        drawn = _Drawn(saved.get("task", str), saved.maybe("human", int), saved.maybe("names", int))
+        world = self._world_of(saved, drawn)
+        over, shown = saved.get("over", bool), saved.pair("shown")
+        self._np_random, self._np_random_seed = random_from(saved)
+        self._world, self._drawn, self._over, self._shown = world, drawn, over, shown
+        return self._shown[1], self._info(True)
+
+    def _world_of(self, saved: Fields, drawn: _Drawn) -> World:
+        """Return the world of a snapshot.
+
+        Raises:
+            BadSnapshot: there is no such game here, or it is another one.
+        """
+        try:
+            world = World(self._game(drawn))
+            for name, row, true in saved.get("changes", list):
+                world.change(str(name), tuple([int(number) for number in row]), bool(true))
+        except UnknownTask as error:
+            raise BadSnapshot(f"the snapshot's task is not here: {error}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise BadSnapshot(f"the snapshot's 'changes' are none of the game {drawn.task!r}: {error}") from None
+        if world.state_key() != saved.get("state", str):
+            raise BadSnapshot(f"the snapshot is of a game {drawn.task!r} that is not the same as the one here")
+        return world
+
+    def _game(self, drawn: _Drawn) -> Game:
+        game = self._games.get(drawn.task, drawn.human)
+        return game if drawn.names is None else game.shuffled(Random(drawn.names))
+
+    def _made(self) -> dict[str, Any]:
+        """Return what has to be the same where a snapshot is restored."""
+        return {**self._games.made(), "human": self._human, "domain_randomization": self._randomized}
+
     def _playing(self) -> World:
         if self._world is None:
             raise NotReset
@@ -186,9 +249,18 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         return info
 
 
+class _Drawn(NamedTuple):
+    """What makes an episode's game: the task, the number of the person whose words tell it, the seed of the names."""
+
+    task: str
+    human: int | None = None
+    names: int | None = None
+
+
 class _Games(Protocol):
     """Where an environment takes its games from."""
 
+    def made(self) -> dict[str, Any]: ...
     def ids(self, count: int | None) -> list[str]: ...
     def draw(self, rng: Any) -> str: ...
     def get(self, id: str, human: int | None) -> Game: ...
@@ -207,7 +279,13 @@ class _Files:
             raise NoGames(
                 f"no games of the types {list(task_types or ())} in the split {split!r} of {self._library.path}"
             )
+        self._split = split
         self._library.get(self._tasks[0])  # domain and grammar are read now, so that no episode waits for them
+
+    def made(self) -> dict[str, Any]:
+        # Not the path: the same files lie elsewhere on another machine.
+        digest = blake2b("\n".join(self._tasks).encode(errors="surrogatepass"), digest_size=8).hexdigest()
+        return {"games": "files", "split": self._split, "tasks": f"{len(self._tasks):,} tasks ({digest})"}
 
     def ids(self, count: int | None) -> list[str]:
         return self._tasks[:count]
@@ -232,6 +310,9 @@ class _Generated:
             dials = replace(dials, types=task_types)
         self._split = split
         self._dials = dials
+
+    def made(self) -> dict[str, Any]:
+        return {"games": "generated", "split": self._split, "level": self._dials.text}
 
     def ids(self, count: int | None) -> list[str]:
         return task_ids(self._split, self._dials, _DEFAULT_COUNT if count is None else count)

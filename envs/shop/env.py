@@ -18,17 +18,19 @@ from typing import Any, ClassVar, Final
 
 import gymnasium
 
-from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.generator import Level
 from turnwise.envs.shop.given import choice, files_only, level_of, prices_of, session_name, whole
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.saved import saved_session, session_of
 from turnwise.envs.shop.session import Session, Shop, item_targets, parse
 from turnwise.envs.shop.shopper import Careful, Shopper
 from turnwise.envs.shop.sources import GOALS, Files, FilesKey, Generated, GeneratedKey, Source, located, stamps
 from turnwise.envs.shop.tagger import Tagger
+from turnwise.envs.snapshot import pack, random_from, random_state, unpack
 from turnwise.envs.spaces import LONGEST, Text
 
 __all__ = ["OBSERVATIONS", "PAYOFFS", "WebShopEnv"]
@@ -37,6 +39,7 @@ OBSERVATIONS: Final = ("text", "text_rich", "html", "url")
 PAYOFFS: Final = ("score", "sparse")
 _JACKPOT: Final = 10.0  # reward of a full score with payoff="sparse", as in verl-agent
 _FREE: Final = "search[...]"
+_SAVED: Final = ("WebShop", 1)  # what snapshots are called, and the version of what is in them
 _OPTIONS: Final = ("task", "goal", "prices", "session")
 _FILES_ONLY: Final = ("attributes", "human", "num_products", "keep", "limit")
 _BOUND: Final = re.compile(r",(?: and)? price [^,]* dollars\s*$")
@@ -248,6 +251,59 @@ class WebShopEnv(gymnasium.Env[str, str]):
                 return []
             raise EnvError("something was bought and the episode is over: no way leads from here to a full score")
         return plan(session)
+
+    def snapshot(self) -> bytes:
+        """Return the episode at this moment, for `restore` (see `turnwise.envs.info.HasSnapshot`).
+
+        Raises:
+            NotReset: before the first reset.
+        """
+        episode = {
+            "task": self._task,
+            "session": saved_session(self.session),
+            "page": self._page(self.session),
+            "seen": self._seen,
+            "done": self._done,
+            "shown": list(self._shown),
+            "random": random_state(self),
+        }
+        return pack(*_SAVED, self._made(), episode)
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot of an environment with the same shop, goals, observation and reward.
+
+        Returns:
+            Observation and `info` of that moment; `valid` is True.
+
+        Raises:
+            BadSnapshot: the bytes are none, or torn, or of something else, a shop with other goods or prices, say; the
+                present episode goes on.
+        """
+        saved = unpack(data, *_SAVED, self._made())
+        task = saved.get("task", str)
+        session = session_of(saved.part("session"), self._source, task)
+        if self._page(session) != saved.get("page", str):
+            raise BadSnapshot(
+                "the page that the snapshot shows reads otherwise in this shop: its products are not the same"
+            )
+        seen, done, shown = saved.texts("seen"), saved.texts("done"), saved.pair("shown")
+        self._np_random, self._np_random_seed = random_from(saved)
+        self._task, self._session, self._seen, self._done, self._shown = task, session, seen, done, shown
+        return self._shown[1], self._info(valid=True)
+
+    def _made(self) -> dict[str, Any]:
+        """Return what has to be the same where a snapshot is restored."""
+        judge = self.shop.judge
+        return {
+            **self._source.made(),
+            "reward": judge.rule,
+            "tagger": judge.tagger_name,
+            "show_attributes": self.shop.attributes,
+            "observation": self._observation,
+            "payoff": "sparse" if self._sparse else "score",
+            "num_prev_obs": self._before[0],
+            "num_prev_actions": self._before[1],
+        }
 
     def render(self) -> str | None:
         """Return the last action and its answer as the player saw them, for render_mode "ansi"; else None."""

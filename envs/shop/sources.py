@@ -55,6 +55,9 @@ class Source(Protocol):
     def find(self, goal: Goal) -> str | None:
         """Return the id of a goal of the same product, attributes and options; None if there is none."""
 
+    def made(self) -> dict[str, Any]:
+        """Return what tells this source from others, on any machine (see `snapshot`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class FilesKey:
@@ -137,6 +140,12 @@ class Files:
         """Return the id of the first goal of the same product, attributes and options, in any split; else None."""
         number = self._opened.numbers.get(_identity(goal))
         return None if number is None else str(number)
+
+    def made(self) -> dict[str, Any]:
+        """Return what tells this source from others: not the paths, which differ between machines."""
+        key, split, splits = self._made_of
+        many = f"{len(self.shop.catalogue):,} in files, with {len(self._opened.goals):,} goals"
+        return {"products": many, "catalogue_seed": key.seed, "split": split, "splits": splits}
 
 
 class _Opened:
@@ -280,6 +289,11 @@ class Generated:
     def find(self, goal: Goal) -> str | None:
         """Return None: a goal that is given whole has no id of a generated one."""
         return None
+
+    def made(self) -> dict[str, Any]:
+        """Return what tells this source from others."""
+        key, split = self._made_of
+        return {"products": "generated", "level": key.level.text, "catalogue_seed": key.seed, "split": split}
 
 
 class _GeneratedShop(Shop):

@@ -152,19 +152,22 @@ def test_gymnasiums_own_turn_limit_breaks_two_rules():
             run(report[rule].reproduce)
 
 
+HIDDEN = ("task_ids", "plan", "snapshot", "restore")
+
+
 class Bare(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A stranger's environment: no task_ids, no plan, no admissible actions, no state."""
+    """A stranger's environment: no task_ids, no plan, no snapshot, no admissible actions, no state."""
 
     def __init__(self) -> None:
         super().__init__(Corridor(lengths=(3,), kinds=("open",)))
 
     def get_wrapper_attr(self, name: str) -> Any:
-        if name in ("task_ids", "plan"):
+        if name in HIDDEN:
             raise AttributeError(name)
         return super().get_wrapper_attr(name)
 
     def has_wrapper_attr(self, name: str) -> bool:
-        return name not in ("task_ids", "plan") and super().has_wrapper_attr(name)
+        return name not in HIDDEN and super().has_wrapper_attr(name)
 
     @staticmethod
     def strip(info: dict[str, Any]) -> dict[str, Any]:
@@ -183,7 +186,13 @@ def test_what_a_stranger_does_not_offer_is_skipped_with_the_reason():
     report = check_env(Bare, actions=["go east", "take key", "unlock door"], effort=SMALL)
     assert report.ok, str(report)
     missing = {"tasks": "task_ids", "unknown-task": "task_ids", "plan": "plan", "admissible": "admissible_actions"}
-    missing |= {"limit": "turn limit", "state-task": "state", "state-equal": "state", "state-different": "state"}
+    missing |= {
+        "limit": "turn limit",
+        "state-task": "state",
+        "state-equal": "state",
+        "state-different": "state",
+        "snapshot": "snapshot",
+    }
     assert outcomes(report, "skipped") == set(missing)
     for rule, word in missing.items():
         assert word in report[rule].detail

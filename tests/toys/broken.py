@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from toys.corridor import Corridor
 
-from turnwise.envs.errors import EnvError
+from turnwise.envs.errors import EnvError, NotReset
 from turnwise.envs.spaces import Text
 
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]
@@ -254,7 +254,15 @@ class ForgetsHands(Corridor):
         return super()._info(valid=valid) | {"state": f"room={self._room} open={self._open}"}
 
 
-class CountsTurns(Corridor):
+class Unsaved(Corridor):
+    """A corridor without snapshots: for faults in what it would have to save."""
+
+    @property
+    def snapshot(self) -> Any:
+        raise AttributeError("snapshot")
+
+
+class CountsTurns(Unsaved):
     """The number of turns is part of the key."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -267,7 +275,7 @@ class CountsTurns(Corridor):
         return info | {"state": f"{info['state']} turn={self._turns}"}
 
 
-class CountsVisits(Corridor):
+class CountsVisits(Unsaved):
     """The number of valid actions is part of the key: no refused action shows it."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -280,7 +288,7 @@ class CountsVisits(Corridor):
         return info | {"state": f"{info['state']} count={self._count}"}
 
 
-class KeyIsAnswer(Corridor):
+class KeyIsAnswer(Unsaved):
     """The last answer is part of the key."""
 
     def _info(self, *, valid: bool) -> dict[str, Any]:
@@ -302,7 +310,7 @@ class Forgetful(Corridor):
         raise RuntimeError("not restored")
 
 
-class History(Corridor):
+class History(Unsaved):
     """Every observation repeats all the observations before it; the key admits it."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -329,6 +337,97 @@ class ClosesOnce(Corridor):
     def close(self) -> None:
         assert self._handle is not None, "closed already"
         self._handle = None
+
+
+class LeavesTheDoor(Corridor):
+    """A snapshot does not say whether the door is open."""
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        observation, _ = super().restore(data)
+        self._open = False
+        return observation, self._info(valid=True)
+
+
+class LeavesTheEnd(Corridor):
+    """A restored episode never is over."""
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        answer = super().restore(data)
+        self._over = False
+        return answer
+
+
+class MovesWhenSaved(Corridor):
+    """Taking a snapshot leads back to the first room."""
+
+    def snapshot(self) -> bytes:
+        data = super().snapshot()
+        self._room = 1
+        return data
+
+
+class TakenOnce(Corridor):
+    """Bytes can be used once."""
+
+    used: ClassVar[set[bytes]] = set()
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        if data in self.used:
+            raise EnvError("used")
+        answer = super().restore(data)
+        self.used.add(data)
+        return answer
+
+
+class NeedsReset(Corridor):
+    """Only an instance that has played can be restored."""
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        if not self._task:
+            raise NotReset
+        return super().restore(data)
+
+
+class TakesTornBytes(Corridor):
+    """Bytes that cannot be read start the episode anew."""
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        try:
+            return super().restore(data)
+        except EnvError:
+            return self.reset(options={"task": self._task})
+
+
+class SpoiltByBadBytes(Corridor):
+    """Bytes are refused after the episode has been thrown away."""
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        self._room = 1
+        return super().restore(data)
+
+
+class SavedAsText(Corridor):
+    """A snapshot is a text."""
+
+    def snapshot(self) -> Any:
+        return super().snapshot().decode()
+
+
+class SavedAtTheDoorOnly(Corridor):
+    """A snapshot cannot be taken in the first room."""
+
+    def snapshot(self) -> bytes:
+        if self._room == 1:
+            raise RuntimeError("not here")
+        return super().snapshot()
+
+
+class ShowsTheStart(Corridor):
+    """restore() returns what was seen first, whatever the moment."""
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        _, info = super().restore(data)
+        return "You are somewhere.", info
 
 
 BROKEN: dict[type[Corridor], str] = {
@@ -365,4 +464,14 @@ BROKEN: dict[type[Corridor], str] = {
     Forgetful: "pickling",
     History: "growth",
     ClosesOnce: "close",
+    LeavesTheDoor: "snapshot",
+    LeavesTheEnd: "snapshot",
+    MovesWhenSaved: "snapshot",
+    TakenOnce: "snapshot",
+    NeedsReset: "snapshot",
+    TakesTornBytes: "snapshot",
+    SpoiltByBadBytes: "snapshot",
+    SavedAsText: "snapshot",
+    SavedAtTheDoorOnly: "snapshot",
+    ShowsTheStart: "snapshot",
 }

@@ -14,10 +14,12 @@ from typing import Any, ClassVar
 import gymnasium
 
 from turnwise.envs import register as register_env
-from turnwise.envs.errors import NotReset, StepAfterEnd, UnknownTask
+from turnwise.envs.errors import BadSnapshot, NotReset, StepAfterEnd, UnknownTask
+from turnwise.envs.snapshot import pack, random_from, random_state, unpack
 from turnwise.envs.spaces import Text
 
 ID = "toys/Corridor-v0"
+_NOT_SAVED = ("_tasks", "_np_random", "_np_random_seed")
 
 
 class Corridor(gymnasium.Env[str, str]):
@@ -91,6 +93,22 @@ class Corridor(gymnasium.Env[str, str]):
         if self._kind == "fetch":
             actions += (["take coin"] if self._coin else []) + self._walk(room, 1)
         return actions
+
+    def snapshot(self) -> bytes:
+        if not self._task:
+            raise NotReset
+        # Whatever a kind of corridor keeps in underscored names, so that those of other tests need no more than that.
+        kept = {name: value for name, value in vars(self).items() if name[0] == "_" and name not in _NOT_SAVED}
+        return pack("Corridor", 1, {"tasks": sorted(self._tasks)}, {"kept": kept, "random": random_state(self)})
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        saved = unpack(data, "Corridor", 1, {"tasks": sorted(self._tasks)})
+        kept = saved.get("kept", dict)
+        if kept.get("_task") not in self._tasks:
+            raise BadSnapshot("the snapshot is of no task of this corridor")
+        self._np_random, self._np_random_seed = random_from(saved)
+        vars(self).update(kept)
+        return self._text, self._info(valid=True)
 
     def render(self) -> str:
         return self._text
