@@ -1,0 +1,213 @@
+"""What an agent can say in a code task: one word, on the first line, and a text where the word wants one.
+
+    run                     run the task's main file
+    run                     run a program: the lines that follow
+    <program>
+    show PATH               see a file, with line numbers
+    write PATH              make a file, or replace it: the lines that follow
+    <text>
+    edit PATH               replace a passage that occurs once
+    <<<<<<<
+    <old lines>
+    =======
+    <new lines>
+    >>>>>>>
+    replace 3: return a     replace line 3 of the main file; with "replace PATH 3: ..." of another one
+    test                    run the visible tests
+    submit                  hand in; the hidden tests decide
+
+A new line without white space before it takes over the indentation of the line that it replaces, so that a short action
+is enough; with "replace 3" alone the new lines follow below it and are taken as they are. Text stands as it is, except
+that a fence (three backticks, perhaps with a language) around all of it is taken off.
+
+`read` never raises: it gives an action, or the sentence that says why there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["FORMS", "Action", "Kind", "path_problem", "read", "replaced"]
+
+Kind = Literal["run", "show", "write", "edit", "replace", "test", "submit"]
+_KINDS: Final[tuple[Kind, ...]] = ("run", "show", "write", "edit", "replace", "test", "submit")
+FORMS: Final = ("run\n...", "show ...", "write ...\n...", "edit ...\n...", "replace ...")
+"""The forms of actions that hold any text, for `info["free_actions"]`."""
+
+_REPLACE: Final = re.compile(r"(?:(?P<path>\S+)[ \t]+)?(?P<line>\d{1,9})[ \t]*(?P<mark>:)?(?P<text>.*)", re.DOTALL)
+_FENCE: Final = re.compile(r"\A```[\w+.-]*[ \t]*\n(?P<text>.*?)\n?```[ \t]*\n?\Z", re.DOTALL)
+_EDIT: Final = re.compile(
+    r"\A<{5,9}[^\n]*\n(?P<old>.*?)(?:(?<=\n)|\A)={5,9}[ \t]*\n(?P<new>.*?)(?:(?<=\n)|\A)>{5,9}[^\n]*\n?\Z", re.DOTALL
+)
+_LONGEST_PATH: Final = 200
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One action.
+
+    Args:
+        kind: its word.
+        path: the file that it names; "" for the main file.
+        text: the program, the file's text, or the new line or lines.
+        old: the passage to be replaced ("edit").
+        line: the line to be replaced, from 1 ("replace").
+        keep: take over the old line's indentation ("replace").
+    """
+
+    kind: Kind
+    path: str = ""
+    text: str = ""
+    old: str = ""
+    line: int = 0
+    keep: bool = False
+
+
+def read(said: str) -> Action | str:
+    """Return the action that a text says, or one sentence about what is wrong with it; any text gives one of the two.
+
+    >>> read("replace 3: return a + b")
+    Action(kind='replace', path='', text='return a + b', old='', line=3, keep=True)
+    >>> read("compile")
+    "no action begins with 'compile': run, show, write, edit, replace, test or submit"
+    """
+    text = said.replace("\r\n", "\n").strip("\n")
+    first, _, body = text.lstrip().partition("\n")
+    word, _, rest = first.strip().partition(" ")
+    rest = rest.strip()
+    if not word:
+        return f"the action was empty: begin with {_listed()}"
+    if word not in _KINDS:
+        return f"no action begins with {_short(word)}: {_listed()}"
+    if found := _CONTROL.search(text):
+        return f"an action is text, and this one holds the character {found.group()!r}"
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"an action is Unicode text, and this one is not, at character {error.start}"
+    return _READERS[word](rest, body)
+
+
+def _alone(kind: Kind, rest: str, body: str) -> Action | str:
+    if rest or body.strip():
+        return f"{kind} stands alone, and {_short(rest or body)} followed it"
+    return Action(kind)
+
+
+def _run(rest: str, body: str) -> Action | str:
+    if rest:
+        return f"the program of run begins on the next line, not with {_short(rest)} behind it"
+    return Action("run", text=_unfenced(body))
+
+
+def _show(rest: str, body: str) -> Action | str:
+    if body.strip():
+        return f"show takes a path and nothing below it, not {_short(body)}"
+    return path_problem("show", rest) or Action("show", rest)
+
+
+def _write(rest: str, body: str) -> Action | str:
+    if problem := path_problem("write", rest):
+        return problem
+    if not body:
+        return f"write {rest} wants the text of the file on the lines below it"
+    return Action("write", rest, _ended(_unfenced(body)))
+
+
+def _edit(rest: str, body: str) -> Action | str:
+    if problem := path_problem("edit", rest):
+        return problem
+    found = _EDIT.match(_unfenced(body))
+    if found is None:
+        return "edit wants a line of <<<<<<<, the old lines, a line of =======, the new lines, and a line of >>>>>>>"
+    if not found["old"].strip():
+        return "the old lines of edit were empty, so they tell no place: use write for a whole file"
+    return Action("edit", rest, found["new"], found["old"])
+
+
+def _replace(rest: str, body: str) -> Action | str:
+    found = _REPLACE.fullmatch(rest)
+    if found is None:
+        return "replace wants a line number and the new line, such as replace 3: return a"
+    path, line, text = found["path"] or "", int(found["line"]), found["text"]
+    if path and (problem := path_problem("replace", path)):
+        return problem
+    if line < 1:
+        return "lines are counted from 1"
+    if found["mark"]:
+        if body.strip():
+            return f"with replace {line}: the new line stands behind the colon; below replace {line} stand several"
+        return Action("replace", path, text.strip(), line=line, keep=True)
+    if text.strip():
+        return f"replace {line} wants a colon before the new line"
+    if not body:
+        return f"replace {line} wants the new line behind a colon, or new lines below it"
+    return Action("replace", path, _ended(_unfenced(body)), line=line)
+
+
+def path_problem(kind: str, path: str) -> str:
+    """Return what is wrong with a path in an action; "" when it can be used."""
+    if not path:
+        return f"{kind} wants the path of a file behind it"
+    names = path.split("/")
+    if len(path) > _LONGEST_PATH or any(name in ("", ".", "..") or len(name) > 100 for name in names):
+        return f"a path is relative and does not go up, such as solution.py, not {_short(path)}"
+    if any(character.isspace() or not character.isprintable() for character in path):
+        return f"a path holds no white space, unlike {_short(path)}"
+    return ""
+
+
+def replaced(text: str, action: Action) -> str:
+    """Return a file's text after an "edit" or a "replace".
+
+    Raises:
+        LookupError: the passage is not there or not alone, or there is no such line; the message is a sentence.
+    """
+    if action.kind == "edit":
+        count = text.count(action.old) or text.count(action.old.rstrip("\n"))
+        if count != 1:
+            raise LookupError(f"the old lines occur {count} times: they must occur once, exactly as they stand")
+        if action.old in text:
+            return text.replace(action.old, action.text)
+        return text.replace(action.old.rstrip("\n"), action.text.rstrip("\n"))
+    lines = text.splitlines(keepends=True)
+    if action.line > len(lines):
+        raise LookupError(f"there is no line {action.line}: the file has {len(lines)}")
+    old = lines[action.line - 1]
+    new = action.text
+    if action.keep:
+        new = (old[: len(old) - len(old.lstrip(" \t"))] + new if new else "") + "\n"
+    return "".join([*lines[: action.line - 1], new, *lines[action.line :]])
+
+
+def _unfenced(body: str) -> str:
+    found = _FENCE.match(body.strip("\n") + "\n") if body.lstrip().startswith("```") else None
+    return found["text"] if found else body
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _short(text: str) -> str:
+    words = text.strip()
+    return repr(words if len(words) <= 40 else words[:40] + "...")
+
+
+def _listed() -> str:
+    return f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]}"
+
+
+_READERS: Final[dict[str, Callable[[str, str], Action | str]]] = {
+    "run": _run,
+    "show": _show,
+    "write": _write,
+    "edit": _edit,
+    "replace": _replace,
+    "test": lambda rest, body: _alone("test", rest, body),
+    "submit": lambda rest, body: _alone("submit", rest, body),
+}

@@ -1,0 +1,335 @@
+"""The tests' side of judging: it runs tests that are programs, in a box in which no code of a candidate ever runs.
+
+Where a test calls the candidate, the call is handed out, made elsewhere, and what came of it is handed in, as plain
+data: `begin` and `go_on` take turns with whoever carries these. What is not plain stays where the candidate is and is
+seen here as a `Remote`: it can be called, asked for attributes, walked and indexed, and it equals nothing but itself.
+
+It runs from its text, behind that of `plain`, in a session.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import json
+import queue
+import random
+import re
+import sys
+import threading
+import types
+import unittest
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from turnwise.envs.code.plain import NotPlain, decode, encode
+
+outbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+errors: dict[str, type[BaseException]] = {}
+shared: dict[str, str] = {}  # names of classes that both sides have: module
+blamed: list[str] = []  # what the candidate raised
+moves: list[None] = []  # one for every request after which a thing may hold something else
+MANY = 100_000
+
+
+class Failed(AssertionError):
+    """The candidate did not answer a call, or raised what no test may mistake for its own failure."""
+
+
+def ask(request: dict[str, Any]) -> Any:
+    """Return what the candidate answers, or raise what it raised."""
+    if request["do"] != "plain":
+        moves.append(None)
+    outbox.put({"ask": request})
+    answer = inbox.get()
+    if "e" in answer:
+        blamed.append(f"{answer['e'][0]}: {answer.get('m', '')}"[:300])
+        raise _error([str(name) for name in answer["e"]])(str(answer.get("m", "")))
+    return decode(answer["v"], _remote)
+
+
+def _error(names: list[str]) -> type[BaseException]:
+    """Return an exception class of ours for the names of the classes of one of theirs."""
+    if names[0] in errors:
+        return errors[names[0]]
+    for name in names:
+        kind = getattr(builtins, name, None)
+        if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, AssertionError):
+            if name == names[0]:
+                return kind
+            return errors.setdefault(names[0], type(names[0], (kind,), {}))
+    return Failed
+
+
+class Remote:
+    """Something that is where the candidate is; a container's contents are compared here, as plain data."""
+
+    def __init__(self, number: int, kind: str, callable_: bool, walks: bool, plain: bool) -> None:
+        self.__dict__["_remote"] = (number, kind, callable_, walks, plain)
+
+    def _plain(self) -> Any:
+        """Return its contents, asked for once, so that several comparisons see one value."""
+        if self.__dict__.get("_known", (-1,))[0] != len(moves):
+            self.__dict__["_known"] = (len(moves), self._ask(do="plain"))
+        return self.__dict__["_known"][1]
+
+    def _ask(self, **request: Any) -> Any:
+        return ask({"of": self.__dict__["_remote"][0], **request})
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return self.__getattr__(name)(*arguments)  # the candidate's method, not that of this class
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the thing has under that name, where it is."""
+        return self._ask(do="name", name=name)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return what a call of it gives, where it is."""
+        return _call({"of": self.__dict__["_remote"][0]}, arguments, keywords)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.__dict__["_remote"][3]:
+            return iter(self.__next__, Remote)
+        return iter(self._ask(do="list", most=MANY))
+
+    def __next__(self) -> Any:
+        """Return the next item of an iterator."""
+        return self._ask(do="next")
+
+    def __len__(self) -> int:
+        try:
+            return int(self._call("__len__"))
+        except AttributeError as error:
+            raise TypeError(f"{self!r} has no length") from error  # what list() expects of what has none
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._call("__getitem__", key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._call("__setitem__", key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self._call("__delitem__", key)
+
+    def __contains__(self, item: Any) -> bool:
+        return any(other == item for other in self)
+
+    def __bool__(self) -> bool:
+        return bool(self._plain()) if self.__dict__["_remote"][4] else True
+
+    def __enter__(self) -> Any:
+        return self._call("__enter__")
+
+    def __exit__(self, *error: Any) -> None:
+        self._call("__exit__", None, None, None)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Remote) and other.__dict__["_remote"][0] == self.__dict__["_remote"][0]:
+            return True
+        if not self.__dict__["_remote"][4]:
+            return False
+        return bool(self._plain() == (other._plain() if isinstance(other, Remote) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.__dict__["_remote"][0])
+
+    def __str__(self) -> str:
+        return str(self._call("__str__"))
+
+    def __repr__(self) -> str:
+        return f"<{self.__dict__['_remote'][1]} of the candidate>"
+
+
+def _remote(data: dict[str, Any]) -> Any:
+    if "h" in data:
+        number, kind, callable_, walks, plain = data["h"]
+        return Remote(int(number), str(kind), bool(callable_), bool(walks), bool(plain))
+    if "E" in data:
+        return _error([str(name) for name in data["E"]])
+    raise NotPlain("no value")
+
+
+def _local(value: Any) -> Any:
+    """Return the data of an argument that is not plain."""
+    if isinstance(value, Remote):
+        return {"h": value.__dict__["_remote"][0]}
+    name = type(value).__name__
+    if name in shared:
+        return {"k": [shared[name], name, encode(vars(value), _local)]}
+    if isinstance(value, type) and getattr(builtins, str(name := value.__name__), None) is value:
+        return {"T": name}
+    raise TypeError(f"a {name} cannot be handed to the candidate: it gets numbers, texts and containers of these")
+
+
+class Stand(types.ModuleType):
+    """What tests import in the place of a module of the candidate's."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the candidate's module has under that name."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return ask({"do": "get", "module": self.__name__, "name": name})
+
+
+def _pytest() -> Any:
+    """Return what most tests use of pytest."""
+    module: Any = types.ModuleType("pytest")
+
+    @contextmanager
+    def raises(kind: Any, match: str | None = None) -> Iterator[Any]:
+        about = types.SimpleNamespace(value=None, type=None)
+        try:
+            yield about
+        except kind as error:
+            about.value, about.type = error, type(error)
+            if match is not None and not re.search(match, str(error)):
+                raise AssertionError(f"{str(error)!r} does not match {match!r}") from error
+            return
+        raise AssertionError(f"{kind} was not raised")
+
+    def parametrize(names: Any, rows: Any, **_: Any) -> Callable[[Any], Any]:
+        listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+        def mark(function: Any) -> Any:
+            cases = getattr(function, "cases", [{}])
+            new = [dict(zip(listed, row if len(listed) > 1 else [row], strict=True)) for row in rows]
+            function.cases = [{**case, **more} for case in cases for more in new]
+            return function
+
+        return mark
+
+    module.raises = raises
+    module.approx = lambda value, rel=1e-6, abs=1e-12: _Near(value, rel, abs)
+    module.mark = types.SimpleNamespace(parametrize=parametrize)
+    return module
+
+
+class _Near:
+    """A number, or a list of such, that equals what is near it."""
+
+    def __init__(self, value: Any, rel: float, abs_: float) -> None:
+        self.value, self.rel, self.abs = value, rel, abs_
+
+    def __eq__(self, other: Any) -> bool:
+        if isinstance(self.value, list | tuple):
+            same = type(other) is type(self.value) and len(other) == len(self.value)
+            pairs = zip(self.value, other, strict=True) if same else ()
+            return same and all(_Near(one, self.rel, self.abs) == two for one, two in pairs)
+        if type(other) not in (int, float):
+            return False
+        return bool(abs(self.value - other) <= max(self.abs, self.rel * abs(self.value)))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _check_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[str, Callable[[], None]]]:
+    """Cut check(candidate) into its statements, which then run one after another in the same names."""
+    tree = ast.parse(order["code"])
+    main = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check")
+    exec(compile(ast.Module([node for node in tree.body if node is not main], []), "<tests>", "exec"), space)
+    space[main.args.args[0].arg] = candidate(order["module"], order["entry"])
+
+    def part(node: ast.stmt) -> Callable[[], None]:
+        return lambda: exec(compile(ast.Module([node], []), "<tests>", "exec"), space)
+
+    return [(f"check {number}", part(node)) for number, node in enumerate(main.body)]
+
+
+def _function_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[str, Callable[[], None]]]:
+    exec(compile(order["code"], "<tests>", "exec"), space)
+    parts: list[tuple[str, Callable[[], None]]] = []
+    for name, value in list(space.items()):
+        if isinstance(value, types.FunctionType) and name.startswith("test"):
+            parts.append((name, _function(value)))
+        elif isinstance(value, type) and value.__module__ == "__tests__":
+            parts += [(f"{name}.{test}", _method(value, test)) for test in vars(value) if test.startswith("test")]
+    return parts
+
+
+def _function(value: Callable[..., Any]) -> Callable[[], None]:
+    def run() -> None:
+        for case in getattr(value, "cases", [{}]):
+            value(**case)
+
+    return run
+
+
+def _method(kind: Any, name: str) -> Callable[[], None]:
+    if issubclass(kind, unittest.TestCase):
+        return lambda: kind(name).debug()
+
+    def run() -> None:
+        made = kind()
+        function = getattr(kind, name)
+        for case in getattr(function, "cases", [{}]):
+            if hasattr(made, "setup_method"):
+                made.setup_method(*([function] if len(inspect.signature(made.setup_method).parameters) else []))
+            function(made, **case)
+
+    return run
+
+
+def candidate(module: str, entry: str) -> Callable[..., Any]:
+    """Return a function that is made elsewhere."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return _call({"module": module, "name": entry}, arguments, keywords)
+
+    return call
+
+
+def _call(target: dict[str, Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Return what a call gives; lists and dicts that it changed are changed here too."""
+    value, after = ask({"do": "call", **target, "arguments": encode([list(arguments), keywords], _local)})
+    for mine, theirs in zip(arguments, after, strict=False):
+        if type(mine) is type(theirs) and mine != theirs:
+            if isinstance(mine, list):
+                mine[:] = theirs
+            elif isinstance(mine, dict | set):
+                mine.clear()
+                mine.update(theirs)
+    return value
+
+
+def _judge(order: dict[str, Any]) -> list[list[Any]]:
+    random.seed(0)
+    space: dict[str, Any] = {"__name__": "__tests__"}
+    sys.modules["__tests__"] = types.ModuleType("__tests__")
+    for name in order["modules"]:
+        sys.modules[name] = Stand(name)
+    sys.modules["pytest"] = _pytest()
+    exec(compile(order["prelude"], "<prelude>", "exec"), space)
+    shared.update({name: order["module"] for name, value in space.items() if isinstance(value, type)})
+    if order["prelude"]:
+        sys.modules["__tests__"].__dict__.update(space)
+    verdicts = []
+    for name, part in (_check_parts if order["form"] == "check" else _function_parts)(order, space):
+        try:
+            part()
+            verdicts.append([name, True, ""])
+        except BaseException as error:
+            verdicts.append([name, False, f"{type(error).__name__}: {error}"[:300]])
+    return verdicts
+
+
+def _play(order: dict[str, Any]) -> None:
+    try:
+        outbox.put({"done": _judge(order)})
+    except BaseException as error:
+        # Tests that import what the candidate does not have are not to blame.
+        outbox.put({"done": []} if blamed else {"broken": f"{type(error).__name__}: {error}"[:300]})
+
+
+def begin(text: str) -> str:
+    """Start the tests, and return the first call that they make, or their verdicts."""
+    threading.Thread(target=_play, args=(json.loads(text),), daemon=True).start()
+    return json.dumps(outbox.get())
+
+
+def go_on(text: str) -> str:
+    """Hand in what came of a call; return the next one, or the verdicts."""
+    inbox.put(json.loads(text))
+    return json.dumps(outbox.get())

@@ -1,0 +1,263 @@
+"""Tasks in files: HumanEval and MBPP in their original form, JSON lines of our own, folders as pytest has them.
+
+The schema of our own, a JSON object a line (also in docs/code.md):
+
+    id          a text
+    statement   what is to be done
+    main        the file that is called or run; "solution.py" if absent
+    files       path -> text; absent: an empty main file
+    solution    path -> text, or the text of the main file; absent: none is known
+    visible     a list of tests; may be absent
+    hidden      a list of tests, one or more
+    split, kind texts; may be absent
+
+A test is one of {"call": "f([1, 2])", "returns": "3"}, {"stdin": "...", "stdout": "..."}, {"code": "def test_..."} and
+{"check": "def check(candidate): ...", "entry": "f"}.
+
+A folder of tasks holds a folder a task: statement.md, files/ (what lies there at the beginning), visible/ and hidden/
+(files test_*.py), solution/ (files; may be absent). Visible tests also lie among the files, where they can be read.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from turnwise.envs.code.actions import path_problem
+from turnwise.envs.code.task import MAIN, BadTask, Call, Exchange, Script, Task, Test, call_of
+from turnwise.envs.errors import EnvError, GameFileError, NoGames
+
+__all__ = ["read_tasks"]
+
+_ORIGINAL: Final = {"prompt", "test", "entry_point"}
+_MBPP: Final = ((10, "prompt"), (510, "test"), (600, "validation"), (974, "train"))
+
+
+def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[Task], int]:
+    """Return the tasks of a file or folder, in its order, and how many were left out.
+
+    Args:
+        path: a file of JSON lines, or a folder.
+        strict: stop at a task that is broken; else leave it out and count it.
+
+    Raises:
+        NoGames: nothing is there.
+        GameFileError: a task is broken: the file, the line, what is wrong.
+    """
+    if path.is_dir():
+        found: Iterator[tuple[str, int | None, Callable[[], Task]]] = _folders(path)
+    elif path.is_file():
+        found = _lines(path)
+    else:
+        raise NoGames(f"no tasks at {path}: there is no such file or folder")
+    tasks: dict[str, Task] = {}
+    skipped = 0
+    for where, line, make in found:
+        try:
+            task = make()
+            if task.id in tasks:
+                raise BadTask(f"the id {task.id!r} is there twice")
+            tasks[task.id] = task
+        except (EnvError, ValueError, RecursionError) as error:
+            if strict:
+                raise GameFileError(where, line, str(error)) from None
+            skipped += 1
+    if not tasks and not skipped:
+        raise NoGames(f"no tasks in {path}: it is empty, or holds no folder with a statement.md")
+    return list(tasks.values()), skipped
+
+
+def _lines(path: Path) -> Iterator[tuple[str, int | None, Callable[[], Task]]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield str(path), number, lambda line=line, number=number: _task(line, number)  # type: ignore[misc]
+
+
+def _task(line: bytes, number: int) -> Task:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadTask(f"torn line, expected a JSON object: {error}") from None
+    if not isinstance(data, dict):
+        raise BadTask(f"expected a JSON object, not {type(data).__name__}")
+    return _original(data) if data.keys() >= _ORIGINAL else _own(data, number)
+
+
+def _original(data: dict[str, Any]) -> Task:
+    """Return a task of HumanEval's form: a prompt to be completed, check(candidate), the rest of a right solution."""
+    prompt, tests, entry = (_text(data, key) for key in ("prompt", "test", "entry_point"))
+    id = _text(data, "task_id", f"{entry}")
+    answer = data.get("canonical_solution")
+    solution = prompt + answer if isinstance(answer, str) else ""
+    return Task(
+        id=id,
+        statement=f"Complete the function {entry} in {MAIN}.",
+        files={MAIN: f"{prompt.rstrip()}\n{_indent(prompt)}pass\n"},
+        visible=tuple(_examples(prompt, entry)),
+        hidden=_checks(tests, entry, solution or prompt),
+        solution={MAIN: solution if solution.endswith("\n") else solution + "\n"} if solution else {},
+        kind=id.partition("/")[0],
+        split=_split(id),
+    )
+
+
+def _indent(prompt: str) -> str:
+    last = next((line for line in reversed(prompt.splitlines()) if line.strip()), "")
+    return last[: len(last) - len(last.lstrip())] or "    "
+
+
+def _split(id: str) -> str:
+    name, _, number = id.partition("/")
+    if name == "MBPP" and number.isdigit():
+        return next((split for last, split in _MBPP if int(number) <= last), "train")
+    return "test" if name == "HumanEval" else ""
+
+
+def _examples(prompt: str, entry: str) -> Iterator[Call]:
+    """Yield the examples of a docstring that are calls with literals."""
+    try:
+        tree = ast.parse(f"{prompt.rstrip()}\n{_indent(prompt)}pass\n")
+        found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == entry]
+        text = (ast.get_docstring(found[-1]) or "") if found else ""
+        examples = doctest.DocTestParser().get_examples(text)
+    except (SyntaxError, ValueError):
+        return
+    for example in examples:
+        try:
+            call = call_of(example.source, example.want, "")
+        except BadTask:
+            continue
+        if call.name == entry:
+            yield call
+
+
+def _checks(tests: str, entry: str, prelude: str) -> tuple[Test, ...]:
+    """Return the tests of check(candidate): calls where every one is `assert candidate(literals) == literal`."""
+    try:
+        tree = ast.parse(tests)
+    except (SyntaxError, ValueError) as error:
+        raise BadTask(f"the tests are no Python program: {error}") from None
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "check":
+            calls = [_equality(part, entry) for part in node.body]
+            plain = [call for call in calls if call is not None]
+            if len(plain) == len(calls):
+                return tuple(plain)
+    return (Script(tests, "check", entry, prelude),)
+
+
+def _equality(node: ast.stmt, entry: str) -> Call | None:
+    if not isinstance(node, ast.Assert) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
+        return None
+    left, right = node.test.left, node.test.comparators[0]
+    named = isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "candidate"
+    if not named or not isinstance(node.test.ops[0], ast.Eq):
+        return None
+    try:
+        call = call_of(ast.unparse(left), ast.unparse(right), "")
+    except BadTask:
+        return None
+    return Call(entry, call.arguments, call.returns, call.keywords)
+
+
+def _own(data: dict[str, Any], number: int) -> Task:
+    known = {"id", "statement", "main", "files", "solution", "visible", "hidden", "split", "kind"}
+    for key in data:
+        if key not in known:
+            raise BadTask(f"no key {key!r} is known: they are {', '.join(sorted(known))}")
+    main = _text(data, "main", MAIN)
+    id = _text(data, "id", f"{number}")
+    given = data.get("solution", {})
+    return Task(
+        id=id,
+        statement=_text(data, "statement", ""),
+        main=main,
+        files=_texts(data, "files", data.get("files", {main: ""})),
+        visible=tuple(_test(one, id) for one in _list(data, "visible")),
+        hidden=tuple(_test(one, id) for one in _list(data, "hidden")),
+        solution=_texts(data, "solution", {main: given} if isinstance(given, str) else given),
+        split=_text(data, "split", ""),
+        kind=_text(data, "kind", ""),
+    )
+
+
+def _text(data: dict[str, Any], key: str, default: str | None = None) -> str:
+    value = data.get(key, default)
+    if not isinstance(value, str):
+        raise BadTask(f"expected a text under {key!r}, not {type(value).__name__}")
+    return value
+
+
+def _list(data: dict[str, Any], key: str) -> list[Any]:
+    value = data.get(key, [])
+    if not isinstance(value, list):
+        raise BadTask(f"expected a list of tests under {key!r}, not {type(value).__name__}")
+    return value
+
+
+def _texts(data: dict[str, Any], key: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise BadTask(f"expected texts by path under {key!r}")
+    for path in value:
+        if problem := path_problem(key, path):
+            raise BadTask(problem)
+    return value
+
+
+def _test(data: Any, id: str) -> Test:
+    keys = set(data) if isinstance(data, dict) and all(isinstance(text, str) for text in data.values()) else set()
+    if keys == {"call", "returns"}:
+        return call_of(data["call"], data["returns"], f"task {id!r}")
+    if keys == {"stdin", "stdout"}:
+        return Exchange(data["stdin"], data["stdout"])
+    if keys == {"code"}:
+        return Script(data["code"], "functions")
+    if keys in ({"check", "entry"}, {"check", "entry", "prelude"}):
+        return Script(data["check"], "check", data["entry"], data.get("prelude", ""))
+    raise BadTask(
+        f"a test is {{call, returns}}, {{stdin, stdout}}, {{code}} or {{check, entry}} with texts, not {str(data)[:80]}"
+    )
+
+
+def _folders(path: Path) -> Iterator[tuple[str, int | None, Callable[[], Task]]]:
+    for statement in sorted(path.glob("*/statement.md")):
+        yield str(statement.parent), None, lambda folder=statement.parent: _folder(folder)  # type: ignore[misc]
+
+
+def _folder(folder: Path) -> Task:
+    files, solution = _below(folder / "files"), _below(folder / "solution")
+    sources = [name for name in sorted({**solution, **files}) if name.endswith(".py")]
+    main = MAIN if MAIN in sources or not sources else sources[0]
+    visible, hidden = _below(folder / "visible"), _below(folder / "hidden")
+    return Task(
+        id=folder.name,
+        statement=_read(folder / "statement.md"),
+        files={**(files or {main: ""}), **visible},
+        visible=tuple(Script(text, "functions") for name, text in visible.items() if _is_test(name)),
+        hidden=tuple(Script(text, "functions") for name, text in hidden.items() if _is_test(name)),
+        solution=solution,
+        main=main,
+        kind="folder",
+    )
+
+
+def _is_test(name: str) -> bool:
+    last = name.rpartition("/")[2]
+    return last.endswith(".py") and (last.startswith("test_") or last.endswith("_test.py"))
+
+
+def _below(folder: Path) -> dict[str, str]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(folder).as_posix(): _read(path) for path in paths}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadTask(f"{path.name} is no UTF-8 text: {error.reason}") from None

@@ -1,0 +1,123 @@
+"""The dials of the generator: how long and how hard programs are. Their text is part of every task id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from turnwise.envs.code.generator.families import FAMILIES
+from turnwise.envs.code.generator.mutate import KINDS
+from turnwise.envs.errors import UnknownOption, choices
+
+__all__ = ["PRESETS", "Level"]
+
+_COUNTS: Final = {"families": (1, len(FAMILIES)), "names": (0, 1), "kinds": (1, len(KINDS))}
+_RANGES: Final = {"lines": (2, 12), "functions": (1, 8), "bugs": (1, 4), "visible": (1, 9), "hidden": (2, 30)}
+_SHARES: Final = ("repair", "chain", "shown")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How long generated programs are, and how hard the tasks are that are made of them.
+
+    families: how many families of programs, the easier ones first.
+    lines: least and most lines of a function.
+    functions: least and most functions in the file; the last one is what the task is about.
+    chain: probability that the last function calls the others one after another; else they only stand before it.
+    repair: probability that the task is to repair a program; else it is to write one.
+    bugs: least and most lines that are wrong in a program to be repaired.
+    kinds: how many kinds of mistakes, in the order of `mutate.KINDS`.
+    shown: probability that a visible test fails because of the mistakes (a hidden one always does).
+    visible, hidden: least and most tests.
+    names: 0 short names that are always the same, 1 longer ones that vary.
+    """
+
+    families: int = len(FAMILIES)
+    lines: tuple[int, int] = (2, 9)
+    functions: tuple[int, int] = (1, 1)
+    chain: float = 0.0
+    repair: float = 0.75
+    bugs: tuple[int, int] = (1, 1)
+    kinds: int = len(KINDS)
+    shown: float = 1.0
+    visible: tuple[int, int] = (3, 3)
+    hidden: tuple[int, int] = (8, 8)
+    names: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every dial, so that a wrong one is named before anything is drawn."""
+        for name, (low, high) in _COUNTS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise UnknownOption(f"the dial {name} is {value!r}; it is a whole number from {low} to {high}")
+        for name, (low, high) in _RANGES.items():
+            least, most = getattr(self, name)
+            if not low <= least <= most <= high:
+                raise UnknownOption(f"the dial {name} is {least}-{most}; it needs {low} <= least <= most <= {high}")
+        if self.lines[1] < 3:
+            raise UnknownOption(
+                "the dial lines is 2-2; the most must be 3 or more, for there is hardly such a function"
+            )
+        for name in _SHARES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise UnknownOption(f"the dial {name} is {getattr(self, name)!r}; it is a probability from 0 to 1")
+
+    @property
+    def text(self) -> str:
+        """The level in one word: the nearest preset and what differs from it, such as "small+bugs=2-2".
+
+        `Level.parse` reads it back to an equal level; equal levels have equal texts.
+        """
+        best = min(PRESETS, key=lambda name: len(_differences(self, PRESETS[name])))
+        changed = _differences(self, PRESETS[best])
+        return "+".join([best, *(f"{name}={_write(getattr(self, name))}" for name in changed)])
+
+    @classmethod
+    def parse(cls, text: str) -> Level:
+        """Return the level of a text such as "tiny" or "small+bugs=2+hidden=10-12".
+
+        Raises:
+            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
+        """
+        preset, *changes = text.split("+")
+        if preset not in PRESETS:
+            raise UnknownOption(f"no preset of the code generator is called {preset!r}; {choices(preset, PRESETS)}")
+        names = [field.name for field in fields(cls)]
+        values: dict[str, Any] = {}
+        for change in changes:
+            name, mark, value = change.partition("=")
+            if name not in names or not mark:
+                listed = choices(name, names, shown=len(names))
+                raise UnknownOption(f"no dial of the code generator is called {name!r}; {listed}")
+            values[name] = _read(name, value)
+        return replace(PRESETS[preset], **values)
+
+
+def _differences(level: Level, preset: Level) -> list[str]:
+    names = [field.name for field in fields(Level)]
+    return sorted(name for name in names if getattr(level, name) != getattr(preset, name))
+
+
+def _write(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{value[0]}-{value[1]}"
+    return str(value) if isinstance(value, int) else format(float(value), "f").rstrip("0").rstrip(".")
+
+
+def _read(name: str, text: str) -> Any:
+    try:
+        if name in _RANGES:
+            least, _, most = text.partition("-")
+            return (int(least), int(most or least))
+        return float(text) if name in _SHARES else int(text)
+    except ValueError as error:
+        raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+
+
+PRESETS: dict[str, Level] = {
+    "tiny": Level(lines=(2, 5), repair=1.0, kinds=3, visible=(2, 2), hidden=(6, 6), names=0),
+    "small": Level(),
+    "medium": Level(functions=(2, 3), chain=0.6, bugs=(1, 2), repair=0.6, shown=0.8, visible=(3, 4), hidden=(10, 12)),
+    "large": Level(functions=(3, 6), chain=0.7, bugs=(1, 3), repair=0.5, shown=0.5, visible=(2, 4), hidden=(12, 16)),
+}
+"""Sizes by name. "tiny" is for models that learn to read on it."""

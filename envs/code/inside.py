@@ -1,0 +1,134 @@
+"""The candidate's side of judging: it calls the candidate's code and tells what came of it, as plain data.
+
+It runs inside a box, from its text (behind that of `plain`), in the same process as the candidate, which may therefore
+do with it what it likes. That gains nothing: what goes in are arguments, what comes out are values, and neither what is
+expected nor any verdict is ever here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
+
+things: dict[int, Any] = {}  # what was handed out by number, since it is not plain
+
+
+class Late(BaseException):
+    """A call took too long; no `except Exception` catches it."""
+
+
+def _ring(number: int, frame: object) -> None:
+    raise Late
+
+
+def _other(value: Any) -> Any:
+    """Number what is not plain, and say what kind of thing it is."""
+    if isinstance(value, type) and issubclass(value, BaseException):
+        return {"E": [str(kind.__name__) for kind in value.__mro__]}
+    things[len(things) + 1] = value
+    plain = isinstance(value, _CONTAINERS)
+    return {"h": [len(things), type(value).__name__, callable(value), hasattr(type(value), "__next__"), plain]}
+
+
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+
+
+def _stays(value: Any) -> bool:
+    """Return whether an object of a subclass keeps its methods: a container of a class of the candidate's own."""
+    return isinstance(value, _CONTAINERS) and type(value).__module__ not in sys.stdlib_module_names
+
+
+def _thing(data: Any) -> Any:
+    if "h" in data:
+        return things[int(data["h"])]
+    if "T" in data:
+        return getattr(builtins, data["T"])
+    if "k" in data:  # an object of a class that both sides have
+        module, name, state = data["k"]
+        kind = getattr(sys.modules[module], name)
+        made = kind.__new__(kind)
+        made.__dict__.update(decode(state, _thing))
+        return made
+    raise NotPlain("no value")
+
+
+def _do(request: dict[str, Any]) -> Any:
+    what = request["do"]
+    if what == "load":
+        importlib.import_module(request["module"])
+        return None
+    if what == "get":
+        return getattr(importlib.import_module(request["module"]), request["name"])
+    if what == "name":
+        value = things[request["of"]]
+        return getattr(value, request["name"])
+    if what == "list":
+        return [item for _, item in zip(range(request["most"]), things[request["of"]], strict=False)]
+    if what == "plain":
+        return things[request["of"]]
+    if what == "next":
+        return next(things[request["of"]])
+    target = things[request["of"]] if "of" in request else None
+    if target is None:
+        target = getattr(importlib.import_module(request["module"]), request["name"])
+    arguments = decode(request["arguments"], _thing)
+    value = target(*arguments[0], **arguments[1])
+    return value if request.get("alone") else [value, _changeable(arguments[0])]
+
+
+def _changeable(arguments: list[Any]) -> list[Any]:
+    """Return the arguments that a call may have changed, as far as they are plain; None for the others."""
+    after = []
+    for value in arguments:
+        try:
+            after.append(value if type(value) in (list, dict, set) and encode(value, refuse) else None)
+        except NotPlain:
+            after.append(None)
+    return after
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return what came of one request: {"v": value} or {"e": names of the exception's classes, "m": its text}."""
+    try:
+        signal.signal(signal.SIGALRM, _ring)
+        signal.setitimer(signal.ITIMER_REAL, request["seconds"], 0.2)
+        try:
+            whole = "alone" in request or request["do"] == "plain"
+            value = encode(_do(request), _other, None if whole else _stays)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        return {"v": value}
+    except BaseException as error:
+        names = [kind.__name__ for kind in type(error).__mro__]
+        try:
+            said = str(error)[:300]
+        except BaseException:
+            said = ""
+        return {"e": names, "m": said}
+
+
+def serve(text: str) -> str:
+    """Return the answer to a request, both as JSON; for a session."""
+    return json.dumps(answer(json.loads(text)))
+
+
+def batch() -> None:
+    """Answer the requests of standard input, a line of JSON each; what the candidate prints goes nowhere."""
+    requests = json.loads(sys.stdin.buffer.read())
+    answers = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
+    sys.path.insert(0, os.getcwd())
+    for number, request in enumerate(requests):
+        answers.write(json.dumps([number, answer(request)]) + "\n")
+        answers.flush()
+        things.clear()
+    os._exit(0)  # what the candidate has arranged for the end of the process is of no interest

@@ -1,0 +1,319 @@
+"""The judge: which tests a candidate's files pass, found out in a way that the candidate cannot talk its way through.
+
+The candidate's code runs in a box. Into that box go its own files and the arguments of calls, out of it come values, as
+plain data. What is expected, the tests and every verdict stay outside: comparisons are made here, on builtins that we
+built; tests that are programs run in a second box, in which nothing of the candidate's ever runs (see `checker`). So
+what the code does to its own process, be it to exit, to print, to patch builtins or to answer for `==`, changes
+nothing but its own answers.
+
+Left out on purpose: comparing running times, and tests that hand the candidate functions or other live objects.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from typing import Any, Final
+
+from turnwise.envs.code.memo import recall
+from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
+from turnwise.envs.code.task import BadTask, Call, Exchange, Script, Test, digest, names_of
+from turnwise.tools.sandbox import Box, Limits, Session
+
+__all__ = ["LIMITS", "Judge", "Outcome", "Verdict"]
+
+LIMITS: Final = Limits(
+    wall=10, cpu=10, memory=256 << 20, processes=16, output=1 << 20, file_size=4 << 20, disk=16 << 20, files=512
+)
+_GRACE: Final = 1.0
+_IMPORTS: Final = "from turnwise.envs.code.plain import "
+_QUICK: Final = ("-I", "-B", "-S")  # the driver's modules are the interpreter's own; no packages
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one test.
+
+    Args:
+        name: the call, or the name of the test.
+        passed: whether it passed.
+        said: what happened instead; "" where it passed. It may quote what was expected: not for hidden tests.
+    """
+
+    name: str
+    passed: bool
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of the tests, in their order; `late`: a limit of time was met, so another run may differ."""
+
+    outcomes: tuple[Outcome, ...]
+    late: bool = False
+
+    @property
+    def share(self) -> float:
+        """Share of the tests that passed; 1 where there are none."""
+        return sum(one.passed for one in self.outcomes) / len(self.outcomes) if self.outcomes else 1.0
+
+
+class Judge:
+    """Runs tests; verdicts are remembered, since the files and the tests decide them.
+
+    Args:
+        box: gives a new, empty box.
+        seconds: for one call of the candidate's; a set of tests has ten times as much.
+        packages: the candidate may import the packages of the box's Python (its start takes longer).
+        key: tells its boxes from other boxes, for what is remembered.
+    """
+
+    def __init__(
+        self, box: Callable[[], Box], seconds: float = 2.0, packages: bool = False, key: str = "start"
+    ) -> None:
+        self.box = box
+        self.seconds = seconds
+        self.words = _QUICK[:2] if packages else _QUICK
+        self.key = f"{key} {seconds} {packages}"
+
+    def __call__(self, files: Mapping[str, str], main: str, tests: Sequence[Test], box: Box | None = None) -> Verdict:
+        """Return which tests the files pass.
+
+        Args:
+            files: the candidate's, by path.
+            main: the one that is called or run.
+            tests: the tests.
+            box: one in which the files lie already; absent: a fresh one is made and closed. Tests that decide want a
+                fresh one, since in another one the agent may have left something running.
+
+        Raises:
+            BadTask: the tests are none.
+            SandboxError: the boxes cannot be used.
+        """
+        key = digest(files, "judge", main, repr(tests), self.key)
+        return recall(key, lambda: self._judge(files, main, tests, box), lambda verdict: not verdict.late)
+
+    def _judge(self, files: Mapping[str, str], main: str, tests: Sequence[Test], box: Box | None) -> Verdict:
+        until = time.monotonic() + 10 * self.seconds
+        calls = [test for test in tests if isinstance(test, Call)]
+        outcomes: dict[int, tuple[Outcome, ...]] = {}
+        late = False
+        with self._box(files, box) as where:
+            if calls:
+                said = iter(self._call(where, main, calls))
+                outcomes |= {number: (next(said),) for number, test in enumerate(tests) if isinstance(test, Call)}
+                late = any(one.said == _LATE for (one,) in outcomes.values())
+            for number, test in enumerate(tests):
+                if isinstance(test, Exchange):
+                    outcomes[number], slow = self._exchange(where, main, test, until)
+                    late |= slow
+                elif isinstance(test, Script):
+                    outcomes[number], slow = self._script(where, files, main, test, until)
+                    late |= slow
+        return Verdict(tuple(one for number in sorted(outcomes) for one in outcomes[number]), late)
+
+    @contextmanager
+    def _box(self, files: Mapping[str, str], box: Box | None) -> Iterator[Box]:
+        if box is not None:
+            yield box
+            return
+        with self.box() as fresh:
+            for path, text in files.items():
+                fresh.put(path, text)
+            yield fresh
+
+    def _call(self, box: Box, main: str, calls: Sequence[Call]) -> list[Outcome]:
+        requests = [
+            {
+                "do": "call",
+                "module": _module(main),
+                "name": call.name,
+                "alone": True,
+                "arguments": encode([list(ast.literal_eval(call.arguments)), ast.literal_eval(call.keywords)], refuse),
+                "seconds": self.seconds,
+            }
+            for call in calls
+        ]
+        driver = [box.python, *self.words, "-c", f"{_driver('inside')}\nbatch()"]
+        result = box.run(driver, json.dumps(requests), timeout=min(box.limits.wall, 10 * self.seconds))
+        answers = _answers(result.stdout_bytes, len(calls))
+        silence = _LATE if result.stop in ("timeout", "cpu") else f"the program ended ({_why(result.stop)})"
+        return [_compared(call, answer, silence) for call, answer in zip(calls, answers, strict=True)]
+
+    def _exchange(self, box: Box, main: str, test: Exchange, until: float) -> tuple[tuple[Outcome, ...], bool]:
+        name = names_of(test)[0]
+        left = until - time.monotonic()
+        if left <= 0:
+            return (Outcome(name, False, _LATE),), True
+        program = [box.python, *(word for word in self.words if word != "-I"), main]
+        result = box.run(program, test.stdin, timeout=min(left, self.seconds + _GRACE))
+        if result.stop in ("timeout", "cpu"):
+            return (Outcome(name, False, _LATE),), True
+        if not result.ok:
+            last = (result.stderr.strip().splitlines() or [f"it ended with code {result.code}"])[-1]
+            return (Outcome(name, False, last[:300]),), False
+        same = _lines(result.stdout) == _lines(test.stdout)
+        said = "" if same else f"wrote {_short(result.stdout)}, not {_short(test.stdout)}"
+        return (Outcome(name, same, said),), False
+
+    def _script(
+        self, box: Box, files: Mapping[str, str], main: str, test: Script, until: float
+    ) -> tuple[tuple[Outcome, ...], bool]:
+        """Run the tests in a box of their own, carrying their calls to the candidate's box."""
+        names = names_of(test)
+        order = {
+            "code": test.code,
+            "form": test.form,
+            "entry": test.entry,
+            "prelude": test.prelude,
+            "module": _module(main),
+            "modules": sorted({_module(path) for path in files if path.endswith(".py")}),
+        }
+        talk = _Talk(self.seconds, until)
+        try:
+            with self.box() as apart, apart.session() as tests, box.session() as mine:
+                verdicts = talk.run(tests, mine, order)
+        except _Over as error:
+            return tuple(Outcome(name, False, str(error)) for name in names), True
+        found = {str(name): (bool(passed), str(said)) for name, passed, said in verdicts}
+        failed = any(not passed for name, (passed, _) in found.items() if name not in names)
+        outcomes = (Outcome(name, *found.get(name, (False, "it was not reached"))) for name in names)
+        return tuple(Outcome(one.name, one.passed and not failed, one.said) for one in outcomes), talk.late
+
+
+class _Over(Exception):
+    """The tests did not come to an end; the text says why."""
+
+
+class _Talk:
+    """Carries calls from the tests to the candidate and answers back, until the tests are through."""
+
+    def __init__(self, seconds: float, until: float) -> None:
+        self.seconds, self.until, self.late = seconds, until, False
+
+    def run(self, tests: Session, mine: Session, order: dict[str, Any]) -> list[list[Any]]:
+        """Return the verdicts of the tests."""
+        self._say(tests, _driver("checker"), None)
+        self._say(mine, f"{_driver('inside')}\nimport os as _os, sys as _sys; _sys.path.insert(0, _os.getcwd())", None)
+        message = self._say(tests, "begin", json.dumps(order))
+        lost = ""
+        while "ask" in message:
+            request = {**message["ask"], "seconds": min(self.seconds, self._left())}
+            answer = {"e": ["RuntimeError"], "m": lost} if lost else self._asked(mine, request)
+            lost = lost or str(answer.get("lost", ""))
+            self.late = self.late or "Late" in answer.get("e", ())
+            message = self._say(tests, "go_on", json.dumps(answer))
+        if "done" not in message:
+            raise BadTask(f"the tests cannot be run: {message.get('broken')}")
+        verdicts = message["done"]
+        assert isinstance(verdicts, list)
+        return verdicts
+
+    def _asked(self, mine: Session, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the candidate's answer to one request; whatever else comes is an exception that it raised."""
+        answer = mine.run(f"serve({json.dumps(request)!r})", timeout=min(self._left(), self.seconds + _GRACE))
+        if answer.restarted or answer.stop != "exit":
+            self.late = self.late or answer.stop in ("timeout", "cpu")
+            said = f"the program ended ({_why(answer.stop)})"
+            return {"e": ["RuntimeError"], "m": said, "lost": said}
+        data = _said(answer.value)
+        if isinstance(data, dict) and ("v" in data or isinstance(data.get("e"), list)):
+            return data
+        return {"e": ["RuntimeError"], "m": answer.error[-200:] or "the program gave no answer"}
+
+    def _say(self, tests: Session, word: str, text: str | None) -> dict[str, Any]:
+        answer = tests.run(word if text is None else f"{word}({text!r})", timeout=self._left())
+        if answer.stop != "exit":
+            raise _Over("the tests took too long" if answer.stop in ("timeout", "cpu") else f"stopped by {answer.stop}")
+        if text is None:
+            if answer.error:
+                raise _Over(answer.error[-300:])
+            return {}
+        data = _said(answer.value)
+        if not isinstance(data, dict):
+            raise _Over(answer.error[-300:] or "no answer")
+        return data
+
+    def _left(self) -> float:
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise _Over("the tests took too long")
+        return left
+
+
+_LATE: Final = "it took too long"
+
+
+def _compared(call: Call, answer: dict[str, Any] | None, silence: str) -> Outcome:
+    """Return the outcome of a call: its value is decoded into builtins and compared here."""
+    if answer is None:
+        return Outcome(call.text, False, silence)
+    if "v" not in answer:
+        names = answer.get("e")
+        kind = str(names[0]) if isinstance(names, list) and names else "an error"
+        said = f"{kind}: {answer.get('m', '')}".rstrip(": ")
+        return Outcome(call.text, False, _LATE if kind == "Late" else f"raised {said[:300]}")
+    want = ast.literal_eval(call.returns)
+    try:
+        value = decode(answer["v"], _foreign)
+        same = bool(value == want)
+        shown = repr(value)
+    except (NotPlain, RecursionError, ValueError, MemoryError):
+        return Outcome(call.text, False, f"returned what is no plain data, not {_short(call.returns, 0)}")
+    return Outcome(call.text, same, "" if same else f"returned {_short(shown, 0)}, not {_short(call.returns, 0)}")
+
+
+def _foreign(data: dict[str, Any]) -> Any:
+    raise NotPlain("not plain")
+
+
+def _answers(data: bytes, count: int) -> list[dict[str, Any] | None]:
+    """Return the answers that came, by number; whatever else was written there is passed over."""
+    found: list[dict[str, Any] | None] = [None] * count
+    for line in data.split(b"\n"):
+        with suppress(ValueError, RecursionError):
+            message = json.loads(line)
+            if isinstance(message, list) and len(message) == 2 and isinstance(message[1], dict):
+                number = message[0]
+                if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < count:
+                    found[number] = message[1]
+    return found
+
+
+def _said(value: str) -> Any:
+    """Return the JSON that a session's last expression, a text, holds; None for anything else."""
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        text = ast.literal_eval(value)
+        return json.loads(text) if isinstance(text, str) else None
+    return None
+
+
+def _driver(name: str) -> str:
+    """Return the text of a module of ours for the inside of a box, with `plain` before it."""
+    folder = resources("turnwise.envs.code")
+    plain = folder.joinpath("plain.py").read_text(encoding="utf-8")
+    text = folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith((_IMPORTS, "from __future__"))]
+    return plain + "\n" + "\n".join(kept)
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".")
+
+
+def _why(stop: str) -> str:
+    return "it exited" if stop == "exit" else f"stopped by the limit: {stop}"
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().split("\n")]
+
+
+def _short(text: str, quote: int = 1) -> str:
+    shown = repr(text) if quote else text
+    return shown if len(shown) <= 120 else f"{shown[:80]}...{shown[-30:]}"

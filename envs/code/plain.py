@@ -1,0 +1,106 @@
+"""Values as plain data, to cross from one process to another of which neither believes the other.
+
+What is a number, a text or a container of such becomes JSON with a few marked objects; a subclass becomes the builtin
+that it extends, so whatever methods it had stay behind. Everything else goes through a function of the caller's. The
+text of this module also runs inside boxes, so it needs nothing but the standard library, and no other module of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+MOST = 200_000  # values in one message
+DEEPEST = 80
+EXACT = 1 << 53
+
+
+class NotPlain(ValueError):
+    """A value that cannot cross, or data that is no value."""
+
+
+def encode(value: object, other: Callable[[Any], Any], stays: Callable[[Any], bool] | None = None) -> Any:
+    """Return a value as JSON data.
+
+    Args:
+        value: anything.
+        other: gives the JSON data of what is not plain; it may raise NotPlain.
+        stays: says of an object of a subclass whether it goes to `other` all the same; absent: none does.
+
+    Raises:
+        NotPlain: the value is too large, too deep, or `other` says so.
+    """
+    count = 0
+
+    def go(value: Any, depth: int) -> Any:
+        nonlocal count
+        count += 1
+        if count > MOST or depth > DEEPEST:
+            raise NotPlain("the value is too large or too deep")
+        if value is None or value is True or value is False:
+            return value
+        kind = next((kind for kind in type(value).__mro__ if kind in _PLAIN), None)
+        if kind is None or (stays is not None and kind is not type(value) and stays(value)):
+            return other(value)
+        return _PLAIN[kind](value, lambda inner: go(inner, depth + 1))
+
+    return go(value, 0)
+
+
+def decode(data: object, other: Callable[[Any], Any]) -> Any:
+    """Return the value of JSON data, made of builtins only, besides what `other` gives.
+
+    Raises:
+        NotPlain: the data is no value.
+    """
+    if data is None or isinstance(data, bool | int | str):
+        return data
+    if isinstance(data, list):
+        return [decode(item, other) for item in data]
+    if not isinstance(data, dict) or len(data) != 1:
+        raise NotPlain("no value")
+    ((mark, inner),) = data.items()
+    try:
+        if mark in _BACK:
+            return _BACK[mark](inner, lambda item: decode(item, other))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise NotPlain(f"no value: {error}") from None
+    return other(data)
+
+
+def refuse(value: object) -> Any:
+    """Raise NotPlain: the function `other` where nothing but plain data may cross."""
+    raise NotPlain(f"a value of the type {type(value).__name__} is no plain data")
+
+
+def _whole(value: Any, go: Callable[[Any], Any]) -> Any:
+    number = int.__add__(value, 0)
+    return number if -EXACT < number < EXACT else {"i": hex(number)}
+
+
+_PLAIN: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    int: _whole,
+    float: lambda value, go: {"f": float.hex(value)},
+    complex: lambda value, go: {"c": [float.hex(complex.__abs__(0j) + value.real), float.hex(value.imag)]},
+    str: lambda value, go: str.__str__(value),
+    bytes: lambda value, go: {"b": bytes.hex(value)},
+    bytearray: lambda value, go: {"a": bytearray.hex(value)},
+    list: lambda value, go: [go(item) for item in list.__iter__(value)],
+    tuple: lambda value, go: {"t": [go(item) for item in tuple.__iter__(value)]},
+    dict: lambda value, go: {"d": [[go(key), go(item)] for key, item in dict.items(value)]},
+    set: lambda value, go: {"s": [go(item) for item in set.__iter__(value)]},
+    frozenset: lambda value, go: {"z": [go(item) for item in frozenset.__iter__(value)]},
+    range: lambda value, go: {"r": [value.start, value.stop, value.step]},
+}
+_BACK: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    "i": lambda data, go: int(data, 16),
+    "f": lambda data, go: float.fromhex(data),
+    "c": lambda data, go: complex(float.fromhex(data[0]), float.fromhex(data[1])),
+    "b": lambda data, go: bytes.fromhex(data),
+    "a": lambda data, go: bytearray.fromhex(data),
+    "t": lambda data, go: tuple(go(item) for item in data),
+    "d": lambda data, go: {go(key): go(item) for key, item in data},
+    "s": lambda data, go: {go(item) for item in data},
+    "z": lambda data, go: frozenset(go(item) for item in data),
+    "r": lambda data, go: range(*(int(item) for item in data)),
+}

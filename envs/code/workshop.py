@@ -1,0 +1,161 @@
+"""Where an agent works: files that are kept here, and a box in which they are run, made when it is first needed.
+
+Files are texts and lie here, not in the box: each run gets them as they are, and the texts that a program writes are
+taken over after it. So a box that dies takes nothing with it, and equal files are an equal state.
+
+Left out on purpose: files that are no text, which last as long as the run that wrote them.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from turnwise.envs.code.judge import Judge, Verdict
+from turnwise.envs.code.memo import recall
+from turnwise.envs.code.task import Test, digest
+from turnwise.tools.sandbox import Box, BoxLost, Result
+
+__all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop", "cut", "shown"]
+
+LONGEST_FILE: Final = 100_000  # characters
+MOST_FILES: Final = 64
+_HIDDEN: Final = re.compile(r"(^|/)(__pycache__|\.[^/]*)(/|$)")
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+T = TypeVar("T")
+
+
+class Workshop:
+    """The files of one episode and the box in which they are run.
+
+    Args:
+        files: the files at the beginning.
+        main: the one that is run.
+        judge: runs tests, and knows how boxes are made.
+    """
+
+    def __init__(self, files: Mapping[str, str], main: str, judge: Judge) -> None:
+        self.files = dict(files)
+        self.main = main
+        self.judge = judge
+        self._box: Box | None = None
+        self._empty = b""
+
+    def run(self, program: str, seconds: float) -> str:
+        """Return what a program writes, and how it ended; "" runs the main file.
+
+        Raises:
+            SandboxError: no box can be used.
+        """
+
+        key = digest(self.files, "run", self.main, program, f"{seconds}", self.judge.key)
+        said, left, files, _ = recall(key, lambda: self._run(program, seconds), lambda found: found[3])
+        self.files = dict(files)
+        return f"{said}\n[{left}]" if left else said
+
+    def _run(self, program: str, seconds: float) -> tuple[str, str, dict[str, str], bool]:
+        """Return what a run writes, what it left behind that is not kept, its files, and whether it ended by itself."""
+
+        def go(box: Box) -> tuple[str, str, dict[str, str], bool]:
+            command: str | Sequence[str] = program or [box.python, "-B", self.main]
+            result = box.run(command, timeout=seconds)
+            said = _told(result, str(getattr(box, "folder", "")), seconds)
+            return said, *_taken(box.snapshot()), result.stop in ("exit", "output")
+
+        return self._with(go)
+
+    def test(self, tests: Sequence[Test]) -> Verdict:
+        """Return which tests the files pass, in the agent's own box."""
+        key = digest(self.files, "test", self.main, repr(tests), self.judge.key)
+        return recall(key, lambda: self._with(lambda box: self._tested(tests, box)), lambda verdict: not verdict.late)
+
+    def _tested(self, tests: Sequence[Test], box: Box) -> Verdict:
+        return self.judge(self.files, self.main, tests, box)
+
+    def close(self) -> None:
+        """Give the box up; it is made anew when it is needed."""
+        box, self._box = self._box, None
+        if box is not None:
+            box.close()
+
+    def _with(self, use: Callable[[Box], T]) -> T:
+        """Use the box with the files in it; one that has died is replaced, once."""
+        for attempt in range(2):
+            try:
+                return use(self._filled())
+            except BoxLost:
+                self.close()
+                if attempt:
+                    raise
+        raise AssertionError
+
+    def _filled(self) -> Box:
+        if self._box is None or self._box.closed:
+            self._box = self.judge.box()
+            self._empty = self._box.snapshot()
+        self._box.restore(self._empty)
+        for path, text in self.files.items():
+            self._box.put(path, text)
+        return self._box
+
+
+def _taken(archive: bytes) -> tuple[str, dict[str, str]]:
+    """Return what was left out of what a box holds now, in words; and its files that are texts."""
+    found: dict[str, str] = {}
+    left = 0
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for member in tar:
+            path = member.name.removeprefix("./")
+            if not member.isfile() or _HIDDEN.search(path):
+                continue
+            data = tar.extractfile(member)
+            text = _text(data.read()) if data is not None and member.size <= 4 * LONGEST_FILE else None
+            known = path.isprintable() and not any(character.isspace() for character in path)
+            if text is None or not known or len(found) >= MOST_FILES:
+                left += 1
+            else:
+                found[path] = text
+    return f"{left} files are no text, too long or too many, and were not kept" if left else "", found
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if len(text) <= LONGEST_FILE and "\0" not in text else None
+
+
+def _told(result: Result, folder: str, seconds: float) -> str:
+    text = shown(result.stdout) + ("\n" if result.stdout and not result.stdout.endswith("\n") else "")
+    text += shown(result.stderr)
+    if folder:
+        text = text.replace(folder, "/work")
+    text = text.rstrip("\n")
+    how = {"timeout": f"stopped after {seconds:g} seconds", "cpu": "stopped: too much processor time"}.get(result.stop)
+    if how is None and result.stop == "output":
+        how = "stopped: it wrote too much"
+    elif how is None and result.stop != "exit":
+        how = f"failed at the limit of {result.stop}"
+    elif how is None and result.code:
+        how = f"exit code {result.code}"
+    if how is None:
+        return text or "(no output)"
+    return f"{text}\n[{how}]" if text else f"[{how}]"
+
+
+def shown(text: str) -> str:
+    """Return a text with what cannot be printed written out, so that binary output is harmless."""
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found.group()):02x}", text.replace("\r\n", "\n"))
+
+
+def cut(text: str, budget: int) -> str:
+    """Return a text of at most about so many characters: its head and its tail, and how much is left out between."""
+    if len(text) <= budget:
+        return text
+    head = budget * 2 // 3
+    tail = budget - head
+    return f"{text[:head]}\n[... {len(text) - budget:,} characters left out ...]\n{text[-tail:]}"

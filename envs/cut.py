@@ -1,0 +1,32 @@
+"""What a program printed, made fit for an observation: bounded, and with nothing in it that cannot be printed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["cut", "shown"]
+
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def shown(text: str) -> str:
+    """Return a text with what cannot be printed written out, so that binary output is harmless.
+
+    >>> shown("a\\x00b")
+    'a\\\\x00b'
+    """
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found.group()):02x}", text.replace("\r\n", "\n"))
+
+
+def cut(text: str, budget: int) -> str:
+    """Return a text of at most about so many characters: its head and its tail, and how much is left out between.
+
+    >>> cut("a" * 6 + "-" * 90 + "z" * 4, 9)
+    'aaaaaa\\n[... 91 characters left out ...]\\nzzz'
+    """
+    if len(text) <= budget:
+        return text
+    head = budget * 2 // 3
+    tail = budget - head
+    return f"{text[:head]}\n[... {len(text) - budget:,} characters left out ...]\n{text[-tail:]}"

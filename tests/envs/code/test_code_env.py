@@ -1,0 +1,196 @@
+"""The environment: an episode as the agent sees it, its state, its rewards, its life."""
+
+import pickle
+
+import pytest
+from code_boxes import needs_box
+
+from turnwise.envs import make
+from turnwise.envs.code import CodeEnv
+from turnwise.envs.code.workshop import cut
+from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+
+TASK = "train/tiny/000001"
+
+
+def begun(**options: object) -> CodeEnv:
+    env = CodeEnv(level="tiny", **options)  # type: ignore[arg-type]
+    env.reset(seed=0, options={"task": TASK})
+    return env
+
+
+@needs_box
+def test_the_one_edit_wins() -> None:
+    env = begun()
+    plan = env.plan()
+    assert len(plan) == 2
+    assert plan[0].startswith("replace ")
+    assert plan[1] == "submit"
+    assert "0 of 2" in env.step("test")[0]
+    _, reward, over, _, info = env.step(plan[0])
+    assert (reward, over, info["valid"]) == (0.0, False, True)
+    assert "2 of 2" in env.step("test")[0]
+    _, reward, over, _, info = env.step("submit")
+    assert (reward, over, info["won"], info["score"]) == (1.0, True, True, 1.0)
+    assert env.plan() == []
+    with pytest.raises(StepAfterEnd):
+        env.step("test")
+    env.close()
+
+
+@needs_box
+def test_rewards() -> None:
+    for options, edit, want in (
+        ({}, "replace 2:     d = {}", (0.0, 1.0)),
+        ({"reward": "all"}, "write solution.py\ndef f(l):\n    return {'plum': 3, 'tea': 3, 'egg': 3}", (0.0, 0.5)),
+    ):
+        env = begun(**options)
+        env.step(edit)
+        _, reward, over, _, info = env.step("submit")
+        assert over
+        assert not info["won"]
+        assert want[0] <= reward < want[1]
+        with pytest.raises(EnvError, match="handed in unsolved"):
+            env.plan()
+        env.close()
+
+
+@needs_box
+def test_shaping_pays_a_rise_once() -> None:
+    env = begun(shaping=0.5)
+    assert env.step("test")[1] == 0.0
+    plan = env.plan()
+    before = env.step(plan[0])[4]["state"]
+    _, reward, _, _, info = env.step("test")
+    assert reward == 0.5
+    assert info["state"] != before  # what can still be earned belongs to the state
+    assert env.step("test")[1] == 0.0
+    env.close()
+
+
+@needs_box
+def test_files_are_the_state_and_answers_are_not() -> None:
+    env = begun()
+    first = env.step("show solution.py")[4]["state"]
+    assert env.step("run\nprint('x' * 5)")[4]["state"] == first
+    wrote = env.step("run\nopen('data.txt', 'w').write('1')")[4]["state"]
+    assert wrote != first
+    assert "1 1" in env.step("show data.txt")[0]
+    assert env.step("run\nimport os; os.remove('data.txt')")[4]["state"] == first
+    assert env.step("nonsense")[4] | {"valid": True} == env.step("show solution.py")[4]
+    env.close()
+
+
+@needs_box
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        ("while True: pass", "[stopped after 0.5 seconds]"),
+        ("import sys; sys.stdout.buffer.write(bytes(range(256)))", "\\x00\\x01"),
+        ("print('x' * 10**8)", "[stopped: it wrote too much]"),
+        ("import sys; sys.exit(3)", "[exit code 3]"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("pass", "(no output)"),
+    ],
+)
+def test_answers_of_programs(program: str, shown: str) -> None:
+    env = begun(seconds=0.5 if "while" in program else 10.0, budget=300)
+    observation = env.step(f"run\n{program}")[0]
+    assert shown in observation
+    assert len(observation) < 400
+    assert all(character.isprintable() or character in "\n\t" for character in observation)
+    env.close()
+
+
+@needs_box
+def test_hidden_tests_are_nowhere_inside() -> None:
+    env = begun()
+    seen = env.step("run\nimport os\nfor root, _, names in os.walk('/work'):\n    print(root, names)")[0]
+    assert "['solution.py']" in seen
+    task = env._task
+    assert task is not None
+    everything = env.step("run\nimport os, sys; print(dict(os.environ), sys.argv, open('solution.py').read())")[0]
+    for test in task.hidden:
+        assert test.text not in everything  # type: ignore[union-attr]
+    env.close()
+
+
+@needs_box
+def test_pickling_and_snapshots_go_on_alike() -> None:
+    env = begun()
+    env.step("run\nopen('a.txt', 'w').write('b')")
+    other = pickle.loads(pickle.dumps(env))
+    third = CodeEnv(level="tiny")
+    third.restore(env.snapshot())
+    for action in ("show a.txt", "test", *env.plan()):
+        answers = [one.step(action) for one in (env, other, third)]
+        assert answers[0] == answers[1] == answers[2]
+    for one in (env, other, third):
+        one.close()
+
+
+def test_what_is_refused() -> None:
+    env = CodeEnv(level="tiny")
+    with pytest.raises(NotReset):
+        env.step("test")
+    for options, why in (
+        ({"level": "huge"}, "no preset"),
+        ({"split": "test"}, "no split 'test'"),
+        ({"reward": "money"}, "no reward"),
+        ({"sandbox": "none"}, "no sandbox 'none'"),
+        ({"seconds": 0}, "seconds is 0"),
+        ({"budget": 5}, "budget is 5"),
+        ({"shaping": "x"}, "shaping is 'x'"),
+    ):
+        with pytest.raises(UnknownOption, match=why):
+            CodeEnv(**options)  # type: ignore[arg-type]
+    for id in ("train/tiny/1", "x", "train/tiny+bugs=1-1/000001"):
+        with pytest.raises(UnknownTask):
+            env.reset(options={"task": id})
+
+
+def test_actions_that_have_no_place_are_answered() -> None:
+    env = begun()
+    for action, why in (
+        ("show other.py", "no file other.py"),
+        ("replace 99: x", "no line 99"),
+        ("write solution.py/x\n1", "would have to be a folder"),
+        ("write a\n" + "x" * 100_001, "at most 100,000"),
+    ):
+        observation, _, _, _, info = env.step(action)
+        assert why in observation
+        assert not info["valid"]
+
+
+def test_where_nothing_holds_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from turnwise.envs.code.memo import forget
+    from turnwise.tools.sandbox import NoSandbox
+
+    def nothing(*_: object, **__: object) -> object:
+        raise NoSandbox("nothing on this machine can hold a program, so nothing is run (bwrap: not installed)")
+
+    monkeypatch.setattr("turnwise.envs.code.env.start", nothing)
+    forget()
+    env = begun()
+    with pytest.raises(EnvError, match="the program could not be run: nothing on this machine"):
+        env.step("test")
+
+
+def test_long_answers_keep_head_and_tail() -> None:
+    text = "a" * 500 + "b" * 500
+    assert cut(text, 1000) == text
+    short = cut(text, 300)
+    assert short.startswith("a" * 200 + "\n[... 700 characters")
+    assert short.endswith("\n" + "b" * 100)
+
+
+def test_it_is_registered_and_says_what_it_takes() -> None:
+    env = make("turnwise/Code-v0", level="tiny", split="held_out")
+    ids = env.get_wrapper_attr("task_ids")(3)
+    assert ids == ["held_out/tiny/000000", "held_out/tiny/000001", "held_out/tiny/000002"]
+    observation, info = env.reset(seed=1, options={"task": ids[0]})
+    assert observation.startswith("Repair f(")
+    assert "Tests:" in observation
+    assert info["free_actions"]
+    assert "submit" in info["admissible_actions"]
+    env.close()

@@ -1,0 +1,158 @@
+"""Tasks from files: HumanEval and MBPP as they are, our own JSON lines, folders; and what is wrong with a file."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from code_boxes import judge, needs_box
+
+from turnwise.envs.code import CodeEnv
+from turnwise.envs.code.files import read_tasks
+from turnwise.envs.code.task import Call, Script
+from turnwise.envs.errors import GameFileError, NoGames, UnknownOption
+
+DATA = Path(os.environ.get("TURNWISE_DATA", "")) / "code"
+HUMAN, MBPP = DATA / "HumanEval.jsonl", DATA / "mbpp_release_v1.mxeval.jsonl"
+needs_data = pytest.mark.skipif(
+    "TURNWISE_DATA" not in os.environ or not HUMAN.is_file(), reason="TURNWISE_DATA does not name a folder with code/"
+)
+# Their own solution does not pass their own tests: names or classes that are nowhere, wrong answers, no program.
+BROKEN = {f"MBPP/{number}" for number in (64, 160, 367, 596, 601, 607, 631, 642, 927, 966)}
+SLOW = {"MBPP/123"}
+
+
+@needs_data
+@needs_box
+@pytest.mark.parametrize(("path", "every"), [(HUMAN, 4), (MBPP, 24)])
+def test_their_solutions_pass_and_their_beginnings_fail(path: Path, every: int) -> None:
+    tasks, skipped = read_tasks(path)
+    assert skipped == 0
+    assert len(tasks) in (164, 974)
+    one = judge(5.0)
+    sample = [task for task in tasks[::every] if task.id not in BROKEN | SLOW]
+    assert len(sample) >= 40
+    for task in sample:
+        assert one(task.solved, task.main, task.hidden).share == 1.0, task.id
+    for task in sample[::5]:
+        assert one(task.files, task.main, task.hidden).share < 1.0, task.id
+
+
+@needs_data
+@needs_box
+def test_solutions_that_are_broken_in_the_data_fail_here_too() -> None:
+    for task in read_tasks(MBPP)[0]:
+        if task.id in ("MBPP/64", "MBPP/160", "MBPP/601"):
+            assert judge()(task.solved, task.main, task.hidden).share < 1.0
+
+
+@needs_data
+def test_mbpp_has_its_splits_and_both_show_their_examples() -> None:
+    assert [len(CodeEnv(MBPP, split=split).task_ids()) for split in ("prompt", "test", "validation", "train")] == [
+        10,
+        500,
+        90,
+        374,
+    ]
+    task = read_tasks(HUMAN)[0][0]
+    assert [test.text for test in task.visible if isinstance(test, Call)] == [
+        "has_close_elements([1.0, 2.0, 3.0], 0.5)",
+        "has_close_elements([1.0, 2.8, 3.0, 4.0, 5.0, 2.0], 0.3)",
+    ]
+    assert any(isinstance(test, Script) for one in read_tasks(HUMAN)[0] for test in one.hidden)
+    observation, _ = CodeEnv(HUMAN).reset(options={"task": "HumanEval/0"})
+    assert "canonical" not in observation
+    assert "0.95" not in observation
+    with pytest.raises(UnknownOption, match="'all', 'test'"):
+        CodeEnv(HUMAN, split="train")
+
+
+OWN = {
+    "id": "double",
+    "statement": "Write double(n).",
+    "files": {"solution.py": "def double(n):\n    pass\n", "notes.txt": "two\n"},
+    "solution": "def double(n):\n    return 2 * n\n",
+    "visible": [{"call": "double(1)", "returns": "2"}],
+    "hidden": [
+        {"call": "double(n=4)", "returns": "8"},
+        {"code": "from solution import double\ndef test_text():\n    assert double('a') == 'aa'"},
+        {"check": "def check(candidate):\n    assert candidate(3) == 6", "entry": "double"},
+    ],
+    "split": "train",
+}
+
+
+def written(path: Path, *lines: object) -> Path:
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return path
+
+
+@needs_box
+def test_a_task_of_our_own_schema_is_played(tmp_path: Path) -> None:
+    echo = {"id": "echo", "statement": "Echo.", "solution": "print(input())", "hidden": [{"stdin": "a", "stdout": "a"}]}
+    env = CodeEnv(written(tmp_path / "tasks.jsonl", OWN, "", echo))
+    assert env.task_ids() == ["double", "echo"]
+    for id in env.task_ids():
+        env.reset(options={"task": id})
+        for action in env.plan():
+            _, reward, over, _, info = env.step(action)
+        assert (reward, over, info["won"]) == (1.0, True, True)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ({**OWN, "hidden": []}, "no hidden tests"),
+        ({**OWN, "statement": " "}, "no statement"),
+        ({**OWN, "hidden": [{"call": "double(x)", "returns": "2"}]}, "with literals"),
+        ({**OWN, "hidden": [{"code": "def test("}]}, "no Python program"),
+        ({**OWN, "hidden": [{"check": "x = 1", "entry": "double"}]}, "no function check"),
+        ({**OWN, "hidden": [3]}, "a test is"),
+        ({**OWN, "hiden": []}, "no key 'hiden'"),
+        ({**OWN, "files": {"../x": ""}}, "does not go up"),
+        ({**OWN, "files": {"x": 1}}, "expected texts by path"),
+        ('{"id": "torn', "torn line"),
+        ("[1]", "expected a JSON object"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_told(tmp_path: Path, line: object, why: str) -> None:
+    path = written(tmp_path / "tasks.jsonl", OWN, line)
+    with pytest.raises(GameFileError, match=why) as error:
+        read_tasks(path)
+    assert error.value.line == 2
+    tasks, skipped = read_tasks(path, strict=False)
+    assert ([task.id for task in tasks], skipped) == (["double"], 1)
+
+
+def test_ids_that_are_there_twice_and_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(GameFileError, match="there twice"):
+        read_tasks(written(tmp_path / "tasks.jsonl", OWN, OWN))
+    for path in (tmp_path / "nothing", written(tmp_path / "empty.jsonl")):
+        with pytest.raises(NoGames):
+            read_tasks(path)
+
+
+@needs_box
+def test_a_folder_is_played(tmp_path: Path) -> None:
+    for path, text in {
+        "stack/statement.md": "Repair the stack.\n",
+        "stack/files/stack.py": "class Stack(list):\n    def push(self, item):\n        self.insert(0, item)\n",
+        "stack/solution/stack.py": "class Stack(list):\n    def push(self, item):\n        self.append(item)\n",
+        "stack/visible/test_seen.py": "from stack import Stack\ndef test_one():\n    s = Stack()\n    s.push(1)\n",
+        "stack/hidden/test_order.py": (
+            "from stack import Stack\ndef test_order():\n    s = Stack()\n    s.push(1)\n"
+            "    s.push(2)\n    assert s.pop() == 2\n"
+        ),
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    env = CodeEnv(tmp_path)
+    observation, _ = env.reset(options={"task": "stack"})
+    assert "test_seen.py" in observation
+    assert "test_order" not in observation
+    for action in ("test", *env.plan()):
+        _, reward, over, _, _ = env.step(action)
+    assert over
+    assert reward == 1.0
+    env.close()
