@@ -1,10 +1,14 @@
-"""How fast texts are indexed and searched: documents a second, queries a second, memory, beside a plain loop.
+"""How fast texts are indexed and searched, and how much memory that takes, beside other engines on the same texts.
 
 Documents are drawn from a vocabulary whose frequencies fall as one over the rank, as those of a language do; queries
-are pieces of documents. The plain loop scores the same postings with dictionaries, as a first attempt at BM25 would; it
-runs in the same process on the same queries, and must find the same documents.
+are pieces of documents. Each engine runs in a process of its own, one after the other, from the same list of texts,
+which its memory includes. The others are bm25s, rank_bm25 and tantivy, each left out with a sentence where it is not
+installed, and a plain loop that scores postings with dictionaries, as a first attempt at BM25 would. They analyse texts
+as their users do, with our stemmer where they leave the choice; k1 and b are ours where they can be set. tantivy's are
+fixed at 1.2 and 0.75, and its stemmer is another one; rank_bm25's idf is negative for frequent words: so their results
+may differ. Ratios compare time of the CPU, which other programs on the machine hardly change.
 
-    python benchmarks/retrieval.py [--documents 100000] [--words 30] [--queries 200] [--k 50] [--json PATH]
+    python benchmarks/retrieval.py [--documents 10000 100000 ...] [--words 30] [--queries 200] [--k 50] [--json PATH]
 
 Goals: a million short documents in 10 minutes and 4 GB; a median query under 20 ms, top 50.
 """
@@ -13,23 +17,33 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import resource
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from turnwise.tools.retrieval import BM25, analyse
+from turnwise.tools.retrieval.english import STOP_WORDS
+from turnwise.tools.retrieval.porter import stem
 
-PLAIN_QUERIES = 20
-PLAIN_DOCUMENTS = 200_000  # of more, dictionaries would fill the memory
+SLOW_QUERIES = 20
+SLOW_DOCUMENTS = 200_000  # of more, dictionaries would fill the memory
+K1, B = 0.9, 0.4
 SPELLINGS = [first + second for first in "bdklmnr" for second in "aeiou"]
+
+Hits = list[tuple[str, float]]
+Texts = list[tuple[str, str]]
 
 
 def spelling(rank: int) -> str:
@@ -62,28 +76,123 @@ def queries(number: int, documents: int, words: int) -> list[str]:
     return [" ".join(random.choice(texts[row % len(texts)], size)) for row, size in enumerate(sizes.tolist())]
 
 
+class Engine(Protocol):
+    """What finds documents by words."""
+
+    def __init__(self, texts: Texts) -> None: ...
+    def search(self, query: str, k: int) -> Hits: ...
+
+
+class Ours:
+    """This project's index, saved and opened again, as an environment uses it."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.index = BM25.build(texts, k1=K1, b=B)
+        self.search = self.index.search
+
+    def reopened(self) -> dict[str, float]:
+        """Search the mapped files from now on; return their size in GB and the milliseconds of opening."""
+        self.scratch = tempfile.TemporaryDirectory()
+        folder = Path(self.scratch.name) / "index"
+        self.index.save(folder)
+        start = time.perf_counter()
+        self.search = BM25.open(folder).search
+        took = 1000 * (time.perf_counter() - start)
+        return {"disk_gb": sum(path.stat().st_size for path in folder.iterdir()) / 1e9, "open_ms": took}
+
+
 class Plain:
     """BM25 by dictionaries, over all postings of each word of the query."""
 
-    def __init__(self, documents: Iterator[tuple[str, str]]) -> None:
+    def __init__(self, texts: Texts) -> None:
         self.having: dict[str, dict[str, int]] = {}
         self.sizes: dict[str, int] = {}
-        for name, text in documents:
+        for name, text in texts:
             words = analyse(text)
             self.sizes[name] = len(words)
             for word, count in Counter(words).items():
                 self.having.setdefault(word, {})[name] = count
         self.mean = sum(self.sizes.values()) / len(self.sizes)
 
-    def search(self, query: str, k: int) -> list[tuple[str, float]]:
+    def search(self, query: str, k: int) -> Hits:
         scores: dict[str, float] = {}
         for word, times in Counter(analyse(query)).items():
             having = self.having.get(word, {})
             idf = np.log(1 + (len(self.sizes) - len(having) + 0.5) / (len(having) + 0.5))
             for name, count in having.items():
-                norm = 0.9 * (0.6 + 0.4 * self.sizes[name] / self.mean)
+                norm = K1 * (1 - B + B * self.sizes[name] / self.mean)
                 scores[name] = scores.get(name, 0.0) + times * idf * count / (count + norm)
         return sorted(scores.items(), key=lambda hit: (-hit[1], hit[0]))[:k]
+
+
+class Bm25s:
+    """bm25s: scores of every word and document worked out while indexing, in a sparse matrix."""
+
+    def __init__(self, texts: Texts) -> None:
+        bm25s = import_module("bm25s")
+
+        self.names, self.tokenize = [name for name, _ in texts], bm25s.tokenize
+        self.index = bm25s.BM25(method="lucene", k1=K1, b=B)
+        self.index.index(self._tokens([text for _, text in texts]), show_progress=False)
+
+    def _tokens(self, texts: list[str]) -> Any:
+        def stems(words: list[str]) -> list[str]:
+            return [stem(word) for word in words]
+
+        return self.tokenize(texts, stopwords=sorted(STOP_WORDS), stemmer=stems, show_progress=False)
+
+    def search(self, query: str, k: int) -> Hits:
+        k = min(k, len(self.names))
+        rows, scores = self.index.retrieve(self._tokens([query]), k=k, show_progress=False)
+        return [(self.names[row], float(score)) for row, score in zip(rows[0], scores[0], strict=True) if score > 0]
+
+
+class RankBm25:
+    """rank_bm25: a dictionary of counts for every document; every query reads all of them."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.names = [name for name, _ in texts]
+        okapi = import_module("rank_bm25").BM25Okapi
+        self.index = okapi([analyse(text) for _, text in texts], k1=K1, b=B)
+
+    def search(self, query: str, k: int) -> Hits:
+        scores = self.index.get_scores(analyse(query))
+        best = np.argsort(-scores, kind="stable")[:k]
+        return [(self.names[row], float(scores[row])) for row in best if scores[row] > 0]
+
+
+class Tantivy:
+    """tantivy: a search engine in Rust with an index on disk; one thread writes."""
+
+    def __init__(self, texts: Texts) -> None:
+        tantivy = import_module("tantivy")
+
+        fields = tantivy.SchemaBuilder()
+        fields.add_text_field("name", stored=True, tokenizer_name="raw")
+        fields.add_text_field("text", tokenizer_name="en_stem", index_option="freq")
+        self.scratch = tempfile.TemporaryDirectory()
+        self.index = tantivy.Index(fields.build(), path=self.scratch.name)
+        writer = self.index.writer(num_threads=1)
+        for name, text in texts:
+            writer.add_document(tantivy.Document(name=name, text=text))
+        writer.commit()
+        writer.wait_merging_threads()
+        self.index.reload()
+        self.searcher = self.index.searcher()
+
+    def search(self, query: str, k: int) -> Hits:
+        found = self.searcher.search(self.index.parse_query(query, ["text"]), k).hits
+        return [(self.searcher.doc(place)["name"][0], score) for score, place in found]
+
+
+ENGINES: dict[str, type[Engine]] = {
+    "turnwise": Ours,
+    "bm25s": Bm25s,
+    "tantivy": Tantivy,
+    "rank_bm25": RankBm25,
+    "plain": Plain,
+}
+SLOW = ("rank_bm25", "plain")
 
 
 def memory() -> float:
@@ -91,70 +200,85 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def timed(search: Any, asked: list[str], k: int) -> tuple[list[Any], np.ndarray[Any, Any]]:
-    """Return the hits and the milliseconds of each query."""
-    hits, took = [], []
+def timed(engine: Engine, asked: list[str], k: int) -> tuple[list[list[str]], list[tuple[float, float]]]:
+    """Return the ids that each query finds, and the milliseconds that it took: by the clock, and of CPU."""
+    found, took = [], []
     for query in asked:
-        start = time.perf_counter()
-        hits.append(search(query, k))
-        took.append(1000 * (time.perf_counter() - start))
-    return hits, np.array(took)
+        start, cpu = time.perf_counter(), time.process_time()
+        hits = engine.search(query, k)
+        took.append((1000 * (time.perf_counter() - start), 1000 * (time.process_time() - cpu)))
+        found.append([name for name, _ in hits])
+    return found, took
 
 
-def measure(documents: int, words: int, number: int, k: int) -> dict[str, Any]:
-    before, start = memory(), time.perf_counter()
-    for _ in corpus(documents, words):
-        pass
-    making = time.perf_counter() - start
-    start = time.perf_counter()
-    index = BM25.build(corpus(documents, words))
-    built = time.perf_counter() - start - making
-    out = {"documents": documents, "build_seconds": built, "documents_per_second": documents / built}
-    out |= {"memory_gb": memory(), "memory_before_gb": before}
+def measure(
+    name: str, documents: int, words: int, asked: list[str], k: int
+) -> tuple[dict[str, float], list[list[str]]]:
+    """Return the figures of one engine, and the ids that each query finds."""
+    texts = list(corpus(documents, words))
+    before, start, cpu = memory(), time.perf_counter(), time.process_time()
+    engine = ENGINES[name](texts)
+    built, cpu = time.perf_counter() - start, time.process_time() - cpu
+    figures = {"build_seconds": built, "build_cpu_seconds": cpu, "documents_per_second": documents / built}
+    figures |= {"memory_gb": memory(), "texts_gb": before}
+    if isinstance(engine, Ours):
+        figures |= engine.reopened()
+    if name in SLOW:
+        asked = asked[:SLOW_QUERIES]
+    timed(engine, asked, k)  # once for what is read or remembered at the first time
+    found, took = timed(engine, asked, k)
+    clock, used = np.array(took).T
+    figures |= {"median_ms": float(np.median(clock)), "p99_ms": float(np.quantile(clock, 0.99))}
+    return figures | {"median_cpu_ms": float(np.median(used)), "mean_cpu_ms": float(np.mean(used))}, found
+
+
+def overlap(ours: list[list[str]], theirs: list[list[str]], k: int) -> float:
+    """Return the mean share of their first k documents that are among our first k."""
+    pairs = zip(ours, theirs, strict=False)
+    return float(np.mean([len(set(a[:k]) & set(b[:k])) / max(len(b[:k]), 1) for a, b in pairs]))
+
+
+def compare(documents: int, words: int, number: int, k: int, names: list[str]) -> dict[str, dict[str, float]]:
+    """Return the figures of every engine at one size: ratios above 1 say that ours is faster."""
     asked = queries(number, documents, words)
-    with tempfile.TemporaryDirectory() as scratch:
-        index.save(Path(scratch) / "index")
-        out["disk_gb"] = sum(path.stat().st_size for path in (Path(scratch) / "index").iterdir()) / 1e9
-        start = time.perf_counter()
-        index = BM25.open(Path(scratch) / "index")
-        out["open_ms"] = 1000 * (time.perf_counter() - start)
-        timed(index.search, asked, k)
-        hits, took = timed(index.search, asked, k)
-    out |= {"median_ms": float(np.median(took)), "p99_ms": float(np.quantile(took, 0.99))}
-    return out | {"queries_per_second": 1000 / took.mean()} | beside(hits, took, asked, documents, words, k)
-
-
-def beside(
-    hits: list[Any], took: np.ndarray[Any, Any], asked: list[str], documents: int, words: int, k: int
-) -> dict[str, Any]:
-    """Return the ratio to the plain loop on the first queries, and how many of its documents were found."""
-    if documents > PLAIN_DOCUMENTS:
-        return {}
-    plain, plain_took = timed(Plain(corpus(documents, words)).search, asked[:PLAIN_QUERIES], k)
-    same = [
-        len({name for name, _ in a} & {name for name, _ in b}) / max(len(b), 1)
-        for a, b in zip(hits, plain, strict=False)
-    ]
-    return {
-        "plain_ms": float(plain_took.mean()),
-        "ratio": plain_took.sum() / took[:PLAIN_QUERIES].sum(),
-        "overlap": np.mean(same),
-    }
+    out: dict[str, dict[str, float]] = {}
+    found: dict[str, list[list[str]]] = {}
+    for name in names:
+        if name in SLOW and documents > SLOW_DOCUMENTS:
+            continue
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:  # so that memory is its own
+            out[name], found[name] = alone.submit(measure, name, documents, words, asked, k).result()
+        if name != "turnwise":
+            ours = out["turnwise"]
+            out[name] |= {f"overlap_at_{size}": overlap(found["turnwise"], found[name], size) for size in (10, k)}
+            out[name]["build_ratio"] = out[name]["build_cpu_seconds"] / ours["build_cpu_seconds"]
+            out[name]["query_ratio"] = out[name]["median_cpu_ms"] / ours["median_cpu_ms"]
+    return out
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for name, default in (("documents", 100_000), ("words", 30), ("queries", 200), ("k", 50)):
+    parser.add_argument("--documents", type=int, nargs="+", default=[100_000], help="one size or several")
+    for name, default in (("words", 30), ("queries", 200), ("k", 50)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES), help="beside turnwise")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     asked = parser.parse_args()
-    figures = measure(asked.documents, asked.words, asked.queries, asked.k)
-    table = Table("figure", "value")
-    for name, value in figures.items():
-        table.add_row(name, f"{value:,.4g}" if isinstance(value, float) else f"{value:,}")
-    Console().print(table)
-    if asked.json:
-        asked.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    names = ["turnwise"]
+    for name in asked.engines:
+        if name not in ("turnwise", "plain") and find_spec(name) is None:
+            Console().print(f"{name} is left out: it is not installed (pip install {name}).")
+        elif name != "turnwise":
+            names.append(name)
+    figures = {}
+    for documents in asked.documents:
+        figures[documents] = here = compare(documents, asked.words, asked.queries, asked.k, names)
+        table = Table(f"{documents:,} documents", *here)
+        for row in dict.fromkeys(row for column in here.values() for row in column):
+            table.add_row(row, *(f"{column[row]:,.3g}" if row in column else "" for column in here.values()))
+        Console().print(table)
+        if asked.json:
+            asked.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from shop_texts import contents
 
-from turnwise.tools.retrieval import BM25, BadCorpus, BadQuery, analyse, postings
+from turnwise.tools.retrieval import BM25, BadCorpus, BadQuery, analyse, bm25, postings
 from turnwise.tools.retrieval.postings import LENGTHS, quantised
 
 VOCABULARY = ["red", "blue", "shoe", "hat", "laces", "sock", "™", "2", "the"]
@@ -162,6 +163,32 @@ def test_a_batch_is_one_by_one_and_fewer_are_the_first_of_more(corpus: list[str]
     index = BM25.build(numbered(corpus))
     hits = index.search_batch(queries, k)
     assert hits == [index.search(query, k) for query in queries] == [index.search(query, 99)[:k] for query in queries]
+
+
+@pytest.mark.parametrize("ties", ["id", "document"])
+def test_leaving_out_documents_of_common_words_alone_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, ties: Any
+) -> None:
+    dice, left_out = random.Random(0), 0
+    words = [f"w{number}" for number in range(60)]
+    shares = [1 / (number + 1) for number in range(60)]
+    documents = [(f"d{row:04}", " ".join(dice.choices(words, shares, k=dice.randint(1, 9)))) for row in range(2000)]
+    index, plain = BM25.build(documents, ties=ties), BM25.build(documents, ties=ties)
+
+    def counted(*args: Any) -> Any:
+        nonlocal left_out
+        left_out += (found := contenders(*args)) is not None
+        return found
+
+    contenders = bm25._contenders
+    for _ in range(200):
+        query = " ".join(dice.choices(words, k=dice.randint(1, 6)))
+        monkeypatch.setattr(bm25, "_contenders", lambda *args: None)
+        wanted = plain.search(query, 2000)
+        monkeypatch.setattr(bm25, "_contenders", counted)
+        for k in (1, 10, 50):
+            assert index.search(query, k) == wanted[:k]
+    assert left_out > 20
 
 
 @settings(deadline=None, max_examples=60)

@@ -1,7 +1,45 @@
-"""Search in texts: BM25 and the English analyser of Apache Lucene, in Python and numpy."""
+"""Search in texts: by words (BM25 as in Apache Lucene), by meaning (vectors), by both, or on another machine."""
 
 from turnwise.tools.retrieval.bm25 import BM25
+from turnwise.tools.retrieval.dense import Dense
+from turnwise.tools.retrieval.encoder import SentenceModel, packaged
 from turnwise.tools.retrieval.english import analyse
-from turnwise.tools.retrieval.errors import BadCorpus, BadIndex, BadQuery, RetrievalError
+from turnwise.tools.retrieval.errors import (
+    BadCorpus,
+    BadIndex,
+    BadModel,
+    BadQuery,
+    PortInUse,
+    RetrievalError,
+    RetrieverDown,
+)
+from turnwise.tools.retrieval.hybrid import Hybrid
+from turnwise.tools.retrieval.library import Finder, Library
+from turnwise.tools.retrieval.open import open_library
+from turnwise.tools.retrieval.passages import Passage, Passages
+from turnwise.tools.retrieval.remote import Remote
+from turnwise.tools.retrieval.retriever import Hits, Retriever
 
-__all__ = ["BM25", "BadCorpus", "BadIndex", "BadQuery", "RetrievalError", "analyse"]
+__all__ = [
+    "BM25",
+    "BadCorpus",
+    "BadIndex",
+    "BadModel",
+    "BadQuery",
+    "Dense",
+    "Finder",
+    "Hits",
+    "Hybrid",
+    "Library",
+    "Passage",
+    "Passages",
+    "PortInUse",
+    "Remote",
+    "RetrievalError",
+    "Retriever",
+    "RetrieverDown",
+    "SentenceModel",
+    "analyse",
+    "open_library",
+    "packaged",
+]

@@ -22,6 +22,8 @@ Ties = Literal["id", "document"]
 
 _ONE = np.float32(1.0)
 _LEAST = np.float32(1e-45)  # a match that rounding would score zero
+_LOOKED_UP = 4
+"""How many times more documents a word has than those before it, where it may pay to look it up in these alone."""
 
 
 class BM25:
@@ -158,11 +160,17 @@ class BM25:
         """Return how many documents have a word."""
         return int(self._postings.starts[row + 1] - self._postings.starts[row])
 
-    def _scores(self, row: int, weight: np.float32) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the documents of a word, and what it adds to each of them."""
+    def _scores(
+        self, row: int, weight: np.float32, among: NDArray[np.int32] | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the documents of a word, and what it adds to each of them: all, or those among some ascending ones."""
         part = slice(self._postings.starts[row], self._postings.starts[row + 1])
-        documents = self._postings.documents[part]
-        ratio = self._inverse[self._postings.norms[documents]] * self._postings.counts[part].astype(np.float32)
+        documents, counts = self._postings.documents[part], self._postings.counts[part]
+        if among is not None:
+            places = np.minimum(np.searchsorted(documents, among), len(documents) - 1)
+            places = places[documents[places] == among]
+            documents, counts = documents[places], counts[places]
+        ratio = self._inverse[self._postings.norms[documents]] * counts.astype(np.float32)
         return documents, np.maximum(weight - weight / (_ONE + ratio), _LEAST)
 
     def _best(
@@ -171,12 +179,16 @@ class BM25:
         """Return the k best documents, and their scores, in their order."""
         total = np.zeros(len(self), dtype=np.float64)
         parts = [np.zeros(0, dtype=np.int32)]
+        to_come = sum(float(weight) for _, weight in weights)
+        left: NDArray[np.int32] | None = None  # the documents that can be among the best, once that is known
         for row, weight in weights:
-            documents, scores = self._scores(row, weight)
+            if left is None and _LOOKED_UP * sum(map(len, parts)) < self._frequency(row):
+                left = _contenders(total, parts, k, to_come)
+            documents, scores = self._scores(row, weight, left)
             total[documents] += scores
             parts.append(documents)
-        many = 8 * sum(map(len, parts)) > len(total)
-        found = np.flatnonzero(total) if many else np.unique(np.concatenate(parts))
+            to_come -= float(weight)
+        found = _found(total, parts) if left is None else left
         values = total[found].astype(np.float32)
         if len(found) > k:
             good = values >= np.partition(values, -k)[-k]
@@ -203,6 +215,34 @@ class BM25:
             self._names = {}
         self._names[document] = name = self._postings.ids[document]
         return name
+
+
+def _found(total: NDArray[np.float64], parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """Return the documents of some words, ascending: by sorting, or from the scores so far where that is quicker."""
+    many = 8 * sum(map(len, parts)) > len(total)
+    return np.flatnonzero(total).astype(np.int32) if many else np.unique(np.concatenate(parts))
+
+
+def _contenders(
+    total: NDArray[np.float64], parts: list[NDArray[np.int32]], k: int, to_come: float
+) -> NDArray[np.int32] | None:
+    """Return the documents that can be among the k best, ascending; None while others can.
+
+    No document gains more than the weights of the words to come. Once k documents score more than that by the rarer
+    words before, nothing that has only the others is among the best, and what is too far behind is not either.
+
+    Args:
+        total: scores so far.
+        parts: the documents of the words so far.
+        k: how many are wanted.
+        to_come: sum of the weights of the other words.
+    """
+    found = _found(total, parts)
+    if len(found) < k:
+        return None
+    scores = total[found]
+    bar = float(np.partition(scores, -k)[-k]) * (1 - 1e-6)  # rounding to single precision must not make a tie
+    return found[scores + to_come >= bar] if to_come < bar else None
 
 
 def _inverses(postings: Postings, k1: float, b: float) -> NDArray[np.float32]:

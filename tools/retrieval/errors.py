@@ -1,9 +1,12 @@
 """What can go wrong in retrieval, as exceptions whose one sentence says what was wanted and what came.
 
 RetrievalError (ValueError)
-├── BadCorpus    a document cannot be indexed, or there is none
-├── BadQuery     a query, a number of results or an option makes no sense
-└── BadIndex     a folder is no index, is torn, or is of another version
+├── BadCorpus      a document cannot be indexed, or there is none
+├── BadQuery       a query, a number of results or an option makes no sense
+├── BadIndex       a folder is no index, is torn, or is of another version
+├── BadModel       a model cannot be loaded, or what it gives are no vectors
+├── PortInUse      a port that is to be served on is taken, or is none
+└── RetrieverDown  a retriever on another machine did not answer, or not as one does
 """
 
 
@@ -21,3 +24,15 @@ class BadQuery(RetrievalError):
 
 class BadIndex(RetrievalError):
     """A folder is no index, is torn, or is of another version."""
+
+
+class BadModel(RetrievalError):
+    """A model cannot be loaded, or what it gives are no vectors."""
+
+
+class RetrieverDown(RetrievalError):
+    """A retriever on another machine did not answer in time, or not as one does."""
+
+
+class PortInUse(RetrievalError):
+    """A port that is to be served on is taken, or is none."""

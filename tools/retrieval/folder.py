@@ -1,5 +1,7 @@
 """An index as a folder: one file an array, in numpy's format, and `index.json`, which says what belongs to it.
 
+`store` and `load` do that for any arrays of one dimension; `write` and `read` for the postings of BM25.
+
 The folder is written beside its place and moved there when it is whole, so that a run that dies leaves nothing that
 looks like an index.
 """
@@ -8,6 +10,7 @@ import json
 import os
 import tempfile
 import zlib
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -37,6 +40,25 @@ _KINDS = {
     "ranks": ("int32",),
 }
 
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a kind of index is called and made of.
+
+    Args:
+        format: its name in the manifest.
+        version: counted up whenever an older index would be read wrongly.
+        maker: what writes it, for a sentence.
+        arrays: the names of its files, each with the types that it may have.
+    """
+
+    format: str
+    version: int
+    maker: str
+    arrays: dict[str, tuple[str, ...]]
+
+
+_BM25 = Kind(FORMAT, VERSION, "BM25.save", _KINDS)
 
 _PLAIN = ("starts", "documents", "counts", "norms", "ranks")
 
@@ -69,14 +91,30 @@ def write(path: str | PathLike[str], postings: Postings, options: dict[str, Any]
     Raises:
         BadIndex: something else than an index lies there.
     """
+    said = {"options": options, "total": postings.total, "filled": postings.filled}
+    store(path, _BM25, _arrays(postings), said)
+
+
+def store(path: str | PathLike[str], kind: Kind, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+    """Write arrays and notes, in one move at the end.
+
+    Args:
+        path: the folder; its parents are made; an index of the same kind that lies there is replaced.
+        kind: what it is.
+        arrays: those of the kind, each of one dimension.
+        notes: what else the manifest says.
+
+    Raises:
+        BadIndex: something else lies there.
+    """
     target = Path(path)
     if target.is_symlink() or target.exists():
-        _check_replaceable(target)
+        _check_replaceable(target, kind)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
         new = Path(scratch) / "new"
         new.mkdir()
-        _fill(new, postings, options)
+        _fill(new, kind, arrays, notes)
         old = Path(scratch) / "old"
         if target.exists():
             os.rename(target, old)
@@ -88,24 +126,23 @@ def write(path: str | PathLike[str], postings: Postings, options: dict[str, Any]
             raise
 
 
-def _fill(target: Path, postings: Postings, options: dict[str, Any]) -> None:
+def _fill(target: Path, kind: Kind, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
     """Write the files of an index, the manifest last."""
     files = {}
-    for name, values in _arrays(postings).items():
+    for name, values in arrays.items():
         file = target / f"{name}.npy"
         np.save(file, values, allow_pickle=False)
         files[name] = {"bytes": file.stat().st_size, "crc32": _checksum(file)}
-    said = {"format": FORMAT, "version": VERSION, "options": options, "files": files}
-    said |= {"total": postings.total, "filled": postings.filled}
+    said = {"format": kind.format, "version": kind.version, **notes, "files": files}
     (target / MANIFEST).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
 
-def _check_replaceable(target: Path) -> None:
+def _check_replaceable(target: Path, kind: Kind) -> None:
     """Raise BadIndex unless the folder is empty or holds an index and nothing else."""
     if target.is_symlink() or not target.is_dir():
         raise BadIndex(f"{target} is no folder, so no index can be written there")
     names = {path.name for path in target.iterdir()}
-    if names and (MANIFEST not in names or names - {MANIFEST, *(f"{name}.npy" for name in _KINDS)}):
+    if names and (MANIFEST not in names or names - {MANIFEST, *(f"{name}.npy" for name in kind.arrays)}):
         raise BadIndex(f"{target} holds other files than an index, and is not overwritten")
 
 
@@ -120,16 +157,11 @@ def read(path: str | PathLike[str], *, check: bool = False) -> tuple[Postings, d
         BadIndex: the folder is missing, no index, torn, or of another version.
     """
     source = Path(path)
-    said = _manifest(source)
+    arrays, said = load(source, _BM25, check=check)
     try:
-        arrays = {
-            name: _mapped(source / f"{name}.npy", said["files"][name], kinds, check) for name, kinds in _KINDS.items()
-        }
         options = dict(said["options"])
         total, filled = int(said["total"]), int(said["filled"])
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, BadIndex):
-            raise
         raise BadIndex(f"{source / MANIFEST} is damaged: {type(error).__name__} {error}") from error
     words, ids = Strings(arrays["words"], arrays["word_ends"]), Strings(arrays["ids"], arrays["id_ends"])
     rest = {name: arrays[name] for name in _PLAIN}
@@ -138,21 +170,48 @@ def read(path: str | PathLike[str], *, check: bool = False) -> tuple[Postings, d
     return postings, options
 
 
-def _manifest(source: Path) -> dict[str, Any]:
+def load(
+    path: str | PathLike[str], kind: Kind, *, check: bool = False
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the arrays of a folder, mapped, and its manifest.
+
+    Args:
+        path: the folder.
+        kind: what it must be.
+        check: also compares the checksums of all files.
+
+    Raises:
+        BadIndex: the folder is missing, no index of the kind, torn, or of another version.
+    """
+    source = Path(path)
+    said = _manifest(source, kind)
+    try:
+        arrays = {
+            name: _mapped(source / f"{name}.npy", said["files"][name], types, check)
+            for name, types in kind.arrays.items()
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, BadIndex):
+            raise
+        raise BadIndex(f"{source / MANIFEST} is damaged: {type(error).__name__} {error}") from error
+    return arrays, said
+
+
+def _manifest(source: Path, kind: Kind) -> dict[str, Any]:
     """Return what the manifest says."""
     if not source.is_dir():
-        raise BadIndex(f"{source} is no folder; an index is a folder that BM25.save wrote")
+        raise BadIndex(f"{source} is no folder; an index is a folder that {kind.maker} wrote")
     try:
         said = json.loads((source / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadIndex(f"{source} is no index: it has no {MANIFEST}") from None
     except (OSError, ValueError) as error:
         raise BadIndex(f"{source / MANIFEST} cannot be read: {error}") from error
-    if not isinstance(said, dict) or said.get("format") != FORMAT:
-        raise BadIndex(f"{source} is no index of ours: {MANIFEST} does not say {FORMAT!r}")
-    if said.get("version") != VERSION:
+    if not isinstance(said, dict) or said.get("format") != kind.format:
+        raise BadIndex(f"{source} is no index of ours: {MANIFEST} does not say {kind.format!r}")
+    if said.get("version") != kind.version:
         came = said.get("version")
-        raise BadIndex(f"{source} is an index of version {came!r}, and this is version {VERSION}: build it again")
+        raise BadIndex(f"{source} is an index of version {came!r}, and this is version {kind.version}: build it again")
     return said
 
 

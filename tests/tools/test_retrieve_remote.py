@@ -1,0 +1,240 @@
+"""The client of /retrieve: both shapes of answers, tries with longer and longer waits, and servers that are none."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.tools.retrieval import BadQuery, Finder, Passage, Remote, Retriever, RetrieverDown
+
+Answer = tuple[int, bytes]
+TEA = {"id": "7", "contents": '"Tea"\nTea is a drink.'}
+
+
+@contextmanager
+def serving(answer: Callable[[dict[str, Any]], Answer]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A server that answers as told; gives its address and the list of what it is asked."""
+    asked: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append(said | {"path": self.path})
+            status, body = answer(said)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def result(*lists: object) -> Answer:
+    return 200, json.dumps({"result": lists}).encode()
+
+
+class Time:
+    """A clock that only waiting moves."""
+
+    def __init__(self) -> None:
+        self.now, self.waits = 0.0, list[float]()
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+def patient(url: str, **options: Any) -> tuple[Remote, Time]:
+    time = Time()
+    return Remote(url, sleep=time.sleep, clock=time.clock, **options), time
+
+
+def test_answers_with_scores() -> None:
+    with serving(lambda said: result([{"document": TEA, "score": 1.5}])) as (url, asked):
+        remote = Remote(url)
+        assert isinstance(remote, Retriever)
+        assert isinstance(remote, Finder)
+        assert remote.find("hot drink", k=2) == [Passage("7", '"Tea"', "Tea is a drink.", 1.5)]
+        assert remote.search("hot drink") == [("7", 1.5)]
+    assert asked[0] == {"queries": ["hot drink"], "topk": 2, "return_scores": True, "path": "/retrieve"}
+
+
+def test_answers_without_scores_or_ids() -> None:
+    bm25 = {"title": "Tea", "text": "Tea is a drink.", "contents": '"Tea"\nTea is a drink.'}
+    bare = {"title": "Tea", "text": "Tea is a drink."}
+    with serving(lambda said: result([bm25, bare, bm25 | {"id": 3}])) as (url, _):
+        first, second, third = Remote(url).find("tea", 3)
+    assert (first.title, first.text, first.score) == ('"Tea"', "Tea is a drink.", 0.0)
+    assert (second.title, second.text) == ("Tea", "Tea is a drink.")
+    assert third.id == "3"
+    assert len({first.id, second.id, third.id}) == 3
+
+
+def test_many_queries_go_in_batches() -> None:
+    with serving(
+        lambda said: result(*[[{"document": TEA | {"id": query}, "score": 1}] for query in said["queries"]])
+    ) as (
+        url,
+        asked,
+    ):
+        found = Remote(url, batch=3).search_batch([str(number) for number in range(8)], 1)
+    assert found == [[(str(number), 1.0)] for number in range(8)]
+    assert [len(said["queries"]) for said in asked] == [3, 3, 2]
+    assert Remote(url).search_batch([]) == []
+
+
+def test_no_more_than_asked_for() -> None:
+    with serving(lambda said: result([{"document": TEA, "score": 1}] * 5)) as (url, _):
+        assert len(Remote(url).find("tea", 2)) == 2
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 429, 408])
+def test_what_may_pass_is_tried_again(status: int) -> None:
+    answers = iter([(status, b"busy"), (status, b"busy"), result([{"document": TEA, "score": 1}])])
+    with serving(lambda said: next(answers)) as (url, asked):
+        remote, time = patient(url, backoff=1.0)
+        assert remote.search("tea") == [("7", 1.0)]
+    assert len(asked) == 3
+    assert len(time.waits) == 2
+    assert 0.5 <= time.waits[0] <= 1.0 <= time.waits[1] <= 2.0
+
+
+def test_tries_end_with_a_sentence() -> None:
+    with serving(lambda said: (503, b"the index is being built")) as (url, asked):
+        remote, time = patient(url, tries=3)
+        with pytest.raises(RetrieverDown, match=r"was asked 3 times and did not answer: status 503 the index is being"):
+            remote.search("tea")
+        with pytest.raises(RetrieverDown, match="asked once"):
+            patient(url, tries=1)[0].search("tea")
+    assert (len(asked), len(time.waits)) == (4, 2)
+
+
+@given(st.integers(0, 1000), st.integers(1, 8), st.floats(0.01, 10), st.floats(0.01, 60))
+def test_waits_grow_within_their_bounds_and_the_deadline(
+    seed: int, tries: int, backoff: float, deadline: float
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        waits = []
+        for _ in range(2):
+            remote, time = patient(url, seed=seed, tries=tries, backoff=backoff, deadline=deadline)
+            with pytest.raises(RetrieverDown):
+                remote.search("tea")
+            waits.append(time.waits)
+    assert waits[0] == waits[1]
+    assert all(0.5 * backoff * 2**n <= wait <= backoff * 2**n for n, wait in enumerate(waits[0]))
+    assert len(waits[0]) < tries
+    assert sum(waits[0]) < deadline
+
+
+def test_other_seeds_wait_otherwise() -> None:
+    with serving(lambda said: (503, b"")) as (url, _):
+        waits = []
+        for seed in (1, 2):
+            remote, time = patient(url, seed=seed)
+            with pytest.raises(RetrieverDown):
+                remote.search("tea")
+            waits.append(time.waits)
+    assert waits[0] != waits[1]
+
+
+def test_a_slow_server_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # takes connections and says nothing
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(RetrieverDown, match=r"asked 2 times .* no answer within 0\.05 s"):
+            Remote(url, tries=2, timeout=0.05, backoff=0.0).search("tea")
+
+
+def test_a_server_that_hangs_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            for _ in range(2):
+                server.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(RetrieverDown, match="asked 2 times"):
+            Remote(f"http://127.0.0.1:{server.getsockname()[1]}", tries=2, backoff=0.0).search("tea")
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, b"<html>"),
+        (200, b"[" * 100_000),
+        (200, b"[]"),
+        (200, b'{"result": []}'),
+        (200, b'{"result": [3]}'),
+        (200, b'{"result": [[3]]}'),
+        (200, b'{"result": [[{"document": 3}]]}'),
+        (200, b'{"result": [[{"document": {"id": "1"}}]]}'),
+        (404, b"nothing here"),
+        (403, b""),
+    ],
+)
+def test_what_is_no_retriever_is_said_at_once(answer: Answer) -> None:
+    with serving(lambda said: answer) as (url, asked):
+        with pytest.raises(RetrieverDown):
+            Remote(url).search("tea")
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_refusal_is_the_callers_fault(status: int) -> None:
+    with serving(lambda said: (status, b'{"detail": "too long"}')) as (url, asked):
+        with pytest.raises(BadQuery, match="too long"):
+            Remote(url).search("tea")
+        assert len(asked) == 1
+
+
+def test_scores_that_are_none() -> None:
+    for score in (b"NaN", b'"3"', b"true", b"null"):
+        body = b'{"result": [[{"document": {"id": "1", "contents": "a"}, "score": ' + score + b"}]]}"
+        with serving(lambda said, body=body: (200, body)) as (url, _):  # type: ignore[misc]
+            assert Remote(url).search("tea") == [("1", 0.0)]
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://x", "http://", "file:///etc/passwd", None])
+def test_addresses_that_are_none(url: object) -> None:
+    with pytest.raises(BadQuery, match="like http"):
+        Remote(url)  # type: ignore[arg-type]
+
+
+def test_addresses_end_in_retrieve() -> None:
+    for url in ("http://x:1", "http://x:1/", "http://x:1/retrieve", "http://x:1/retrieve/"):
+        assert Remote(url).url == "http://x:1/retrieve"
+    assert Remote("https://x/wiki").url == "https://x/wiki/retrieve"
+
+
+@pytest.mark.parametrize("options", [{"tries": 0}, {"timeout": 0}, {"deadline": -1}, {"backoff": -1}, {"batch": 0}])
+def test_impossible_options(options: dict[str, Any]) -> None:
+    with pytest.raises(BadQuery):
+        Remote("http://x", **options)
+    with pytest.raises(BadQuery):
+        Remote("http://x").search(3)  # type: ignore[arg-type]
