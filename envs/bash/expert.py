@@ -1,0 +1,70 @@
+"""Commands that make one tree of another: how the expert comes back to the beginning after others have acted."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from turnwise.envs.bash.actions import LONGEST
+from turnwise.envs.bash.shell import ROOT
+from turnwise.envs.bash.tree import Node
+
+__all__ = ["mended"]
+
+_CHUNK: Final = 3000  # bytes written by one command, so that it stays below the longest action
+
+
+def mended(tree: Mapping[str, Node], wanted: Mapping[str, Node]) -> list[str]:
+    """Return commands that turn a tree into another one, whatever folder the shell is in."""
+    commands = [f"cd {ROOT}"]
+    for step in _steps(tree, wanted):
+        joined = f"{commands[-1]}; {step}"
+        if len(joined) <= LONGEST // 2:
+            commands[-1] = joined
+        else:
+            commands.append(step)
+    return commands
+
+
+def _steps(tree: Mapping[str, Node], wanted: Mapping[str, Node]) -> Iterator[str]:
+    gone: list[str] = []
+    for path, node in sorted(tree.items()):
+        if path in wanted and wanted[path].kind == node.kind:
+            continue
+        if not any(path.startswith(f"{other}/") for other in gone):
+            gone.append(path)
+            yield f"rm -rf {_quoted(path)}"
+    for path, node in sorted(wanted.items()):
+        found = tree.get(path)
+        if found is not None and found.kind != node.kind:
+            found = None
+        if node.kind == "folder":
+            if found is None:
+                yield f"mkdir -p {_quoted(path)}"
+        elif node.kind == "link":
+            yield f"ln -sfn {_quoted(node.data.decode())} {_quoted(path)}"
+        elif found is None or found.data != node.data:
+            yield f"rm -f {_quoted(path)}"
+            yield from _written(path, node.data)
+        if node.kind != "link" and (found is None or found != node):
+            yield f"chmod {node.mode:o} {_quoted(path)}"
+
+
+def _written(path: str, data: bytes) -> Iterator[str]:
+    for start in range(0, max(1, len(data)), _CHUNK):
+        part = data[start : start + _CHUNK]
+        mark = ">>" if start else ">"
+        if part.isascii() and part.replace(b"\n", b" ").decode().isprintable():
+            yield f"printf %s {shlex.quote(part.decode())} {mark} {_quoted(path)}"
+        else:
+            yield f"echo {base64.b64encode(part).decode()} | base64 -d {mark} {_quoted(path)}"
+
+
+def _quoted(path: str) -> str:
+    """Return a path as a word of a command; a leading "-" does no harm behind "./"."""
+    if path.isprintable():
+        return shlex.quote(f"./{path}" if path.startswith("-") else path)
+    octal = "".join(f"\\{byte:03o}" for byte in path.encode("utf-8", "surrogateescape"))
+    return f"\"$(printf '{octal}')\""

@@ -1,0 +1,298 @@
+"""Shell tasks in a real sandbox: the shell, the expert, cheats, snapshots, the contract."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pytest
+from bash_boxes import boxed
+
+from turnwise import envs
+from turnwise.envs.bash import FAMILIES, BashEnv
+from turnwise.envs.bash.env import LOOK
+from turnwise.envs.bash.memory import Memory
+from turnwise.envs.bash.shell import Answer, Shell
+from turnwise.envs.check import Effort, check_env
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turnwise.tools.sandbox import Limits, NoSandbox
+
+COUNT = "train/tiny/000004"
+MERGE = "train/tiny/000007"
+
+
+@pytest.fixture(scope="module")
+def env():
+    one = BashEnv(level="tiny", seconds=8)
+    yield one
+    one.close()
+
+
+def play(env: BashEnv, task: str, *actions: str) -> tuple[str, dict[str, object]]:
+    """Play actions of a task; return the last observation and info."""
+    observation, info = env.reset(options={"task": task})
+    for action in actions:
+        observation, _, _, _, info = env.step(action)
+    return observation, info
+
+
+@boxed
+@pytest.mark.parametrize("level", ["tiny", "medium"])
+def test_the_expert_wins_every_family(level: str) -> None:
+    env = BashEnv(split="held_out", level=level, seconds=20)
+    seen = set()
+    for task in env.task_ids(len(FAMILIES)):
+        env.reset(options={"task": task})
+        for action in env.plan()[1:]:
+            _, reward, terminated, _, info = env.step(action)
+        assert (info["won"], reward, terminated, info["score"]) == (True, 1.0, True, 1.0), (task, env.verdict)
+        assert env.plan() == []
+        seen.add(info["task_type"])
+    env.close()
+    assert seen == set(FAMILIES)
+
+
+@boxed
+def test_a_shell_keeps_its_folder_and_files_and_nothing_else(env: BashEnv) -> None:
+    env.reset(options={"task": MERGE})
+    top = next(iter(env.task.before))
+    for action, said in [
+        ("mkdir -p 'a b'; cd 'a b'; x=1; echo hi > f", "(no output)\n[in /work/a b]"),
+        ("pwd; echo [$x]; cat f", "/work/a b\n[]\nhi"),
+        ("cat missing || exit 3", "cat: missing: No such file or directory\n[exit code 3]"),
+        ("echo $LC_ALL $TZ; stat -c %Y f .", "C UTC\n1704067200\n1704067200"),
+        ("printf 'a\\0\\033[1m'", "a\\x00\\x1b[1m"),
+        ("cat", "(no output)"),
+        ("export y=1; (sleep 60 &) ; cd ..; echo done", "done\n[in /work]"),
+        ("kill -9 $$", "[killed]"),
+        ("cd 'a b'; exit 2", "[exit code 2]\n[in /work/a b]"),
+        ("rm -r '../a b'", "[the folder in which the shell was is gone: this is /work]\n[in /work]"),
+        ("ls", top),
+    ]:
+        assert env.step(action)[0] == said
+        assert env.step("pwd")[4]["valid"]
+
+
+@boxed
+def test_what_the_shell_cannot_understand_is_invalid_and_changes_nothing(env: BashEnv) -> None:
+    _, before = play(env, COUNT)
+    for action in ("frobnicate", "if then", "echo 'a", "touch made; if then", "", "\0"):
+        observation, reward, terminated, _, info = env.step(action)
+        assert (info["valid"], info["state"], reward, terminated) == (False, before["state"], 0.0, False), action
+        assert observation
+    for action in ("grep nothing *", "false", "touch made; frobnicate"):
+        assert env.step(action)[4]["valid"], action
+
+
+@boxed
+def test_nothing_is_kept_outside_of_the_folder(env: BashEnv) -> None:
+    _, info = play(
+        env, COUNT, 'echo x > "$TMPDIR/left"; mkdir -m 0 "$TMPDIR/.d"; (echo x > /dev/shm/left) 2>/dev/null; true'
+    )
+    assert info["state"] == play(env, COUNT)[1]["state"]
+    assert env.step('ls -A "$TMPDIR"; cat /dev/shm/left 2>/dev/null')[0].startswith(("(no output)", "[exit code 1]"))
+
+
+@boxed
+def test_too_much_is_cut_and_too_long_is_ended() -> None:
+    env = BashEnv(level="tiny", seconds=1, budget=200, limits=Limits(output=50_000, disk=1 << 20))
+    env.reset(options={"task": COUNT})
+    long, _, _, _, info = env.step("yes | head -c 20000")
+    assert len(long) < 300
+    assert "characters left out" in long
+    assert env.step("yes")[0].endswith("[stopped: it wrote too much]")
+    assert env.step("sleep 30")[0] == "[stopped after 1 seconds]"
+    state = info["state"]
+    deep = (
+        "for i in 1 2 3 4 5 6 7 8 9; do mkdir -p $(printf 'd/%.0s' $(seq 100)); cd $(printf 'd/%.0s' $(seq 100)); done"
+    )
+    observation, _, _, _, info = env.step(deep)
+    assert "the files were put back" in observation
+    assert info["state"] == state
+    assert env.step("echo still here")[0] == "still here"
+    env.close()
+
+
+@boxed
+def test_links_do_not_fool_the_judge(env: BashEnv) -> None:
+    env.reset(options={"task": MERGE})
+    (path,) = set(env.task.after) - set(env.task.before)
+    for command in env.task.commands:
+        env.step(command)
+    env.step(f"mv {path} ../other 2>/dev/null || mv {path} hidden; ln -s $PWD/hidden {path}; cat {path}")
+    assert env.step("submit")[1] == 0.0
+    assert env.verdict is not None
+    assert path in env.verdict.wrong
+    with pytest.raises(EnvError, match="submitted undone"):
+        env.plan()
+
+
+@boxed
+def test_the_box_holds_nothing_of_the_solution(env: BashEnv) -> None:
+    env.reset(options={"task": COUNT})
+    assert env.step("env | grep -c submit; ls -A | wc -l")[0] == "0\n1"
+    seen = env.step("cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' '\\n'")[0]
+    assert env.task.commands[0] not in seen
+    assert env.task.statement not in seen
+
+
+@boxed
+def test_the_expert_finds_back(env: BashEnv) -> None:
+    play(env, MERGE)
+    top = next(iter(env.task.before))
+    env.step(f"printf 'a\\0b' > x; mkdir -p y/z; ln -s x l; for f in {top}/*; do echo more >> $f; done")
+    env.step(f"rm -f {top}/*.list; cd y")
+    assert env.step(f"touch -- -n; chmod 700 /work/{top}; touch $'/work/a\\nb'")[4]["valid"]
+    actions = env.plan()
+    assert LOOK not in actions
+    for action in actions:
+        info = env.step(action)[4]
+    assert info["won"], env.verdict
+
+
+@boxed
+def test_a_first_look_belongs_to_the_plan_once(env: BashEnv) -> None:
+    play(env, MERGE)
+    first, *rest = env.plan()
+    assert first == LOOK
+    assert env.step(first)[0].startswith(".:\n")
+    assert env.plan() == rest
+    env.step(rest[0])
+    assert env.plan() == rest[1:]
+
+
+@boxed
+def test_snapshots_go_on_elsewhere(env: BashEnv) -> None:
+    play(env, MERGE, "mkdir q; cd q", "echo x > f")
+    data = env.snapshot()
+    other = BashEnv(level="tiny", seconds=8)
+    observation, info = other.restore(data)
+    assert (observation, info["state"]) == ("(no output)", env._info(True)["state"])
+    assert other.step("cat f; pwd")[0] == env.step("cat f; pwd")[0] == "x\n/work/q"
+    assert other.plan() == env.plan()
+    other.step("submit")
+    over = BashEnv(level="tiny")
+    assert over.restore(other.snapshot())[1]["state"] == other._info(True)["state"]
+    with pytest.raises(StepAfterEnd):
+        over.step("ls")
+    with pytest.raises(BadSnapshot, match="level"):
+        BashEnv(level="small").restore(data)
+    with pytest.raises(BadSnapshot):
+        over.restore(data[:-5])
+    again = pickle.loads(pickle.dumps(env))
+    assert again.step("cat f")[0] == "x"
+    for one in (other, over, again):
+        one.close()
+
+
+@boxed
+def test_a_box_that_died_is_replaced(env: BashEnv) -> None:
+    play(env, COUNT, "echo x > f")
+    assert env._shell._box is not None
+    env._shell._box.close()
+    assert env.step("cat f")[0] == "x"
+
+
+@boxed
+def test_the_contract_is_kept() -> None:
+    effort = Effort(walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17)
+    report = check_env("turnwise/Bash-v0", kwargs={"level": "tiny", "seconds": 20}, tasks=1, effort=effort)
+    assert report.ok, report
+
+
+def test_answers_are_remembered_and_forgotten_with_memory_off() -> None:
+    calls: list[str] = []
+
+    class Counted(Shell):
+        def _anew(self, tree, folder, command):
+            calls.append(command)
+            return Answer("said", True, tree, folder), command != "slow"
+
+    def never() -> object:
+        raise AssertionError
+
+    for command in ("a", "a", "slow", "slow"):
+        assert Counted(never, 1.0, "these tests").run({}, "", command).text == "said"
+    Counted(never, 1.0, "these tests").run({}, "other", "a")
+    Counted(never, 1.0, "others").run({}, "", "a")
+    assert calls == ["a", "slow", "slow", "a", "a"]
+    for _ in range(2):
+        Counted(never, 1.0).run({}, "", "a")
+    assert calls[5:] == ["a", "a"]
+
+
+def test_what_weighs_too_much_is_forgotten_oldest_first() -> None:
+    memory: Memory[int] = Memory(most=10_000)
+    for number in range(3):
+        memory.keep(str(number), number, 1000)
+    assert memory.get("0") == 0
+    memory.keep("3", 3, 1000)
+    assert [memory.get(key) for key in "0123"] == [0, None, 2, 3]
+    memory.keep("3", 4, 20_000)
+    assert [memory.get(key) for key in "0123"] == [None] * 4
+
+
+def test_partial_pays_shares_and_whole_does_not() -> None:
+    for reward, low, high in (("whole", 0.0, 0.0), ("partial", 0.72, 0.73)):
+        env = BashEnv(level="tiny", reward=reward)
+        env.reset(options={"task": MERGE})
+        _, paid, terminated, _, info = env.step("submit")
+        assert terminated
+        assert low <= paid == info["score"] <= high
+        assert not info["won"]
+
+
+def test_a_right_answer_alone_wins_a_question() -> None:
+    env = BashEnv(level="tiny")
+    env.reset(options={"task": COUNT})
+    observation, reward, terminated, _, info = env.step(env.task.submission)
+    assert (reward, terminated, info["won"], observation) == (1.0, True, True, "Submitted: the task is done.")
+
+
+def test_without_a_sandbox_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*given: object, **named: object) -> None:
+        raise NoSandbox("nothing on this machine can hold a program, so nothing is run (bwrap: not installed)")
+
+    monkeypatch.setattr("turnwise.envs.bash.env.start", none)
+    env = BashEnv(level="tiny", memory=False)
+    env.reset(seed=1)
+    with pytest.raises(EnvError, match=r"^the command could not be run: nothing on this machine .*not installed\)$"):
+        env.step("ls")
+
+
+def test_tasks_are_drawn_by_seed_and_listed() -> None:
+    env = BashEnv(split="held_out", level="tiny")
+    assert env.reset(seed=3)[1]["task"] == env.reset(seed=3)[1]["task"]
+    assert env.task_ids(2) == ["held_out/tiny/000000", "held_out/tiny/000001"]
+    assert len(env.task_ids()) == 1000
+    with pytest.raises(UnknownTask, match="'nowhere'"):
+        env.reset(options={"task": "nowhere"})
+    with pytest.raises(NotReset):
+        BashEnv().step("ls")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"split": "test"}, "no split 'test'"),
+        ({"level": "hard"}, "no preset"),
+        ({"level": 3}, "level is 3"),
+        ({"reward": "half"}, "no reward 'half'"),
+        ({"sandbox": "chroot"}, "no sandbox 'chroot'"),
+        ({"budget": 5}, "budget is 5"),
+        ({"seconds": 0}, "seconds is 0"),
+        ({"memory": 1}, "memory is 1"),
+        ({"render_mode": "human"}, "no render_mode"),
+    ],
+)
+def test_wrong_options_are_named(given: dict[str, object], words: str) -> None:
+    with pytest.raises(UnknownOption, match=words):
+        envs.make("turnwise/Bash-v0", **given)
+
+
+def test_verdicts_and_tasks_are_data() -> None:
+    env = BashEnv(level="tiny", render_mode="ansi")
+    observation, _ = env.reset(options={"task": COUNT})
+    assert env.render() == f"{observation}\n"
+    assert env.verdict is None
+    assert dataclasses.is_dataclass(env.task)

@@ -1,0 +1,120 @@
+"""Generated shell tasks: the same on every machine, apart by split, and none that is done before it begins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.envs.bash.generator import FAMILIES, PRESETS, SPLITS, Level, generated, task_ids
+from turnwise.envs.bash.generator.words import FOLDERS
+from turnwise.envs.bash.judge import judge
+from turnwise.envs.bash.tree import digest
+from turnwise.envs.errors import UnknownOption, UnknownTask
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("level", PRESETS)
+def test_tasks_are_undone_at_first_and_done_at_the_end(split: str, level: str) -> None:
+    for id in task_ids(split, PRESETS[level], 3 * len(FAMILIES)):
+        task = generated(id)
+        assert judge(task, task.after, task.answer).won, id
+        assert not judge(task, task.before, "").won, id
+        assert task.answer == "" or task.after == task.before
+        assert any(folder in task.statement for folder in FOLDERS[split])
+
+
+def test_families_go_round() -> None:
+    counts = Counter(generated(id).family for id in task_ids("train", Level(), 2 * len(FAMILIES)))
+    assert counts == dict.fromkeys(FAMILIES, 2)
+    only = Level.parse("tiny+families=sum,count")
+    assert [generated(id).family for id in task_ids("train", only, 3)] == ["count", "sum", "count"]
+
+
+def test_splits_have_no_folder_in_common() -> None:
+    train, held_out = (set(FOLDERS[split]) for split in SPLITS)
+    assert not train & held_out
+    for split in SPLITS:
+        tops = {path.split("/")[0] for id in task_ids(split, Level(), 50) for path in generated(id).before}
+        assert tops <= set(FOLDERS[split])
+
+
+def test_ids_mean_the_same_everywhere() -> None:
+    keys = []
+    for id in ("train/small/000000", "train/tiny/000123", "held_out/large/000011"):
+        task = generated(id)
+        keys.append(digest(task.before, *sorted(task.after), task.statement, task.answer, *task.commands))
+    assert keys == EXPECTED
+
+
+EXPECTED = ["965f470c44338c5f7d91cc454b8e0ace", "759a6869d610776b1a99991b27431288", "09ba7f09635f250fd7a6c31d2de93719"]
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        "",
+        "train/small/1",
+        "train/small/0000001",
+        "test/small/000001",
+        "train/huge/000001",
+        "train/small+depth=2/000001",
+        "train/small+nothing=2/000001",
+        "train/small/000001\n",
+        "\0" * 50,
+    ],
+)
+def test_other_ids_are_refused(id: str) -> None:
+    with pytest.raises(UnknownTask, match="shell tasks"):
+        generated(id)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_levels_are_read_back(name: str) -> None:
+    assert PRESETS[name].text == name
+    assert Level.parse(PRESETS[name].text) == PRESETS[name]
+
+
+@given(
+    st.builds(
+        Level,
+        files=st.tuples(st.integers(2, 9), st.integers(9, 20)),
+        lines=st.tuples(st.integers(2, 9), st.integers(9, 20)),
+        depth=st.integers(0, 6),
+        distractors=st.integers(0, 9),
+        spaces=st.sampled_from([0.0, 0.25, 1.0]),
+        variants=st.integers(0, 9),
+        families=st.lists(st.sampled_from(FAMILIES), max_size=3).map(tuple),
+    )
+)
+def test_any_level_can_be_said_and_gives_tasks(level: Level) -> None:
+    assert Level.parse(level.text) == level
+    task = generated(task_ids("train", level, 1, 5)[0])
+    assert not judge(task, task.before, "").won
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hard", "no preset of shell tasks is called 'hard'"),
+        ("tiny+dept=1", "did you mean 'depth'"),
+        ("tiny+depth", "no dial"),
+        ("tiny+depth=x", "the dial depth cannot be 'x'"),
+        ("tiny+depth=9", "a whole number from 0 to 6"),
+        ("tiny+files=3-2", "least <= most"),
+        ("tiny+spaces=2", "a probability from 0 to 1"),
+        ("tiny+families=counting", "did you mean 'count'"),
+    ],
+)
+def test_wrong_levels_are_named(text: str, words: str) -> None:
+    with pytest.raises(UnknownOption, match=words):
+        Level.parse(text)
+
+
+def test_every_dial_is_checked() -> None:
+    for field in fields(Level):
+        with pytest.raises((UnknownOption, TypeError, ValueError)):
+            replace(Level(), **{field.name: ("no such", -1) if field.name == "families" else (-1, -2)})
