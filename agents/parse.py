@@ -1,4 +1,7 @@
-"""From the model's text to an action: `bare` (one line), `whole` (a text of many lines) and `think_action` (tagged).
+"""From the model's text to an action: of one line, of many with or without the reasoning before it, or tagged.
+
+    bare     the text, one line             with_thoughts   the text, of many lines, its reasoning too
+    whole    what follows the reasoning     think_action    what stands between the tags that follow it
 
 A parser never guesses: what does not have the form is not an action, and the reason is told to the model. Text may be
 empty, huge or binary. Left out on purpose: the forms of actions of many lines, such as calls of tools (the environment
@@ -91,8 +94,23 @@ def whole(text: str) -> Parsed:
     action = action.strip()
     if action.startswith("<think>"):
         return Parsed(None, "there was no </think>")
+    return _lines(action, "nothing followed </think>" if closed else "the answer was empty")
+
+
+def with_thoughts(text: str) -> Parsed:
+    """Return the text as the action, reasoning and all, for an environment that reads or rewards it.
+
+    Tags are not looked at: what a missing one costs is the environment's to say.
+
+    >>> with_thoughts("<think>Who is she?</think>\\n<find>Ada</find>\\n").action
+    '<think>Who is she?</think>\\n<find>Ada</find>'
+    """
+    return _lines(text.strip(), "the answer was empty")
+
+
+def _lines(action: str, nothing: str) -> Parsed:
     if not action:
-        return Parsed(None, "nothing followed </think>" if closed else "the answer was empty")
+        return Parsed(None, nothing)
     if len(action) > LONGEST_WHOLE:
         return Parsed(None, f"the answer was longer than {LONGEST_WHOLE} characters")
     if _UNWRITTEN.search(action):
@@ -116,6 +134,7 @@ def _action(text: str, what: str) -> Parsed:
 PARSERS: dict[str, Parser] = {
     "bare": Parser(bare, "one action on one line and nothing else", "{action}"),
     "whole": Parser(whole, "an action, of as many lines as it needs", "{action}"),
+    "with-thoughts": Parser(with_thoughts, "your reasoning and an action, of as many lines as they need", "{action}"),
     "think-action": Parser(
         think_action,
         "<think>your reasoning</think><action>one action</action>",

@@ -72,7 +72,8 @@ class AgentSection(Section):
     history: int = Field(default=2, ge=0, description="Earlier turns in a window.")
     template: str = Field(default="plain", description="Template of the prompt, by name.")
     parser: str = Field(
-        default="bare", description="How an action is read out of the answer: bare, whole or think-action."
+        default="bare",
+        description="How an action is read out of the answer: bare, whole, with-thoughts or think-action.",
     )
     max_turns: int = Field(default=50, ge=1, description="Turns after which an episode is stopped.")
     max_tokens: int = Field(default=32, ge=1, description="Most tokens in one answer.")

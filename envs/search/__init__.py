@@ -2,11 +2,11 @@
 
     env = gymnasium.make("turnwise/Search-v0", level="tiny", form="brackets")
 
-`rewards` holds what an answer is worth, as pure functions; `Corpus` and `load_questions` read FlashRAG's files;
-`generator` makes worlds, passages and questions; `oracle_answer` and `recall` measure retrievers.
+`rewards` holds what an answer is worth, as pure functions; `load_questions` reads FlashRAG's files (their passages:
+`turnwise.tools.retrieval`); `generator` makes worlds, passages and questions; `oracle_answer` and `recall` measure
+retrievers.
 """
 
-from turnwise.envs.search.corpus import Corpus, Passage
 from turnwise.envs.search.engine import Engine, SearchFailed
 from turnwise.envs.search.env import SearchEnv
 from turnwise.envs.search.oracle import oracle_answer, recall
@@ -14,9 +14,7 @@ from turnwise.envs.search.questions import Question, load_questions
 from turnwise.envs.search.reader import Reader
 
 __all__ = [
-    "Corpus",
     "Engine",
-    "Passage",
     "Question",
     "Reader",
     "SearchEnv",

@@ -12,15 +12,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol, get_args, runtime_checkable
 
 from turnwise.envs.errors import EnvError, UnknownOption, choices
-from turnwise.envs.search.corpus import Corpus, Passage
-from turnwise.tools.retrieval import BM25, Passages, Remote, RetrievalError, open_library
+from turnwise.tools.retrieval import Passage, Passages, Remote, RetrievalError, open_library
 from turnwise.tools.retrieval.open import Index
 
 __all__ = ["Engine", "Finder", "Ranker", "SearchFailed", "engine"]
-
 
 _ADDRESS: Final = ("http://", "https://")
 
@@ -113,7 +112,7 @@ class Engine:
         return found[0]
 
 
-def engine(retriever: object, corpus: Corpus | None) -> Callable[[str, int], list[Passage]]:
+def engine(retriever: object, corpus: Passages | None) -> Callable[[str, int], list[Passage]]:
     """Return the function that finds passages.
 
     Args:
@@ -138,7 +137,7 @@ def engine(retriever: object, corpus: Corpus | None) -> Callable[[str, int], lis
     raise UnknownOption(f"retriever is {retriever!r}; it needs find(query, k) or search(query, k), or is 'bm25'")
 
 
-def _named(name: str, corpus: Corpus | None) -> Finder | Ranker:
+def _named(name: str, corpus: Passages | None) -> Finder | Ranker:
     """Return the retriever of a name, or the client of an address."""
     try:
         if name.startswith(_ADDRESS):
@@ -147,14 +146,12 @@ def _named(name: str, corpus: Corpus | None) -> Finder | Ranker:
             raise UnknownOption(
                 f"no retriever {name!r}: {choices(name, get_args(Index))}, or the address of a service, or an object"
             )
-        if name == "bm25":
-            return BM25.build(_needed(corpus).documents())
-        return open_library(Passages.of(_needed(corpus).documents()), name)
+        return open_library(_needed(corpus), name)
     except (RetrievalError, ImportError) as error:
         raise UnknownOption(f"the retriever {name!r} cannot be made: {error}") from error
 
 
-def _needed(corpus: Corpus | None) -> Corpus:
+def _needed(corpus: Passages | None) -> Passages:
     if corpus is None:
         raise UnknownOption("a retriever that ranks ids needs the passages: corpus=PATH")
     return corpus
@@ -164,6 +161,5 @@ def _passage(found: Any) -> Passage:
     return Passage(str(found.id), str(found.title), str(found.text), float(found.score))
 
 
-def _ranked(corpus: Corpus, id: str, score: float) -> Passage:
-    passage = corpus[str(id)]
-    return Passage(passage.id, passage.title, passage.text, float(score))
+def _ranked(corpus: Passages, id: str, score: float) -> Passage:
+    return replace(corpus[str(id)], score=float(score))

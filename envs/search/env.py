@@ -18,18 +18,21 @@ from typing import Any, ClassVar, Final
 
 import gymnasium
 
-from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, choices
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.envs.info import Demonstrator
-from turnwise.envs.search.corpus import Passage
 from turnwise.envs.search.engine import Engine, SearchFailed
-from turnwise.envs.search.generator import PRESETS, Level
-from turnwise.envs.search.protocol import FORMS, INSTRUCTIONS, Brackets, Move, Surface, Tags, asked
+from turnwise.envs.search.generator import Level
+from turnwise.envs.search.given import choice, instructions_of, source_of, whole
+from turnwise.envs.search.protocol import FORMS, Brackets, Move, Surface, Tags, asked
 from turnwise.envs.search.questions import Question
 from turnwise.envs.search.reader import Reader
 from turnwise.envs.search.rewards import contains
 from turnwise.envs.search.rules import Played, make_rule
-from turnwise.envs.search.sources import Files, Generated, Source, Task
+from turnwise.envs.search.saved import played_of, saved_played, titles_of
+from turnwise.envs.search.sources import Source, Task
+from turnwise.envs.snapshot import pack, random_from, random_state, unpack
 from turnwise.envs.spaces import Text
+from turnwise.tools.retrieval import Passage
 
 __all__ = ["LONGEST_QUERY", "SearchEnv"]
 
@@ -39,6 +42,7 @@ LONGEST_QUERY: Final = 1000
 _ON_FAILURE: Final = ("tell", "raise")
 _TAGS: Final = ("first", "single")
 _THOUGHT: Final = {"search": "<think>I have to look this up.</think> ", "answer": "<think>I know it.</think> "}
+_SAVED: Final = ("Search", 1)  # what snapshots are called, and the version of what is in them
 _NO_QUESTION: Final = Question("", "", ())
 
 
@@ -97,33 +101,34 @@ class SearchEnv(gymnasium.Env[str, str]):
         level: str | Level = "small",
         render_mode: str | None = None,
     ) -> None:
-        _choice("form", form, FORMS)
-        _choice("tags", tags, _TAGS)
-        _choice("on_failure", on_failure, _ON_FAILURE)
+        choice("form", form, FORMS)
+        choice("tags", tags, _TAGS)
+        choice("on_failure", on_failure, _ON_FAILURE)
         if render_mode is not None:
-            _choice("render_mode", render_mode, self.metadata["render_modes"])
+            choice("render_mode", render_mode, self.metadata["render_modes"])
         if not isinstance(strict, bool):
             raise UnknownOption(f"strict is {strict!r}; it is True or False")
         self._surface: Surface = Tags(single=tags == "single") if form == "tags" else Brackets()
+        self._tags = tags
         self._paid_by = reward, dict(reward_options or {})
         self._rule = make_rule(*self._paid_by)
         if self._rule.thinks and form != "tags":
             raise UnknownOption(f"the reward {reward!r} is about Search-R1's tags: it needs form='tags', not {form!r}")
-        self._instructions = _instructions(instructions, form)
-        self._topk = _whole("topk", topk, 1)
-        self._limit = _whole("observation_limit", observation_limit, 1)
-        self._budget = None if max_searches is None else _whole("max_searches", max_searches, 0)
+        self._instructions = instructions_of(instructions, form)
+        self._topk = whole("topk", topk, 1)
+        self._limit = whole("observation_limit", observation_limit, 1)
+        self._budget = None if max_searches is None else whole("max_searches", max_searches, 0)
         self._patience = retries, backoff, timeout
         self._patient(_nothing)  # refuses what makes no sense now, not at the first search
         self._tell = on_failure == "tell"
-        self._source: Source = _source(questions, corpus, split, retriever, strict, level)
+        self._source: Source = source_of(questions, corpus, split, retriever, strict, level)
         self.observation_space = Text()
         self.action_space = Text()
         self.render_mode = render_mode
         self._task: Task | None = None
         self._engine: Engine | None = None
         self._played = Played(_NO_QUESTION)
-        self._seen: dict[str, Passage] = {}
+        self._seen: dict[str, str] = {}  # titles by the ids of the passages
         self._shown: tuple[str, str] = ("", "")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -178,7 +183,7 @@ class SearchEnv(gymnasium.Env[str, str]):
         """
         super().reset(seed=seed)
         for key in options or {}:
-            _choice("reset option", str(key), ("task",))
+            choice("reset option", str(key), ("task",))
         task = (options or {}).get("task")
         if task is None:
             task = self._source.draw(self.np_random)
@@ -186,7 +191,7 @@ class SearchEnv(gymnasium.Env[str, str]):
             raise UnknownOption(f"a task is named by its id, a str; got {task!r}")
         self._task = self._source.get(task)
         self._engine = self._patient(self._task.find)
-        observation = self._instructions.replace("{question}", asked(self._task.question.text))
+        observation = self._start(self._task.question)
         self._played = Played(self._task.question, start=observation)
         self._seen = {}
         self._shown = ("", observation)
@@ -243,12 +248,67 @@ class SearchEnv(gymnasium.Env[str, str]):
             self._write("answer", task.question.answers[0]),
         ]
 
+    def snapshot(self) -> bytes:
+        """Return the episode at this moment, for `restore` (see `turnwise.envs.info.HasSnapshot`).
+
+        Raises:
+            NotReset: before the first reset.
+        """
+        episode = {
+            "task": self.task.question.id,
+            "played": saved_played(self._played),
+            "seen": self._seen,
+            "shown": list(self._shown),
+            "random": random_state(self),
+        }
+        return pack(*_SAVED, self._made(), episode)
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot of an environment with the same questions, passages, forms and reward.
+
+        Returns:
+            Observation and `info` of that moment; `valid` is True.
+
+        Raises:
+            BadSnapshot: the bytes are none, or torn, or of something else, files with other questions, say; the present
+                episode goes on.
+        """
+        saved = unpack(data, *_SAVED, self._made())
+        try:
+            task = self._source.get(saved.get("task", str))
+        except UnknownTask as error:
+            raise BadSnapshot(f"the snapshot's task is not here: {error}") from error
+        played = played_of(saved.part("played"), task.question, self._start(task.question))
+        seen, shown = titles_of(saved, "seen"), saved.pair("shown")
+        engine = self._patient(task.find)
+        self._np_random, self._np_random_seed = random_from(saved)
+        self._task, self._engine, self._played, self._seen, self._shown = task, engine, played, seen, shown
+        return self._shown[1], self._info(valid=True)
+
+    def _made(self) -> dict[str, Any]:
+        """Return what has to be the same where a snapshot is restored; how often a search is tried has not."""
+        reward, options = self._paid_by
+        return {
+            **self._source.made(),
+            "form": self._surface.name,
+            "tags": self._tags,
+            "instructions": self._instructions,
+            "reward": reward,
+            "reward_options": options,
+            "topk": self._topk,
+            "max_searches": self._budget,
+            "observation_limit": self._limit,
+        }
+
     def render(self) -> str | None:
         """Return the last action and its answer as the player saw them, for render_mode "ansi"; else None."""
         if self.render_mode != "ansi":
             return None
         action, observation = self._shown
         return f"> {action}\n{observation}\n" if action else f"{observation}\n"
+
+    def _start(self, question: Question) -> str:
+        return self._instructions.replace("{question}", asked(question.text))
 
     def _patient(self, find: Callable[[str, int], Sequence[Passage]]) -> Engine:
         retries, backoff, timeout = self._patience
@@ -291,7 +351,7 @@ class SearchEnv(gymnasium.Env[str, str]):
             return self._surface.tell(f"The search failed: {error}."), 0.0, True
         played.thoughts.append(said)
         played.searches += 1
-        self._seen.update((passage.id, passage) for passage in found)
+        self._seen.update((passage.id, passage.title) for passage in found)
         played.found = played.found or any(contains(one.contents, played.question.answers) for one in found)
         observation = self._surface.show(found, self._limit) if found else self._surface.tell("No results.")
         return observation, self._rule.search(played), True
@@ -341,7 +401,7 @@ class SearchEnv(gymnasium.Env[str, str]):
 
     def _examples(self) -> list[str]:
         """Return examples of actions: a search for the question, and of each title read a search and an answer."""
-        titles = dict.fromkeys(self._seen[id].title.strip('" ')[:LONGEST_QUERY] for id in sorted(self._seen))
+        titles = dict.fromkeys(self._seen[id].strip('" ')[:LONGEST_QUERY] for id in sorted(self._seen))
         words = [(kind, title) for title in titles if title for kind in ("search", "answer")]
         words = [("search", asked(self.task.question.text)[:LONGEST_QUERY]), *words]
         if self._left() == 0:
@@ -351,45 +411,5 @@ class SearchEnv(gymnasium.Env[str, str]):
         return [one for one in written if (move := self._surface.read(one)) is not None and move.words]
 
 
-def _instructions(given: object, form: str) -> str:
-    if isinstance(given, bool):
-        return INSTRUCTIONS[form] if given else "Question: {question}\n"
-    if not isinstance(given, str) or "{question}" not in given:
-        raise UnknownOption(f"instructions is {given!r}; it is True, False, or a text with {{question}} in it")
-    return given
-
-
-def _source(
-    questions: object, corpus: object, split: str | None, retriever: object, strict: bool, level: object
-) -> Source:
-    if split is not None and not isinstance(split, str):
-        raise UnknownOption(f"split is {split!r}; it is a str such as 'train'")
-    if questions is None:
-        if corpus is not None:
-            raise UnknownOption("corpus is given and questions is not: passages of a file need questions about them")
-        if not isinstance(level, str | Level):
-            raise UnknownOption(f"level is {level!r}; it is one of {', '.join(map(repr, PRESETS))}, or a level")
-        return Generated(split, level, retriever)
-    paths = [None if one is None else _path(what, one) for what, one in (("questions", questions), ("corpus", corpus))]
-    return Files(str(paths[0]), paths[1], split, retriever, strict)
-
-
-def _path(what: str, given: object) -> str:
-    if not isinstance(given, str | os.PathLike) or not given or isinstance(os.fspath(given), bytes):
-        raise UnknownOption(f"{what} is {given!r}; it is the path of a file, or None")
-    return os.path.abspath(os.path.expanduser(os.fspath(given)))
-
-
 def _nothing(query: str, k: int) -> Sequence[Passage]:
     return ()
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UnknownOption(f"{name} is {value!r}; it is a whole number of at least {least}")
-    return value
-
-
-def _choice(what: str, value: object, known: Sequence[str] | Mapping[str, Any]) -> None:
-    if not isinstance(value, str) or value not in known:
-        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")

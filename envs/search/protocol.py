@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from turnwise.envs.search.corpus import Passage
+from turnwise.tools.retrieval import Passage
 
 __all__ = ["FORMS", "INSTRUCTIONS", "Brackets", "Move", "Surface", "Tags", "asked"]
 

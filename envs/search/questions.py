@@ -9,13 +9,14 @@ metadata) are names on the way to the answer, for rewards that count them.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from turnwise.envs.errors import GameFileError, NoGames
-from turnwise.envs.search.corpus import read_records
 
 __all__ = ["Question", "load_questions"]
 
@@ -54,7 +55,7 @@ def load_questions(path: str | os.PathLike[str], *, strict: bool = True) -> tupl
     """
     found: dict[str, Question] = {}
     skipped = 0
-    for line, record in read_records(path, strict=strict):
+    for line, record in _records(path, strict=strict):
         question = None if record is None else _question(record, f"line_{line}")
         problem = "no question, or no answer" if question is None else ""
         if question is not None and question.id in found:
@@ -68,6 +69,36 @@ def load_questions(path: str | os.PathLike[str], *, strict: bool = True) -> tupl
     if not found:
         raise NoGames(f"no questions in {path}: each line is an object with 'question' and 'golden_answers'")
     return list(found.values()), skipped
+
+
+def _records(path: str | os.PathLike[str], *, strict: bool) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield line number and object of each line that is not blank; None for what is no object, where not strict.
+
+    Raises:
+        NoGames: the file cannot be opened.
+        GameFileError: a line is torn, and strict.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            for line, raw in enumerate(file, start=1):
+                if not raw.strip():
+                    continue
+                record, problem = _parse(raw)
+                if problem and strict:
+                    raise GameFileError(str(path), line, problem, "strict=False leaves such lines out")
+                yield line, record
+    except (OSError, ValueError) as error:
+        raise NoGames(f"{path} cannot be read: {error}") from error
+
+
+def _parse(raw: bytes) -> tuple[dict[str, Any] | None, str]:
+    try:
+        record = json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        return None, f"no JSON object: {error}"
+    if not isinstance(record, dict):
+        return None, f"no JSON object but {type(record).__name__}"
+    return record, ""
 
 
 def _question(record: Mapping[str, Any], name: str) -> Question | None:

@@ -1,7 +1,7 @@
 """Where the questions of an environment come from: generated worlds, or files; each task with its search engine.
 
 What is read or made is kept once in a process, and a pickled source travels as the recipe. Left out on purpose: how
-files are read (`corpus`, `questions`), and how worlds are made (`generator`).
+files are read (`questions`, `turnwise.tools.retrieval`), and how worlds are made (`generator`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from turnwise.envs.errors import UnknownOption, UnknownTask, choices
-from turnwise.envs.search.corpus import Corpus, Passage
+from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask, choices
 from turnwise.envs.search.engine import Finder, Ranker, engine
 from turnwise.envs.search.generator import Level, Puzzles
 from turnwise.envs.search.generator import world as world_of
 from turnwise.envs.search.questions import Question, load_questions
 from turnwise.envs.search.reader import Step, queries
+from turnwise.tools.retrieval import Passage, Passages, RetrievalError
 
 __all__ = ["FILE_SPLITS", "Files", "Generated", "Hint", "Source", "Task"]
 
@@ -58,6 +58,9 @@ class Source(Protocol):
 
     def get(self, id: str) -> Task:
         """Return the task of an id."""
+
+    def made(self) -> dict[str, Any]:
+        """Return what tells this source from others, on any machine (see `turnwise.envs.snapshot`)."""
 
 
 class Generated:
@@ -108,7 +111,13 @@ class Generated:
         )
         return Task(puzzle.question, self._find(puzzle.world_name, puzzle.world.corpus), way)
 
-    def _find(self, name: str, corpus: Corpus) -> Find:
+    def made(self) -> dict[str, Any]:
+        """Return what tells this source from others."""
+        puzzles = self._puzzles
+        made = {"questions": "generated", "level": puzzles.level.text, "split": puzzles.split}
+        return {**made, "retriever": _kind(self._retriever)}
+
+    def _find(self, name: str, corpus: Passages) -> Find:
         """Return the search in a world; indexes of our own kind are shared in the process."""
         if isinstance(self._retriever, str):
             return _shared(self._retriever, name)
@@ -138,7 +147,7 @@ class Files:
         self._split = split or "all"
         if self._split not in FILE_SPLITS:
             raise UnknownOption(f"a file of questions has no split {split!r}: {choices(str(split), FILE_SPLITS)}")
-        self._path = questions
+        self._path, self._retriever = questions, retriever
         self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus))
         found, self.skipped = load_questions(questions, strict=strict)
         self._questions = {one.id: one for one in found if _in_split(one.id, self._split)}
@@ -169,15 +178,27 @@ class Files:
         way = tuple(Hint(gold, (question.text, *self._titles(gold))) for gold in question.gold)
         return Task(question, self._find, way)
 
+    def made(self) -> dict[str, Any]:
+        """Return what tells this source from others: not the paths, which differ between machines."""
+        corpus = self.corpus
+        known = "the retriever's own" if corpus is None else f"{len(corpus):,} passages ({corpus.fingerprint[:16]})"
+        made = {"questions": f"{len(self._questions):,} in a file", "corpus": known, "split": self._split}
+        return {**made, "retriever": _kind(self._retriever)}
+
     def _titles(self, gold: str) -> tuple[str, ...]:
-        if self.corpus is None or gold not in self.corpus:
-            return ()
-        return (self.corpus.title(gold).strip('"'),)
+        try:
+            passage = None if self.corpus is None else self.corpus.get(gold)
+        except RetrievalError as error:
+            raise NoGames(str(error)) from error
+        return () if passage is None else (passage.name,)
 
 
 @lru_cache(maxsize=4)
-def _read(path: str, strict: bool, stamp: tuple[int, int]) -> Corpus:
-    return Corpus.open(path, strict=strict)
+def _read(path: str, strict: bool, stamp: tuple[int, int]) -> Passages:
+    try:
+        return Passages.open(path, strict=strict)
+    except RetrievalError as error:
+        raise NoGames(str(error)) from error
 
 
 @lru_cache(maxsize=4)
@@ -185,7 +206,7 @@ def _indexed(path: str, strict: bool, stamp: tuple[int, int], retriever: str) ->
     return engine(retriever, _read(path, strict, stamp))
 
 
-def _opened(path: str | None, retriever: object, strict: bool, stamp: tuple[int, int]) -> tuple[Find, Corpus | None]:
+def _opened(path: str | None, retriever: object, strict: bool, stamp: tuple[int, int]) -> tuple[Find, Passages | None]:
     corpus = None if path is None else _read(path, strict, stamp)
     if path is not None and isinstance(retriever, str):
         return _indexed(path, strict, stamp, retriever), corpus
@@ -199,6 +220,13 @@ def _stamp(path: str | None) -> tuple[int, int]:
     except (OSError, ValueError):
         status = None
     return (status.st_size, status.st_mtime_ns) if status else (0, 0)
+
+
+def _kind(retriever: object) -> str:
+    """Return what a retriever is, but not where: a service may have another address elsewhere."""
+    if isinstance(retriever, str):
+        return "a service" if retriever.startswith("http") else retriever
+    return str(getattr(retriever, "__qualname__", type(retriever).__qualname__))
 
 
 def _in_split(id: str, split: str) -> bool:

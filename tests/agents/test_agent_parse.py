@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.agents.errors import AgentError
-from turnwise.agents.parse import LONGEST, LONGEST_WHOLE, PARSERS, bare, parser, think_action, whole
+from turnwise.agents.parse import LONGEST, LONGEST_WHOLE, PARSERS, bare, parser, think_action, whole, with_thoughts
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,28 @@ def test_a_whole_text_is_refused_with_a_reason(text: str, why: str) -> None:
     assert why in str(whole(text).why)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>who?</think>\n\n<find>Ada</find>",
+        "<think>who?</think><find>Ada</find><think>more</think>\n  <find>Bo</find>",
+        "<think>cut off",
+        "x" * LONGEST_WHOLE,
+    ],
+)
+def test_thoughts_are_handed_over_as_they_stand(text: str) -> None:
+    assert with_thoughts(f"\n {text}\n").action == text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(" \n", "empty"), ("<think>\x00</think>", "cannot be printed"), ("a\n" * LONGEST_WHOLE, "longer than")],
+)
+def test_thoughts_are_refused_with_a_reason(text: str, why: str) -> None:
+    assert with_thoughts(text).action is None
+    assert why in str(with_thoughts(text).why)
+
+
 PIECES = st.sampled_from(["<think>", "</think>", "<action>", "</action>", "look", "\n", " ", "\x00", "\udcff", "é"])
 
 
@@ -109,7 +131,7 @@ def test_any_text_is_an_action_or_a_reason(name: str, text: str) -> None:
     assert (parsed.action is None) != (parsed.why is None)
     if parsed.action is not None:
         assert parsed.action == parsed.action.strip()
-        if name == "whole":
+        if name in ("whole", "with-thoughts"):
             assert parsed.action.encode()
             assert len(parsed.action) <= LONGEST_WHOLE
         else:

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Final
 
 from turnwise.envs.draw import Draw
-from turnwise.envs.search.corpus import Corpus, Passage
 from turnwise.envs.search.generator.level import Level
 from turnwise.envs.search.generator.names import Namer
 from turnwise.envs.search.generator.relations import (
@@ -24,6 +23,7 @@ from turnwise.envs.search.generator.relations import (
     Relation,
     relations_of,
 )
+from turnwise.tools.retrieval import Passage, Passages
 
 __all__ = ["SPLITS", "Thing", "World", "called", "world"]
 
@@ -70,7 +70,7 @@ class World:
     """Things, and their passages."""
 
     things: tuple[Thing, ...]
-    corpus: Corpus
+    corpus: Passages
 
 
 def called(one: Thing | str) -> str:
@@ -123,7 +123,7 @@ def _make(split: str, text: str, number: int) -> World:
         Passage(thing.id, f'"{thing.name}"', _write(draw, level, thing, mentioned.get(thing.id, [])))
         for thing in (things[index] for index in order)
     ]
-    return World(tuple(things), Corpus(passages))
+    return World(tuple(things), Passages.of(passages))
 
 
 def _things(draw: Draw, level: Level, split: str) -> list[Thing]:

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from search_worlds import write_files
 
 import turnwise.envs
+from turnwise.agents.parse import parser
 from turnwise.envs import check_env
 from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.search import Passage, SearchEnv, SearchFailed
+from turnwise.envs.search import SearchEnv, SearchFailed
 from turnwise.envs.search.env import LONGEST_QUERY
+from turnwise.tools.retrieval import Passage
 
 KEYS = {"task", "state", "admissible_actions", "free_actions", "valid", "score", "won", "task_type"}
 Q2 = {"task": "q2"}
@@ -119,10 +121,11 @@ def test_the_contract_is_kept(options):
 
 def test_format_scores_need_the_tags(files):
     env = SearchEnv(*files, reward="format")
-    env.reset(options=Q2)
-    for action in env.plan():
-        _, reward, *_ = env.step(action)
-    assert reward == 1.0
+    for name, worth in (("with-thoughts", 1.0), ("whole", 0.8)):
+        env.reset(options=Q2)
+        for action in env.plan():
+            _, reward, *_ = env.step(parser(name).read(action).action)
+        assert reward == worth
     with pytest.raises(UnknownOption, match="form='tags'"):
         SearchEnv(*files, reward="format", form="brackets")
 

@@ -4,65 +4,52 @@ import json
 import pickle
 
 import pytest
-from search_worlds import PASSAGES, QUESTIONS, real_data, write_files
+from search_worlds import QUESTIONS, real_data, write_files
 
 from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask
-from turnwise.envs.search import Corpus, SearchEnv, load_questions, oracle_answer, recall
-from turnwise.envs.search.corpus import Passage
+from turnwise.envs.search import SearchEnv, load_questions, oracle_answer, recall
 from turnwise.envs.search.questions import Question
 from turnwise.envs.search.rewards import exact_match
+from turnwise.tools.retrieval import Passage, Passages
 
-
-def test_passages_keep_title_and_text(tmp_path):
-    _, path = write_files(tmp_path)
-    corpus = Corpus.open(path)
-    assert list(corpus) == [id for id, _ in PASSAGES]
-    assert corpus["a"] == Passage("a", '"Red Lamp"', "Red Lamp is a novel by Ada Marsh.")
-    assert corpus["a"].contents == PASSAGES[0][1]
-    assert [one["contents"] for one in corpus.records()] == [text for _, text in PASSAGES]
-
-
-def test_titles_in_a_field_of_their_own_are_read(tmp_path):
-    path = tmp_path / "c.jsonl"
-    path.write_text('\ufeff{"id": 7, "title": "Ada", "text": "Marsh."}\n\n', encoding="utf-8")
-    assert Corpus.open(path)["7"].contents == '"Ada"\nMarsh.'
-
-
-BROKEN = [
-    '{"id": "x", "conte',
-    "[1, 2]",
-    '{"id": "y"}',
-    '{"contents": "z"}',
-    '{"id": "a", "contents": "again"}',
-    '"\\ud800"',
-]
+BROKEN = ['{"id": "x", "conte', "[1, 2]", '{"id": "y"}', '{"contents": "z"}', '{"id": "a", "contents": "again"}']
 
 
 @pytest.mark.parametrize("line", BROKEN)
-def test_a_broken_record_is_named_or_skipped(tmp_path, line):
-    path = tmp_path / "c.jsonl"
-    path.write_text('{"id": "a", "contents": "first"}\n' + line + "\n")
-    with pytest.raises(GameFileError, match=r"c\.jsonl, line 2"):
-        Corpus.open(path)
-    corpus = Corpus.open(path, strict=False)
-    assert (dict(corpus)["a"].title, len(corpus), corpus.skipped) == ("first", 1, 1)
+def test_a_broken_passage_is_named_or_skipped(tmp_path, line):
+    questions, path = write_files(tmp_path)
+    with open(path, "a") as file:
+        file.write(line + "\n")
+    with pytest.raises(NoGames, match=r"corpus\.jsonl, line 5: .*strict=False"):
+        SearchEnv(questions, path)
+    env = SearchEnv(questions, path, strict=False)
+    env.reset(options={"task": "q1"})
+    assert '(Title: "Red Lamp") Red Lamp is a novel by Ada Marsh.' in env.step("<search>red lamp</search>")[0]
 
 
 def test_binary_and_missing_files_are_one_sentence(tmp_path):
+    questions, _ = write_files(tmp_path)
     path = tmp_path / "c.jsonl"
     path.write_bytes(b"\xff\xfe\x00\n" * 3)
-    with pytest.raises(GameFileError, match="line 1"):
-        Corpus.open(path)
-    with pytest.raises(NoGames, match="no passages"):
-        Corpus.open(path, strict=False)
+    for strict, said in ((True, "line 1"), (False, "holds no passage")):
+        with pytest.raises(NoGames, match=said):
+            SearchEnv(questions, path, strict=strict)
     for missing in (tmp_path / "none", tmp_path):
+        with pytest.raises(NoGames, match=r"cannot be read|is a folder"):
+            SearchEnv(questions, missing)
         with pytest.raises(NoGames, match="cannot be read"):
-            Corpus.open(missing)
+            load_questions(missing)
 
 
-def test_passages_of_one_id_are_refused_outside_files_too():
-    with pytest.raises(UnknownOption, match="'a'"):
-        Corpus([Passage("a", "x", "y"), Passage("a", "z", "y")])
+def test_a_corpus_that_changes_under_an_episode_is_told(tmp_path):
+    questions, path = write_files(tmp_path)
+    env = SearchEnv(questions, path, backoff=0)
+    env.reset(options={"task": "q1"})
+    with open(path, "r+b") as file:
+        file.write(b"!" * 200)
+    assert "The search failed" in env.step("<search>red lamp</search>")[0]
+    with pytest.raises(NoGames, match="has changed since it was opened"):
+        env.reset(options={"task": "q1"})
 
 
 def test_questions_are_read(tmp_path):
@@ -140,7 +127,7 @@ def test_the_oracle_copies_what_stands_in_the_passages():
     ],
 )
 def test_real_questions_have_their_gold_passages(name, count, oracle):
-    corpus = Corpus.open(real_data("corpus.jsonl"))
+    corpus = Passages.open(real_data("corpus.jsonl"))
     questions, skipped = load_questions(real_data(f"{name}.jsonl"))
     assert (len(corpus), len(questions), skipped) == (10526, count, 0)
     assert all(one.gold and all(id in corpus for id in one.gold) for one in questions)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.search.corpus import Passage
 from turnwise.envs.search.protocol import Brackets, Tags, asked
+from turnwise.tools.retrieval import Passage
 
 PASSAGES = [Passage("1", '"Red Lamp"', "Red Lamp is a novel."), Passage("2", '"Ada"', "Marsh wrote it.\nTwice.")]
 

@@ -1,0 +1,78 @@
+"""What the constructor of the search environment is given, checked: each with one sentence where it makes no sense."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.search.generator import PRESETS, Level
+from turnwise.envs.search.protocol import INSTRUCTIONS
+from turnwise.envs.search.sources import Files, Generated, Source
+
+__all__ = ["choice", "instructions_of", "source_of", "whole"]
+
+
+def choice(what: str, value: object, known: Sequence[str] | Mapping[str, Any]) -> None:
+    """Refuse what is not one of the known names.
+
+    Raises:
+        UnknownOption: it is none.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """Return a whole number.
+
+    Raises:
+        UnknownOption: it is none, or too small.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UnknownOption(f"{name} is {value!r}; it is a whole number of at least {least}")
+    return value
+
+
+def instructions_of(given: object, form: str) -> str:
+    """Return the text before the question, with {question} in it.
+
+    Args:
+        given: True for our own, False for none, or the text itself.
+        form: of the actions.
+
+    Raises:
+        UnknownOption: it is something else.
+    """
+    if isinstance(given, bool):
+        return INSTRUCTIONS[form] if given else "Question: {question}\n"
+    if not isinstance(given, str) or "{question}" not in given:
+        raise UnknownOption(f"instructions is {given!r}; it is True, False, or a text with {{question}} in it")
+    return given
+
+
+def source_of(
+    questions: object, corpus: object, split: str | None, retriever: object, strict: bool, level: object
+) -> Source:
+    """Return where the questions come from; the arguments are the environment's.
+
+    Raises:
+        EnvError: they do not fit to each other, or a file is missing or broken.
+    """
+    if split is not None and not isinstance(split, str):
+        raise UnknownOption(f"split is {split!r}; it is a str such as 'train'")
+    if questions is None:
+        if corpus is not None:
+            raise UnknownOption("corpus is given and questions is not: passages of a file need questions about them")
+        if not isinstance(level, str | Level):
+            raise UnknownOption(f"level is {level!r}; it is one of {', '.join(map(repr, PRESETS))}, or a level")
+        return Generated(split, level, retriever)
+    paths = [None if one is None else _path(what, one) for what, one in (("questions", questions), ("corpus", corpus))]
+    return Files(str(paths[0]), paths[1], split, retriever, strict)
+
+
+def _path(what: str, given: object) -> str:
+    if not isinstance(given, str | os.PathLike) or not given or isinstance(os.fspath(given), bytes):
+        raise UnknownOption(f"{what} is {given!r}; it is the path of a file, or None")
+    return os.path.abspath(os.path.expanduser(os.fspath(given)))

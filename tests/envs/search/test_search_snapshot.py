@@ -1,0 +1,265 @@
+"""Episodes of search saved and resumed: the same future, in a fresh environment and another process."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pickle
+import re
+import subprocess
+import sys
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search_worlds import PASSAGES, QUESTIONS, write_files
+
+from turnwise.envs import BadSnapshot, EnvError, HasSnapshot, NotReset, branch, load, make, save
+from turnwise.envs.search import SearchEnv
+from turnwise.envs.snapshot import pack
+from turnwise.tools.retrieval import Passage
+
+KINDS: dict[str, dict[str, Any]] = {
+    "tags": {"level": "tiny"},
+    "brackets": {"level": "tiny", "form": "brackets", "reward": "e-grpo", "split": "held_out"},
+    "format": {"level": "tiny", "reward": "format", "reward_options": {"retrieval": 0.1}},
+    "counted": {"level": "tiny", "reward": "graphrag", "max_searches": 3, "topk": 1},
+    "twice": {"level": "tiny", "reward": "em", "reward_options": {"two_answers": True}, "instructions": False},
+}
+ODD_WORDS = ["", "x", "\ud800", "zzz", "<search></search>", "<search>mayor</search>", "search[mayor]", "<answer>"]
+
+
+def choose(info: dict[str, Any], rng: Random) -> str:
+    """An action: mostly one of those listed, now and then some words."""
+    listed = info["admissible_actions"]
+    return rng.choice(listed) if listed and rng.random() < 0.7 else rng.choice(ODD_WORDS)
+
+
+def play(env: Any, info: dict[str, Any], seed: int, turns: int) -> list[Any]:
+    """What random play brings; a step after the end brings the name of what it raises."""
+    rng = Random(seed)
+    answers: list[Any] = []
+    for _ in range(turns):
+        try:
+            answers.append(env.step(choose(info, rng)))
+            info = answers[-1][4]
+        except EnvError as error:
+            return [*answers, type(error).__name__]
+    return answers
+
+
+def standing(env: Any, seed: int, turns: int) -> tuple[Any, dict[str, Any]]:
+    """Play to a moment; what is seen there."""
+    observation, info = env.reset(seed=seed)
+    for answer in play(env, info, seed, turns):
+        if not isinstance(answer, str):
+            observation, info = answer[0], answer[4]
+    return observation, info
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10**6), turns=st.integers(0, 6), future=st.integers(0, 10**6))
+def test_any_moment_has_the_same_future_in_a_fresh_environment(kind: str, seed: int, turns: int, future: int):
+    env, other = SearchEnv(**KINDS[kind], render_mode="ansi"), SearchEnv(**KINDS[kind], render_mode="ansi")
+    observation, info = standing(env, seed, turns)
+    data = env.snapshot()
+    assert other.restore(data) == (observation, info | {"valid": True})
+    assert other.snapshot() == data == env.snapshot()
+    assert other.render() == env.render()
+    expected = play(env, info, future, 8)
+    assert play(other, info, future, 8) == expected
+    other.restore(data)
+    assert play(pickle.loads(pickle.dumps(other)), info, future, 8) == expected
+    other.restore(data)
+    assert play(other, info, future, 8) == expected
+    assert env.reset() == other.reset()  # what is drawn later is drawn alike
+
+
+def test_the_turns_that_are_left_are_kept_in_branches():
+    env = make("turnwise/Search-v0", **KINDS["tags"])
+    _, info = standing(env, 3, 2)
+    for one in branch(env, 2):
+        assert play(one, info, 1, 6) == play(branch(env, 1)[0], info, 1, 6)
+    assert isinstance(env.unwrapped, HasSnapshot)
+
+
+RESUME = """
+import json, sys
+from turnwise.envs import load, make
+kwargs, actions = json.loads(sys.argv[1])
+env = make("turnwise/Search-v0", **kwargs)
+seen = load(env, open(sys.argv[2], "rb").read())
+print(json.dumps([seen, [env.step(action) for action in actions]]))
+"""
+
+
+def test_another_process_goes_on_with_the_files_elsewhere(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    env = make("turnwise/Search-v0", questions=write_files(here)[0], corpus=write_files(here)[1])
+    env.reset(options={"task": "q2"})
+    first, *rest = env.get_wrapper_attr("plan")()
+    observation, *_, info = env.step(first)
+    (tmp_path / "episode").write_bytes(save(env))
+    paths = dict(zip(("questions", "corpus"), write_files(there), strict=True))
+    code = [sys.executable, "-c", RESUME, json.dumps([paths, rest]), str(tmp_path / "episode")]
+    told = json.loads(subprocess.run(code, capture_output=True, check=True, text=True).stdout)
+    assert told == json.loads(json.dumps([(observation, info), [env.step(action) for action in rest]]))
+    assert told[1][-1][4]["won"]
+
+
+class Own:
+    """A retriever with passages of its own."""
+
+    def find(self, query: str, k: int) -> list[Passage]:
+        return [Passage(f"p{len(query)}", f'"{query.title()}"', "Nobody else has it.", 1.0)]
+
+
+def test_passages_that_only_the_retriever_has_are_kept(tmp_path):
+    questions, _ = write_files(tmp_path)
+    env, other = SearchEnv(questions, retriever=Own()), SearchEnv(questions, retriever=Own())
+    env.reset(options={"task": "q1"})
+    *_, info = env.step("<search>deep sea</search>")
+    assert other.restore(env.snapshot())[1] == info
+    assert "<search> Deep Sea </search>" in info["admissible_actions"]
+    with pytest.raises(BadSnapshot, match="retriever='Own', and this one has retriever='bm25'"):
+        SearchEnv(level="tiny").restore(pack("Search", 1, {**SearchEnv(level="tiny")._made(), "retriever": "Own"}, {}))
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        ({"form": "brackets"}, "form='tags', and this one has form='brackets'"),
+        ({"tags": "single"}, "tags='first', and this one has tags='single'"),
+        ({"instructions": False}, "instructions="),
+        ({"reward": "f1"}, "reward='em', and this one has reward='f1'"),
+        ({"reward_options": {"two_answers": True}}, "reward_options="),
+        ({"topk": 2}, "topk=3, and this one has topk=2"),
+        ({"max_searches": 4}, "max_searches=None, and this one has max_searches=4"),
+        ({"observation_limit": 100}, "observation_limit=2000, and this one has observation_limit=100"),
+        ({"split": "held_out"}, "split='train', and this one has split='held_out'"),
+        ({"level": "tiny+hops=1-1"}, "level='tiny', and this one has level='tiny+hops=1-1'"),
+    ],
+)
+def test_other_arguments_are_refused_by_name(other: dict[str, Any], what: str):
+    env, there = SearchEnv(level="tiny"), SearchEnv(**{"level": "tiny", **other})
+    standing(env, 2, 2)
+    _, info = standing(there, 3, 2)
+    before = there.snapshot()
+    with pytest.raises(BadSnapshot, match=re.escape(what)):
+        there.restore(env.snapshot())
+    assert there.snapshot() == before
+    assert play(there, info, 1, 3)
+
+
+def test_how_often_a_search_is_tried_may_differ():
+    env, other = SearchEnv(level="tiny"), SearchEnv(level="tiny", retries=0, timeout=60, on_failure="raise")
+    _, info = standing(env, 2, 1)
+    other.restore(env.snapshot())
+    assert play(other, info, 4, 4) == play(env, info, 4, 4)
+
+
+def test_other_files_are_refused(tmp_path):
+    questions, corpus = write_files(tmp_path)
+    env = SearchEnv(questions, corpus)
+    env.reset(options={"task": "q2"})
+    data = env.snapshot()
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text("".join(json.dumps(one | {"golden_answers": ["Ash"]}) + "\n" for one in QUESTIONS))
+    with pytest.raises(BadSnapshot, match="the question 'q2' is not the same here"):
+        SearchEnv(changed, corpus).restore(data)
+    changed.write_text("".join(json.dumps(one | {"id": one["id"] + "x"}) + "\n" for one in QUESTIONS))
+    with pytest.raises(BadSnapshot, match="the snapshot's task is not here: no task 'q2'"):
+        SearchEnv(changed, corpus).restore(data)
+    changed.write_text("".join(json.dumps({"id": id, "contents": text + "!"}) + "\n" for id, text in PASSAGES))
+    with pytest.raises(BadSnapshot, match=r"corpus='4 passages \(\w+\)', and this one has corpus='4 passages"):
+        SearchEnv(questions, changed).restore(data)
+
+
+@functools.cache
+def valuable(kind: str) -> tuple[SearchEnv, bytes]:
+    """An environment in the middle of an episode, and its snapshot."""
+    env = SearchEnv(**KINDS[kind])
+    env.reset(options={"task": env.task_ids(2)[1]})
+    env.step("nonsense")
+    env.step(env.plan()[0])
+    return env, env.snapshot()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_torn_and_flipped_bytes_are_refused(data: st.DataObject):
+    env, good = valuable("tags")
+    place = data.draw(st.integers(0, len(good) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != good[place]))
+    bad = data.draw(
+        st.sampled_from([good[:place], good[:place] + bytes([byte]) + good[place + 1 :], good[place + 1 :]])
+    )
+    try:
+        env.restore(bad)
+    except BadSnapshot:
+        pass
+    else:  # a white space may be another one, and 1.0 may be 1.00
+        assert json.loads(bad) == json.loads(good)
+    assert env.snapshot() == good
+
+
+@given(bad=st.one_of(st.binary(), st.text().map(str.encode), st.none(), st.text(), st.builds(bytearray)))
+def test_any_bytes_are_refused(bad: Any):
+    env, good = valuable("brackets")
+    with pytest.raises(BadSnapshot):
+        env.restore(bad)
+    assert env.snapshot() == good
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([2**128, 10**400, -1.5, float("nan"), "", [], [[]], {}, {"a": 1}, {"a": "]</search>"}, ["a", "b"]]),
+    st.lists(st.sampled_from(["</answer>", "<think>", "\ud800", ""]), max_size=4),
+    st.text(max_size=4),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_forged_values_are_refused_or_can_be_played(kind: str, data: st.DataObject):
+    """Whoever writes the digest anew can forge an episode; nothing but an episode or a BadSnapshot comes of it."""
+    env, good = valuable(kind)
+    document = json.loads(good)
+    episode = document["episode"]
+    for _ in range(data.draw(st.integers(1, 2))):
+        place = episode
+        name = data.draw(st.sampled_from(sorted(place)))
+        if isinstance(place[name], dict) and place[name] and data.draw(st.booleans()):
+            place = place[name]
+            name = data.draw(st.sampled_from(sorted(place)))
+        if data.draw(st.booleans()):
+            place[name] = data.draw(ODD)
+        else:
+            del place[name]
+        if not episode:
+            break
+    try:
+        observation, info = env.restore(pack(document["snapshot"], document["version"], document["made"], episode))
+    except BadSnapshot:
+        assert env.snapshot() == good
+        return
+    assert isinstance(observation, str)
+    play(env, info, 0, 4)
+    env.restore(good)
+
+
+def test_nothing_to_save_is_said():
+    with pytest.raises(NotReset):
+        SearchEnv(level="tiny").snapshot()
+    with pytest.raises(NotReset):
+        save(make("turnwise/Search-v0"))
+    with pytest.raises(BadSnapshot, match="the snapshot is of 'Household'"):
+        load(SearchEnv(level="tiny"), pack("Household", 1, {}, {}))
