@@ -25,6 +25,7 @@ _ROOTS = (
     ("turnwise.training.errors", "TrainingError"),
     ("turnwise.tools.sandbox.errors", "SandboxError"),
     ("turnwise.tools.retrieval.errors", "RetrievalError"),
+    ("turnwise.tools.serving", "ServingError"),
 )
 _EXTRAS = {
     "torch": "train",

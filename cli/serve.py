@@ -41,7 +41,7 @@ def shop(
 ) -> None:
     """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
     from turnwise.envs.shop.site.app import create_app
-    from turnwise.envs.shop.site.server import address, listen, need, run
+    from turnwise.tools.serving import address, listen, need, run
 
     need()
     opened = listen(host, port)
@@ -96,7 +96,8 @@ def search(
 ) -> None:
     """Serve a corpus until Ctrl-C: POST /retrieve, GET /health."""
     from turnwise.tools.retrieval import open_library
-    from turnwise.tools.retrieval.server import address, create_app, listen, need, run
+    from turnwise.tools.retrieval.server import create_app
+    from turnwise.tools.serving import address, listen, need, run
 
     need()
     opened = listen(host, port)

@@ -58,11 +58,11 @@ HEAVY: dict[str, set[str]] = {
     "miniwob": set(),
     "spacy": {"envs/shop/tagger/spacy_tagger.py"},
     "nltk": set(),
-    "fastapi": {"envs/shop/site/app.py", "envs/shop/site/server.py", "tools/retrieval/server.py"},
+    "fastapi": {"envs/shop/site/app.py", "tools/serving.py", "tools/retrieval/server.py"},
     "starlette": {"envs/shop/site/app.py", "tools/retrieval/server.py"},
     "jinja2": {"envs/shop/site/render.py"},
     "mcp": {"tools/functions/mcp_client.py"},
-    "uvicorn": {"envs/shop/site/server.py", "tools/retrieval/server.py"},
+    "uvicorn": {"tools/serving.py"},
 }
 
 # Modules that are made of torch may import it at their top, as long as their package does not import them at its top.

@@ -313,7 +313,7 @@ def _site(shop: Shop, goals: Source) -> _Site:
         key = (os.getpid(), id(shop))
         if key not in _sites:
             from turnwise.envs.shop.site.app import create_app
-            from turnwise.envs.shop.site.server import running
+            from turnwise.tools.serving import running
 
             stack = ExitStack()
             try:

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, PortInUse, Remote, RetrieverDown
-from turnwise.tools.retrieval.server import Limits, address, create_app, listen, running
+from turnwise.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, Remote, RetrieverDown
+from turnwise.tools.retrieval.server import Limits, create_app
+from turnwise.tools.serving import PortInUse, address, listen, running
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "uvicorn"):
@@ -269,7 +270,7 @@ def test_impossible_options() -> None:
         create_app(LIBRARY, topk=5, limits=SMALL)
     with pytest.raises(BadQuery, match="limit size"):
         Limits(size=0)
-    with listen() as taken, pytest.raises(PortInUse, match="choose another, or 0 for any"):
+    with listen() as taken, pytest.raises(PortInUse, match="choose another port, or 0 for any"):
         listen(port=taken.getsockname()[1])
     with pytest.raises(PortInUse, match="no address of this machine"):
         listen("no.such.host.invalid")

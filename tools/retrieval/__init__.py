@@ -9,7 +9,6 @@ from turnwise.tools.retrieval.errors import (
     BadIndex,
     BadModel,
     BadQuery,
-    PortInUse,
     RetrievalError,
     RetrieverDown,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "Library",
     "Passage",
     "Passages",
-    "PortInUse",
     "Remote",
     "RetrievalError",
     "Retriever",

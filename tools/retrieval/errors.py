@@ -5,7 +5,6 @@ RetrievalError (ValueError)
 ├── BadQuery       a query, a number of results or an option makes no sense
 ├── BadIndex       a folder is no index, is torn, or is of another version
 ├── BadModel       a model cannot be loaded, or what it gives are no vectors
-├── PortInUse      a port that is to be served on is taken, or is none
 └── RetrieverDown  a retriever on another machine did not answer, or not as one does
 """
 
@@ -32,7 +31,3 @@ class BadModel(RetrievalError):
 
 class RetrieverDown(RetrievalError):
     """A retriever on another machine did not answer in time, or not as one does."""
-
-
-class PortInUse(RetrievalError):
-    """A port that is to be served on is taken, or is none."""

@@ -9,7 +9,7 @@ together. As there, no `topk`, null and 0 mean the server's own number, and furt
 An empty query finds nothing, since one model that has nothing to ask must not cost the others of its batch their
 answers. What is wrong gets a 4xx with a sentence, {"detail": str}; nothing that is sent ends the server.
 
-Left out on purpose: passwords and encryption. It listens on this machine unless told otherwise.
+Left out on purpose: passwords and encryption, and listening (`turnwise.tools.serving`).
 """
 
 from __future__ import annotations
@@ -17,28 +17,22 @@ from __future__ import annotations
 import json
 import logging
 import math
-import socket
-import time
-from collections.abc import Iterator, Sized
-from contextlib import contextmanager
+from collections.abc import Sized
 from dataclasses import dataclass
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from turnwise.tools.retrieval.errors import BadQuery, PortInUse, RetrievalError, RetrieverDown
+from turnwise.tools.retrieval.errors import BadQuery, RetrievalError, RetrieverDown
 from turnwise.tools.retrieval.library import Finder
 from turnwise.tools.retrieval.passages import Passage
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
-    from uvicorn import Server
 
-__all__ = ["Limits", "address", "create_app", "listen", "need", "run", "running"]
+__all__ = ["Limits", "create_app"]
 
-_MISSING: Final = "fastapi or uvicorn is not installed, which serving needs: pip install turnwise[serve]"
+_MISSING: Final = "fastapi is not installed, which serving needs: pip install turnwise[serve]"
 _LOG: Final = logging.getLogger(__name__)
-_PATIENCE: Final = 10.0  # seconds for a thread to begin, and to end
-_PATIENT: Final = 120  # seconds that an idle connection is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,124 +220,3 @@ async def _body(request: Request, most: int) -> bytes:
         if len(body) > most:
             raise _Refused(413, f"a request may have {most:,} bytes")
     return bytes(body)
-
-
-def need() -> None:
-    """See that what serves is installed, before anything that takes time.
-
-    Raises:
-        ImportError: it is not.
-    """
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as missing:
-        raise ImportError(_MISSING) from missing
-
-
-def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
-    """Return a socket that listens.
-
-    Args:
-        host: address of this machine.
-        port: from 0, any free one, to 65535.
-
-    Raises:
-        PortInUse: the port is taken or reserved, there is none of that number, or the host is not this machine.
-    """
-    if not 0 <= port <= 65535:
-        raise PortInUse(f"a port is a number from 0 (any free one) to 65535; came {port}")
-    try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        opened = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise PortInUse(f"{host!r} is no address of this machine ({error.strerror})") from error
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(place)
-        opened.listen(512)
-    except OSError as error:
-        opened.close()
-        raise PortInUse(
-            f"cannot listen on {host} port {port} ({error.strerror}): choose another, or 0 for any"
-        ) from error
-    return opened
-
-
-def address(opened: socket.socket) -> str:
-    """Return the address under which a listening socket is reached, without a slash at its end."""
-    host, port = opened.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def run(app: FastAPI, opened: socket.socket) -> None:
-    """Serve until Ctrl-C, then end in order.
-
-    Args:
-        app: what to serve.
-        opened: from `listen`; closed at the end.
-
-    Raises:
-        ImportError: uvicorn is not installed.
-    """
-    try:
-        _server(app).run(sockets=[opened])
-    except KeyboardInterrupt:  # uvicorn ends first, then hands the signal on
-        pass
-    finally:
-        opened.close()
-
-
-@contextmanager
-def running(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve in a thread while the block runs; gives the address, without a slash at its end.
-
-    Args:
-        app: what to serve.
-        host: address of this machine.
-        port: 0 for any free one.
-
-    Raises:
-        ImportError: uvicorn is not installed.
-        PortInUse: the port is taken.
-    """
-    opened = listen(host, port)
-    try:
-        server = _server(app)
-        thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="search server", daemon=True)
-        thread.start()
-        try:
-            _await(server, thread)
-            yield address(opened)
-        finally:
-            server.should_exit = True
-            thread.join(_PATIENCE)
-    finally:
-        opened.close()
-
-
-def _await(server: Server, thread: Thread) -> None:
-    limit = time.monotonic() + _PATIENCE
-    while not server.started:
-        if not thread.is_alive() or time.monotonic() > limit:
-            raise RetrieverDown(f"the server did not begin to answer within {_PATIENCE:.0f} s")
-        time.sleep(0.005)
-
-
-def _server(app: FastAPI) -> Server:
-    try:
-        import uvicorn
-    except ImportError as missing:
-        raise ImportError(_MISSING) from missing
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="error",
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            ws="none",
-            timeout_keep_alive=_PATIENT,
-            timeout_graceful_shutdown=2,
-        )
-    )

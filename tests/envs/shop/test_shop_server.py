@@ -21,8 +21,8 @@ from turnwise.envs.shop.session import Page, Session
 from turnwise.envs.shop.site import render
 from turnwise.envs.shop.site.app import create_app
 from turnwise.envs.shop.site.paths import SiteError, href
-from turnwise.envs.shop.site.server import PortInUse, listen, running
 from turnwise.envs.shop.site.sessions import Sessions
+from turnwise.tools.serving import PortInUse, listen, running
 
 httpx = pytest.importorskip("httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):

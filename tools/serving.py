@@ -1,4 +1,11 @@
-"""The site on a port of this machine: in the foreground for people, in a thread for an environment with a browser."""
+"""Applications on a port of this machine: in the foreground for people, in a thread for whoever needs one at hand.
+
+    ServingError
+    ├── PortInUse      the port is taken, reserved, or none; or the host is not this machine
+    └── NotServing     the server did not begin to answer
+
+Left out on purpose: passwords, encryption and several processes.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +16,13 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.shop.site.render import MISSING
-
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Server
 
-__all__ = ["PortInUse", "address", "listen", "need", "run", "running"]
+__all__ = ["NotServing", "PortInUse", "ServingError", "address", "listen", "need", "run", "running"]
+
+_MISSING: Final = "serving needs fastapi, jinja2 and uvicorn: pip install turnwise[serve]"
 
 _PATIENCE: Final = 10.0  # seconds for a thread to begin, and to end
 
@@ -25,8 +31,16 @@ _PATIENT: Final = (
 )
 
 
-class PortInUse(EnvError):
-    """Another program listens there, or this one may not."""
+class ServingError(Exception):
+    """Root of what can keep an application from being served; its text is one sentence for the user."""
+
+
+class PortInUse(ServingError):
+    """Another program listens there, this one may not, or there is no such place."""
+
+
+class NotServing(ServingError):
+    """The server did not begin to answer in time."""
 
 
 def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
@@ -37,11 +51,10 @@ def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
         port: 0 for any free one.
 
     Raises:
-        PortInUse: the port is taken, reserved, or the host is not this machine.
-        UnknownOption: no port has that number.
+        PortInUse: the port is taken or reserved, there is none of that number, or the host is not this machine.
     """
     if not 0 <= port <= 65535:
-        raise UnknownOption(f"a port is a number from 0 (any free one) to 65535; got {port}")
+        raise PortInUse(f"a port is a number from 0 (any free one) to 65535; got {port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         opened = socket.socket(family, kind, protocol)
@@ -66,9 +79,10 @@ def need() -> None:
         ImportError: it is not.
     """
     try:
+        import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as missing:
-        raise ImportError(MISSING) from missing
+        raise ImportError(_MISSING) from missing
 
 
 def run(app: FastAPI, opened: socket.socket) -> None:
@@ -101,11 +115,12 @@ def running(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
     Raises:
         ImportError: uvicorn is not installed.
         PortInUse: the port is taken.
+        NotServing: it did not begin to answer.
     """
     opened = listen(host, port)
     try:
         server = _server(app)
-        thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="shop site", daemon=True)
+        thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="server", daemon=True)
         thread.start()
         _await(server, thread)
         try:
@@ -128,7 +143,7 @@ def _await(server: Server, thread: Thread) -> None:
     while not server.started:
         if not thread.is_alive() or time.monotonic() > limit:
             server.should_exit = True
-            raise EnvError(f"the site did not begin to answer within {_PATIENCE:.0f} s")
+            raise NotServing(f"the server did not begin to answer within {_PATIENCE:.0f} s")
         time.sleep(0.005)
 
 
@@ -136,7 +151,7 @@ def _server(app: FastAPI) -> Server:
     try:
         import uvicorn
     except ImportError as missing:
-        raise ImportError(MISSING) from missing
+        raise ImportError(_MISSING) from missing
     return uvicorn.Server(
         uvicorn.Config(
             app,
