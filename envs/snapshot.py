@@ -21,7 +21,14 @@ from turnwise.envs.errors import BadSnapshot
 
 __all__ = ["Fields", "pack", "random_from", "random_state", "unpack"]
 
-_NOUNS: Final = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
+_NOUNS: Final = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number with a point",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
 _PARTS: Final = ("snapshot", "version", "made", "episode")
 
 T = TypeVar("T")

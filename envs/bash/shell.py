@@ -21,9 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.bash.memory import Memory
 from turnwise.envs.bash.tree import TIME, Tree, digest, from_tar, to_tar
 from turnwise.envs.cut import shown
+from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Box, Limits, Result, SandboxError
 
 __all__ = ["LIMITS", "ROOT", "Answer", "Shell"]
@@ -75,7 +75,7 @@ class Answer:
     folder: str
 
 
-_MEMORY: Final[Memory[Answer]] = Memory()
+_MEMORY: Final[Memory[tuple[Answer, bool]]] = Memory()
 
 
 class Shell:
@@ -103,12 +103,7 @@ class Shell:
         if self._like is None:
             return self._anew(tree, folder, command)[0]
         key = digest(tree, folder, command, self._like)
-        if (known := _MEMORY.get(key)) is not None:
-            return known
-        answer, sure = self._anew(tree, folder, command)
-        if sure:
-            _MEMORY.keep(key, answer, len(answer.text) + sum(len(node.data) for node in answer.tree.values()))
-        return answer
+        return _MEMORY.recall(key, lambda: self._anew(tree, folder, command), _weight)[0]
 
     def close(self) -> None:
         """Give the box up; it is made anew when it is needed."""
@@ -136,7 +131,7 @@ class Shell:
     def _once(self, box: Box, tree: Tree, folder: str, command: str) -> tuple[Answer, bool]:
         """Return the answer, and whether it was given without haste: nothing was cut short."""
         box.restore(to_tar(tree))
-        nonce, home = secrets.token_hex(8), str(getattr(box, "folder", ROOT) or ROOT)
+        nonce, home = secrets.token_hex(8), box.folder
         words = [nonce, folder, _moved(command, ROOT, home), _INNER]
         result = box.run(["sh", "-c", _OUTER, "sh", *words], timeout=self._seconds + _SHORT)
         told = _told(result.stderr, nonce)
@@ -159,16 +154,18 @@ class Shell:
         return answer, result.stop == "exit" and not note
 
 
+def _weight(found: tuple[Answer, bool]) -> int | None:
+    answer, sure = found
+    return len(answer.text) + sum(len(node.data) for node in answer.tree.values()) if sure else None
+
+
 def _kept(box: Box) -> Tree:
     """Return the files of a box.
 
     Raises:
         SandboxError: they cannot be read, or cannot be laid out again.
     """
-    try:
-        tree = from_tar(box.snapshot())
-    except RecursionError:
-        raise SandboxError("folders lie too deep in each other") from None
+    tree = from_tar(box.snapshot())
     if any(len(path) > _LONGEST_PATH for path in tree):
         raise SandboxError(f"a path is longer than {_LONGEST_PATH:,} characters")
     return tree

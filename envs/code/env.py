@@ -8,7 +8,6 @@ Everything that an agent writes runs in a sandbox and nowhere else.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -20,15 +19,19 @@ from turnwise.envs.code.actions import FORMS, Action, read, replaced
 from turnwise.envs.code.generator import Level
 from turnwise.envs.code.judge import LIMITS, Judge, Outcome
 from turnwise.envs.code.sources import Files, Generated, Source
-from turnwise.envs.code.task import Call, Task, digest, names_of
-from turnwise.envs.code.workshop import LONGEST_FILE, MOST_FILES, Workshop, cut, shown
-from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
+from turnwise.envs.code.task import Call, Task, digest, fingerprint, names_of
+from turnwise.envs.code.workshop import LONGEST_FILE, MOST_FILES, Workshop
+from turnwise.envs.cut import cut, shown
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
+from turnwise.envs.snapshot import Fields, pack, random_from, random_state, unpack
 from turnwise.envs.spaces import Text
-from turnwise.tools.sandbox import BACKENDS, Box, Limits, SandboxError, start
+from turnwise.tools.sandbox import BACKENDS, BadPath, Box, Limits, SandboxError, start
+from turnwise.tools.sandbox.files import parts
 
 __all__ = ["REWARDS", "CodeEnv"]
 
 REWARDS: Final = ("share", "all")
+_SAVED: Final = ("Code", 1)  # what snapshots are called, and the version of what is in them
 _HELP: Final = "Actions: show PATH, run, write PATH, edit PATH, replace LINE: TEXT, test, submit."
 
 
@@ -86,6 +89,7 @@ class CodeEnv(gymnasium.Env[str, str]):
         self.observation_space = Text()
         self.action_space = Text()
         self.render_mode = render_mode
+        self._packages = packages
         self._all = reward == "all"
         self._shaping = float(shaping)
         self._budget = budget
@@ -193,29 +197,46 @@ class CodeEnv(gymnasium.Env[str, str]):
         return [*actions, "submit"]
 
     def snapshot(self) -> bytes:
-        """Return the episode as bytes, from which `restore` goes on."""
-        task, workshop = self._playing()
-        found = {"task": task.id, "files": workshop.files, "best": self._best, "score": self._score}
-        return json.dumps({**found, "shown": self._shown}).encode("utf-8", "surrogatepass")
-
-    def restore(self, snapshot: bytes) -> tuple[str, dict[str, Any]]:
-        """Go on where an episode was saved, in this instance or in another one with the same options.
-
-        Returns:
-            The observation and `info` of that moment.
+        """Return the episode at this moment, for `restore` (see `turnwise.envs.info.HasSnapshot`).
 
         Raises:
-            UnknownTask: this environment has no such task.
-            UnknownOption: the bytes are no snapshot.
+            NotReset: before the first reset.
         """
+        task, workshop = self._playing()
+        episode = {
+            "task": task.id,
+            "fingerprint": fingerprint(task),
+            "files": workshop.files,
+            "best": self._best,
+            "score": self._score,
+            "shown": list(self._shown),
+            "random": random_state(self),
+        }
+        return pack(*_SAVED, self._made(), episode)
+
+    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot of an environment with the same tasks and options (the sandbox may be another).
+
+        Returns:
+            Observation and `info` of that moment; `valid` is True.
+
+        Raises:
+            BadSnapshot: the bytes are none, or torn, or of something else; the present episode goes on.
+        """
+        saved = unpack(data, *_SAVED, self._made())
         try:
-            found = json.loads(snapshot)
-            task, files, shown_ = found["task"], found["files"], found["shown"]
-            best, score = float(found["best"]), None if found["score"] is None else float(found["score"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise UnknownOption(f"these bytes are no snapshot of a code task: {error}") from None
-        self._begin(self._source.get(task), {str(path): str(text) for path, text in files.items()})
-        self._best, self._score, self._shown = best, score, (str(shown_[0]), str(shown_[1]))
+            task = self._source.get(saved.get("task", str))
+        except UnknownTask as error:
+            raise BadSnapshot(f"the snapshot's task is not here: {error}") from error
+        if fingerprint(task) != saved.get("fingerprint", str):
+            raise BadSnapshot(f"the task {task.id!r} is not the same here as in the snapshot")
+        files, best = _files(saved, task), _share(saved, "best", saved.get("best", float))
+        score = saved.maybe("score", float)
+        score = None if score is None else _share(saved, "score", score)
+        seen, drawn = saved.pair("shown"), random_from(saved)
+        self._begin(task, files)
+        self._np_random, self._np_random_seed = drawn
+        self._best, self._score, self._shown = best, score, seen
         return self._shown[1], self._info(True)
 
     def render(self) -> str | None:
@@ -243,6 +264,16 @@ class CodeEnv(gymnasium.Env[str, str]):
             self._workshop.close()
         self._task, self._workshop = task, Workshop(files, task.main, self._judge)
         self._best, self._score = 0.0, None
+
+    def _made(self) -> dict[str, Any]:
+        """Return what has to be the same where a snapshot is restored."""
+        return self._source.made | {
+            "reward": "all" if self._all else "share",
+            "shaping": self._shaping,
+            "budget": self._budget,
+            "seconds": self._seconds,
+            "packages": bool(self._packages),
+        }
 
     def _do(self, action: Action) -> tuple[str, float]:
         """Return the answer to an action and its reward.
@@ -355,6 +386,34 @@ def _room(files: dict[str, str], path: str, text: str) -> None:
     for other in files:
         if other.startswith(f"{path}/") or path.startswith(f"{other}/"):
             raise LookupError(f"{path} cannot be made: {other} is a file, and one of them would have to be a folder")
+
+
+def _files(saved: Fields, task: Task) -> dict[str, str]:
+    """Return the files of a snapshot, which an agent can have made of the task's.
+
+    Raises:
+        BadSnapshot: it cannot have.
+    """
+    found = saved.get("files", dict)
+    if not all(isinstance(text, str) for text in found.values()):
+        raise saved.wrong("files", "an object of texts by path")
+    known = {path: text for path, text in found.items() if path in task.files}
+    for path, text in found.items():
+        if task.files.get(path) == text:
+            continue
+        try:
+            parts(path)
+            _room(known, path, text)
+        except (LookupError, BadPath) as error:
+            raise BadSnapshot(f"the snapshot's files cannot be: {error.args[0]}") from None
+        known[path] = text
+    return dict(found)
+
+
+def _share(saved: Fields, name: str, value: float) -> float:
+    if not 0 <= value <= 1 + 1e-9:  # a sum of rises
+        raise saved.wrong(name, "a number from 0 to 1")
+    return value
 
 
 def _repairs(path: str, main: str, old: str, new: str) -> list[str]:

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from importlib.resources import files as resources
 from typing import Any, Final
 
-from turnwise.envs.code.memo import recall
 from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
 from turnwise.envs.code.task import BadTask, Call, Exchange, Script, Test, digest, names_of
+from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Box, Limits, Session
 
-__all__ = ["LIMITS", "Judge", "Outcome", "Verdict"]
+__all__ = ["LIMITS", "VERDICTS", "Judge", "Outcome", "Verdict", "weight"]
 
 LIMITS: Final = Limits(
     wall=10, cpu=10, memory=256 << 20, processes=16, output=1 << 20, file_size=4 << 20, disk=16 << 20, files=512
@@ -63,6 +63,15 @@ class Verdict:
         return sum(one.passed for one in self.outcomes) / len(self.outcomes) if self.outcomes else 1.0
 
 
+VERDICTS: Final[Memory[Verdict]] = Memory()
+"""The verdicts of this process, by files, tests and judge."""
+
+
+def weight(verdict: Verdict) -> int | None:
+    """Return about how many bytes a verdict takes; None where it is not to be kept."""
+    return None if verdict.late else sum(len(one.name) + len(one.said) for one in verdict.outcomes)
+
+
 class Judge:
     """Runs tests; verdicts are remembered, since the files and the tests decide them.
 
@@ -96,7 +105,7 @@ class Judge:
             SandboxError: the boxes cannot be used.
         """
         key = digest(files, "judge", main, repr(tests), self.key)
-        return recall(key, lambda: self._judge(files, main, tests, box), lambda verdict: not verdict.late)
+        return VERDICTS.recall(key, lambda: self._judge(files, main, tests, box), weight)
 
     def _judge(self, files: Mapping[str, str], main: str, tests: Sequence[Test], box: Box | None) -> Verdict:
         until = time.monotonic() + 10 * self.seconds

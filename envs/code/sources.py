@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from turnwise.envs.code.files import read_tasks
 from turnwise.envs.code.generator import PRESETS, SPLITS, Level, generated, task_ids
-from turnwise.envs.code.task import Task
+from turnwise.envs.code.task import Task, digest
 from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask, choices
 
 __all__ = ["Files", "Generated", "Source"]
@@ -22,6 +22,7 @@ class Source(Protocol):
     """Tasks by id."""
 
     skipped: int
+    made: dict[str, Any]  # what has to be the same where a snapshot is restored
 
     def ids(self, count: int | None) -> list[str]:
         """Return the first ids."""
@@ -49,6 +50,7 @@ class Generated:
             raise UnknownOption(f"level is {level!r}; it is one of {presets}, such a text with dials, or a Level")
         self.level = Level.parse(level) if isinstance(level, str) else level
         self.split = split
+        self.made: dict[str, Any] = {"tasks": "generated", "split": split, "level": self.level.text}
 
     def ids(self, count: int | None) -> list[str]:
         """Return the first ids; None: the first 1,000."""
@@ -77,6 +79,7 @@ class Files:
         self.tasks = {task.id: task for task in tasks if split in ("all", task.split)}
         if not self.tasks:
             raise NoGames(f"no tasks in {path}")
+        self.made: dict[str, Any] = {"tasks": digest({}, *self.tasks), "split": split}
 
     def ids(self, count: int | None) -> list[str]:
         """Return the first ids; None: all."""

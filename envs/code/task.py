@@ -11,7 +11,19 @@ from typing import Final, Literal
 
 from turnwise.envs.errors import EnvError
 
-__all__ = ["MAIN", "BadTask", "Call", "Exchange", "Script", "Task", "Test", "call_of", "digest", "names_of"]
+__all__ = [
+    "MAIN",
+    "BadTask",
+    "Call",
+    "Exchange",
+    "Script",
+    "Task",
+    "Test",
+    "call_of",
+    "digest",
+    "fingerprint",
+    "names_of",
+]
 
 MAIN: Final = "solution.py"
 
@@ -174,6 +186,11 @@ def _functions(tree: ast.Module) -> list[str]:
             inner = [part.name for part in node.body if isinstance(part, ast.FunctionDef)]
             names += [f"{node.name}.{name}" for name in inner if name.startswith("test")]
     return names
+
+
+def fingerprint(task: Task) -> str:
+    """Return a key of everything that a task consists of."""
+    return digest(dict(task.files), task.statement, task.main, repr((task.visible, task.hidden)))
 
 
 def digest(files: Mapping[str, str], *more: str) -> str:

@@ -12,20 +12,25 @@ import io
 import re
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
-from turnwise.envs.code.judge import Judge, Verdict
-from turnwise.envs.code.memo import recall
+from turnwise.envs.code.judge import VERDICTS, Judge, Verdict, weight
 from turnwise.envs.code.task import Test, digest
-from turnwise.tools.sandbox import Box, BoxLost, Result
+from turnwise.envs.cut import shown
+from turnwise.envs.memory import Memory
+from turnwise.tools.sandbox import BadSnapshot, Box, BoxLost, Result
 
-__all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop", "cut", "shown"]
+__all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop"]
 
 LONGEST_FILE: Final = 100_000  # characters
 MOST_FILES: Final = 64
 _HIDDEN: Final = re.compile(r"(^|/)(__pycache__|\.[^/]*)(/|$)")
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 T = TypeVar("T")
+
+Ran: TypeAlias = tuple[str, str, dict[str, str], bool]
+"""What a run wrote, what it left behind that is not kept, its files, and whether it ended by itself."""
+
+_RUNS: Final[Memory[Ran]] = Memory()
 
 
 class Workshop:
@@ -50,27 +55,28 @@ class Workshop:
         Raises:
             SandboxError: no box can be used.
         """
-
         key = digest(self.files, "run", self.main, program, f"{seconds}", self.judge.key)
-        said, left, files, _ = recall(key, lambda: self._run(program, seconds), lambda found: found[3])
+        said, left, files, _ = _RUNS.recall(key, lambda: self._run(program, seconds), _weight)
         self.files = dict(files)
         return f"{said}\n[{left}]" if left else said
 
-    def _run(self, program: str, seconds: float) -> tuple[str, str, dict[str, str], bool]:
-        """Return what a run writes, what it left behind that is not kept, its files, and whether it ended by itself."""
-
-        def go(box: Box) -> tuple[str, str, dict[str, str], bool]:
+    def _run(self, program: str, seconds: float) -> Ran:
+        def go(box: Box) -> Ran:
             command: str | Sequence[str] = program or [box.python, "-B", self.main]
             result = box.run(command, timeout=seconds)
-            said = _told(result, str(getattr(box, "folder", "")), seconds)
-            return said, *_taken(box.snapshot()), result.stop in ("exit", "output")
+            said = _told(result, box.folder, seconds)
+            try:
+                left, files = _taken(box.snapshot())
+            except BadSnapshot as error:  # the program's doing, and no reason to end an episode
+                left, files = f"the files were put back as they were before: {error}", dict(self.files)
+            return said, left, files, result.stop in ("exit", "output")
 
         return self._with(go)
 
     def test(self, tests: Sequence[Test]) -> Verdict:
         """Return which tests the files pass, in the agent's own box."""
         key = digest(self.files, "test", self.main, repr(tests), self.judge.key)
-        return recall(key, lambda: self._with(lambda box: self._tested(tests, box)), lambda verdict: not verdict.late)
+        return VERDICTS.recall(key, lambda: self._with(lambda box: self._tested(tests, box)), weight)
 
     def _tested(self, tests: Sequence[Test], box: Box) -> Verdict:
         return self.judge(self.files, self.main, tests, box)
@@ -100,6 +106,11 @@ class Workshop:
         for path, text in self.files.items():
             self._box.put(path, text)
         return self._box
+
+
+def _weight(ran: Ran) -> int | None:
+    said, left, files, by_itself = ran
+    return len(said) + len(left) + sum(len(path) + len(text) for path, text in files.items()) if by_itself else None
 
 
 def _taken(archive: bytes) -> tuple[str, dict[str, str]]:
@@ -132,9 +143,7 @@ def _text(data: bytes) -> str | None:
 def _told(result: Result, folder: str, seconds: float) -> str:
     text = shown(result.stdout) + ("\n" if result.stdout and not result.stdout.endswith("\n") else "")
     text += shown(result.stderr)
-    if folder:
-        text = text.replace(folder, "/work")
-    text = text.rstrip("\n")
+    text = text.replace(folder, "/work").rstrip("\n")
     how = {"timeout": f"stopped after {seconds:g} seconds", "cpu": "stopped: too much processor time"}.get(result.stop)
     if how is None and result.stop == "output":
         how = "stopped: it wrote too much"
@@ -145,17 +154,3 @@ def _told(result: Result, folder: str, seconds: float) -> str:
     if how is None:
         return text or "(no output)"
     return f"{text}\n[{how}]" if text else f"[{how}]"
-
-
-def shown(text: str) -> str:
-    """Return a text with what cannot be printed written out, so that binary output is harmless."""
-    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found.group()):02x}", text.replace("\r\n", "\n"))
-
-
-def cut(text: str, budget: int) -> str:
-    """Return a text of at most about so many characters: its head and its tail, and how much is left out between."""
-    if len(text) <= budget:
-        return text
-    head = budget * 2 // 3
-    tail = budget - head
-    return f"{text[:head]}\n[... {len(text) - budget:,} characters left out ...]\n{text[-tail:]}"

@@ -122,6 +122,57 @@ def test_a_snapshot_that_is_too_large_is_refused() -> None:
         files.checked(large, 10_000, 1)
 
 
+def nested(root: int, depth: int, name: str = "d") -> None:
+    """Make folders in each other, which no path could name."""
+    fd = os.dup(root)
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=fd)
+        inner = os.open(name, os.O_DIRECTORY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(os.open("x", os.O_WRONLY | os.O_CREAT, dir_fd=fd))
+    os.close(fd)
+
+
+def test_folders_that_are_nested_without_end_are_refused_and_removed(root: int, tmp_path: Path) -> None:
+    nested(root, 3000)
+    with pytest.raises(BadSnapshot, match="no snapshot can be taken: a path in a box has at most 4,096 bytes and 100"):
+        files.pack(root)
+    assert files.usage(root, 5000)[1] > 5000
+    files.clear(root)
+    assert os.listdir(root) == []
+    nested(root, 3000)
+    files.remove(f"{tmp_path}/work")
+    assert not (tmp_path / "work").exists()
+    assert (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize(
+    ("depth", "name", "fits"), [(99, "d", True), (100, "d", False), (16, "e" * 255, False), (15, "e" * 255, True)]
+)
+def test_snapshot_restore_and_write_take_the_same_longest_path(root: int, depth: int, name: str, fits: bool) -> None:
+    nested(root, depth, name)
+    path = f"{name}/" * depth + "x"
+    entry = tarfile.TarInfo(path)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(entry)
+    if fits:
+        snapshot = files.pack(root)
+        files.unpack(root, files.checked(snapshot, 1000, 200), os.getuid())
+        assert files.pack(root) == snapshot
+        files.write(root, path, b"y", os.getuid())
+        assert files.read(root, path) == b"y"
+        assert files.usage(root, 5000)[1] == depth + 1
+        return
+    with pytest.raises(BadSnapshot, match="at most 4,096 bytes"):
+        files.pack(root)
+    with pytest.raises(BadSnapshot, match="at most 4,096 bytes"):
+        files.checked(buffer.getvalue(), 1000, 200)
+    with pytest.raises(BadPath, match="at most 4,096 bytes"):
+        files.write(root, path, b"y", os.getuid())
+
+
 def test_usage_counts_files_and_bytes(root: int) -> None:
     assert files.usage(root, 100) == (0, 0)
     files.write(root, "a/b", bytes(5000), os.getuid())

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from turnwise.tools.sandbox.bwrap import WORK
 from turnwise.tools.sandbox.errors import BadCommand, BadLimits, BoxClosed
 from turnwise.tools.sandbox.files import parts
 from turnwise.tools.sandbox.limits import Limits, Result, Stop
@@ -42,6 +43,11 @@ class Box(ABC):
         self.closed = False
         self._turn = threading.Lock()
         self._sessions: list[Session] = []
+
+    @property
+    def folder(self) -> str:
+        """The box's folder as its programs see it; under landlock a folder of this machine, whose name tells of it."""
+        return WORK
 
     def run(
         self,
@@ -108,7 +114,11 @@ class Box(ABC):
         return self._get(path)
 
     def snapshot(self) -> bytes:
-        """Return the files below the box's folder as a tar archive (no processes, and nothing of /tmp)."""
+        """Return the files below the box's folder as a tar archive (no processes, and nothing of /tmp).
+
+        Raises:
+            BadSnapshot: a path has more than 4,096 bytes or 100 names, which `restore` does not take.
+        """
         self._open()
         return self._snapshot()
 

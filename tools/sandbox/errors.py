@@ -7,7 +7,7 @@
     ├── BadCommand           what is to be run is not a program text and not a list of words
     ├── BadPath              a path that does not stay inside the box, or is no file there
     ├── BoxFull              what was put or restored is larger than the box
-    ├── BadSnapshot          bytes that are no snapshot, or hold something that may not lie in a box
+    ├── BadSnapshot          bytes that are no snapshot, or hold what may not lie in a box; or a box that holds such
     ├── BoxClosed            the box was closed before this call
     ├── BoxLost              the box died under the call (its supervisor or its container is gone)
     └── DockerUnavailable    no docker package, no daemon, no right to use it, or no such image
@@ -61,7 +61,7 @@ class BoxFull(SandboxError):
 
 
 class BadSnapshot(SandboxError):
-    """Bytes that are no snapshot of a box."""
+    """Bytes that are no snapshot of a box, or a box of which none can be taken."""
 
 
 class BoxClosed(SandboxError):

@@ -3,7 +3,7 @@
 Every path is walked from a descriptor of the box's folder, one name at a time, and no name may be a link: a program
 that swaps a folder for a link while we walk gains nothing. Only plain files are read, so that a pipe cannot hold us up.
 A snapshot is a tar archive: files with modes and times, folders with modes, and links (as links, which nothing here
-follows). Equal contents give equal bytes.
+follows). Equal contents give equal bytes. What is put, snapshotted and restored has the same longest path.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import errno
 import io
 import os
+import secrets
+import shutil
 import stat
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -20,24 +22,36 @@ from typing import Final
 from turnwise.tools.sandbox.errors import BadPath, BadSnapshot, BoxFull
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LONGEST: Final = 4096
+_LONGEST: Final = 4096  # bytes of a path
+_DEEPEST: Final = 100  # names of a path: a walk holds a descriptor for each
 
 
 def parts(path: str | os.PathLike[str]) -> list[str]:
     """Return the names of a path inside a box; "/work/a/b" and "a/b" are the same.
 
     Raises:
-        BadPath: it is empty, absolute elsewhere, goes up, or holds a null character.
+        BadPath: it is empty, absolute elsewhere, goes up, is too long, or holds a null character.
     """
     text = os.fspath(path)
     if not isinstance(text, str):
         raise BadPath(f"a path in a box is a str, not {text!r}")
     inside = text.removeprefix("/work/")
     names = [name for name in inside.split("/") if name not in ("", ".")]
-    encodable = inside.encode("utf-8", "surrogatepass")
-    if inside.startswith("/") or ".." in names or "\0" in inside or not names or len(encodable) > _LONGEST:
+    if inside.startswith("/") or ".." in names or "\0" in inside or not names:
         raise BadPath(f"a path in a box is relative to its folder, such as 'data/in.txt', not {text[:80]!r}")
+    if why := _too_long(inside):
+        raise BadPath(why)
     return names
+
+
+def _too_long(path: str) -> str:
+    """Return why a path is longer than those that a box takes, in a sentence; "" where it is not."""
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    size = len(path.encode("utf-8", "surrogatepass"))
+    if len(names) <= _DEEPEST and size <= _LONGEST:
+        return ""
+    most = f"at most {_LONGEST:,} bytes and {_DEEPEST} names"
+    return f"a path in a box has {most}, and {path[:80]!r}... has {size:,} and {len(names):,}"
 
 
 @contextmanager
@@ -100,25 +114,55 @@ def read(root: int, path: str) -> bytes:
 
 
 def clear(root: int) -> None:
-    """Remove everything in a folder."""
-    for name in os.listdir(root):
-        _remove(root, name)
-
-
-def _remove(root: int, name: str) -> None:
-    try:
-        os.unlink(name, dir_fd=root)
-    except (IsADirectoryError, PermissionError):
-        inner = os.open(name, _FOLDER, dir_fd=root)
+    """Remove everything in a folder, however deep: folders within folders are moved up first, so that none is deep."""
+    waiting = os.listdir(root)
+    while waiting:
+        name = waiting.pop()
         try:
-            clear(inner)
+            os.unlink(name, dir_fd=root)
+        except (IsADirectoryError, PermissionError):
+            inner = os.open(name, _FOLDER, dir_fd=root)
+            try:
+                waiting += _emptied(inner, root)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=root)
+
+
+def remove(path: str) -> None:
+    """Remove a folder with everything in it, however deep, as far as that is allowed."""
+    with suppress(OSError):
+        fd = os.open(path, _FOLDER)
+        try:
+            clear(fd)
         finally:
-            os.close(inner)
-        os.rmdir(name, dir_fd=root)
+            os.close(fd)
+    with suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
 
 
-def usage(root: int, most: int) -> tuple[int, int]:
-    """Return the bytes on disk and the number of files and folders, counting no further than `most` of these."""
+def _emptied(folder: int, root: int) -> list[str]:
+    """Remove the files of a folder, and move its folders into `root`, under new names, which are returned."""
+    moved = []
+    for name in os.listdir(folder):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except (IsADirectoryError, PermissionError):
+            try:
+                os.rmdir(name, dir_fd=folder)
+            except OSError:  # it holds something
+                moved.append(secrets.token_hex(16))
+                os.rename(name, moved[-1], src_dir_fd=folder, dst_dir_fd=root)
+    return moved
+
+
+def usage(root: int, most: int, depth: int = _DEEPEST + 1) -> tuple[int, int]:
+    """Return the bytes on disk and the number of files and folders, counting no further than `most` of these.
+
+    Folders that lie deeper than `depth` in each other count as more than that: nothing could keep them.
+    """
+    if depth < 0:
+        return 0, most + 1
     size = count = 0
     with os.scandir(root) as entries:
         for entry in entries:
@@ -128,32 +172,42 @@ def usage(root: int, most: int) -> tuple[int, int]:
                 if count > most:
                     break
                 if stat.S_ISDIR(about.st_mode):
-                    size, count = _inner(root, entry.name, most, size, count)
+                    more, files = _inner(root, entry.name, most - count, depth - 1)
+                    size, count = size + more, count + files
     return size, count
 
 
-def _inner(root: int, name: str, most: int, size: int, count: int) -> tuple[int, int]:
+def _inner(root: int, name: str, most: int, depth: int) -> tuple[int, int]:
     inner = os.open(name, _FOLDER, dir_fd=root)
     try:
-        more, files = usage(inner, most - count)
+        return usage(inner, most, depth)
     finally:
         os.close(inner)
-    return size + more, count + files
 
 
 Entry = tuple[tarfile.TarInfo, bytes]
 
 
 def pack(root: int) -> bytes:
-    """Return a tar archive of everything in a folder; what is no file, folder or link is left out."""
+    """Return a tar archive of everything in a folder; what is no file, folder or link is left out.
+
+    Raises:
+        BadSnapshot: a path is longer than `restore` would take.
+    """
     return archive(_entries(root, ""))
 
 
 def archive(entries: Iterable[Entry], format_: int = tarfile.PAX_FORMAT) -> bytes:
-    """Return a tar archive with these entries."""
+    """Return a tar archive with these entries.
+
+    Raises:
+        BadSnapshot: a path is longer than `restore` would take.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=format_, errors="surrogateescape") as made:
         for entry, data in entries:
+            if why := _too_long(entry.name):
+                raise BadSnapshot(f"no snapshot can be taken: {why}")
             made.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
 
@@ -214,7 +268,8 @@ def _names(member: tarfile.TarInfo) -> list[str]:
             raise BadPath(member.name)
         return parts(member.name)
     except BadPath as error:
-        raise BadSnapshot(f"{member.name!r} in the snapshot leads outside of the box") from error
+        why = _too_long(member.name) or f"{member.name!r} in the snapshot leads outside of the box"
+        raise BadSnapshot(why) from error
 
 
 def _data(source: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

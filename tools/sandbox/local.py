@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import socket
 import time
 from dataclasses import dataclass
@@ -181,7 +180,7 @@ class LocalBox(Box):
                 self.warden.ask("close", room=self.room)
             except BoxLost:  # then nothing is left but the folder, if it has one
                 if not self.walled:
-                    shutil.rmtree(self.path, ignore_errors=True)
+                    files.remove(self.path)
         self._turn.acquire(timeout=LATE)  # a run in another thread has been ended, and looks at the box a last time
         os.close(self.work)
         self._turn.release()

@@ -11,13 +11,13 @@ In both lie `work` (what the box's programs see as their folder), `tmp`, and `sh
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import tempfile
 from dataclasses import dataclass, field
 from typing import Final
 
 from turnwise.tools.sandbox import kernel
+from turnwise.tools.sandbox.files import remove
 
 STAGE: Final = "/sys"  # where the tmpfs is mounted in its namespace: a folder that always exists and that nobody needs
 FOLDERS: Final = ("work", "tmp", "shm")
@@ -48,7 +48,7 @@ class Place:
         for fd in (self.work, *(fd for fd, _ in self.namespaces)):
             os.close(fd)
         if not self.namespaces:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove(self.path)
 
 
 def folder(uid: int) -> Place:

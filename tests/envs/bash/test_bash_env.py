@@ -11,10 +11,10 @@ from bash_boxes import boxed
 from turnwise import envs
 from turnwise.envs.bash import FAMILIES, BashEnv
 from turnwise.envs.bash.env import LOOK
-from turnwise.envs.bash.memory import Memory
 from turnwise.envs.bash.shell import Answer, Shell
 from turnwise.envs.check import Effort, check_env
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Limits, NoSandbox
 
 COUNT = "train/tiny/000004"
@@ -230,6 +230,15 @@ def test_what_weighs_too_much_is_forgotten_oldest_first() -> None:
     assert [memory.get(key) for key in "0123"] == [0, None, 2, 3]
     memory.keep("3", 4, 20_000)
     assert [memory.get(key) for key in "0123"] == [None] * 4
+
+
+def test_what_is_recalled_is_made_once_where_it_is_kept() -> None:
+    memory: Memory[int] = Memory()
+    made = iter(range(9))
+    assert [memory.recall("a", lambda: next(made), lambda _: 1) for _ in range(3)] == [0, 0, 0]
+    assert [memory.recall("b", lambda: next(made), lambda _: None) for _ in range(2)] == [1, 2]
+    memory.forget()
+    assert memory.recall("a", lambda: next(made), lambda _: 1) == 3
 
 
 def test_partial_pays_shares_and_whole_does_not() -> None:

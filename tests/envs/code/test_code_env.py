@@ -7,8 +7,9 @@ from code_boxes import needs_box
 
 from turnwise.envs import make
 from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.workshop import cut
-from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turnwise.envs.cut import cut
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turnwise.envs.snapshot import pack, unpack
 
 TASK = "train/tiny/000001"
 
@@ -129,6 +130,63 @@ def test_pickling_and_snapshots_go_on_alike() -> None:
         one.close()
 
 
+def test_snapshots_carry_the_episode_and_its_chance() -> None:
+    env = begun(shaping=0.5)
+    env.reset(seed=3)
+    env.step("write a.txt\nb")
+    other = CodeEnv(level="tiny", shaping=0.5)
+    observation, info = other.restore(env.snapshot())
+    assert observation == "a.txt is now:\n1 b"
+    assert info == env._info(True)
+    assert other.snapshot() == env.snapshot()
+    assert other.reset() == env.reset()  # the next task is drawn alike
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"task": 1}, "'task' is 1; it is a text"),
+        ({"task": "train/tiny/1"}, "task is not here"),
+        ({"fingerprint": "x"}, "not the same here"),
+        ({"files": ["a"]}, "'files' is"),
+        ({"files": {"a": 1}}, "object of texts"),
+        ({"files": {"../a": "x"}}, "relative to its folder"),
+        ({"files": {"a": "x" * 100_001}}, "at most 100,000"),
+        ({"files": {"a": "x", "a/b": "y"}}, "would have to be a folder"),
+        ({"files": {f"a{number}": "" for number in range(65)}}, "64 files already"),
+        ({"best": 1}, "a number with a point"),
+        ({"best": float("nan")}, "from 0 to 1"),
+        ({"score": 7.0}, "from 0 to 1"),
+        ({"shown": ["a"]}, "two texts"),
+        ({"random": {"state": -1, "inc": 1, "kept": None, "seed": 1}}, "128 bits"),
+    ],
+)
+def test_forged_snapshots_are_refused(change: dict[str, object], why: str) -> None:
+    env = begun()
+    saved = unpack(env.snapshot(), "Code", 1, env._made())._values
+    with pytest.raises(BadSnapshot, match=why):
+        env.restore(pack("Code", 1, env._made(), saved | change))
+    assert env.restore(env.snapshot())[1] == env._info(True)  # the episode goes on
+
+
+def test_snapshots_of_other_versions_and_arguments_are_refused() -> None:
+    env = begun()
+    for other in (
+        {"level": "small"},
+        {"split": "held_out"},
+        {"reward": "all"},
+        {"shaping": 1.0},
+        {"budget": 500},
+        {"seconds": 9},
+        {"packages": True},
+    ):
+        with pytest.raises(BadSnapshot, match=next(iter(other))):
+            CodeEnv(**{"level": "tiny", **other}).restore(env.snapshot())  # type: ignore[arg-type]
+    for data in (env.snapshot()[:-1], b"{}", pack("Code", 2, env._made(), {}), pack("Bash", 1, env._made(), {})):
+        with pytest.raises(BadSnapshot):
+            env.restore(data)
+
+
 def test_what_is_refused() -> None:
     env = CodeEnv(level="tiny")
     with pytest.raises(NotReset):
@@ -163,14 +221,14 @@ def test_actions_that_have_no_place_are_answered() -> None:
 
 
 def test_where_nothing_holds_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnwise.envs.code.memo import forget
+    from turnwise.envs.code.judge import VERDICTS
     from turnwise.tools.sandbox import NoSandbox
 
     def nothing(*_: object, **__: object) -> object:
         raise NoSandbox("nothing on this machine can hold a program, so nothing is run (bwrap: not installed)")
 
     monkeypatch.setattr("turnwise.envs.code.env.start", nothing)
-    forget()
+    VERDICTS.forget()
     env = begun()
     with pytest.raises(EnvError, match="the program could not be run: nothing on this machine"):
         env.step("test")
@@ -193,4 +251,15 @@ def test_it_is_registered_and_says_what_it_takes() -> None:
     assert "Tests:" in observation
     assert info["free_actions"]
     assert "submit" in info["admissible_actions"]
+    env.close()
+
+
+@needs_box
+def test_a_program_that_nests_folders_without_end_does_not_end_the_episode() -> None:
+    env = begun()
+    program = "import os\nfor _ in range(400):\n    os.mkdir('d')\n    os.chdir('d')"
+    observation, _, _, _, info = env.step(f"run\n{program}")
+    assert "put back as they were before: no snapshot can be taken" in observation
+    assert info["valid"]
+    assert env.step("run\nimport os; print(os.listdir())")[0] == "['solution.py']"
     env.close()

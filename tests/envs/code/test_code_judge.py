@@ -7,7 +7,7 @@ from code_boxes import box, judge, needs_box
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.code.memo import forget
+from turnwise.envs.code.judge import VERDICTS
 from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
 from turnwise.envs.code.task import BadTask, Call, Exchange, Script, call_of
 
@@ -183,7 +183,7 @@ def test_verdicts_are_remembered_and_a_changed_program_is_judged_anew() -> None:
         made.append(1)
         return box()
 
-    forget()
+    VERDICTS.forget()
     one = judge()
     one.box = counted  # type: ignore[assignment]
     for text in (RIGHT, RIGHT, RIGHT + "\n", RIGHT):

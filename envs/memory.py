@@ -1,0 +1,74 @@
+"""Answers that were given once in this process, by a key of all that they depend on: groups of episodes begin alike.
+
+Bounded by bytes; the least used is forgotten first.
+
+Left out on purpose: keeping them on disk, and telling which programs ask a clock or dice; these answer the same again,
+too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+__all__ = ["Memory"]
+
+_MOST: Final = 64 << 20  # bytes, of which large things are soon forgotten
+_ENTRY: Final = 2000  # bytes that an entry weighs at least
+T = TypeVar("T")
+
+
+class Memory(Generic[T]):
+    """Things by key, the least used of which are forgotten where they weigh too much together.
+
+    Args:
+        most: bytes of all of them.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._kept: OrderedDict[str, tuple[T, int]] = OrderedDict()
+        self._weight = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> T | None:
+        """Return what was kept under a key."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
+    def keep(self, key: str, thing: T, weight: int) -> None:
+        """Keep a thing of so many bytes."""
+        weight += _ENTRY
+        with self._lock:
+            self._weight += weight - self._kept.pop(key, (thing, 0))[1]
+            self._kept[key] = thing, weight
+            while self._weight > self._most:
+                self._weight -= self._kept.popitem(last=False)[1][1]
+
+    def recall(self, key: str, make: Callable[[], T], weigh: Callable[[T], int | None]) -> T:
+        """Return what was kept under a key, or what `make` gives.
+
+        Args:
+            key: of all that the answer depends on.
+            make: gives the answer; it is not None.
+            weigh: gives the bytes of an answer; None: it is not kept.
+        """
+        found = self.get(key)
+        if found is not None:
+            return found
+        made = make()
+        weight = weigh(made)
+        if weight is not None:
+            self.keep(key, made, weight)
+        return made
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self._kept.clear()
+            self._weight = 0
