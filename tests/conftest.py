@@ -12,7 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+# No test measures time, so Hypothesis does not either: a busy machine makes any example slow.
+settings.register_profile("turnwise", deadline=None)
+settings.load_profile("turnwise")
 # Before torch is imported: two test workers with two threads each wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A job that a shell starts in the background ignores Ctrl-C, and so would what the tests interrupt.
