@@ -186,6 +186,8 @@ _STYLES = ("-", "--", "-.", ":")
 _MARKS = "osD^vPX"
 APART = 0.012
 """Distance of neighbouring points with intervals, as a share of the axis."""
+_LEGEND = 80
+"""Letters of a legend that fit under one board."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,8 @@ def save_boards(
         if y_range is not None:
             axes.set_ylim(*y_range)
         axes.grid(alpha=0.25)
-    columns = min(4, max(1, len(names)))
+    longest = max((len(name) for name in handles), default=0)
+    columns = max(1, min(4, len(handles), _LEGEND * len(boards) // (longest + 6)))  # all of them equally wide
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
     figure.savefig(path)
 
