@@ -63,7 +63,7 @@ def decode(data: object, other: Callable[[Any], Any]) -> Any:
     try:
         if mark in _BACK:
             return _BACK[mark](inner, lambda item: decode(item, other))
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
         raise NotPlain(f"no value: {error}") from None
     return other(data)
 

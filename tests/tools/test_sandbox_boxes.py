@@ -81,11 +81,19 @@ def test_files_go_in_and_out(clean: Box) -> None:
     assert clean.run("import helper; print(helper.x)", files={"helper.py": "x = 5"}).stdout == "5\n"
 
 
-@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", ".", "a\0b", "/work/../x", "x" * 5000])
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", ".", "a\0b", "/work/../x"])
 def test_paths_outside_are_refused(clean: Box, path: str) -> None:
     with pytest.raises(BadPath, match="relative to its folder"):
         clean.put(path, "x")
     with pytest.raises(BadPath, match="relative to its folder"):
+        clean.get(path)
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "/".join("d" * 101)])
+def test_paths_that_are_too_long_are_refused(clean: Box, path: str) -> None:
+    with pytest.raises(BadPath, match=r"at most 4,096 bytes and 100 names"):
+        clean.put(path, "x")
+    with pytest.raises(BadPath, match=r"at most 4,096 bytes and 100 names"):
         clean.get(path)
 
 

@@ -258,12 +258,14 @@ class DockerBox(Box):
 
     def _alive(self) -> None:
         """Raise BoxLost where the container has ended: what was killed then is more than the program."""
-        try:
-            running = bool(self.api.inspect_container(self.id)["State"]["Running"])
-        except Exception as error:
-            raise BoxLost(f"the container died during the run, or Docker did: {short(error)}") from error
-        if not running:
-            raise BoxLost("the container died during the run")
+        for pause in (0.0, 0.05, 0.2):  # its programs die before Docker says that it has ended
+            time.sleep(pause)
+            try:
+                state = self.api.inspect_container(self.id)["State"]
+            except Exception as error:
+                raise BoxLost(f"the container died during the run, or Docker did: {short(error)}") from error
+            if not state["Running"] or state.get("Status", "running") != "running":
+                raise BoxLost("the container died during the run")
 
     def _wrapped(self, argv: list[str], seconds: float, alone: bool) -> list[str]:
         cpu = math.ceil(self.limits.cpu)

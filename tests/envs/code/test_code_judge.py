@@ -4,7 +4,7 @@ import ast
 
 import pytest
 from code_boxes import box, judge, needs_box
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from turnwise.envs.code.judge import VERDICTS
@@ -233,6 +233,8 @@ def test_plain_values_cross_unchanged(value: object) -> None:
         ),
     )
 )
+@example({"c": ""})
+@example({"c": {}})
 def test_any_data_is_a_value_or_refused(data: object) -> None:
     try:
         value = decode(data, refuse)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from shop_reading import BAD, HOSTILE, MUG, Reader, goal_of, shop_of
 
-from turnwise.envs.errors import UnknownOption, UnknownTask
+from turnwise.envs.errors import UnknownTask
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.session import Page, Session
@@ -269,7 +269,7 @@ def test_a_taken_port_is_one_sentence() -> None:
             listen(port=port)
     with pytest.raises(PortInUse, match="no address of this machine"):
         listen("no.such.host.invalid")
-    with pytest.raises(UnknownOption, match="to 65535"):
+    with pytest.raises(PortInUse, match="to 65535"):
         listen(port=70_000)
 
 
