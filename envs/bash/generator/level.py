@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.levels import level_of, text_of
 
 __all__ = ["FAMILY_NAMES", "PRESETS", "Level"]
 
@@ -75,9 +76,7 @@ class Level:
 
         `Level.parse` reads it back to an equal level; equal levels have equal texts.
         """
-        best = min(PRESETS, key=lambda name: len(_differences(self, PRESETS[name])))
-        changed = _differences(self, PRESETS[best])
-        return "+".join([best, *(f"{name}={_write(getattr(self, name))}" for name in changed)])
+        return text_of(self, PRESETS, _write)
 
     @classmethod
     def parse(cls, text: str) -> Level:
@@ -86,23 +85,7 @@ class Level:
         Raises:
             UnknownOption: an unknown preset, dial or value; the message names it and the choices.
         """
-        preset, *changes = text.split("+")
-        if preset not in PRESETS:
-            raise UnknownOption(f"no preset of shell tasks is called {preset!r}: {choices(preset, PRESETS)}")
-        names = [one.name for one in fields(cls)]
-        values: dict[str, Any] = {}
-        for change in changes:
-            name, mark, value = change.partition("=")
-            if name not in names or not mark:
-                listed = choices(name, names, shown=len(names))
-                raise UnknownOption(f"no dial of shell tasks is called {name!r}: {listed}")
-            values[name] = _read(name, value)
-        return replace(PRESETS[preset], **values)
-
-
-def _differences(level: Level, preset: Level) -> list[str]:
-    names = [one.name for one in fields(Level)]
-    return sorted(name for name in names if getattr(level, name) != getattr(preset, name))
+        return level_of(text, PRESETS, _read, "shell tasks")
 
 
 def _write(value: Any) -> str:

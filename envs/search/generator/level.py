@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
+from turnwise.envs.levels import level_of, text_of
 
 __all__ = ["PRESETS", "Level"]
 
@@ -68,8 +69,7 @@ class Level:
 
         `Level.parse` reads it back to an equal level; equal levels have equal texts.
         """
-        best = min(PRESETS, key=lambda name: len(_changed(self, PRESETS[name])))
-        return "+".join([best, *(f"{name}={_write(getattr(self, name))}" for name in _changed(self, PRESETS[best]))])
+        return text_of(self, PRESETS, _write)
 
     @classmethod
     def parse(cls, text: str) -> Level:
@@ -78,23 +78,7 @@ class Level:
         Raises:
             UnknownOption: an unknown preset, dial or value; the message names it and the choices.
         """
-        preset, *changes = text.split("+")
-        if preset not in PRESETS:
-            raise UnknownOption(f"no preset of the search world is called {preset!r}; {choices(preset, PRESETS)}")
-        names = [field.name for field in fields(cls)]
-        values: dict[str, Any] = {}
-        for change in changes:
-            name, mark, value = change.partition("=")
-            if name not in names or not mark:
-                listed = choices(name, names, shown=len(names))
-                raise UnknownOption(f"no dial of the search world is called {name!r}; {listed}")
-            values[name] = _read(name, value)
-        return replace(PRESETS[preset], **values)
-
-
-def _changed(level: Level, preset: Level) -> list[str]:
-    names = (field.name for field in fields(Level))
-    return sorted(name for name in names if getattr(level, name) != getattr(preset, name))
+        return level_of(text, PRESETS, _read, "the search world")
 
 
 def _write(value: Any) -> str:
