@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,6 +88,25 @@ def test_what_is_done_shows(opened: Callable[..., Tab], site: Site) -> None:
     assert tab.act(f"click[{query}]").done
     assert tab.act("press[Enter]") == Outcome(True)
     assert (tab.look().url, tab.look().can_go_back) == (f"{site.origin}/next?q=red+%C3%A9", True)
+    assert tab.act("back[]") == Outcome(True)
+    assert tab.look().title == "Start"
+
+
+def test_a_page_that_is_gone_before_it_can_answer_did_go_back(
+    opened: Callable[..., Tab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = opened()
+    assert tab.act(f"click[{named(tab, 'slow link')}]").done
+    assert tab.look().can_go_back
+    page, asked = tab._page, tab._page.evaluate
+
+    async def evaluate(code: str, *given: Any) -> Any:
+        found = await asked(code, *given)
+        if "history.back" in code:
+            raise RuntimeError("Execution context was destroyed, most likely because of a navigation.")
+        return found
+
+    monkeypatch.setattr(page, "evaluate", evaluate)
     assert tab.act("back[]") == Outcome(True)
     assert tab.look().title == "Start"
 

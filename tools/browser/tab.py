@@ -322,6 +322,9 @@ class Tab:
             # Did the element refuse, or does the page not answer at all? The second is no answer to the agent.
             await self._alive()
             await self._settle(moves)
+            if action.kind == "back" and self._watch.moves > moves:
+                # The page that was asked to go back was gone before it could answer.
+                return Outcome(True)
             return Outcome(False, _explain(action, element, error))
         await self._settle(moves)
         return Outcome(True)
