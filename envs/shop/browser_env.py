@@ -40,7 +40,12 @@ __all__ = ["WebShopBrowserEnv", "in_browser"]
 
 _VIEWPORT: Final = (1000, 700)
 _SEARCH: Final = "Back to Search"
-_TEXT_ONLY: Final = ("observation", "num_prev_obs", "num_prev_actions")
+_TEXT_ONLY: Final = {
+    "observation": "its observation is the page",
+    "num_prev_obs": "its observation is the page",
+    "num_prev_actions": "its observation is the page",
+    "catalogues": "a site has one",
+}
 
 
 class WebShopBrowserEnv(WebShopEnv):
@@ -70,9 +75,9 @@ class WebShopBrowserEnv(WebShopEnv):
         render_mode: str | None = None,
         **kwargs: Any,
     ) -> None:
-        for name in _TEXT_ONLY:
+        for name, why in _TEXT_ONLY.items():
             if name in kwargs:
-                raise UnknownOption(f"{name} is no option of the shop in a browser: its observation is the page")
+                raise UnknownOption(f"{name} is no option of the shop in a browser: {why}")
         super().__init__(*args, render_mode=render_mode, **kwargs)
         self._window = Window(screenshot=screenshot, budget=budget, size=_VIEWPORT)
         self._deadline = float(deadline)

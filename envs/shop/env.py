@@ -28,7 +28,7 @@ from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.saved import saved_session, session_of
 from turnwise.envs.shop.session import Session, Shop, item_targets, parse
 from turnwise.envs.shop.shopper import Careful, Shopper
-from turnwise.envs.shop.sources import GOALS, Files, FilesKey, Generated, GeneratedKey, Source, located, stamps
+from turnwise.envs.shop.sources import GOALS, Files, FilesKey, Generated, GeneratedKey, Several, Source, located, stamps
 from turnwise.envs.shop.tagger import Tagger
 from turnwise.envs.snapshot import pack, random_from, random_state, unpack
 from turnwise.envs.spaces import LONGEST, Text
@@ -63,6 +63,7 @@ class WebShopEnv(gymnasium.Env[str, str]):
         tagger: see `tagger`; where rewards must not depend on what is installed, name one.
         num_prev_obs, num_prev_actions: how many earlier observations and actions stand before each observation.
         catalogue_seed: seed of the prices and price bounds of files; which of our own catalogues.
+        catalogues: so many of our own, from that one on; their goals come by turns.
         level: size and difficulty of our own catalogue: a preset of `Level`, its text, or a level.
         show_attributes: show the attributes of products on a sub-page, as the original can.
         cache: see `Catalogue.open`.
@@ -94,6 +95,7 @@ class WebShopEnv(gymnasium.Env[str, str]):
         num_prev_obs: int = 0,
         num_prev_actions: int = 0,
         catalogue_seed: int = 0,
+        catalogues: int = 1,
         level: str | Level = "small",
         show_attributes: bool = False,
         cache: str | os.PathLike[str] | bool = True,
@@ -118,10 +120,12 @@ class WebShopEnv(gymnasium.Env[str, str]):
         self._before = num_prev_obs, num_prev_actions
         if products is None:
             files_only(dict(zip(_FILES_ONLY, (attributes, human, num_products, keep, limit), strict=True)))
-            self._source: Source = Generated(
-                GeneratedKey(level_of(level), seed, reward, tagger, show_attributes), split
-            )
+            key = GeneratedKey(level_of(level), seed, reward, tagger, show_attributes)
+            many = whole("catalogues", catalogues)
+            self._source: Source = Generated(key, split) if many == 1 else Several(key, split, many)
         else:
+            if catalogues != 1:
+                raise UnknownOption("catalogues are our own: with products=PATH there is one")
             paths = located(products, attributes, human)
             self._source = Files(
                 FilesKey(
@@ -153,8 +157,8 @@ class WebShopEnv(gymnasium.Env[str, str]):
 
     @property
     def shop(self) -> Shop:
-        """The shop: its `catalogue`, `prices`, `judge`, and `search(query, k)`."""
-        return self._source.shop
+        """The shop that is played in (before a reset, the first): `catalogue`, `prices`, `judge`, `search()`."""
+        return self._source.shop if self._session is None else self._session.shop
 
     @property
     def source(self) -> Source:
@@ -202,12 +206,13 @@ class WebShopEnv(gymnasium.Env[str, str]):
         given = dict(options or {})
         for key in given:
             choice("reset option", str(key), _OPTIONS)
-        prices = prices_of(given.get("prices"), self.shop)
         if given.get("goal") is not None:
-            self._task, goal, name = self._given(given)
+            task, goal, name = self._given(given)
         else:
-            self._task, goal, name = self._known(given.get("task"), given.get("session"))
-        self._session = Session(self.shop, goal, name, prices=prices)
+            task, goal, name = self._known(given.get("task"), given.get("session"))
+        shop = self._source.shop_of(task)
+        self._session = Session(shop, goal, name, prices=prices_of(given.get("prices"), shop))
+        self._task = task
         observation = self._page(self._session)
         self._seen, self._done = [observation], []
         self._shown = ("", observation)
@@ -293,12 +298,13 @@ class WebShopEnv(gymnasium.Env[str, str]):
 
     def _made(self) -> dict[str, Any]:
         """Return what has to be the same where a snapshot is restored."""
-        judge = self.shop.judge
+        shop = self._source.shop
+        judge = shop.judge
         return {
             **self._source.made(),
             "reward": judge.rule,
             "tagger": judge.tagger_name,
-            "show_attributes": self.shop.attributes,
+            "show_attributes": shop.attributes,
             "observation": self._observation,
             "payoff": "sparse" if self._sparse else "score",
             "num_prev_obs": self._before[0],
@@ -327,7 +333,7 @@ class WebShopEnv(gymnasium.Env[str, str]):
             raise UnknownOption("options hold a task and a goal; one of them says what to buy")
         given = options["goal"]
         goal = given if isinstance(given, Goal) else Goal.of(given)
-        if self.shop.catalogue.get(goal.asin) is None:
+        if self._source.shop.catalogue.get(goal.asin) is None:
             raise UnknownOption(f"the goal's product {goal.asin!r} is not in the catalogue")
         digest = blake2b(repr(sorted(goal.as_dict().items())).encode(errors="surrogatepass"), digest_size=8).hexdigest()
         name = options.get("session")

@@ -54,7 +54,7 @@ def session_of(saved: Fields, source: Source, task: str) -> Session:
     Raises:
         BadSnapshot: it does not fit to this shop, or is none.
     """
-    shop = source.shop
+    shop = source.shop_of(task)
     try:
         goal = _goal(saved, source, task)
         name, prices = session_name(saved.get("name", str)), prices_of(saved.get("prices", dict), shop)

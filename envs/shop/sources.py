@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.generator import Level, catalogue, generated_goals
+from turnwise.envs.shop.generator import Level, catalogue, generated_goals, name_of
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.goals import make_goals
 from turnwise.envs.shop.prices import draw_prices
@@ -29,7 +29,18 @@ from turnwise.envs.shop.session import Shop
 from turnwise.envs.shop.splits import goal_order, split_range
 from turnwise.envs.shop.tagger import Tagger
 
-__all__ = ["GOALS", "HUMAN_FROM", "Files", "FilesKey", "Generated", "GeneratedKey", "Source", "located", "stamps"]
+__all__ = [
+    "GOALS",
+    "HUMAN_FROM",
+    "Files",
+    "FilesKey",
+    "Generated",
+    "GeneratedKey",
+    "Several",
+    "Source",
+    "located",
+    "stamps",
+]
 
 GOALS: Final = ("auto", "human", "synthetic")
 HUMAN_FROM: Final = 1500
@@ -41,7 +52,10 @@ class Source(Protocol):
 
     @property
     def shop(self) -> Shop:
-        """The shop."""
+        """The shop; where there are several, the first."""
+
+    def shop_of(self, id: str) -> Shop:
+        """Return the shop that a goal is about, by the goal's id."""
 
     def ids(self, count: int | None) -> list[str]:
         """Return the ids of the goals of the split."""
@@ -115,6 +129,10 @@ class Files:
     def shop(self) -> Shop:
         """The shop."""
         return self._opened.shop
+
+    def shop_of(self, id: str) -> Shop:
+        """Return the shop."""
+        return self.shop
 
     def ids(self, count: int | None) -> list[str]:
         """Return the ids of the goals of the split."""
@@ -270,9 +288,13 @@ class Generated:
         """Travel as the recipe."""
         return type(self), self._made_of
 
-    def ids(self, count: int | None) -> list[str]:
-        """Return the ids of the first goals of the split, 1,000 if no count is given."""
-        return self._goals.ids(count)
+    def shop_of(self, id: str) -> Shop:
+        """Return the shop."""
+        return self.shop
+
+    def ids(self, count: int | None, start: int = 0) -> list[str]:
+        """Return the ids of so many goals of the split from number `start` on, 1,000 if no count is given."""
+        return self._goals.ids(count, start)
 
     def draw(self, rng: Any) -> str:
         """Return the id of a goal."""
@@ -294,6 +316,82 @@ class Generated:
         """Return what tells this source from others."""
         key, split = self._made_of
         return {"products": "generated", "level": key.level.text, "catalogue_seed": key.seed, "split": split}
+
+
+class Several:
+    """Goals of several of our own catalogues by turns, so that nobody learns one of them by heart.
+
+    Goal n is goal n // count of catalogue n % count; ids are those that each catalogue gives its goals.
+    """
+
+    def __init__(self, key: GeneratedKey, split: str, count: int) -> None:
+        """Take the catalogues of the key's seed and of those that follow; each is made when it is first asked for.
+
+        Raises:
+            UnknownOption: there is no such split, the catalogues are too small for it, or there are none.
+        """
+        if count < 1:
+            raise UnknownOption(f"catalogues is {count}; it must be 1 or more")
+        self._made_of = key, split, count
+        self._names = {name_of(key.level, key.seed + number): number for number in range(count)}
+        self._one(0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as the recipe."""
+        return type(self), self._made_of
+
+    @property
+    def shop(self) -> Shop:
+        """The first shop."""
+        return self._one(0).shop
+
+    def shop_of(self, id: str) -> Shop:
+        """Return the shop that a goal is about; of what is no id, the first."""
+        number = self._number(id)
+        return self._one(number or 0).shop
+
+    def ids(self, count: int | None) -> list[str]:
+        """Return the ids of the first goals of the split, 1,000 if no count is given."""
+        most = 1000 if count is None else count
+        prefixes = [f"{self._made_of[1]}/{name}/" for name in self._names]
+        return [f"{prefixes[number % len(prefixes)]}{number // len(prefixes):06d}" for number in range(most)]
+
+    def draw(self, rng: Any) -> str:
+        """Return the id of a goal."""
+        return self._one(int(rng.integers(self._made_of[2]))).draw(rng)
+
+    def get(self, id: str) -> Goal:
+        """Return the goal of an id.
+
+        Raises:
+            UnknownTask: the text is no id of a goal of this split and these catalogues.
+        """
+        return self._one(self._number(id) or 0).get(id)
+
+    def find(self, goal: Goal) -> str | None:
+        """Return None, as `Generated.find` does."""
+        return None
+
+    def made(self) -> dict[str, Any]:
+        """Return what tells this source from others."""
+        return {**self._one(0).made(), "catalogues": self._made_of[2]}
+
+    def _number(self, id: str) -> int | None:
+        parts = id.split("/")
+        return self._names.get(parts[1]) if len(parts) == 3 else None
+
+    def _one(self, number: int) -> Generated:
+        key, split, count = self._made_of
+        made = _made(key, split, count)
+        if number not in made:
+            made[number] = Generated(replace(key, seed=key.seed + number), split)
+        return made[number]
+
+
+@lru_cache(maxsize=4)
+def _made(key: GeneratedKey, split: str, count: int) -> dict[int, Generated]:
+    """Return the place where all `Several` of a kind keep their catalogues."""
+    return {}
 
 
 class _GeneratedShop(Shop):

@@ -347,7 +347,7 @@ def test_forged_values_are_refused_or_can_be_played(kind: str, data: st.DataObje
     for _ in range(data.draw(st.integers(1, 2))):
         place = episode
         name = data.draw(st.sampled_from(sorted(place)))
-        if isinstance(place[name], dict) and data.draw(st.booleans()):
+        if isinstance(place[name], dict) and place[name] and data.draw(st.booleans()):
             place = place[name]
             name = data.draw(st.sampled_from(sorted(place)))
         if data.draw(st.booleans()):

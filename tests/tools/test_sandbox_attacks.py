@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from sandbox_backends import ALL, MB, box_of
+from toys.sandboxes import ALL, MB, box_of
 
 from turnwise.tools.sandbox import Box
 

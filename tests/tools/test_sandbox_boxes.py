@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from sandbox_backends import ALL, LOCAL, box_of, needed
+from toys.sandboxes import ALL, LOCAL, box_of, needed
 
 from turnwise.tools.sandbox import (
     BadCommand,

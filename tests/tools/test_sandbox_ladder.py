@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sandbox_backends import needed
+from toys.sandboxes import needed
 
 from turnwise.tools import sandbox
 from turnwise.tools.sandbox import (

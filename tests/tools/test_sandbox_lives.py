@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from sandbox_backends import ALL, LIMITS, LOCAL, box_of, needed
+from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed
 
 from turnwise.tools.sandbox import BoxLost, SandboxError, start
 from turnwise.tools.sandbox.supervisor import Warden
@@ -57,15 +57,15 @@ def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 @pytest.mark.parametrize("backend", LOCAL)
-def test_many_runs_leave_nothing(backend: str) -> None:
+def test_five_hundred_runs_leave_nothing(backend: str) -> None:
     box_of(backend).close()
     processes, before = box_processes(), traces()
     with box_of(backend) as box, box.session() as session:
         places = {box.path}  # type: ignore[attr-defined]
-        for number in range(60):
+        for number in range(400):
             assert box.run(["sh", "-c", f"echo {number} > file; sleep 30 >/dev/null 2>&1 &"]).code == 0
             session.run(f"x = {number}")
-    for number in range(40):
+    for number in range(100):
         with box_of(backend) as box:
             places.add(box.path)  # type: ignore[attr-defined]
             assert box.run(["sh", "-c", f"echo {number}"]).stdout == f"{number}\n"
@@ -74,7 +74,7 @@ def test_many_runs_leave_nothing(backend: str) -> None:
     assert eventually(lambda: not box_processes() - processes), box_processes() - processes
 
 
-def test_many_runs_leave_no_container() -> None:
+def test_five_hundred_runs_leave_no_container() -> None:
     from turnwise.tools.sandbox.containers import connect
 
     needed("docker")
@@ -82,9 +82,12 @@ def test_many_runs_leave_no_container() -> None:
     mine = {"label": f"turnwise.sandbox={os.getpid()}"}
     before = {one["Id"] for one in api.containers(all=True, filters=mine)}
     with box_of("docker") as box:
-        for _ in range(10):
+        for _ in range(490):
             assert box.run(["sh", "-c", "sleep 30 >/dev/null 2>&1 &"]).code == 0
         assert box._look()["processes"] <= 3  # type: ignore[attr-defined]
+    for number in range(10):
+        with box_of("docker") as box:
+            assert box.run(["echo", str(number)]).stdout == f"{number}\n"
     assert eventually(lambda: {one["Id"] for one in api.containers(all=True, filters=mine)} <= before)
 
 

@@ -11,6 +11,6 @@ price ranges.
 from turnwise.envs.shop.generator.files import write
 from turnwise.envs.shop.generator.goals import GeneratedGoals, generated_goals
 from turnwise.envs.shop.generator.level import PRESETS, Level
-from turnwise.envs.shop.generator.stock import SPLITS, catalogue
+from turnwise.envs.shop.generator.stock import SPLITS, catalogue, name_of
 
-__all__ = ["PRESETS", "SPLITS", "GeneratedGoals", "Level", "catalogue", "generated_goals", "write"]
+__all__ = ["PRESETS", "SPLITS", "GeneratedGoals", "Level", "catalogue", "generated_goals", "name_of", "write"]

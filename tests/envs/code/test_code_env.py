@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 from code_boxes import needs_box
+from toys.sandboxes import ALL, needed
 
 from turnwise.envs import make
 from turnwise.envs.code import CodeEnv
@@ -37,6 +38,23 @@ def test_the_one_edit_wins() -> None:
     with pytest.raises(StepAfterEnd):
         env.step("test")
     env.close()
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_every_kind_of_box_judges_alike(backend: str) -> None:
+    needed(backend)
+    for text, score in (
+        ("", 1.0),
+        ("import os\nos._exit(0)", 0.0),
+        ("def f(l):\n    return type('E', (), {'__eq__': lambda *a: True})()", 0.0),
+    ):
+        env = begun(backend=backend)
+        env.step(f"write solution.py\n{text}" if text else env.plan()[0])
+        said = env.step("test")[0]
+        assert ("2 of 2" in said) == (score == 1.0), said
+        _, reward, over, _, info = env.step("submit")
+        assert (reward, over, info["won"]) == (score, True, score == 1.0)
+        env.close()
 
 
 @needs_box

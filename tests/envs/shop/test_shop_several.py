@@ -1,0 +1,82 @@
+"""Several of our own catalogues behind one environment: goals by turns, each the same as in its catalogue alone."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_shop import files
+
+from turnwise.envs import check_env
+from turnwise.envs.check import Effort
+from turnwise.envs.errors import BadSnapshot, UnknownOption, UnknownTask
+from turnwise.envs.shop.browser_env import WebShopBrowserEnv
+from turnwise.envs.shop.env import WebShopEnv
+
+EFFORT = Effort(walks=3, turns=15, pairs=8, states=6, depth=6, continuations=4, search=60)
+
+
+def opened(**options: Any) -> WebShopEnv:
+    return WebShopEnv(**{"level": "tiny", "catalogues": 3, "catalogue_seed": 4, "tagger": "own", **options})
+
+
+def played(env: WebShopEnv, task: str) -> list[Any]:
+    """All that an expert's episode shows."""
+    seen: list[Any] = [env.reset(options={"task": task})]
+    return seen + [env.step(action) for action in env.plan()]
+
+
+def test_goals_come_by_turns_and_are_those_of_each_catalogue_alone() -> None:
+    env = opened()
+    ids = env.task_ids(7)
+    assert ids == [
+        *("train/tiny@4/000000", "train/tiny@5/000000", "train/tiny@6/000000"),
+        *("train/tiny@4/000001", "train/tiny@5/000001", "train/tiny@6/000001", "train/tiny@4/000002"),
+    ]
+    for place, task in enumerate(ids):
+        alone = opened(catalogues=1, catalogue_seed=4 + place % 3)
+        assert alone.task_ids(3)[place // 3] == task
+        assert played(env, task) == played(alone, task)
+        assert env.shop.catalogue.get(env.session.goal.asin) is not None
+
+
+def test_drawn_goals_are_of_all_catalogues() -> None:
+    env = opened()
+    drawn = [env.reset(seed=seed)[1]["task"] for seed in range(40)]
+    assert {task.split("/")[1] for task in drawn} == {"tiny@4", "tiny@5", "tiny@6"}
+    assert drawn == [env.reset(seed=seed)[1]["task"] for seed in range(40)]
+
+
+def test_the_contract_is_kept() -> None:
+    kwargs = {"level": "tiny", "tagger": "own", "catalogues": 3, "observation": "text_rich"}
+    report = check_env("turnwise/WebShop-v0", kwargs=kwargs, tasks=3, effort=EFFORT)
+    assert report.ok, str(report)
+
+
+def test_a_snapshot_finds_its_catalogue_again() -> None:
+    env, other = opened(), pickle.loads(pickle.dumps(opened()))
+    env.reset(options={"task": env.task_ids(3)[2]})
+    first, *rest = env.plan()
+    env.step(first)
+    saved = env.snapshot()
+    other.reset(options={"task": other.task_ids(1)[0]})
+    other.restore(saved)
+    assert other.shop.catalogue is env.shop.catalogue
+    assert [env.step(action) for action in rest] == [other.step(action) for action in rest]
+    with pytest.raises(BadSnapshot):
+        opened(catalogues=2).restore(saved)
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownTask, match="tiny@4"):
+        opened().reset(options={"task": "train/tiny@9/000000"})
+    with pytest.raises(UnknownTask):
+        opened().reset(options={"task": "held_out/tiny@5/000000"})
+    with pytest.raises(UnknownOption, match="catalogues is 0"):
+        opened(catalogues=0)
+    with pytest.raises(UnknownOption, match="with products=PATH there is one"):
+        WebShopEnv(**files(tmp_path), catalogues=2)
+    with pytest.raises(UnknownOption, match="a site has one"):
+        WebShopBrowserEnv(catalogues=2)
