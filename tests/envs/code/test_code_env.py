@@ -25,13 +25,13 @@ def begun(**options: object) -> CodeEnv:
 def test_the_one_edit_wins() -> None:
     env = begun()
     plan = env.plan()
-    assert len(plan) == 2
     assert plan[0].startswith("replace ")
-    assert plan[1] == "submit"
+    assert plan[1:] == ["test", "submit"]
     assert "0 of 2" in env.step("test")[0]
     _, reward, over, _, info = env.step(plan[0])
     assert (reward, over, info["valid"]) == (0.0, False, True)
     assert "2 of 2" in env.step("test")[0]
+    assert env.plan() == ["submit"]
     _, reward, over, _, info = env.step("submit")
     assert (reward, over, info["won"], info["score"]) == (1.0, True, True, 1.0)
     assert env.plan() == []
@@ -48,7 +48,7 @@ def test_every_kind_of_box_judges_alike(backend: str) -> None:
         ("import os\nos._exit(0)", 0.0),
         ("def f(l):\n    return type('E', (), {'__eq__': lambda *a: True})()", 0.0),
     ):
-        env = begun(backend=backend)
+        env = begun(sandbox=backend)
         env.step(f"write solution.py\n{text}" if text else env.plan()[0])
         said = env.step("test")[0]
         assert ("2 of 2" in said) == (score == 1.0), said
