@@ -1,14 +1,14 @@
-"""The text form of a generator's level, which is part of every task id: a preset and the dials that differ from it.
+"""The levels of generators: what their dials may be, and the text form that is part of every task id.
 
-    "small+depth=3+lines=20-30"
+    "small+depth=3+lines=20-30"          a preset, and the dials that differ from it
 
-Left out on purpose: what the dials mean and how a value is written or read; that is each generator's own.
+Left out on purpose: what the dials mean, and bounds that hold between them; that is each generator's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnwise.envs.errors import UnknownOption, choices
@@ -16,9 +16,87 @@ from turnwise.envs.errors import UnknownOption, choices
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["level_of", "text_of"]
+__all__ = ["Dials", "level_of", "text_of"]
 
 T = TypeVar("T", bound="DataclassInstance")
+
+
+@dataclass(frozen=True, slots=True)
+class Dials:
+    """What the dials of a generator's levels may be, and how they are written.
+
+    Attributes:
+        what: whose dials they are, for messages: "the code generator".
+        counts: whole numbers, by name: lowest and highest.
+        ranges: "least-most", by name: lowest and highest; of whole numbers where these are whole.
+        shares: names of probabilities.
+        names: words, each of a known list, by the dial's name.
+    """
+
+    what: str
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    shares: Sequence[str] = ()
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def check(self, level: DataclassInstance) -> None:
+        """Refuse a level of which a dial is out of bounds, so that it is named before anything is drawn.
+
+        Raises:
+            UnknownOption: one is; the message says what it may be.
+        """
+        for name, (low, high) in self.counts.items():
+            value = getattr(level, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise UnknownOption(f"the dial {name} is {value!r}; it is a whole number from {low:,} to {high:,}")
+        for name, (lowest, highest) in self.ranges.items():
+            least, most = getattr(level, name)
+            if not lowest <= least <= most <= highest:
+                bounds = f"{_number(lowest)} <= least <= most <= {_number(highest)}"
+                raise UnknownOption(f"the dial {name} is {_number(least)}-{_number(most)}; it needs {bounds}")
+        for name in self.shares:
+            if not 0 <= getattr(level, name) <= 1:
+                raise UnknownOption(f"the dial {name} is {getattr(level, name)!r}; it is a probability from 0 to 1")
+        for name, known in self.names.items():
+            for word in getattr(level, name):
+                if word not in known:
+                    listed = choices(word, known, shown=len(known))
+                    raise UnknownOption(f"the dial {name} of {self.what} holds {word!r}: {listed}")
+
+    def text(self, level: T, presets: Mapping[str, T]) -> str:
+        """Return a level in one word, as `text_of` does."""
+        return text_of(level, presets, _write)
+
+    def parse(self, text: str, presets: Mapping[str, T]) -> T:
+        """Return the level of a text, as `level_of` does.
+
+        Raises:
+            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
+        """
+        return level_of(text, presets, self._read, self.what)
+
+    def _read(self, name: str, text: str) -> Any:
+        if name in self.names:
+            return tuple(word for word in text.split(",") if word)
+        bounds = self.ranges.get(name, (0,))
+        number = float if name in self.shares or isinstance(bounds[0], float) else int
+        try:
+            if name in self.ranges:
+                least, _, most = text.partition("-")
+                return number(least), number(most or least)
+            return number(text)
+        except ValueError as error:
+            raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+
+
+def _write(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ("," if value and isinstance(value[0], str) else "-").join(map(_number, value))
+    return _number(value)
+
+
+def _number(value: Any) -> str:
+    return format(value, "f").rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def text_of(level: T, presets: Mapping[str, T], write: Callable[[Any], str]) -> str:

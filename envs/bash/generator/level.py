@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from turnwise.envs.errors import UnknownOption, choices
-from turnwise.envs.levels import level_of, text_of
+from turnwise.envs.levels import Dials
 
 __all__ = ["FAMILY_NAMES", "PRESETS", "Level"]
 
@@ -26,9 +25,13 @@ FAMILY_NAMES: Final = (
     "sum",
     "tree",
 )
-_RANGES: Final = {"files": (2, 200), "lines": (2, 500)}
-_COUNTS: Final = {"depth": (0, 6), "distractors": (0, 200)}
-_SHARES: Final = ("spaces",)
+_DIALS: Final = Dials(
+    "shell tasks",
+    counts={"depth": (0, 6), "distractors": (0, 200), "variants": (0, 9)},
+    ranges={"files": (2, 200), "lines": (2, 500)},
+    shares=("spaces",),
+    names={"families": FAMILY_NAMES},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +56,8 @@ class Level:
     families: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check every dial, so that a wrong one is named before anything is drawn."""
-        for name, (low, high) in _RANGES.items():
-            least, most = getattr(self, name)
-            if not low <= least <= most <= high:
-                raise UnknownOption(f"the dial {name} is {least}-{most}; it needs {low} <= least <= most <= {high}")
-        for name, (low, high) in {**_COUNTS, "variants": (0, 9)}.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise UnknownOption(f"the dial {name} is {value!r}; it is a whole number from {low} to {high}")
-        if not 0 <= self.spaces <= 1:
-            raise UnknownOption(f"the dial spaces is {self.spaces!r}; it is a probability from 0 to 1")
-        for family in self.families:
-            if family not in FAMILY_NAMES:
-                listed = choices(family, FAMILY_NAMES, shown=len(FAMILY_NAMES))
-                raise UnknownOption(f"no family of shell tasks is called {family!r}: {listed}")
+        """Check every dial."""
+        _DIALS.check(self)
         object.__setattr__(self, "families", tuple(sorted(set(self.families))))
 
     @property
@@ -76,7 +66,7 @@ class Level:
 
         `Level.parse` reads it back to an equal level; equal levels have equal texts.
         """
-        return text_of(self, PRESETS, _write)
+        return _DIALS.text(self, PRESETS)
 
     @classmethod
     def parse(cls, text: str) -> Level:
@@ -85,25 +75,7 @@ class Level:
         Raises:
             UnknownOption: an unknown preset, dial or value; the message names it and the choices.
         """
-        return level_of(text, PRESETS, _read, "shell tasks")
-
-
-def _write(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ("," if value and isinstance(value[0], str) else "-").join(map(str, value))
-    return str(value) if isinstance(value, int) else format(float(value), "f").rstrip("0").rstrip(".")
-
-
-def _read(name: str, text: str) -> Any:
-    if name == "families":
-        return tuple(family for family in text.split(",") if family)
-    try:
-        if name in _RANGES:
-            least, _, most = text.partition("-")
-            return (int(least), int(most or least))
-        return float(text) if name in _SHARES else int(text)
-    except ValueError as error:
-        raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+        return _DIALS.parse(text, PRESETS)
 
 
 PRESETS: dict[str, Level] = {

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.code.generator.families import FAMILIES
 from turnwise.envs.code.generator.mutate import KINDS
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import level_of, text_of
+from turnwise.envs.levels import Dials
 
 __all__ = ["PRESETS", "Level"]
 
-_COUNTS: Final = {"families": (1, len(FAMILIES)), "names": (0, 1), "kinds": (1, len(KINDS))}
-_RANGES: Final = {"lines": (2, 12), "functions": (1, 8), "bugs": (1, 4), "visible": (1, 9), "hidden": (2, 30)}
-_SHARES: Final = ("repair", "chain", "shown")
+_DIALS: Final = Dials(
+    "the code generator",
+    counts={"families": (1, len(FAMILIES)), "names": (0, 1), "kinds": (1, len(KINDS))},
+    ranges={"lines": (2, 12), "functions": (1, 8), "bugs": (1, 4), "visible": (1, 9), "hidden": (2, 30)},
+    shares=("repair", "chain", "shown"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +49,12 @@ class Level:
     names: int = 1
 
     def __post_init__(self) -> None:
-        """Check every dial, so that a wrong one is named before anything is drawn."""
-        for name, (low, high) in _COUNTS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise UnknownOption(f"the dial {name} is {value!r}; it is a whole number from {low} to {high}")
-        for name, (low, high) in _RANGES.items():
-            least, most = getattr(self, name)
-            if not low <= least <= most <= high:
-                raise UnknownOption(f"the dial {name} is {least}-{most}; it needs {low} <= least <= most <= {high}")
+        """Check every dial."""
+        _DIALS.check(self)
         if self.lines[1] < 3:
             raise UnknownOption(
                 "the dial lines is 2-2; the most must be 3 or more, for there is hardly such a function"
             )
-        for name in _SHARES:
-            if not 0 <= getattr(self, name) <= 1:
-                raise UnknownOption(f"the dial {name} is {getattr(self, name)!r}; it is a probability from 0 to 1")
 
     @property
     def text(self) -> str:
@@ -69,7 +62,7 @@ class Level:
 
         `Level.parse` reads it back to an equal level; equal levels have equal texts.
         """
-        return text_of(self, PRESETS, _write)
+        return _DIALS.text(self, PRESETS)
 
     @classmethod
     def parse(cls, text: str) -> Level:
@@ -78,23 +71,7 @@ class Level:
         Raises:
             UnknownOption: an unknown preset, dial or value; the message names it and the choices.
         """
-        return level_of(text, PRESETS, _read, "the code generator")
-
-
-def _write(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"{value[0]}-{value[1]}"
-    return str(value) if isinstance(value, int) else format(float(value), "f").rstrip("0").rstrip(".")
-
-
-def _read(name: str, text: str) -> Any:
-    try:
-        if name in _RANGES:
-            least, _, most = text.partition("-")
-            return (int(least), int(most or least))
-        return float(text) if name in _SHARES else int(text)
-    except ValueError as error:
-        raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+        return _DIALS.parse(text, PRESETS)
 
 
 PRESETS: dict[str, Level] = {

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import level_of, text_of
+from turnwise.envs.levels import Dials
 
 __all__ = ["PRESETS", "Level"]
 
-_COUNTS: Final = {
-    "passages": (12, 6000),
-    "worlds": (1, 10**9),
-    "kinds": (3, 7),
-    "wordings": (1, 3),
-    "names": (8, 99),
-}
-_RANGES: Final = {"hops": (1, 4), "facts": (1, 9)}
-_SHARES: Final = ("alike", "mentions", "filler")
+_DIALS: Final = Dials(
+    "the search world",
+    counts={"passages": (12, 6000), "worlds": (1, 10**9), "kinds": (3, 7), "wordings": (1, 3), "names": (8, 99)},
+    ranges={"hops": (1, 4), "facts": (1, 9)},
+    shares=("alike", "mentions", "filler"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +46,8 @@ class Level:
     filler: float = 0.2
 
     def __post_init__(self) -> None:
-        """Check every dial, so that a wrong one is named before anything is drawn."""
-        for name, (low, high) in _COUNTS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise UnknownOption(f"the dial {name} is {value!r}; it is a whole number from {low:,} to {high:,}")
-        for name, (low, high) in _RANGES.items():
-            least, most = getattr(self, name)
-            if not low <= least <= most <= high:
-                raise UnknownOption(f"the dial {name} is {least}-{most}; it needs {low} <= least <= most <= {high}")
-        for name in _SHARES:
-            if not 0 <= getattr(self, name) <= 1:
-                raise UnknownOption(f"the dial {name} is {getattr(self, name)!r}; it is a probability from 0 to 1")
+        """Check every dial."""
+        _DIALS.check(self)
 
     @property
     def text(self) -> str:
@@ -69,7 +55,7 @@ class Level:
 
         `Level.parse` reads it back to an equal level; equal levels have equal texts.
         """
-        return text_of(self, PRESETS, _write)
+        return _DIALS.text(self, PRESETS)
 
     @classmethod
     def parse(cls, text: str) -> Level:
@@ -78,23 +64,7 @@ class Level:
         Raises:
             UnknownOption: an unknown preset, dial or value; the message names it and the choices.
         """
-        return level_of(text, PRESETS, _read, "the search world")
-
-
-def _write(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"{value[0]}-{value[1]}"
-    return str(value) if isinstance(value, int) else format(float(value), "f").rstrip("0").rstrip(".")
-
-
-def _read(name: str, text: str) -> Any:
-    try:
-        if name in _RANGES:
-            least, _, most = text.partition("-")
-            return int(least), int(most or least)
-        return float(text) if name in _SHARES else int(text)
-    except ValueError as error:
-        raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+        return _DIALS.parse(text, PRESETS)
 
 
 PRESETS: Final[dict[str, Level]] = {

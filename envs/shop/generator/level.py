@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import level_of, text_of
+from turnwise.envs.levels import Dials
 from turnwise.envs.shop.generator.kinds import KINDS
 
 __all__ = ["PRESETS", "Level"]
 
-_COUNTS: Final = {
-    "products": (2, 1_000_000),
-    "kinds": (1, len(KINDS)),
-    "distractors": (0, 12),
-    "variety": (2, 99),
-    "length": (0, 2),
-    "id_length": (3, 10),
-}
-_RANGES: Final = {
-    "attributes": (1, 9),
-    "title": (0, 9),
-    "options": (0, 9),
-    "values": (2, 20),
-    "ask_attributes": (1, 9),
-    "ask_options": (0, 9),
-}
-_SHARES: Final = ("hidden", "paraphrase", "chatter", "brands", "priced", "people")
+_DIALS: Final = Dials(
+    "the shop's generator",
+    counts={
+        "products": (2, 1_000_000),
+        "kinds": (1, len(KINDS)),
+        "distractors": (0, 12),
+        "variety": (2, 99),
+        "length": (0, 2),
+        "id_length": (3, 10),
+    },
+    ranges={
+        "attributes": (1, 9),
+        "title": (0, 9),
+        "options": (0, 9),
+        "values": (2, 20),
+        "ask_attributes": (1, 9),
+        "ask_options": (0, 9),
+        "slack": (0.0, 10.0),
+    },
+    shares=("hidden", "paraphrase", "chatter", "brands", "priced", "people"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +80,8 @@ class Level:
     chatter: float = 0.2
 
     def __post_init__(self) -> None:
-        """Check every dial, so that a wrong one is named before anything is drawn."""
-        for name, (low, high) in _COUNTS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise UnknownOption(f"the dial {name} is {value!r}; it is a whole number from {low:,} to {high:,}")
-        for name, (low, high) in _RANGES.items():
-            least, most = getattr(self, name)
-            if not low <= least <= most <= high:
-                raise UnknownOption(f"the dial {name} is {least}-{most}; it needs {low} <= least <= most <= {high}")
-        for name in _SHARES:
-            if not 0 <= getattr(self, name) <= 1:
-                raise UnknownOption(f"the dial {name} is {getattr(self, name)!r}; it is a probability from 0 to 1")
-        if not 0 <= self.slack[0] <= self.slack[1] <= 10:
-            raise UnknownOption(f"the dial slack is {_write(self.slack)}; it needs 0 <= least <= most <= 10")
+        """Check every dial."""
+        _DIALS.check(self)
         if self.id_length < 10 and 10**self.id_length < self.products:  # half of the ids stay free
             raise UnknownOption(
                 f"the dial id_length is {self.id_length}: too short for {self.products:,} products; 10 always works"
@@ -101,7 +93,7 @@ class Level:
 
         `Level.parse` reads it back to an equal level; equal levels have equal texts.
         """
-        return text_of(self, PRESETS, _write)
+        return _DIALS.text(self, PRESETS)
 
     @classmethod
     def parse(cls, text: str) -> Level:
@@ -110,24 +102,7 @@ class Level:
         Raises:
             UnknownOption: an unknown preset, dial or value; the message names it and the choices.
         """
-        return level_of(text, PRESETS, _read, "the shop's generator")
-
-
-def _write(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"{_write(value[0])}-{_write(value[1])}"
-    return str(value) if isinstance(value, int) else format(float(value), "f").rstrip("0").rstrip(".")
-
-
-def _read(name: str, text: str) -> Any:
-    number = float if name in (*_SHARES, "slack") else int
-    try:
-        if name in _RANGES or name == "slack":
-            least, _, most = text.partition("-")
-            return (number(least), number(most or least))
-        return number(text)
-    except ValueError as error:
-        raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+        return _DIALS.parse(text, PRESETS)
 
 
 PRESETS: dict[str, Level] = {
