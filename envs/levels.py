@@ -89,7 +89,7 @@ class Dials:
             raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
 
 
-def _write(value: Any) -> str:
+def _write(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return ("," if value and isinstance(value[0], str) else "-").join(map(_number, value))
     return _number(value)
@@ -99,17 +99,17 @@ def _number(value: Any) -> str:
     return format(value, "f").rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def text_of(level: T, presets: Mapping[str, T], write: Callable[[Any], str]) -> str:
+def text_of(level: T, presets: Mapping[str, T], write: Callable[[str, Any], str]) -> str:
     """Return a level in one word: the nearest preset, and what differs from it by name.
 
     Args:
         level: a frozen dataclass of dials.
         presets: levels by name.
-        write: writes the value of a dial.
+        write: writes a dial's value, given its name and that.
     """
     best = min(presets, key=lambda name: len(_differences(level, presets[name])))
     changed = _differences(level, presets[best])
-    return "+".join([best, *(f"{name}={write(getattr(level, name))}" for name in changed)])
+    return "+".join([best, *(f"{name}={write(name, getattr(level, name))}" for name in changed)])
 
 
 def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], Any], what: str) -> T:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 from turnwise.envs.errors import UnknownOption, choices
 from turnwise.envs.household.catalogue import ROOMS
+from turnwise.envs.levels import level_of, text_of
 
 __all__ = ["PRESETS", "TASK_TYPES", "Dials"]
 
@@ -73,9 +74,7 @@ class Dials:
 
         `Dials.parse` reads it back to equal dials; equal dials have equal texts.
         """
-        best = min(PRESETS, key=lambda name: len(_differences(self, PRESETS[name])))
-        changed = _differences(self, PRESETS[best])
-        return "+".join([best, *(f"{name}={_write(name, getattr(self, name))}" for name in changed)])
+        return text_of(self, PRESETS, _write)
 
     @classmethod
     def parse(cls, text: str) -> Dials:
@@ -84,19 +83,7 @@ class Dials:
         Raises:
             UnknownOption: an unknown preset, dial or value; the message names it and the choices.
         """
-        preset, *changes = text.split("+")
-        if preset not in PRESETS:
-            raise UnknownOption(
-                f"no preset of the household generator is called {preset!r}; {choices(preset, PRESETS)}"
-            )
-        values: dict[str, Any] = {}
-        names = [field.name for field in fields(cls)]
-        for change in changes:
-            name, mark, value = change.partition("=")
-            if name not in names or not mark:
-                raise UnknownOption(f"no dial of the household generator is called {name!r}; {choices(name, names)}")
-            values[name] = _read(name, value)
-        return replace(PRESETS[preset], **values)
+        return level_of(text, PRESETS, _read, "the household generator")
 
 
 def _known(dial: str, got: tuple[str, ...], known: tuple[str, ...]) -> None:
@@ -105,11 +92,6 @@ def _known(dial: str, got: tuple[str, ...], known: tuple[str, ...]) -> None:
             raise UnknownOption(f"the dial {dial} holds {name!r}; {choices(name, known)}")
     if not got or len(set(got)) != len(got):
         raise UnknownOption(f"the dial {dial} is {got!r}; it needs at least one name, each once, of {', '.join(known)}")
-
-
-def _differences(dials: Dials, preset: Dials) -> list[str]:
-    names = [field.name for field in fields(Dials)]
-    return sorted(name for name in names if getattr(dials, name) != getattr(preset, name))
 
 
 def _write(name: str, value: Any) -> str:
