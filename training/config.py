@@ -204,7 +204,11 @@ class Train(Section):
 
     steps: int = Field(default=100, ge=0, description="Iterations: sample tasks, roll out, update.")
     tasks: int = Field(default=8, ge=1, description="Groups (task instances) in an iteration.")
-    pool: int = Field(default=0, ge=0, description="Different training tasks; 0: as many as the environment lists.")
+    pool: int = Field(
+        default=0,
+        ge=0,
+        description="Different training tasks; 0: as many as the environment lists (1,000 where it makes them).",
+    )
     group: int = Field(default=8, ge=1, description="Episodes of one task instance.")
     concurrency: int = Field(default=64, ge=1, description="Episodes played at a time.")
     updates: int = Field(

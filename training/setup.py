@@ -191,18 +191,45 @@ def prepare(run: Run) -> Setup:
     )
 
 
+_OFTEN = 5
+"""Demonstrations of a task above which a model is likely to learn it by heart."""
+
+
 def remarks(setup: Setup) -> list[str]:
     """Give sentences on what is allowed and probably not meant; a run says them once, at its beginning.
 
     Args:
         setup: as prepared.
     """
+    return [*_same_split(setup), *_few_tasks(setup)]
+
+
+def _same_split(setup: Setup) -> list[str]:
     examination = setup.examination
     if examination is None or examination.env != setup.run.env.kwargs or not takes(setup.env_id, "split"):
         return []
     return [
         "evaluation plays tasks of the split that is trained on; evaluation.split (or env.eval) names another one, "
         "for tasks that training has not seen"
+    ]
+
+
+def _few_tasks(setup: Setup) -> list[str]:
+    wanted, count = setup.demonstrations, len(setup.tasks)
+    if wanted is None or setup.run.train.pool or wanted.episodes <= _OFTEN * count:
+        return []
+    if wanted.demonstrator != "expert" and wanted.demonstrator not in demonstrators(setup.env_id):
+        return []  # a file, which holds what it holds
+    env = setup.make()
+    try:
+        more = len(env.unwrapped.task_ids(count + 1)) > count
+    finally:
+        env.close()
+    if not more:
+        return []
+    return [
+        f"{wanted.episodes:,} demonstrations are of {count:,} tasks, which a model learns by heart; the environment "
+        f"has more: train.pool={wanted.episodes} takes as many different ones"
     ]
 
 

@@ -449,6 +449,25 @@ def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides
     assert all("split that is trained on" in text for text in said)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "count"),
+    [
+        (["imitation.episodes=6000"], 1),
+        (["imitation.episodes=6000", "train.pool=6000"], 0),
+        (["imitation.episodes=4000"], 0),
+        (["imitation.episodes=6000", f'env.id="{ENV}"', "env.kwargs={lengths=[3]}"], 0),  # it has no more
+        (["imitation.episodes=6000", 'imitation.demonstrator="played.jsonl"'], 0),
+    ],
+)
+def test_many_demonstrations_of_few_tasks_are_remarked(tmp_path, monkeypatch, overrides, count):
+    monkeypatch.chdir(tmp_path)
+    Path("played.jsonl").touch()
+    table = {"output": str(tmp_path), "env": {"kwargs": {"level": "tiny"}}, "evaluation": {"episodes": 0}}
+    said = remarks(prepare(Run.parse(table, overrides)))
+    assert len(said) == count
+    assert all("train.pool=6000" in text for text in said)
+
+
 def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
     monkeypatch.setattr(loop_module, "remarks", lambda setup: [f"a remark on {setup.name}"])
     train(make_run(tmp_path, "train.steps=0", "evaluation.episodes=0"))
