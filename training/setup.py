@@ -222,7 +222,8 @@ def _few_tasks(setup: Setup) -> list[str]:
         return []  # a file, which holds what it holds
     env = setup.make()
     try:
-        more = len(env.unwrapped.task_ids(count + 1)) > count
+        listing: Any = env.unwrapped
+        more = len(listing.task_ids(count + 1)) > count
     finally:
         env.close()
     if not more:
