@@ -89,13 +89,16 @@ class Counter:
         return Text(f"{self.done}/{self.total} episodes, {self.won} won{rest}")
 
 
-def play_panel(player: Player, panel: Panel, *, concurrency: int = 64, keep: Path | None = None) -> Result:
+def play_panel(
+    player: Player, panel: Panel, *, concurrency: int = 64, deadline: float | None = None, keep: Path | None = None
+) -> Result:
     """The result of a player on a panel, with a count on the terminal while it goes.
 
     Args:
         player: who plays.
         panel: the tasks.
         concurrency: most episodes at a time.
+        deadline: seconds that a step may take, with environments on threads; None: inline, no limit.
         keep: file of trajectories, or None.
     """
     from contextlib import ExitStack
@@ -120,6 +123,7 @@ def play_panel(player: Player, panel: Panel, *, concurrency: int = 64, keep: Pat
             partial(make, panel.env, **panel.kwargs),
             name=player.name,
             concurrency=concurrency,
+            deadline=deadline,
             on_finish=finished,
         )
 
@@ -200,6 +204,12 @@ def evaluate(
         Path | None, typer.Option(metavar="FILE", help="Write the episodes too (.jsonl, .jsonl.gz, .jsonl.zst).")
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Most episodes at a time.")] = 64,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Seconds that a step may take; environments then step side by side. Absent: the run's."
+        ),
+    ] = None,
 ) -> None:
     """Play a fixed panel of tasks and print success with its interval."""
     from turnwise.cli.policies import load_player, split_words, take_agent_options, target
@@ -213,7 +223,8 @@ def evaluate(
     fixed = _panel_of(panel, lambda: target(env_id, env_options, who), env_id, episodes, seed)
     player = load_player(who, agent_options, env_id=fixed.env, seed=seed)
     try:
-        result = play_panel(player, fixed, concurrency=concurrency, keep=trajectories)
+        limit = player.deadline if deadline is None else deadline
+        result = play_panel(player, fixed, concurrency=concurrency, deadline=limit or None, keep=trajectories)
     except KeyboardInterrupt as error:
         finished = sum(len(group.trajectories) for group in getattr(error, "groups", ()))
         warn(f"{finished} of {len(fixed.tasks)} episodes were finished; {_what_is_kept(output, trajectories, panel)}")

@@ -28,12 +28,21 @@ AGENT_PREFIX = "agent."
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """An agent with what answers for it; `folder` is its checkpoint, None for a baseline."""
+    """An agent with what answers for it.
+
+    Attributes:
+        name: for tables.
+        agent: prompts, parser, limits.
+        sampler: what answers.
+        folder: its checkpoint; None for a baseline.
+        deadline: seconds that a step of the environment could take in its run; None: no limit.
+    """
 
     name: str
     agent: Agent
     sampler: Sampler
     folder: Path | None = None
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,20 +158,22 @@ def load_player(
 def _load_checkpoint(folder: Path, options: dict[str, Any]) -> Player:
     from turnwise.agents.agent import Agent
     from turnwise.agents.samplers import TransformersSampler
-    from turnwise.training.policy import device_of, load_policy
+    from turnwise.training.policy import device_of, load_policy, use_threads
 
     run = run_of(folder)
     model, tokenizer = load_policy(folder)
     values: dict[str, Any] = {"chat": tokenizer}
-    device, slots, context = "cpu", 64, None
+    device, slots, context, deadline = "cpu", 64, None, None
     if run is not None:
+        use_threads(run.threads)
         values |= {name: getattr(run.agent, name) for name in type(run.agent).model_fields}
         values["temperature"] = run.evaluation.temperature
         device, slots, context = run.policy.device, run.policy.slots, run.policy.context
+        deadline = run.env.deadline or None
     agent = Agent.from_options(**{**values, **options})
     device = device_of(device, elsewhere=True)
     sampler = TransformersSampler(model, tokenizer, device=device, slots=slots, context=context)
-    return Player(folder.name if run is None else run.name, agent, sampler, folder)
+    return Player(folder.name if run is None else run.name, agent, sampler, folder, deadline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,13 @@ def load_policy(folder: str | Path, *, dtype: torch.dtype | None = None) -> tupl
     return model.eval(), tokenizer
 
 
+def use_threads(count: int) -> None:
+    """Let torch compute on so many threads of the CPU; 0: as it chooses."""
+    if count:
+        torch, _ = _libraries()
+        torch.set_num_threads(count)
+
+
 def device_of(name: str, *, elsewhere: bool = False) -> str:
     """Return where a model runs, as torch names it: "cpu", "cuda" or "cuda:N".
 

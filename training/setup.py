@@ -27,7 +27,7 @@ from turnwise.training.imitation import Recipe
 from turnwise.training.objectives import KL_ESTIMATORS, Objective
 from turnwise.training.objectives import Entry as Method
 from turnwise.training.objectives import get as get_objective
-from turnwise.training.policy import device_of
+from turnwise.training.policy import device_of, use_threads
 from turnwise.training.reshape import Reshape
 from turnwise.training.steps import COLUMNS, Anchor
 from turnwise.training.update import Plan
@@ -157,7 +157,7 @@ def prepare(run: Run) -> Setup:
         ConfigError: values that do not go together, or names that nobody knows.
         TrainingError, EnvError, CreditError, AgentError: as of the parts.
     """
-    _threads(run.threads)
+    use_threads(run.threads)
     env_id, kwargs = run.env.id, dict(run.env.kwargs)
     agent = _agent(run)
     agent(None)  # a wrong option shows now
@@ -232,13 +232,6 @@ def _few_tasks(setup: Setup) -> list[str]:
         f"{wanted.episodes:,} demonstrations are of {count:,} tasks, which a model learns by heart; the environment "
         f"has more: train.pool={wanted.episodes} takes as many different ones"
     ]
-
-
-def _threads(count: int) -> None:
-    if count:
-        import torch
-
-        torch.set_num_threads(count)
 
 
 def list_tasks(make: Make, count: int | None, seed: int) -> tuple[str, ...]:

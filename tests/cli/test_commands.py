@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -285,6 +286,30 @@ def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Pa
     assert result["settings"]["temperature"] == 0
     newest = sorted((trained / "checkpoints").iterdir())[-1]
     assert turnwise("eval", newest, "--panel", trained / "panel.json").code == 0
+
+
+@pytest.mark.parametrize(("said", "meant"), [([], 7.0), (["--deadline", "3"], 3.0), (["--deadline", "0"], None)])
+def test_an_evaluation_plays_as_the_run_did(
+    turnwise: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], meant: float | None
+) -> None:
+    import torch
+
+    from turnwise.agents import evaluation
+
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    text = (folder / "run.toml").read_text(encoding="utf-8")
+    (folder / "run.toml").write_text(re.sub(r"(?m)^deadline = .*", "deadline = 7.0", text), encoding="utf-8")
+    asked, real = [], evaluation.evaluate
+
+    def evaluate(*given: Any, **options: Any) -> Any:
+        asked.append((options["deadline"], torch.get_num_threads()))
+        return real(*given, **options)
+
+    monkeypatch.setattr(evaluation, "evaluate", evaluate)
+    torch.set_num_threads(2)
+    assert turnwise("eval", folder, "--episodes", "2", *said).code == 0
+    assert asked == [(meant, 1)]
 
 
 def test_a_run_and_an_evaluation_of_it_have_one_panel(turnwise: Call, trained: Path, tmp_path: Path) -> None:
