@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_commands import one_sentence
+from commands import one_sentence
 
 Call = Any
 ENV = "toys/Corridor-v0"

@@ -1,0 +1,157 @@
+"""`turnwise eval` and `turnwise compare`: panels, pairs, what is kept, and bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import ENV, Call, one_sentence
+
+
+def test_a_panel_is_written_read_and_paired(turnwise: Call, tmp_path: Path) -> None:
+    panel, a, b = tmp_path / "panel.json", tmp_path / "a.json", tmp_path / "deep" / "b.json"
+    said = turnwise("eval", "random", ENV, "lengths=[5]", "--episodes", 6, "--panel", panel, "--output", a)
+    assert said.code == 0, said.err
+    said = turnwise("eval", "expert", "--panel", panel, "--output", b)
+    assert said.code == 0, said.err
+    assert re.search(r"all tasks +100\.0 % +61\.0 to 100\.0 % +6/6", said.out)
+    assert "mean turns" in said.out
+    tasks = json.loads(panel.read_text())["panel"]["tasks"]
+    assert [row["task"] for row in json.loads(b.read_text())["rows"]] == tasks
+    said = turnwise("compare", a, b)
+    assert said.code == 0, said.err
+    assert "McNemar" in said.out
+    as_json = json.loads(turnwise("compare", a, b, "--format", "json").out)
+    assert as_json["pairs"] == 6
+    assert as_json["only_first"] == 0
+    same = turnwise("compare", b, b)
+    assert "within the noise" in same.out
+
+
+def test_a_demonstrator_of_the_environment_plays(turnwise: Call) -> None:
+    said = turnwise("eval", "searcher", "turnwise/Household-v0", "level=tiny", "--episodes", 3)
+    assert said.code == 0, said.err
+    assert re.search(r"all tasks .* 3/3", said.out)
+
+
+def test_a_panel_is_a_sample_drawn_by_its_seed(turnwise: Call, tmp_path: Path) -> None:
+    from toys.corridor import Corridor
+
+    panels = []
+    for number, seed in enumerate((1, 1, 2)):
+        file = tmp_path / f"{number}.json"
+        said = turnwise("eval", "expert", ENV, "--episodes", 6, "--seed", seed, "--panel", file)
+        assert said.code == 0, said.err
+        panels.append(json.loads(file.read_text())["panel"]["tasks"])
+    everything = Corridor().task_ids()
+    assert panels[0] == panels[1] != panels[2]
+    for panel in panels:
+        assert panel == [task for task in everything if task in panel]  # in the environment's order, each once
+    assert len({task for panel in panels for task in panel}) > 6
+
+
+def test_a_panel_of_more_tasks_than_there_are_is_all_of_them(turnwise: Call) -> None:
+    said = turnwise("eval", "expert", ENV, "lengths=[3]", "--episodes", 50)
+    assert "4/4" in said.out
+    assert "all that there are" in said.out
+
+
+def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    said = turnwise("eval", trained, "--episodes", 3, "agent.temperature=0", "--output", file)
+    assert said.code == 0, said.err
+    result = json.loads(file.read_text())
+    assert result["panel"]["env"] == ENV
+    assert result["panel"]["kwargs"] == {"lengths": [3]}
+    assert result["settings"]["temperature"] == 0
+    newest = sorted((trained / "checkpoints").iterdir())[-1]
+    assert turnwise("eval", newest, "--panel", trained / "panel.json").code == 0
+
+
+@pytest.mark.parametrize(("said", "meant"), [([], 7.0), (["--deadline", "3"], 3.0), (["--deadline", "0"], None)])
+def test_an_evaluation_plays_as_the_run_did(
+    turnwise: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], meant: float | None
+) -> None:
+    import torch
+
+    from turnwise.agents import evaluation
+
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    text = (folder / "run.toml").read_text(encoding="utf-8")
+    (folder / "run.toml").write_text(re.sub(r"(?m)^deadline = .*", "deadline = 7.0", text), encoding="utf-8")
+    asked, real = [], evaluation.evaluate
+
+    def evaluate(*given: Any, **options: Any) -> Any:
+        asked.append((options["deadline"], torch.get_num_threads()))
+        return real(*given, **options)
+
+    monkeypatch.setattr(evaluation, "evaluate", evaluate)
+    torch.set_num_threads(2)
+    assert turnwise("eval", folder, "--episodes", "2", *said).code == 0
+    assert asked == [(meant, 1)]
+
+
+def test_a_run_and_an_evaluation_of_it_have_one_panel(turnwise: Call, trained: Path, tmp_path: Path) -> None:
+    """However the run was seeded; so results of several runs, and later ones, can be paired."""
+    file, result = tmp_path / "panel.json", tmp_path / "result.json"
+    said = turnwise("eval", trained, "--episodes", 4, "--panel", file, "--output", result)
+    assert said.code == 0, said.err
+    assert json.loads(file.read_text()) == json.loads((trained / "panel.json").read_text())
+    assert turnwise("compare", trained / "after.json", result).code == 0
+
+
+def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> None:
+    from turnwise.agents.store import read_trajectories
+
+    file = tmp_path / "episodes.jsonl.gz"
+    assert turnwise("eval", "expert", ENV, "--episodes", 3, "--trajectories", file).code == 0
+    assert len(list(read_trajectories(file))) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("eval", "nowhere", ENV), ("nowhere does not exist",)),
+        (("eval", "nobody", "turnwise/Household-v0"), ("a checkpoint, searcher, expert or random",)),
+        (("eval", "expert"), ("Which environment?", ENV)),
+        (("play", ENV, "lengths=3"), ("lengths=3", "not iterable")),
+        (("eval", "{tmp}", ENV), ("holds no checkpoint",)),
+        (("eval", "expert", ENV, "--output", "{tmp}"), ("is a folder",)),
+        (("eval", "expert", ENV, "--output", "/dev/null"), ("is a device",)),
+        (("eval", "expert", ENV, "--output", "{file}/x.json"), ("cannot be written",)),
+        (("eval", "expert", ENV, "--trajectories", "{tmp}/x.txt"), (".jsonl",)),
+        (("eval", "expert", ENV, "--panel", "{file}"), ("is no JSON",)),
+        (("eval", "expert", ENV, "agent.temprature=0"), ("temperature",)),
+        (("compare", "{file}", "{file}"), ("is no JSON",)),
+        (("compare", "{tmp}/none.json", "{file}"), ("No such file",)),
+        (("show", "{tmp}/none.jsonl"), ("No such file",)),
+        (("show", "{file}"), (".jsonl",)),
+        (("train", "{tmp}/none.toml"), ("does not exist",)),
+        (("train", "{file}"), ("not a TOML file",)),
+        (("train", "{tmp}"), ("run.toml",)),
+        (("data", "pack", "{tmp}/none", "{tmp}/out.jsonl.xz"), ("not a folder",)),
+        (("data", "generate", "{tmp}/games", "--split", "tran"), ("'train'",)),
+        (("data", "generate", "{tmp}/games", "--level", "smal"), ("'small'",)),
+        (("data", "generate", "{file}", "--count", "1"), ("Not a directory",)),
+        (("data", "shop", "{tmp}/shop", "--level", "smal"), ("'small'",)),
+        (("data", "shop", "{file}"), ("exists",)),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    turnwise: Call, tmp_path: Path, words: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
+    file = tmp_path / "file.txt"
+    file.write_text("this is nothing that we know")
+    one_sentence(turnwise(*(word.format(tmp=tmp_path, file=file) for word in words)), *parts)
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"version": 1}', '{"version": 1, "rows": [], "panel": {}}', "\x00\xff"])
+def test_damaged_results_are_one_sentence(turnwise: Call, tmp_path: Path, damage: str) -> None:
+    file = tmp_path / "result.json"
+    file.write_bytes(damage.encode("latin-1"))
+    one_sentence(turnwise("compare", file, file), "result.json")

@@ -1,0 +1,291 @@
+"""`turnwise train` and `turnwise show`: what is left behind, what stops them, and how to go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from commands import ENV, Call, one_sentence
+
+
+def test_train_leaves_what_can_be_gone_on_with(turnwise: Call, trained: Path) -> None:
+    assert {"run.toml", "metrics.jsonl", "before.json", "after.json", "panel.json"} <= {
+        path.name for path in trained.iterdir()
+    }
+    one_sentence(turnwise("train", trained), "already holds a run", "--resume")
+    said = turnwise("train", trained, "--resume")
+    assert said.code == 0
+    assert "done after 2 iterations" in said.out
+
+
+@pytest.mark.parametrize(
+    ("override", "parts"),
+    [
+        ("train.stps=3", ("train.stps", "steps")),
+        ("train.steps=many", ("train.steps", "many")),
+        ("credit.method=gigop", ("gigop", "gigpo")),
+        ("env.id=toys/Coridor-v0", ("toys/Corridor-v0",)),
+        ("objective.norm=3", ("objective.norm",)),
+        ("train.steps", ("key=value",)),
+    ],
+)
+def test_wrong_keys_and_values_of_a_run(
+    turnwise: Call, run_file: Path, tmp_path: Path, override: str, parts: tuple[str, ...]
+) -> None:
+    pytest.importorskip("torch")
+    one_sentence(turnwise("train", run_file, override, "--output", tmp_path / "run"), *parts)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("output", ["file", "file/run"])
+def test_an_output_that_cannot_be_written(turnwise: Call, run_file: Path, tmp_path: Path, output: str) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "file").touch()
+    one_sentence(
+        turnwise("train", run_file, "--output", tmp_path / output), str(tmp_path / output), "cannot be written"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """The system refuses to let any file grow beyond a size, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_during_a_checkpoint_keeps_the_one_before(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+    """The first checkpoint has no state of the optimiser yet; the next is larger, and does not fit any more."""
+    pytest.importorskip("torch")
+    folder = tmp_path / "run"
+    words = ("train", run_file, "evaluation.episodes=0", "imitation.epochs=1", "--output", folder)
+    with largest_file(300_000):
+        said = turnwise(*words)
+    one_sentence(said, "checkpoint 1 was not written", f"the last good one is {folder / 'checkpoints' / '000000'}")
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == ["000000"]
+    assert turnwise("eval", folder, "--episodes", 1).code == 0
+    said = turnwise("train", folder, "--resume")
+    assert said.code == 0, said.err
+    assert "done after 2 iterations" in said.out
+
+
+@pytest.mark.parametrize(
+    "name", ["run.toml", "before.json", "trajectories/000001.jsonl.gz", "trajectories/000001.jsonl"]
+)
+def test_a_full_disk_at_any_other_file_is_one_sentence_that_names_it(
+    turnwise: Call, run_file: Path, tmp_path: Path, name: str
+) -> None:
+    pytest.importorskip("torch")
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    path = tmp_path / "run" / name
+    path.parent.mkdir(parents=True)
+    beside = path if "/" in name else path.with_name(f".{name}.part")
+    beside.symlink_to("/dev/full")
+    suffix = name[name.index(".") :] if "/" in name else ".jsonl"
+    words = ("imitation.epochs=1", "evaluation.episodes=1", f"trajectories={suffix}")
+    said = turnwise("train", run_file, *words, "--output", tmp_path / "run")
+    one_sentence(said, str(path), "No space left on device")
+    if name.startswith("trajectories"):
+        assert (tmp_path / "run" / "checkpoints" / "000000").is_dir()
+        beside.unlink()
+        assert turnwise("train", tmp_path / "run", "--resume").code == 0
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+    """Every file is whole, but the tokenizer is another one than the weights were trained with."""
+    checkpoint = pytest.importorskip("turnwise.training.checkpoint")
+    folder = tmp_path / "run"
+    words = ("evaluation.episodes=0", "imitation.epochs=0", "train.steps=0", "--output", folder)
+    assert turnwise("train", run_file, *words).code == 0
+    point = folder / "checkpoints" / "000000"
+    tokenizer = json.loads((point / "tokenizer.json").read_text(encoding="utf-8"))
+    ids = tokenizer["model"]["vocab"]
+    ids["a"], ids["b"] = ids["b"], ids["a"]
+    (point / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    (point / "manifest.json").write_text(json.dumps(checkpoint.manifest(point)), encoding="utf-8")
+    one_sentence(turnwise("train", folder, "--resume", "train.steps=1"), str(point), "another vocabulary")
+
+
+def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
+    turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = pytest.importorskip("turnwise.training.loop")
+    folder = tmp_path / "run"
+
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "first_policy", press)
+        said = turnwise("train", run_file, "train.steps=1", "evaluation.episodes=0", "--output", folder)
+    assert said.code == 130
+    assert f"turnwise train {folder} --resume begins it again" in said.out.replace("\n", " ")
+    assert turnwise("train", folder, "--resume").code == 0
+    assert (folder / "checkpoints" / "000001").is_dir()
+
+
+def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
+    turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = pytest.importorskip("turnwise.training.loop")
+    words = ("demo", "--config", run_file, "--output", tmp_path / "demo", "train.steps=0")
+
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "first_policy", press)
+        assert turnwise(*words).code == 130
+    assert turnwise(*words).code == 0
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Path, keep: bool) -> None:
+    from turnwise.agents.store import read_trajectories
+
+    file, result = tmp_path / "episodes.jsonl.gz", tmp_path / "result.json"
+    code = (
+        "import os, signal, sys\n"
+        "from turnwise.cli import evaluate; from turnwise.cli.main import app; from toys.corridor import register\n"
+        "count = evaluate.Counter.__call__\n"
+        "def press(self, trajectory):\n"
+        "    count(self, trajectory)\n"
+        "    if self.done == 7: os.kill(os.getpid(), signal.SIGINT)\n"
+        "evaluate.Counter.__call__ = press\n"
+        "register(); app(sys.argv[1:])"
+    )
+    words = [
+        "eval",
+        "random",
+        "toys/Corridor-v0",
+        "--output",
+        str(result),
+        *(["--trajectories", str(file)] if keep else []),
+    ]
+    said = subprocess.run(
+        [sys.executable, "-c", code, *words, "--concurrency", "2"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+    )
+    assert said.returncode == 130, said.stderr
+    assert "Traceback" not in said.stderr
+    err = " ".join(said.stderr.split())
+    finished = int(err.split(" of 18 episodes were finished")[0].split()[-1])
+    assert 7 <= finished < 18
+    assert f"{result} was not written" in err
+    assert not result.exists()
+    if keep:
+        assert f"they are in {file}" in err
+        assert len(list(read_trajectories(file))) == finished
+    else:
+        assert "--trajectories FILE would keep them" in err
+
+
+def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = tmp_path / "run"
+    code = (
+        "import sys; from toys.corridor import register; from turnwise.cli.main import app\n"
+        "register(); app(sys.argv[1:])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "train", str(run_file), "train.steps=5000", "--output", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("3/5000"):
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "--resume goes on" in out
+    assert "Traceback" not in err
+    assert any((folder / "checkpoints").glob("[0-9]*"))
+
+
+def test_show_prints_every_turn_with_its_credit(turnwise: Call, trained: Path) -> None:
+    file = next((trained / "trajectories").glob("000001*"))
+    said = turnwise("show", file, "--limit", 1)
+    assert said.code == 0, said.err
+    assert re.search(r"turn advantage +episode +step", said.out)
+    assert len(re.findall(r"^  \S+#\d+@\d+: (?:won|not won), \d+ turns", said.out, re.MULTILINE)) == 3
+    grpo = turnwise("show", file, "--credit", "grpo", "--limit", 1)
+    assert grpo.code == 0
+    assert grpo.out != said.out
+    one_sentence(turnwise("show", file, "--credit", "gigo"), "gigpo")
+    one_sentence(turnwise("show", file, "gama=1"), "gamma")
+    one_sentence(turnwise("show", file, "--task", "open-99"), "open-99")
+    one_sentence(turnwise("show", file, "--anchor", "sate"), "'state'")
+
+
+def test_show_agrees_with_the_credit_library(tmp_path: Path, turnwise: Call) -> None:
+    """A table computed by hand: two episodes of one task, one won at its second turn, both beginning in one state."""
+    from turnwise.agents.store import TrajectoryWriter
+    from turnwise.agents.trajectory import Trajectory, Turn
+
+    def turn(action: str, state: str, reward: float) -> Turn:
+        return Turn((), (), (), 0, f"in {state}", action, action, state, reward, True)
+
+    def episode(member: int, turns: tuple[Turn, ...], won: bool) -> Trajectory:
+        return Trajectory(f"t#{member}@0", "t", None, 0, turns, "terminated", won, float(won), "z", "end", None, 0.1)
+
+    file = tmp_path / "two.jsonl"
+    with TrajectoryWriter(file) as writer:
+        writer.write(episode(0, (turn("good", "a", 0.0), turn("done", "b", 1.0)), True))
+        writer.write(episode(1, (turn("bad", "a", 0.0), turn("lost", "c", 0.0)), False))
+    said = turnwise("show", file, "scale=none", "gamma=0.5")
+    # returns 0.5 and 0 in state a: step +0.25 and -0.25; episode scores 1 and 0: +0.5 and -0.5
+    assert re.search(r"1 +\+0\.750 +\+0\.500 +\+0\.250 +S1x2 +good", said.out), said.out
+    assert re.search(r"2 +\+0\.500 +\+0\.500 +0\.000 +- +done", said.out)
+    assert re.search(r"1 +-0\.750 +-0\.500 +-0\.250 +S1x2 +bad", said.out)
+    assert re.search(r"S1x2 +in a\n +\+0\.750 +1 x +good\n +-0\.750 +1 x +bad", said.out)
+
+
+def test_show_prints_episodes_that_went_the_same_way_once(tmp_path: Path, turnwise: Call) -> None:
+    from turnwise.agents.store import TrajectoryWriter
+    from turnwise.agents.trajectory import Trajectory, Turn
+
+    file = tmp_path / "three.jsonl"
+    with TrajectoryWriter(file) as writer:
+        for member, action in enumerate(("left", "right", "left")):
+            turn = Turn((), (), (), 0, "a fork", action, action, "fork", float(action == "left"), True)
+            writer.write(
+                Trajectory(f"t#{member}@0", "t", None, 0, (turn,), "terminated", True, 1.0, "z", "", None, 0.1)
+            )
+    said = turnwise("show", file)
+    assert re.search(r"t#0@0: won.*\n  t#2@0: won.*\n  turn .*\n +1 .* left.*\n\n  t#1@0", said.out), said.out
+    assert len(re.findall(r"^ +1 .* (?:left|right)", said.out, re.MULTILINE)) == 2
+
+
+def test_a_torn_line_is_said_and_the_rest_is_shown(tmp_path: Path, turnwise: Call) -> None:
+    file = tmp_path / "torn.jsonl"
+    assert turnwise("eval", "expert", ENV, "--episodes", 2, "--trajectories", file).code == 0
+    file.write_bytes(file.read_bytes()[:-20])
+    said = turnwise("show", file)
+    assert said.code == 0
+    assert "warning:" in said.err
+    assert "1 trajectories" in said.out
