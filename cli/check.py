@@ -6,9 +6,11 @@ import textwrap
 from typing import Annotated
 
 import typer
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
-from turnwise.cli.console import out, say
+from turnwise.cli.console import err, out, say
 from turnwise.cli.values import parse_options
 
 _COLOURS = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
@@ -21,17 +23,30 @@ def check(
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="How many task instances to examine.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the examination.")] = 0,
-    light: Annotated[bool, typer.Option("--light", help="Try less: for environments with slow steps.")] = False,
+    light: Annotated[
+        bool | None,
+        typer.Option("--light/--full", help="Try less, or all. Absent: less where steps are slow."),
+    ] = None,
 ) -> None:
     """Prove that an environment keeps the contract, rule by rule. Exit code 1 if a rule is broken."""
-    from turnwise.envs.check import Effort, check_env
+    from turnwise.envs.check import CheckResult, Effort, check_env, rules
 
-    effort = Effort.light() if light else Effort()
-    report = check_env(env_id, kwargs=parse_options(options), tasks=tasks, seed=seed, effort=effort)
-    width = max((len(result.rule) for result in report.results), default=0)
-    for result in report.results:
-        line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])
-        out().print(line.append(f"  {result.rule:<{width}}  {result.detail}", style="default"), soft_wrap=True)
+    effort = None if light is None else Effort.light() if light else Effort()
+    names = [*rules()]
+    width = max(map(len, names))
+    with Live(console=err(), transient=True, refresh_per_second=8) as live:
+
+        def judging(done: int) -> None:
+            if done < len(names) and live.console.is_terminal:
+                live.update(Spinner("dots", Text(f"{done}/{len(names)} rules: {names[done]}", style="dim")))
+
+        def tell(result: CheckResult) -> None:
+            line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])
+            out().print(line.append(f"  {result.rule:<{width}}  {result.detail}", style="default"), soft_wrap=True)
+            judging(1 + names.index(result.rule))
+
+        judging(0)
+        report = check_env(env_id, kwargs=parse_options(options), tasks=tasks, seed=seed, effort=effort, on_result=tell)
     failed = [result for result in report.results if result.outcome == "failed"]
     for result in failed:
         say(f"\n{result.rule}, to see it again:", "bold")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium
+import numpy as np
 
 from turnwise.envs.checks import instance, offers, play, snapshots, states
 from turnwise.envs.checks.base import Failed, Rule, Skipped, crashed
@@ -23,7 +24,10 @@ from turnwise.envs.checks.lab import Lab
 from turnwise.envs.checks.probe import Crash, Effort, Source, literal
 from turnwise.envs.errors import EnvError
 
-__all__ = ["CheckReport", "CheckResult", "Effort", "check_env", "rules"]
+__all__ = ["SLOW", "CheckReport", "CheckResult", "Effort", "check_env", "rules"]
+
+SLOW = 0.02
+"""Mean seconds of a step above which less is tried, unless it is said how much: tens of thousands of steps are."""
 
 Outcome = Literal["ok", "failed", "skipped"]
 
@@ -90,10 +94,11 @@ def check_env(
     actions: Sequence[Any] = (),
     slowest: float | None = None,
     effort: Effort | None = None,
+    on_result: Callable[[CheckResult], None] | None = None,
 ) -> CheckReport:
     """Return which rules of the contract an environment keeps.
 
-    The same arguments give the same report, but for the times.
+    The same arguments give the same report, but for the times (and, without an effort, for what these decide).
 
     Args:
         env: a registered id, or a callable that makes an instance.
@@ -102,7 +107,8 @@ def check_env(
         seed: seed of every reset and of the random actions.
         actions: actions worth trying, for an environment that neither lists admissible ones nor has a plan.
         slowest: most median seconds a step may take; None reports the time only.
-        effort: how much is tried.
+        effort: how much is tried; None: all of `Effort()`, or `Effort.light()` where steps take longer than SLOW.
+        on_result: called with the result of every rule as soon as it is there.
 
     Raises:
         EnvError: there is no environment of that id, a keyword is unknown, or what it needs (its games, an extra) is
@@ -110,6 +116,7 @@ def check_env(
     """
     source = Source.of(env, kwargs or {})
     results: list[CheckResult] = []
+    tell = on_result or (lambda result: None)
     try:
         lab = Lab(source, seed, effort or Effort(), actions)
     except EnvError:
@@ -119,15 +126,29 @@ def check_env(
         return CheckReport(source.name, (CheckResult("protocol", "failed", detail, f"{source.code}\n"),), 0.0)
     try:
         lab.tasks = _tasks(lab, tasks)
+        if effort is None and _slow(lab):
+            lab.effort = Effort.light()
         outcomes: dict[str, Outcome] = {}
         for rule in _ALL:
             result = _judge(rule, lab, outcomes)
             outcomes[rule.name] = result.outcome
             results.append(result)
+            tell(result)
         results.append(_speed(lab, slowest))
+        tell(results[-1])
     finally:
         lab.close()
     return CheckReport(source.name, tuple(results), statistics.median(lab.seconds) if lab.seconds else 0.0)
+
+
+def _slow(lab: Lab) -> bool:
+    """Return whether steps take so long that a whole examination would take hours."""
+    try:
+        lab.walk(lab.tasks[0], lab.chooser(np.random.default_rng(lab.seed)), 5)
+    except Exception:
+        return False  # the rules will find what is wrong
+    seconds, lab.seconds = lab.seconds, []
+    return bool(seconds) and statistics.fmean(seconds) > SLOW
 
 
 def _tasks(lab: Lab, tasks: int | Sequence[str]) -> list[str | None]:

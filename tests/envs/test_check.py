@@ -222,6 +222,33 @@ def test_wrong_names_are_the_callers_fault():
         check_env(ID, kwargs={"length": (3,)})
 
 
+class Slow(Corridor):
+    """Takes its time, by a clock that stands still but for its steps."""
+
+    now = 0.0
+    pause = 0.0
+
+    def step(self, action: str) -> Any:
+        Slow.now += Slow.pause
+        return super().step(action)
+
+
+@pytest.mark.parametrize(("pause", "effort"), [(0.0, Effort()), (1.0, Effort.light())])
+def test_how_much_is_tried_is_what_the_steps_allow(monkeypatch: pytest.MonkeyPatch, pause: float, effort: Effort):
+    monkeypatch.setattr(Slow, "pause", pause)
+    monkeypatch.setattr("turnwise.envs.checks.lab.time.perf_counter", lambda: Slow.now)
+    asked = check_env(Slow, tasks=2, effort=effort)
+    found = check_env(Slow, tasks=2)
+    assert found == asked
+    assert found.ok
+
+
+def test_results_are_told_as_they_come():
+    told: list[str] = []
+    report = check_env(ID, effort=SMALL, on_result=lambda result: told.append(result.rule))
+    assert told == [result.rule for result in report.results] == list(rules())
+
+
 def test_given_tasks_are_the_ones_that_are_played():
     report = check_env(ID, tasks=["open-3-1"], effort=SMALL)
     assert report.ok
