@@ -111,6 +111,20 @@ def test_a_page_that_is_gone_before_it_can_answer_did_go_back(
     assert tab.look().title == "Start"
 
 
+def test_a_page_shows_the_same_when_it_is_come_back_to(opened: Callable[..., Tab]) -> None:
+    tab = opened()
+    first = tab.look()
+    assert first.elements[named(tab, "under")].covered == 'covered by "over it"'
+    for _ in range(2):
+        assert click(tab, "slow link").done
+        assert tab.look().can_go_back
+        assert tab.act("back[]").done
+        again = tab.look()
+        assert again.tree() == first.tree()
+        assert [one.covered for one in again.elements.values()] == [one.covered for one in first.elements.values()]
+        assert [one.scrolls for one in again.elements.values()] == [one.scrolls for one in first.elements.values()]
+
+
 def test_what_cannot_be_done_is_explained_and_changes_nothing(opened: Callable[..., Tab]) -> None:
     tab = opened()
     key = tab.look().key()

@@ -44,6 +44,16 @@ def view(page: str = PAGE, *, every: bool = False, **more: Any) -> View:
     return build(nodes, facts(nodes, **more), every=every)
 
 
+def test_frames_are_told_by_where_they_stand_and_not_by_references() -> None:
+    """After a navigation Playwright writes the references of the page itself as it writes those in frames."""
+    (top,) = read_snapshot(PAGE.replace("[ref=e", "[ref=f2e"))
+    inner = top.children[-1].children[0]
+    assert (inner.name, inner.framed) == ("Inner", True)
+    assert not any(node.framed for node in [top, *top.children])
+    assert boxes_of([top])[:2] == [top.box, top.children[0].box]
+    assert boxes_of([top])[-1] == (0, 0, -1, -1)
+
+
 def test_a_page_is_written_line_by_line() -> None:
     assert view().tree().split("\n") == [
         'heading "Shoes"',

@@ -29,7 +29,16 @@ _HEX: Final = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 @dataclass(slots=True)
 class Node:
-    """One node: `ref` is Playwright's reference ("" where it gives none), `marks` its other marks such as "checked"."""
+    """One node.
+
+    Attributes:
+        role, name, text: what it is, is called and says.
+        ref: Playwright's reference; "" where it gives none.
+        box: where it is; None where it is nowhere.
+        marks: its other marks such as "checked".
+        children: what is in it.
+        framed: whether it belongs to a page in a frame of the page.
+    """
 
     role: str
     name: str = ""
@@ -38,6 +47,7 @@ class Node:
     marks: dict[str, str] = field(default_factory=dict)
     text: str = ""
     children: list[Node] = field(default_factory=list)
+    framed: bool = False
 
 
 def read_snapshot(snapshot: str) -> list[Node]:
@@ -58,6 +68,7 @@ def read_snapshot(snapshot: str) -> list[Node]:
         if node.role == "text" and parent.role in FIELDS:
             parent.text = f"{parent.text} {node.text}".strip()  # what stands in it; it has a placeholder as well
             continue
+        node.framed = parent.framed or parent.role == "iframe"
         parent.children.append(node)
         open_nodes.append((depth, node))
     return root.children

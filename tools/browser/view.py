@@ -158,7 +158,7 @@ def boxes_of(nodes: Sequence[Node]) -> list[Box]:
     for node in nodes:
         if node.ref:
             # Boxes inside a frame count from its corner: the page cannot tell what they belong to.
-            found.append(node.box if node.box and not node.ref.startswith("f") else _NOWHERE)
+            found.append(node.box if node.box and not node.framed else _NOWHERE)
         found += boxes_of(node.children)
     return found
 
@@ -241,7 +241,7 @@ class _Writer:
 
 
 def _element(ref: str, node: Node, fact: Mapping[str, Any], options: tuple[str, ...], within: str) -> Element:
-    field_in_frame = node.ref.startswith("f") and node.role in FIELDS
+    field_in_frame = node.framed and node.role in FIELDS
     top, most = fact.get("scroll") or (0, 0)
     return Element(
         ref,
