@@ -1,7 +1,7 @@
 """A task from its id: programs are drawn until one fits, tried here (they are ours), broken, and its tests chosen.
 
-Which split a task belongs to is decided by what it is about, the families, their parameters and the mistakes, and by
-nothing else, names included: so no task of one split occurs in another, whatever the level.
+Which split a task belongs to is decided by the right program, its families and their parameters, and by nothing else:
+not by names, and not by the mistakes. So no program of one split is in another, whatever the level.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ class Program:
 
     Args:
         key: families and parameters of what the task is about, without names and without functions that stand by.
-        first: the line, from 1, where what the task is about begins.
         text: the file.
         name: the function that the task is about.
         says: what that function returns, in words.
@@ -67,7 +66,6 @@ class Program:
     """
 
     key: str
-    first: int
     text: str
     name: str
     says: str
@@ -115,8 +113,10 @@ def _attempt(id: str, split: str, level: Level, rng: Random) -> Task | None:
     repair = rng.random() < level.repair
     if program is None:
         return None
-    broken, key = (program.text, "write") if not repair else _broken(program, level, rng)
-    if not key or _split(program.key + key) != split:
+    if _split(program.key) != split:
+        return None
+    broken = _broken(program, level, rng) if repair else program.text
+    if not broken:
         return None
     inputs = _inputs(program, rng)
     wants = _outputs(program.text, program.name, inputs)
@@ -174,8 +174,7 @@ def _program(level: Level, rng: Random) -> Program | None:
     about = [f"{name}:{draft.key}" for name, draft in zip(names, drafts, strict=True)]
     if not chained:
         says, text = _named(drafts[-1].says, words), "\n\n".join(parts)
-        first = text.count("\n") - parts[-1].count("\n") + 1
-        return Program(about[-1], first, text, functions[-1], says, heads[-1], drafts[-1].takes, tuple(names))
+        return Program(about[-1], text, functions[-1], says, heads[-1], drafts[-1].takes, tuple(names))
     given = heads[0].partition("(")[2].rstrip(")")
     inner = given
     for name in functions[:-1]:
@@ -184,7 +183,7 @@ def _program(level: Level, rng: Random) -> Program | None:
     text = "\n\n".join([*parts, f"def {head}:\n    return {inner}\n"])
     told = [f"{one} is {_named(draft.says, words)}" for one, draft in zip(heads, drafts, strict=True)]
     says = f"{inner}, where {'; '.join(told)}"
-    return Program("|".join([*about, "chain"]), 1, text, functions[-1], says, head, drafts[0].takes, tuple(names))
+    return Program("|".join([*about, "chain"]), text, functions[-1], says, head, drafts[0].takes, tuple(names))
 
 
 def _fits(one: Draft, two: Draft) -> bool:
@@ -210,28 +209,19 @@ def _stub(program: Program) -> str:
     return "".join(lines[: last + 1]) + "    pass\n"
 
 
-def _broken(program: Program, level: Level, rng: Random) -> tuple[str, str]:
-    """Return the program with mistakes, each on a line of its own, and what tells these from others."""
-    text, lines, keys = program.text, set[int](), []
+def _broken(program: Program, level: Level, rng: Random) -> str:
+    """Return the program with mistakes, each on a line of its own; "" where there are not so many to make."""
+    text, lines = program.text, set[int]()
     for _ in range(rng.randint(*level.bugs)):
         found = [one for one in mutants(text) if one.line not in lines and one.kind in KINDS[: level.kinds]]
         if not found:
-            return "", ""
+            return ""
         # kinds are equally likely, however many places there are for each
         kind = rng.choice(sorted({one.kind for one in found}))
         mutant: Mutant = rng.choice([one for one in found if one.kind == kind])
         lines.add(mutant.line)
         text = mutant.text
-        if mutant.line >= program.first:
-            keys.append(f"{mutant.line - program.first}{mutant.kind}{_change(mutant)}")
-    return text, ";".join(sorted(keys))
-
-
-def _change(mutant: Mutant) -> str:
-    """Return what was changed into what, as far as that tells no names."""
-    if mutant.kind == "range":
-        return mutant.is_[-4:]  # " - 1" or " + 1"
-    return f"{mutant.was}>{mutant.is_}" if mutant.kind in ("compare", "operator", "constant", "call") else ""
+    return text
 
 
 def _inputs(program: Program, rng: Random) -> list[tuple[Any, ...]]:
