@@ -1,6 +1,5 @@
-"""Answers that were given once in this process, by a key of all that they depend on: groups of episodes begin alike.
-
-Bounded by bytes; the least used is forgotten first.
+"""What was made once in this process, by a key of all that it depends on: answers, since groups of episodes begin alike
+(`Memory`, bounded by bytes), and large things that environments share while they use them (`Shared`).
 
 Left out on purpose: keeping them on disk, and telling which programs ask a clock or dice; these answer the same again,
 too.
@@ -9,11 +8,12 @@ too.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "Shared"]
 
 _MOST: Final = 64 << 20  # bytes, of which large things are soon forgotten
 _ENTRY: Final = 2000  # bytes that an entry weighs at least
@@ -72,3 +72,26 @@ class Memory(Generic[T]):
         with self._lock:
             self._kept.clear()
             self._weight = 0
+
+
+class Shared(Generic[T]):
+    """Things by key that live as long as somebody holds them; the last few that were asked for live on.
+
+    Args:
+        lately: how many of these.
+    """
+
+    def __init__(self, lately: int = 4) -> None:
+        self._held: WeakValueDictionary[Hashable, T] = WeakValueDictionary()
+        self._lately: deque[T] = deque(maxlen=lately)
+        self._lock = threading.RLock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the thing of a key; `make` gives it where nobody holds one."""
+        with self._lock:
+            found = self._held.get(key)
+            if found is None:
+                found = self._held[key] = make()
+            if not any(found is one for one in self._lately):
+                self._lately.append(found)
+            return found

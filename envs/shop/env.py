@@ -22,8 +22,9 @@ from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, 
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.generator import Level
-from turnwise.envs.shop.given import choice, files_only, level_of, prices_of, session_name, whole
+from turnwise.envs.shop.given import choice, files_only, level_of, ours_only, prices_of, reading, session_name, whole
 from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.goals import SHUFFLE
 from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.saved import saved_session, session_of
 from turnwise.envs.shop.session import Session, Shop, item_targets, parse
@@ -41,7 +42,6 @@ _JACKPOT: Final = 10.0  # reward of a full score with payoff="sparse", as in ver
 _FREE: Final = "search[...]"
 _SAVED: Final = ("WebShop", 1)  # what snapshots are called, and the version of what is in them
 _OPTIONS: Final = ("task", "goal", "prices", "session")
-_FILES_ONLY: Final = ("attributes", "human", "num_products", "keep", "limit")
 _BOUND: Final = re.compile(r",(?: and)? price [^,]* dollars\s*$")
 
 
@@ -119,13 +119,24 @@ class WebShopEnv(gymnasium.Env[str, str]):
         self._sparse = payoff == "sparse"
         self._before = num_prev_obs, num_prev_actions
         if products is None:
-            files_only(dict(zip(_FILES_ONLY, (attributes, human, num_products, keep, limit), strict=True)))
+            files_only(
+                {
+                    "attributes": (attributes, None),
+                    "human": (human, None),
+                    "num_products": (num_products, None),
+                    "keep": (keep, None),
+                    "limit": (limit, None),
+                    "splits": (splits, "original"),
+                    "goals": (goals, "auto"),
+                    "strict": (strict, True),
+                }
+            )
             key = GeneratedKey(level_of(level), seed, reward, tagger, show_attributes)
-            many = whole("catalogues", catalogues)
+            many = whole("catalogues", catalogues, 1)
             self._source: Source = Generated(key, split) if many == 1 else Several(key, split, many)
         else:
-            if catalogues != 1:
-                raise UnknownOption("catalogues are our own: with products=PATH there is one")
+            ours_only({"catalogues": (catalogues, 1), "level": (level, "small")})
+            reading(cache, keep, limit)
             paths = located(products, attributes, human)
             self._source = Files(
                 FilesKey(
@@ -141,6 +152,7 @@ class WebShopEnv(gymnasium.Env[str, str]):
                     sub_page=show_attributes,
                     keep=keep,
                     limit=limit,
+                    shuffle=seed if splits == "verl-agent" else SHUFFLE,
                 ),
                 split,
                 splits,
@@ -203,6 +215,8 @@ class WebShopEnv(gymnasium.Env[str, str]):
             UnknownOption: options hold anything else.
         """
         super().reset(seed=seed)
+        if options is not None and not isinstance(options, Mapping):
+            raise UnknownOption(f"options of reset() are a mapping, such as {{'task': id}}; got {options!r}")
         given = dict(options or {})
         for key in given:
             choice("reset option", str(key), _OPTIONS)
@@ -334,7 +348,8 @@ class WebShopEnv(gymnasium.Env[str, str]):
         given = options["goal"]
         goal = given if isinstance(given, Goal) else Goal.of(given)
         if self._source.shop.catalogue.get(goal.asin) is None:
-            raise UnknownOption(f"the goal's product {goal.asin!r} is not in the catalogue")
+            several = ", the first of several" if getattr(self._source, "count", 1) > 1 else ""
+            raise UnknownOption(f"the goal's product {goal.asin!r} is not in the catalogue{several}")
         digest = blake2b(repr(sorted(goal.as_dict().items())).encode(errors="surrogatepass"), digest_size=8).hexdigest()
         name = options.get("session")
         known = self._source.find(goal) or digest

@@ -6,13 +6,14 @@ Left out on purpose: paths (`sources`), and what the shop's own parts check.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 
 from turnwise.envs.errors import UnknownOption, choices
 from turnwise.envs.shop.generator import PRESETS, Level
 from turnwise.envs.shop.session import Shop
 
-__all__ = ["choice", "files_only", "level_of", "prices_of", "session_name", "whole"]
+__all__ = ["choice", "files_only", "level_of", "ours_only", "prices_of", "reading", "session_name", "whole"]
 
 
 def level_of(level: object) -> Level:
@@ -27,18 +28,43 @@ def level_of(level: object) -> Level:
     return Level.parse(level) if isinstance(level, str) else level
 
 
-def files_only(given: Mapping[str, object]) -> None:
+def files_only(given: Mapping[str, tuple[object, object]]) -> None:
     """Refuse arguments that are about files.
 
     Args:
-        given: name -> value; None where it was not given.
+        given: name -> value, and what it is where it was not given.
 
     Raises:
         UnknownOption: one was given.
     """
-    for name, value in given.items():
-        if value is not None:
+    for name, (value, absent) in given.items():
+        if value != absent:
             raise UnknownOption(f"{name} goes with products=PATH; our own catalogue takes none")
+
+
+def ours_only(given: Mapping[str, tuple[object, object]]) -> None:
+    """Refuse arguments that are about our own catalogues, as `files_only` does those about files.
+
+    Raises:
+        UnknownOption: one was given.
+    """
+    for name, (value, absent) in given.items():
+        if value != absent:
+            raise UnknownOption(f"{name} is about our own catalogues; with products=PATH there is one, the file's")
+
+
+def reading(cache: object, keep: object, limit: object) -> None:
+    """Check how files are read.
+
+    Raises:
+        UnknownOption: `cache` is no path and no bool, `keep` no function, or `limit` no number from 1 on.
+    """
+    if not isinstance(cache, bool | str | os.PathLike):
+        raise UnknownOption(f"cache is {cache!r}; it is True, False or the path of a folder")
+    if keep is not None and not callable(keep):
+        raise UnknownOption(f"keep is {keep!r}; it is a function of a number and a goal, or None")
+    if limit is not None:
+        whole("limit", limit, 1)
 
 
 def prices_of(given: object, shop: Shop) -> dict[str, float]:
@@ -70,14 +96,14 @@ def session_name(given: object) -> str:
     return given
 
 
-def whole(what: str, value: object) -> int:
+def whole(what: str, value: object, least: int = 0) -> int:
     """Return a whole number.
 
     Raises:
-        UnknownOption: it is something else, or below 0.
+        UnknownOption: it is something else, or below the least.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UnknownOption(f"{what} is {value!r}; it is a whole number, 0 or more")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UnknownOption(f"{what} is {value!r}; it is a whole number, {least} or more")
     return value
 
 

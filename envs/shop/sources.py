@@ -19,10 +19,11 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from turnwise.envs.errors import UnknownOption, UnknownTask
+from turnwise.envs.memory import Shared
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.generator import Level, catalogue, generated_goals, name_of
 from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.goals import make_goals
+from turnwise.envs.shop.goals import SHUFFLE, make_goals
 from turnwise.envs.shop.prices import draw_prices
 from turnwise.envs.shop.reward import Judge
 from turnwise.envs.shop.session import Shop
@@ -32,6 +33,7 @@ from turnwise.envs.shop.tagger import Tagger
 __all__ = [
     "GOALS",
     "HUMAN_FROM",
+    "MOST",
     "Files",
     "FilesKey",
     "Generated",
@@ -43,6 +45,8 @@ __all__ = [
 ]
 
 GOALS: Final = ("auto", "human", "synthetic")
+MOST: Final = 10_000
+"""Most catalogues behind one environment."""
 HUMAN_FROM: Final = 1500
 """goals="auto" takes the goals of people where there are more than so many: the original's splits need them."""
 
@@ -84,7 +88,7 @@ class FilesKey:
         goals: "auto", "human" or "synthetic".
         seed: of the prices and the goals' price bounds.
         rule, tagger, sub_page: of the `Judge`, and whether the shop shows attributes.
-        keep, limit: of `make_goals`.
+        keep, limit, shuffle: of `make_goals`.
     """
 
     paths: tuple[str, str, str]
@@ -99,10 +103,11 @@ class FilesKey:
     sub_page: bool
     keep: Callable[[int, Goal], bool] | None = None
     limit: int | None = None
+    shuffle: int = SHUFFLE
 
 
 class Files:
-    """Goals of the original's files; ids are the numbers after the original's shuffle."""
+    """Goals of the original's files; ids are the numbers after the shuffle."""
 
     def __init__(self, key: FilesKey, split: str, splits: str) -> None:
         """Read the files, and take the goals of a split by a rule of splits.
@@ -202,7 +207,7 @@ def _opened(key: FilesKey) -> _Opened:
         human = (
             sum(1 for product in products.instructed(True) for said in product.human if said.attributes) > HUMAN_FROM
         )
-    goals = make_goals(products, prices, human=human, rng=rng, keep=key.keep, limit=key.limit)
+    goals = make_goals(products, prices, human=human, rng=rng, shuffle=key.shuffle, keep=key.keep, limit=key.limit)
     shop = _FilesShop(products, prices, Judge(key.rule, key.tagger), attributes=key.sub_page)
     shop.key = key
     return _Opened(shop, goals)
@@ -222,6 +227,8 @@ def _shop_of_files(key: FilesKey) -> Shop:
 
 
 def _why_none(key: FilesKey) -> str:
+    if key.keep is not None:
+        return "keep may have left none, or there were none before"
     if key.goals == "human":
         return "goals='human' needs instructions that people wrote, with attributes (human=PATH)"
     return "synthetic goals need a product with an instruction and its attributes (attributes=PATH)"
@@ -255,7 +262,7 @@ def located(
 def _located(path: object, what: str) -> str:
     if path is None:
         return ""
-    if not isinstance(path, str | os.PathLike) or not path or isinstance(os.fspath(path), bytes):
+    if not isinstance(path, str | os.PathLike) or not path or isinstance(os.fspath(path), bytes) or "\0" in str(path):
         raise UnknownOption(f"{what} is {path!r}; it is the path of a file, or None")
     return str(Path(path).expanduser().absolute())
 
@@ -328,12 +335,14 @@ class Several:
         """Take the catalogues of the key's seed and of those that follow; each is made when it is first asked for.
 
         Raises:
-            UnknownOption: there is no such split, the catalogues are too small for it, or there are none.
+            UnknownOption: there is no such split, the catalogues are too small for it, or the count is out of bounds.
         """
-        if count < 1:
-            raise UnknownOption(f"catalogues is {count}; it must be 1 or more")
+        if not 1 <= count <= MOST:
+            raise UnknownOption(f"catalogues is {count}; it is a whole number from 1 to {MOST:,}")
         self._made_of = key, split, count
-        self._names = {name_of(key.level, key.seed + number): number for number in range(count)}
+        self.count = count
+        self._numbers = {name_of(key.level, key.seed + number): number for number in range(count)}
+        self._made: dict[int, Generated] = {}
         self._one(0)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -347,18 +356,17 @@ class Several:
 
     def shop_of(self, id: str) -> Shop:
         """Return the shop that a goal is about; of what is no id, the first."""
-        number = self._number(id)
-        return self._one(number or 0).shop
+        return self._one(self._number(id) or 0).shop
 
     def ids(self, count: int | None) -> list[str]:
         """Return the ids of the first goals of the split, 1,000 if no count is given."""
-        most = 1000 if count is None else count
-        prefixes = [f"{self._made_of[1]}/{name}/" for name in self._names]
-        return [f"{prefixes[number % len(prefixes)]}{number // len(prefixes):06d}" for number in range(most)]
+        prefixes = [f"{self._made_of[1]}/{name}/" for name in self._numbers]
+        numbers = range(1000 if count is None else count)
+        return [f"{prefixes[number % self.count]}{number // self.count:06d}" for number in numbers]
 
     def draw(self, rng: Any) -> str:
         """Return the id of a goal."""
-        return self._one(int(rng.integers(self._made_of[2]))).draw(rng)
+        return self._one(int(rng.integers(self.count))).draw(rng)
 
     def get(self, id: str) -> Goal:
         """Return the goal of an id.
@@ -366,7 +374,15 @@ class Several:
         Raises:
             UnknownTask: the text is no id of a goal of this split and these catalogues.
         """
-        return self._one(self._number(id) or 0).get(id)
+        number = self._number(id)
+        if number is None:
+            first, *_, last = [*self._numbers, *self._numbers]
+            split = self._made_of[1]
+            raise UnknownTask(
+                f"no task {id!r} among goals of {self.count:,} catalogues: their ids are like "
+                f"'{split}/{first}/000012', with catalogues from {first!r} to {last!r}"
+            )
+        return self._one(number).get(id)
 
     def find(self, goal: Goal) -> str | None:
         """Return None, as `Generated.find` does."""
@@ -374,24 +390,17 @@ class Several:
 
     def made(self) -> dict[str, Any]:
         """Return what tells this source from others."""
-        return {**self._one(0).made(), "catalogues": self._made_of[2]}
+        return {**self._one(0).made(), "catalogues": self.count}
 
     def _number(self, id: str) -> int | None:
         parts = id.split("/")
-        return self._names.get(parts[1]) if len(parts) == 3 else None
+        return self._numbers.get(parts[1]) if len(parts) == 3 else None
 
     def _one(self, number: int) -> Generated:
-        key, split, count = self._made_of
-        made = _made(key, split, count)
-        if number not in made:
-            made[number] = Generated(replace(key, seed=key.seed + number), split)
-        return made[number]
-
-
-@lru_cache(maxsize=4)
-def _made(key: GeneratedKey, split: str, count: int) -> dict[int, Generated]:
-    """Return the place where all `Several` of a kind keep their catalogues."""
-    return {}
+        if number not in self._made:
+            key, split, _ = self._made_of
+            self._made[number] = Generated(replace(key, seed=key.seed + number), split)
+        return self._made[number]
 
 
 class _GeneratedShop(Shop):
@@ -403,8 +412,14 @@ class _GeneratedShop(Shop):
         return _generated_shop, (self.key,)
 
 
-@lru_cache(maxsize=4)
+_SHOPS: Final[Shared[Shop]] = Shared()
+
+
 def _generated_shop(key: GeneratedKey) -> Shop:
+    return _SHOPS.get(key, lambda: _new_shop(key))
+
+
+def _new_shop(key: GeneratedKey) -> Shop:
     products = catalogue(key.level, key.seed)
     prices = draw_prices(products, Random(key.seed))
     shop = _GeneratedShop(products, prices, Judge(key.rule, key.tagger), attributes=key.sub_page)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.memory import Shared
 from turnwise.envs.shop.catalogue import contents
 from turnwise.envs.shop.generator.draws import Draws
 from turnwise.envs.shop.generator.families import Must, Spec
@@ -42,12 +42,8 @@ def generated_goals(split: str, level: Level | str = "small", seed: int = 0) -> 
     Raises:
         UnknownOption: no such split, no such level, or a catalogue too small to hold anything out.
     """
-    return _shared(split, Level.parse(level) if isinstance(level, str) else level, seed)
-
-
-@lru_cache(maxsize=8)
-def _shared(split: str, level: Level, seed: int) -> GeneratedGoals:
-    return GeneratedGoals(split, level, seed)
+    known = Level.parse(level) if isinstance(level, str) else level
+    return _GOALS.get((split, known, seed), lambda: GeneratedGoals(split, known, seed))
 
 
 class GeneratedGoals:
@@ -111,6 +107,9 @@ class GeneratedGoals:
             price_upper=UNBOUNDED if wanted.bound is None else float(wanted.bound),
             options=dict(wanted.values),
         )
+
+
+_GOALS: Final[Shared[GeneratedGoals]] = Shared(8)
 
 
 def _subjects(stock: Stock, split: str) -> tuple[tuple[tuple[int, int], ...], ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
+from turnwise.envs.memory import Shared
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.generator.draws import Draws
 from turnwise.envs.shop.generator.families import Family, draw_family
@@ -20,7 +20,7 @@ _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 _SIGNS: Final = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Stock:
     """A catalogue, and what it was made of.
 
@@ -58,9 +58,15 @@ def name_of(level: Level, seed: int) -> str:
     return level.text + (f"@{seed}" if seed else "")
 
 
-@lru_cache(maxsize=4)
 def stock(level: Level, seed: int = 0) -> Stock:
     """Return the catalogue of a level and a seed with the families that it was made of."""
+    return _STOCKS.get((level, seed), lambda: _stock(level, seed))
+
+
+_STOCKS: Final[Shared[Stock]] = Shared()
+
+
+def _stock(level: Level, seed: int) -> Stock:
     draws = Draws(f"shop {name_of(level, seed)}")
     families = _families(draws, level)
     count = sum(len(family.members) for family in families)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import random
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from turnwise.envs import check_env, make
 from turnwise.envs.check import Effort
 from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.goals import make_goals
+from turnwise.envs.shop.prices import draw_prices
 
 SHOES = "search[red shoe]"
 OPEN = f"click[{SHOE.asin.lower()}]"
@@ -30,7 +33,10 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def opened(paths: dict[str, Path], **options: Any) -> WebShopEnv:
-    return WebShopEnv(**{"splits": "all", "cache": False, "tagger": "own", **paths, **options})
+    given = {"splits": "all", "cache": False, "tagger": "own", **paths, **options}
+    if given["products"] is None:
+        given |= {"splits": given["splits"] if given["splits"] != "all" else "original"}
+    return WebShopEnv(**given)
 
 
 def played(env: WebShopEnv, *actions: str, goal: Any = GOAL, **options: Any) -> tuple[str, float, bool, dict[str, Any]]:
@@ -178,6 +184,22 @@ def test_attributes_page_and_rendering(paths: dict[str, Path]) -> None:
     assert env.render() == f"> click[attributes]\n{seen}\n"
 
 
+def test_options_of_a_reset_are_a_mapping(paths: dict[str, Path]) -> None:
+    with pytest.raises(UnknownOption, match="are a mapping"):
+        opened(paths).reset(options=[1])  # type: ignore[arg-type]
+
+
+def test_the_rule_of_verl_agent_shuffles_with_the_seed(data_dir: Path) -> None:
+    names = ("items_shuffle_1000.reconstructed.json", "items_ins_v2_1000.json")
+    products, attributes = (data_dir / "webshop" / name for name in names)
+    env = WebShopEnv(products, attributes, catalogue_seed=42, splits="verl-agent", split="eval", tagger="own")
+    prices = draw_prices(env.shop.catalogue, rng := random.Random(42))
+    goals = make_goals(env.shop.catalogue, prices, human=False, rng=rng, shuffle=42)
+    assert [env.source.get(task) for task in env.task_ids()] == goals[:500]
+    original = WebShopEnv(products, attributes, catalogue_seed=42, split="test", tagger="own")
+    assert sum(env.source.get(task) == original.source.get(task) for task in env.task_ids()) < 10
+
+
 @pytest.mark.parametrize(
     ("options", "word"),
     [
@@ -200,6 +222,15 @@ def test_attributes_page_and_rendering(paths: dict[str, Path]) -> None:
         ({"products": None}, "products=PATH"),
         ({"products": "nowhere/at/all.json"}, "nowhere"),
         ({"products": ""}, "path"),
+        ({"products": "a\0b"}, "path"),
+        ({"cache": None}, "True, False or the path"),
+        ({"limit": "x"}, "1 or more"),
+        ({"keep": 3}, "function"),
+        ({"keep": lambda number, goal: False}, "keep may have left none"),
+        ({"level": "tiny"}, "our own catalogues"),
+        ({"products": None, "attributes": None, "human": None, "splits": "ragen"}, "splits goes with products=PATH"),
+        ({"products": None, "attributes": None, "human": None, "goals": "human"}, "goals goes with products=PATH"),
+        ({"products": None, "attributes": None, "human": None, "strict": False}, "strict goes with products=PATH"),
         ({"products": None, "attributes": None, "human": None, "level": "huge"}, "small"),
         ({"products": None, "attributes": None, "human": None, "level": 3}, "small"),
         ({"products": None, "attributes": None, "human": None, "split": "test"}, "held_out"),

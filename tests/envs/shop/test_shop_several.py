@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +71,37 @@ def test_a_snapshot_finds_its_catalogue_again() -> None:
         opened(catalogues=2).restore(saved)
 
 
+def test_shops_are_shared_by_all_who_play_in_them_and_go_with_the_last() -> None:
+    """However many there are: train and held-out, other counts, and what was pickled."""
+    envs = [opened(catalogues=12), opened(catalogues=12, split="held_out"), opened(catalogues=1, catalogue_seed=11)]
+    tasks = [envs[0].task_ids(8)[7], envs[1].task_ids(8)[7], envs[2].task_ids(1)[0]]
+    for _ in range(2):
+        for env, task in zip(envs, tasks, strict=True):
+            env.reset(options={"task": task})
+    shops = [env.shop for env in (*envs, pickle.loads(pickle.dumps(envs[0])))]
+    assert len({id(shop) for shop in shops}) == 1
+    gone = weakref.ref(shops[0])
+    del envs, env, shops
+    for seed in range(20, 30):  # the last few are kept for a while
+        opened(catalogues=1, catalogue_seed=seed)
+    gc.collect()
+    assert gone() is None
+
+
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnknownTask, match="tiny@4"):
+    with pytest.raises(UnknownTask, match=r"'train/tiny@4/000012', with catalogues from 'tiny@4' to 'tiny@6'"):
         opened().reset(options={"task": "train/tiny@9/000000"})
     with pytest.raises(UnknownTask):
         opened().reset(options={"task": "held_out/tiny@5/000000"})
-    with pytest.raises(UnknownOption, match="catalogues is 0"):
-        opened(catalogues=0)
-    with pytest.raises(UnknownOption, match="with products=PATH there is one"):
+    for count in (0, -1, 1.5, True, None):
+        with pytest.raises(UnknownOption, match="it is a whole number, 1 or more"):
+            opened(catalogues=count)
+    with pytest.raises(UnknownOption, match="from 1 to 10,000"):
+        opened(catalogues=10_001)
+    with pytest.raises(UnknownOption, match="about our own catalogues"):
         WebShopEnv(**files(tmp_path), catalogues=2)
-    with pytest.raises(UnknownOption, match="a site has one"):
+    with pytest.raises(UnknownOption, match="catalogues"):
         WebShopBrowserEnv(catalogues=2)
+    goal = opened(catalogues=1, catalogue_seed=5).source.get("train/tiny@5/000000")
+    with pytest.raises(UnknownOption, match="the first of several"):
+        opened(catalogue_seed=99).reset(options={"goal": goal})
