@@ -176,6 +176,8 @@ def meaning(typed: str, admissible: list[str], free: Sequence[str] = ()) -> str:
         return found[0]
     if found:
         raise UserError(f"{typed!r} can mean: {', '.join(found[:8])}{' ...' if len(found) > 8 else ''}")
+    also = f" Or, with words of yours: {', '.join(form.splitlines()[0] for form in free)}." if free else ""
     raise UserError(
-        f"{typed!r} is not possible here.{near(typed, admissible)} (!{typed} sends it all the same and costs a turn.)"
+        f"{typed!r} is not possible here.{near(typed, admissible)}{also} (!{typed} sends it all the same and costs a "
+        "turn.)"
     )
