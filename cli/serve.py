@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from turnwise.cli.console import out, say, warn
+from turnwise.cli.errors import UserError
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.sources import Source
@@ -31,11 +32,15 @@ def shop(
     human: Annotated[Path | None, typer.Argument(help="What people wrote, likewise.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 3000,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    level: Annotated[str, typer.Option(help="Our catalogue: tiny, small, medium, large, or with dials.")] = "small",
+    level: Annotated[
+        str | None, typer.Option(help="Our catalogue: tiny, small (without it), medium, large, or with dials.")
+    ] = None,
     split: Annotated[
-        str, typer.Option(help="Whose goals visitors get: train or held_out (our catalogue).")
-    ] = "held_out",
-    goals: Annotated[str, typer.Option(help="auto, human or synthetic (the original's files).")] = "auto",
+        str | None, typer.Option(help="Our catalogue: whose goals visitors get, train or held_out (without it).")
+    ] = None,
+    goals: Annotated[
+        str | None, typer.Option(help="The original's files: auto (without it), human or synthetic.")
+    ] = None,
     reward: Annotated[str, typer.Option(help="original or fixed.")] = "original",
     seed: Annotated[int, typer.Option(min=0, help="Seed of our catalogue, or of the prices of the original's.")] = 0,
 ) -> None:
@@ -44,10 +49,12 @@ def shop(
     from turnwise.tools.serving import address, listen, need, run
 
     need()
+    files = products, attributes, human
+    given = {"level": level, "split": split, "goals": goals}
+    _refuse_idle(given, files=products is not None)
     opened = listen(host, port)
     try:
-        files = products, attributes, human
-        source = _source(files, level=level, split=split, goals=goals, reward=reward, seed=seed)
+        source = _source(files, given, reward=reward, seed=seed)
         site = create_app(source.shop, source)
         _announce(address(opened), source)
         run(site, opened)
@@ -56,14 +63,23 @@ def shop(
     say("closed")
 
 
-def _source(files: tuple[Path | None, ...], *, level: str, split: str, goals: str, reward: str, seed: int) -> Source:
+def _refuse_idle(given: dict[str, str | None], *, files: bool) -> None:
+    """Refuse an option that what is served has no use for."""
+    for name in ("level", "split") if files else ("goals",):
+        if given[name] is not None:
+            what, other = ("our own catalogue", "product files are") if files else ("product files", "our catalogue is")
+            raise UserError(f"--{name} is for {what}, and {other} served: leave one of them out.")
+
+
+def _source(files: tuple[Path | None, ...], given: dict[str, str | None], *, reward: str, seed: int) -> Source:
     """The goals that the environment of the same arguments has: all of the files', or one split of ours."""
     from turnwise.envs.shop.env import WebShopEnv
 
     products, attributes, human = files
     if products is None:
+        level, split = given["level"] or "small", given["split"] or "held_out"
         return WebShopEnv(level=level, split=split, reward=reward, catalogue_seed=seed).source
-    settings: dict[str, Any] = {"goals": goals, "reward": reward, "catalogue_seed": seed}
+    settings: dict[str, Any] = {"goals": given["goals"] or "auto", "reward": reward, "catalogue_seed": seed}
     return WebShopEnv(products, attributes, human, split="test", splits="all", **settings).source
 
 
@@ -95,7 +111,7 @@ def search(
     skip: Annotated[bool, typer.Option("--skip", help="Leave out torn lines and second uses of an id.")] = False,
 ) -> None:
     """Serve a corpus until Ctrl-C: POST /retrieve, GET /health."""
-    from turnwise.tools.retrieval import open_library
+    from turnwise.tools.retrieval import BadCorpus, open_library
     from turnwise.tools.retrieval.server import create_app
     from turnwise.tools.serving import address, listen, need, run
 
@@ -106,6 +122,9 @@ def search(
         service = create_app(library, topk=topk, about=f"{corpus.name}, {index}")
         _open_for_queries(address(opened), library, index)
         run(service, opened)
+    except BadCorpus as error:
+        # What Python's callers are advised to do has another name here.
+        raise UserError(str(error).replace("strict=False", "--skip")) from error
     finally:
         opened.close()
     say("closed")

@@ -112,7 +112,7 @@ class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
         Raises:
             UnknownTask: there is no such task.
             UnknownOption: options hold anything else.
-            EnvError: the world's functions cannot be tools, and why.
+            EnvError: the world's functions cannot be tools, and why; or the task has no sentence.
         """
         super().reset(seed=seed)
         for key in options or {}:
@@ -128,7 +128,7 @@ class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
         self._box = self._toolbox(self._world)
         self._over, self._score = False, 0.0
         self._calls: list[tuple[str, Mapping[str, Any]]] = []
-        observation = f"{_written(self._say(self._tasks[self._id]))}\n\n{self._form.describe(list(self._box))}"
+        observation = f"{_written(self._sentence())}\n\n{self._form.describe(list(self._box))}"
         self._shown = ("", observation)
         return observation, self._info(valid=True)
 
@@ -165,6 +165,13 @@ class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
         """Free what the tools hold: processes of isolated functions, servers."""
         if self._box is not None:
             self._box.close()
+
+    def _sentence(self) -> str:
+        """Return what the agent reads of the task."""
+        sentence = self._say(self._tasks[self._id])
+        if not isinstance(sentence, str):
+            raise EnvError(f"say() gives the sentence that the agent reads, a str; it gave {sentence!r:.200}")
+        return sentence
 
     def _toolbox(self, world: Any) -> Toolbox:
         """Return the tools of a world, and free those of the world before that are not among them."""

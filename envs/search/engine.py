@@ -2,7 +2,8 @@
 
 Anything will do that has `find(query, k)` and gives passages with id, title, text and score, or that has
 `search(query, k)` and gives (id, score) of passages of the corpus. Errors and slowness of a retriever are the
-environment's to tell; `SearchFailed` says what the last of several tries came to.
+environment's to tell; `SearchFailed` says what the last of several tries came to. What asking
+again cannot mend, such as a query that is refused, is not asked again.
 
 Left out on purpose: retrievers. They are in `turnwise.tools.retrieval`.
 """
@@ -12,20 +13,77 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import isfinite
 from typing import Any, Final, Protocol, get_args, runtime_checkable
 
 from turnwise.envs.errors import EnvError, UnknownOption, choices
-from turnwise.tools.retrieval import Passage, Passages, Remote, RetrievalError, open_library
+from turnwise.tools.retrieval import (
+    NoRetriever,
+    Passage,
+    Passages,
+    Remote,
+    RetrievalError,
+    RetrieverDown,
+    SentenceModel,
+    open_library,
+    packaged,
+)
 from turnwise.tools.retrieval.open import Index
 
-__all__ = ["Engine", "Finder", "Ranker", "SearchFailed", "engine"]
+__all__ = ["Engine", "Finder", "Means", "Ranker", "SearchFailed", "engine"]
 
 _ADDRESS: Final = ("http://", "https://")
 
 
 class SearchFailed(EnvError):
-    """The retriever failed or was too slow, each time it was asked."""
+    """The retriever failed or was too slow, each time it was asked, or refused.
+
+    Args:
+        sentence: what happened, with the address of a service.
+        told: the same for the agent, whom no address concerns; "" where it is the sentence.
+    """
+
+    def __init__(self, sentence: str = "", *, told: str = "") -> None:
+        """Keep both."""
+        super().__init__(sentence)
+        self.told = told or sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a retriever that is named is made with.
+
+    Args:
+        model: folder of a sentence encoder; None: that of the extra `dense`.
+        keep: folder in which indexes are kept; None: they are made in each process.
+        timeout: seconds for an answer of a service; None waits for ever.
+    """
+
+    model: str | None = None
+    keep: str | None = None
+    timeout: float | None = None
+
+    @classmethod
+    def of(cls, retriever: object, model: str | None, keep: str | None, timeout: float | None) -> Means:
+        """Return what of it concerns a retriever.
+
+        Raises:
+            UnknownOption: there is a model or a folder for one that has no use for it.
+        """
+        if model is not None and retriever not in ("dense", "hybrid"):
+            raise UnknownOption(
+                f"model is given, which retriever='dense' and 'hybrid' have a use for; not {retriever!r}"
+            )
+        if keep is not None and retriever not in get_args(Index):
+            names = ", ".join(map(repr, get_args(Index)))
+            raise UnknownOption(f"keep is given, and only the indexes of {names} can be kept; not {retriever!r}")
+        remote = isinstance(retriever, str) and retriever.startswith(_ADDRESS)
+        return cls(model, keep, timeout if remote and timeout is not None and isfinite(timeout) else None)
+
+
+_PLAIN: Final = Means()
 
 
 @runtime_checkable
@@ -78,7 +136,7 @@ class Engine:
         """Return at most k passages, the best first.
 
         Raises:
-            SearchFailed: every try failed.
+            SearchFailed: every try failed, or one that will not go better.
         """
         for tried in range(self._retries + 1):
             if tried:
@@ -86,9 +144,11 @@ class Engine:
             try:
                 return list(self._timed(query, k))[:k]
             except Exception as error:  # whatever a retriever of anyone's raises
-                why = f"{type(error).__name__}: {error}"
+                last = error
+                if _lasting(error):
+                    raise _failed("failed, and would again", error) from error
         times = "once" if not self._retries else f"{self._retries + 1} times"
-        raise SearchFailed(f"the retriever failed {times}, at last with {why}")
+        raise _failed(f"failed {times}, at last with {type(last).__name__}", last) from last
 
     def _timed(self, query: str, k: int) -> Sequence[Passage]:
         if self._timeout is None:
@@ -104,7 +164,7 @@ class Engine:
 
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
-        thread.join(self._timeout)
+        thread.join(min(self._timeout, threading.TIMEOUT_MAX))
         if raised:
             raise raised[0]
         if not found:
@@ -112,19 +172,34 @@ class Engine:
         return found[0]
 
 
-def engine(retriever: object, corpus: Passages | None) -> Callable[[str, int], list[Passage]]:
+def _lasting(error: Exception) -> bool:
+    """Whether asking again cannot help: whatever is wrong with a search but a service that does not answer."""
+    if isinstance(error, RetrieverDown):
+        return isinstance(error, NoRetriever)
+    return isinstance(error, RetrievalError)
+
+
+def _failed(how: str, error: Exception) -> SearchFailed:
+    """Return the error that tells what became of a search."""
+    at, why = (error.at, error.why) if isinstance(error, RetrievalError) else ("", str(error))
+    place = f" at {at}" if at else ""
+    return SearchFailed(f"the retriever{place} {how}: {why}", told=f"the retriever {how}: {why}")
+
+
+def engine(retriever: object, corpus: Passages | None, means: Means = _PLAIN) -> Callable[[str, int], list[Passage]]:
     """Return the function that finds passages.
 
     Args:
         retriever: "bm25", "dense", "hybrid", the address of a service with `/retrieve`, a `Finder`, a `Ranker`, or a
             function that makes one of these of the corpus.
         corpus: the passages; a `Finder` needs none.
+        means: what it is made with, where it is a name or an address.
 
     Raises:
         UnknownOption: it is none of these, or a ranker has no corpus.
     """
     if isinstance(retriever, str):
-        retriever = _named(retriever, corpus)
+        retriever = _named(retriever, corpus, means)
     # A class has the methods of its instances, and is a function that makes one.
     if callable(retriever) and (isinstance(retriever, type) or not isinstance(retriever, Finder | Ranker)):
         retriever = retriever(_needed(corpus))
@@ -137,18 +212,26 @@ def engine(retriever: object, corpus: Passages | None) -> Callable[[str, int], l
     raise UnknownOption(f"retriever is {retriever!r}; it needs find(query, k) or search(query, k), or is 'bm25'")
 
 
-def _named(name: str, corpus: Passages | None) -> Finder | Ranker:
+def _named(name: str, corpus: Passages | None, means: Means) -> Finder | Ranker:
     """Return the retriever of a name, or the client of an address."""
     try:
         if name.startswith(_ADDRESS):
-            return Remote(name, tries=1)  # it is the engine that tries again
+            # It is the engine that tries again.
+            return Remote(name, tries=1, timeout=means.timeout, deadline=means.timeout)
         if name not in get_args(Index):
             raise UnknownOption(
                 f"no retriever {name!r}: {choices(name, get_args(Index))}, or the address of a service, or an object"
             )
-        return open_library(_needed(corpus), name)
-    except (RetrievalError, ImportError) as error:
+        model = None if name == "bm25" else _model(means.model)
+        return open_library(_needed(corpus), name, model=model, keep=means.keep)
+    except (RetrievalError, ImportError, OSError) as error:
         raise UnknownOption(f"the retriever {name!r} cannot be made: {error}") from error
+
+
+@lru_cache(maxsize=2)
+def _model(folder: str | None) -> SentenceModel:
+    """Return a sentence encoder, loaded once for all corpora of a process."""
+    return packaged() if folder is None else SentenceModel(folder)
 
 
 def _needed(corpus: Passages | None) -> Passages:

@@ -22,7 +22,7 @@ from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, 
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.search.engine import Engine, SearchFailed
 from turnwise.envs.search.generator import Level
-from turnwise.envs.search.given import choice, instructions_of, source_of, whole
+from turnwise.envs.search.given import choice, instructions_of, means_of, source_of, whole
 from turnwise.envs.search.protocol import FORMS, Brackets, Move, Surface, Tags, asked
 from turnwise.envs.search.questions import Question
 from turnwise.envs.search.reader import Reader
@@ -56,6 +56,8 @@ class SearchEnv(gymnasium.Env[str, str]):
         retriever: "bm25", "dense", "hybrid"; the address of a service such as `turnwise serve search`; an object with
             `find(query, k)` or `search(query, k)` (see `engine`); or a function that makes one of a corpus. Generated
             worlds, of which there are many, take a name or a function.
+        model: folder of the sentence encoder of "dense" and "hybrid"; None: that of the extra `dense`.
+        keep: folder in which the indexes of "bm25", "dense" and "hybrid" are kept for other processes; None: nowhere.
         topk: passages that a search shows.
         form: "tags", Search-R1's; or "brackets", which is shorter: `search[...]`, `answer[...]`.
         tags: "first": the first whole pair of tags counts; "single": a text with any more is no action (verl-agent).
@@ -64,7 +66,8 @@ class SearchEnv(gymnasium.Env[str, str]):
         reward_options: constants of the rule, such as {"structure": 0.2}.
         max_searches: searches in an episode after which only an answer is admissible; None for no limit.
         observation_limit: most characters of the results of a search; Search-R1's 500 tokens are about 2,000.
-        retries, backoff, timeout: how a retriever that fails is asked again (see `Engine`), in times and seconds.
+        retries, backoff, timeout: how a retriever that fails is asked again (see `Engine`), in times and seconds; with
+            timeout=None, a service that never answers is waited for for ever.
         on_failure: when it has failed for good: "tell" says so in the place of results and the episode goes on, "raise"
             raises SearchFailed, and the agent loop counts an error.
         strict: stop at a record of a file that is broken; else leave it out.
@@ -85,6 +88,8 @@ class SearchEnv(gymnasium.Env[str, str]):
         *,
         split: str | None = None,
         retriever: object = "bm25",
+        model: str | os.PathLike[str] | None = None,
+        keep: str | os.PathLike[str] | None = None,
         topk: int = 3,
         form: str = "tags",
         tags: str = "first",
@@ -121,7 +126,8 @@ class SearchEnv(gymnasium.Env[str, str]):
         self._patience = retries, backoff, timeout
         self._patient(_nothing)  # refuses what makes no sense now, not at the first search
         self._tell = on_failure == "tell"
-        self._source: Source = source_of(questions, corpus, split, retriever, strict, level)
+        means = means_of(retriever, model, keep, timeout)
+        self._source: Source = source_of(questions, corpus, split, retriever, strict, level, means)
         self.observation_space = Text()
         self.action_space = Text()
         self.render_mode = render_mode
@@ -348,7 +354,7 @@ class SearchEnv(gymnasium.Env[str, str]):
             if not self._tell:
                 raise
             played.thoughts.append(said)
-            return self._surface.tell(f"The search failed: {error}."), 0.0, True
+            return self._surface.tell(f"The search failed: {error.told}."), 0.0, True
         played.thoughts.append(said)
         played.searches += 1
         self._seen.update((passage.id, passage.title) for passage in found)

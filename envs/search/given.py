@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.search.engine import Means
 from turnwise.envs.search.generator import PRESETS, Level
 from turnwise.envs.search.protocol import INSTRUCTIONS
 from turnwise.envs.search.sources import Files, Generated, Source
 
-__all__ = ["choice", "instructions_of", "source_of", "whole"]
+__all__ = ["choice", "instructions_of", "means_of", "source_of", "whole"]
 
 
 def choice(what: str, value: object, known: Sequence[str] | Mapping[str, Any]) -> None:
@@ -52,8 +53,25 @@ def instructions_of(given: object, form: str) -> str:
     return given
 
 
+def means_of(retriever: object, model: object, keep: object, timeout: float | None) -> Means:
+    """Return what a retriever is made with; the arguments are the environment's.
+
+    Raises:
+        UnknownOption: they do not fit to each other.
+    """
+    encoder = None if model is None else _path("model", model, "folder")
+    folder = None if keep is None else _path("keep", keep, "folder")
+    return Means.of(retriever, encoder, folder, timeout)
+
+
 def source_of(
-    questions: object, corpus: object, split: str | None, retriever: object, strict: bool, level: object
+    questions: object,
+    corpus: object,
+    split: str | None,
+    retriever: object,
+    strict: bool,
+    level: object,
+    means: Means,
 ) -> Source:
     """Return where the questions come from; the arguments are the environment's.
 
@@ -67,12 +85,12 @@ def source_of(
             raise UnknownOption("corpus is given and questions is not: passages of a file need questions about them")
         if not isinstance(level, str | Level):
             raise UnknownOption(f"level is {level!r}; it is one of {', '.join(map(repr, PRESETS))}, or a level")
-        return Generated(split, level, retriever)
+        return Generated(split, level, retriever, means)
     paths = [None if one is None else _path(what, one) for what, one in (("questions", questions), ("corpus", corpus))]
-    return Files(str(paths[0]), paths[1], split, retriever, strict)
+    return Files(str(paths[0]), paths[1], split, retriever, strict, means)
 
 
-def _path(what: str, given: object) -> str:
+def _path(what: str, given: object, kind: str = "file") -> str:
     if not isinstance(given, str | os.PathLike) or not given or isinstance(os.fspath(given), bytes):
-        raise UnknownOption(f"{what} is {given!r}; it is the path of a file, or None")
+        raise UnknownOption(f"{what} is {given!r}; it is the path of a {kind}, or None")
     return os.path.abspath(os.path.expanduser(os.fspath(given)))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask, choices
-from turnwise.envs.search.engine import Finder, Ranker, engine
+from turnwise.envs.search.engine import Finder, Means, Ranker, engine
 from turnwise.envs.search.generator import Level, Puzzles
 from turnwise.envs.search.generator import world as world_of
 from turnwise.envs.search.questions import Question, load_questions
@@ -66,13 +66,13 @@ class Source(Protocol):
 class Generated:
     """Questions about generated worlds."""
 
-    def __init__(self, split: str | None, level: Level | str, retriever: object) -> None:
-        """Take a split (None: "train") of a level.
+    def __init__(self, split: str | None, level: Level | str, retriever: object, means: Means) -> None:
+        """Take a split (None: "train") of a level; where indexes are kept, each world has a folder of its own.
 
         Raises:
             UnknownOption: no such split or level, or no such retriever.
         """
-        self._made_of = split, level, retriever
+        self._made_of = split, level, retriever, means
         self._puzzles = Puzzles(split or "train", level)
         remote = isinstance(retriever, str) and retriever.startswith("http")
         if remote or (
@@ -82,10 +82,10 @@ class Generated:
                 "generated worlds have passages of their own: give the retriever as a function of a corpus, not as "
                 f"{type(retriever).__name__}"
             )
-        self._retriever = retriever
+        self._retriever, self._means = retriever, means
         self._own: dict[str, Find] = {}
         if isinstance(retriever, str) or not callable(retriever):  # refuses now what makes no sense
-            engine(retriever, world_of(self._puzzles.split, "tiny").corpus)
+            engine(retriever, world_of(self._puzzles.split, "tiny").corpus, replace(means, keep=None))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as the recipe."""
@@ -115,12 +115,12 @@ class Generated:
         """Return what tells this source from others."""
         puzzles = self._puzzles
         made = {"questions": "generated", "level": puzzles.level.text, "split": puzzles.split}
-        return {**made, "retriever": _kind(self._retriever)}
+        return {**made, "retriever": _kind(self._retriever, self._means)}
 
     def _find(self, name: str, corpus: Passages) -> Find:
         """Return the search in a world; indexes of our own kind are shared in the process."""
         if isinstance(self._retriever, str):
-            return _shared(self._retriever, name)
+            return _shared(self._retriever, name, self._means)
         if name not in self._own:
             while len(self._own) >= 8:
                 self._own.pop(next(iter(self._own)))
@@ -129,26 +129,30 @@ class Generated:
 
 
 @lru_cache(maxsize=32)
-def _shared(retriever: str, name: str) -> Find:
+def _shared(retriever: str, name: str, means: Means) -> Find:
     split, level, number = name.split("/")
-    return engine(retriever, world_of(split, level, int(number)).corpus)
+    if means.keep is not None:
+        means = replace(means, keep=str(Path(means.keep, split, level, number)))
+    return engine(retriever, world_of(split, level, int(number)).corpus, means)
 
 
 class Files:
     """Questions of a file, about the passages of another one or of a retriever that has its own."""
 
-    def __init__(self, questions: str, corpus: str | None, split: str | None, retriever: object, strict: bool) -> None:
+    def __init__(
+        self, questions: str, corpus: str | None, split: str | None, retriever: object, strict: bool, means: Means
+    ) -> None:
         """Read the files.
 
         Raises:
             EnvError: a file is missing or broken, or there is no such split.
         """
-        self._made_of = questions, corpus, split, retriever, strict
+        self._made_of = questions, corpus, split, retriever, strict, means
         self._split = split or "all"
         if self._split not in FILE_SPLITS:
             raise UnknownOption(f"a file of questions has no split {split!r}: {choices(str(split), FILE_SPLITS)}")
-        self._path, self._retriever = questions, retriever
-        self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus))
+        self._path, self._retriever, self._means = questions, retriever, means
+        self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus), means)
         found, self.skipped = load_questions(questions, strict=strict)
         self._questions = {one.id: one for one in found if _in_split(one.id, self._split)}
         if not self._questions:
@@ -183,7 +187,7 @@ class Files:
         corpus = self.corpus
         known = "the retriever's own" if corpus is None else f"{len(corpus):,} passages ({corpus.fingerprint[:16]})"
         made = {"questions": f"{len(self._questions):,} in a file", "corpus": known, "split": self._split}
-        return {**made, "retriever": _kind(self._retriever)}
+        return {**made, "retriever": _kind(self._retriever, self._means)}
 
     def _titles(self, gold: str) -> tuple[str, ...]:
         try:
@@ -202,15 +206,17 @@ def _read(path: str, strict: bool, stamp: tuple[int, int]) -> Passages:
 
 
 @lru_cache(maxsize=4)
-def _indexed(path: str, strict: bool, stamp: tuple[int, int], retriever: str) -> Find:
-    return engine(retriever, _read(path, strict, stamp))
+def _indexed(path: str, strict: bool, stamp: tuple[int, int], retriever: str, means: Means) -> Find:
+    return engine(retriever, _read(path, strict, stamp), means)
 
 
-def _opened(path: str | None, retriever: object, strict: bool, stamp: tuple[int, int]) -> tuple[Find, Passages | None]:
+def _opened(
+    path: str | None, retriever: object, strict: bool, stamp: tuple[int, int], means: Means
+) -> tuple[Find, Passages | None]:
     corpus = None if path is None else _read(path, strict, stamp)
     if path is not None and isinstance(retriever, str):
-        return _indexed(path, strict, stamp, retriever), corpus
-    return engine(retriever, corpus), corpus
+        return _indexed(path, strict, stamp, retriever, means), corpus
+    return engine(retriever, corpus, means), corpus
 
 
 def _stamp(path: str | None) -> tuple[int, int]:
@@ -222,10 +228,11 @@ def _stamp(path: str | None) -> tuple[int, int]:
     return (status.st_size, status.st_mtime_ns) if status else (0, 0)
 
 
-def _kind(retriever: object) -> str:
-    """Return what a retriever is, but not where: a service may have another address elsewhere."""
+def _kind(retriever: object, means: Means) -> str:
+    """Return what a retriever is, but not where: a service may have another address elsewhere, a model another path."""
     if isinstance(retriever, str):
-        return "a service" if retriever.startswith("http") else retriever
+        name = "a service" if retriever.startswith("http") else retriever
+        return name if means.model is None else f"{name} by {Path(means.model).name}"
     return str(getattr(retriever, "__qualname__", type(retriever).__qualname__))
 
 

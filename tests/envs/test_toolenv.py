@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -214,6 +215,14 @@ def test_tools_that_a_new_world_does_not_have_are_freed() -> None:
     assert ended == ["own"]
     env.close()
     assert ended == ["own", "shared", "own"]
+
+
+@pytest.mark.parametrize("sentence", [3, None, b"text", ["a"]])
+def test_a_task_without_a_sentence_is_said(sentence: object) -> None:
+    with pytest.raises(
+        EnvError, match=re.escape(f"say() gives the sentence that the agent reads, a str; it gave {sentence!r}")
+    ):
+        start(counter(say=lambda task: sentence))
 
 
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), "yes", None])

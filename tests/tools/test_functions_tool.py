@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import functools
+import json
+import math
 import os
 import time
 from pathlib import Path
@@ -215,6 +217,20 @@ def test_results_are_texts() -> None:
     for value in (b"bytes", lambda: 0, {(1, 2): 3}, 10**5000):
         with pytest.raises(Unserialisable):
             text_of(value)
+
+
+def test_numbers_that_json_does_not_have_are_null() -> None:
+    data = {"NaN": [math.nan, 1.5, 10**20], "b": {"Infinity": -math.inf}, "c": "NaN é", "d": np.float32("inf")}
+    text = text_of(data)
+    assert json.loads(text, parse_constant=pytest.fail) == {
+        "NaN": [None, 1.5, 10**20],
+        "b": {"Infinity": None},
+        "c": "NaN é",
+        "d": None,
+    }
+    assert "é" in text
+    assert (text_of(math.nan), text_of("NaN")) == ("null", "NaN")
+    assert data_text(math.nan) != data_text(math.inf)  # states that differ have different keys
 
 
 @given(st.text(), st.integers(80, 200))

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.retrieval import BadQuery, Finder, Passage, Remote, Retriever, RetrieverDown
+from turnwise.tools.retrieval import BadQuery, Finder, NoRetriever, Passage, Remote, Retriever, RetrieverDown
+from turnwise.tools.retrieval import remote as module
 
 Answer = tuple[int, bytes]
 TEA = {"id": "7", "contents": '"Tea"\nTea is a drink.'}
@@ -200,17 +201,35 @@ def test_a_server_that_hangs_up() -> None:
 )
 def test_what_is_no_retriever_is_said_at_once(answer: Answer) -> None:
     with serving(lambda said: answer) as (url, asked):
-        with pytest.raises(RetrieverDown):
+        with pytest.raises(NoRetriever) as failure:
             Remote(url).search("tea")
         assert len(asked) == 1
+    assert failure.value.at == f"{url}/retrieve"
+    assert url not in failure.value.why
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_refusal_is_the_callers_fault(status: int) -> None:
     with serving(lambda said: (status, b'{"detail": "too long"}')) as (url, asked):
-        with pytest.raises(BadQuery, match="too long"):
+        with pytest.raises(BadQuery, match="too long") as failure:
             Remote(url).search("tea")
         assert len(asked) == 1
+    assert (failure.value.at, failure.value.why) == (f"{url}/retrieve", f'status {status}: {{"detail": "too long"}}')
+
+
+def test_an_answer_without_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST", 100)
+    with (
+        serving(lambda said: (200, b" " * 1000)) as (url, _),
+        pytest.raises(NoRetriever, match="longer than 100 bytes"),
+    ):
+        Remote(url).search("tea")
+
+
+@pytest.mark.parametrize("seconds", [None, 1e12])
+def test_without_a_limit_an_answer_is_waited_for(seconds: float | None) -> None:
+    with serving(lambda said: result([{"document": TEA, "score": 1}])) as (url, _):
+        assert Remote(url, timeout=seconds, deadline=seconds).search("tea") == [("7", 1.0)]
 
 
 def test_scores_that_are_none() -> None:

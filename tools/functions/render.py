@@ -32,6 +32,8 @@ class Unserialisable(Exception):
 def text_of(value: Any) -> str:
     """Return the text of a result: a str as it is, None as "done", data as `data_text` has them.
 
+    Numbers that JSON does not have (nan, inf) are null, as in JavaScript and in servers that are made with pydantic.
+
     Raises:
         Unserialisable: it is neither text nor data; the message says why.
     """
@@ -39,11 +41,13 @@ def text_of(value: Any) -> str:
         return "done"
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         return _written(str(value))
-    return data_text(value)
+    return _with_nulls(data_text(value))
 
 
 def data_text(value: Any, *, sort: bool = False) -> str:
     """Return data as JSON on one line; `sort` orders names, so that equal data have equal texts.
+
+    nan and inf stay what they are, NaN and Infinity, so that different data have different texts.
 
     Data are what JSON knows, and dataclasses, pydantic models, enums, dates, sets (sorted, so that the text does not
     change from run to run), numpy's numbers and arrays, paths, UUIDs and decimals in them.
@@ -78,6 +82,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} is neither text nor data")
+
+
+def _with_nulls(text: str) -> str:
+    """Return JSON with null for what is no JSON."""
+    if "NaN" not in text and "Infinity" not in text:
+        return text
+    return json.dumps(json.loads(text, parse_constant=lambda name: None), ensure_ascii=False)
 
 
 def _written(text: str) -> str:

@@ -9,6 +9,7 @@ from turnwise.tools.retrieval.errors import (
     BadIndex,
     BadModel,
     BadQuery,
+    NoRetriever,
     RetrievalError,
     RetrieverDown,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Hits",
     "Hybrid",
     "Library",
+    "NoRetriever",
     "Passage",
     "Passages",
     "Remote",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -74,8 +76,7 @@ def _bm25(passages: Passages, folder: Path | None, progress: Callable[[str], Non
         return BM25.open(place)
     progress(f"indexing the words of {len(passages):,} passages")
     built = BM25.build(passages.documents())
-    if place is not None:
-        built.save(place)
+    _save(built, place)
     return built
 
 
@@ -85,9 +86,18 @@ def _dense(passages: Passages, encode: SentenceModel, folder: Path | None, progr
         return Dense.open(place, encode, label=encode.label)
     progress(f"making vectors of {len(passages):,} passages with {encode.label}")
     built = Dense.build(passages.documents(), encode, label=encode.label)
-    if place is not None:
-        built.save(place)
+    _save(built, place)
     return built
+
+
+def _save(built: BM25 | Dense, place: Path | None) -> None:
+    """Keep an index, unless another process has done so meanwhile."""
+    try:
+        if place is not None:
+            built.save(place)
+    except OSError:
+        if place is None or not place.exists():
+            raise
 
 
 def _claimed(folder: Path, passages: Passages) -> Path:
@@ -96,10 +106,18 @@ def _claimed(folder: Path, passages: Passages) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not note.exists() and not (folder / "bm25").exists() and not (folder / "dense").exists():
-            note.write_text(json.dumps(said) + "\n", encoding="utf-8")
+            _write(note, json.dumps(said) + "\n")
         known = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadIndex(f"{folder} cannot hold indexes: {error}") from error
     if known != said:
         raise BadIndex(f"the indexes in {folder} are of another corpus: choose another folder, or remove it")
     return folder
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file in one move, so that no other process reads a part of it."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
+        new = Path(scratch) / path.name
+        new.write_text(text, encoding="utf-8")
+        os.replace(new, path)

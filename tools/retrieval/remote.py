@@ -19,13 +19,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from hashlib import blake2b
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
-from turnwise.tools.retrieval.errors import BadQuery, RetrieverDown
+from turnwise.tools.retrieval.errors import BadQuery, NoRetriever, RetrieverDown
 from turnwise.tools.retrieval.passages import Passage
 from turnwise.tools.retrieval.retriever import Hits, checked_number, checked_queries
 
@@ -33,6 +33,7 @@ __all__ = ["Remote"]
 
 _PASSING: Final = (408, 425, 429)
 _MOST: Final = 1 << 28  # bytes of an answer
+_LONGEST: Final = 1e9  # seconds; more than that is no limit, and no socket takes it
 
 
 class Remote:
@@ -41,8 +42,8 @@ class Remote:
     Args:
         url: address of the server, with or without `/retrieve` at its end.
         tries: how often a request is sent at most, at least 1.
-        timeout: seconds for one try.
-        deadline: seconds for all tries of one request together.
+        timeout: seconds for one try; None waits for ever.
+        deadline: seconds for all tries of one request together; None: no limit.
         backoff: seconds before the second try, doubled before each further one, of which a random part between half and
             all is waited, so that many clients do not come back at once.
         batch: queries in one request.
@@ -58,8 +59,8 @@ class Remote:
         url: str,
         *,
         tries: int = 4,
-        timeout: float = 30.0,
-        deadline: float = 120.0,
+        timeout: float | None = 30.0,
+        deadline: float | None = 120.0,
         backoff: float = 0.5,
         batch: int = 128,
         seed: int = 0,
@@ -69,12 +70,13 @@ class Remote:
         """Take an address; nothing is sent before the first search."""
         self.url = _address(url)
         for name, value in (("timeout", timeout), ("deadline", deadline)):
-            if not isfinite(value) or value <= 0:
-                raise BadQuery(f"option {name} must be a finite number of seconds above 0; came {value!r}")
+            if value is not None and (not isfinite(value) or value <= 0):
+                raise BadQuery(f"option {name} must be a finite number of seconds above 0, or None; came {value!r}")
         if not isfinite(backoff) or backoff < 0:
             raise BadQuery(f"option backoff must be a finite number of seconds of at least 0; came {backoff!r}")
         self.tries, self.batch = checked_number(tries), checked_number(batch)
-        self.timeout, self.deadline, self.backoff = float(timeout), float(deadline), float(backoff)
+        self.timeout, self.deadline = (inf if one is None else float(one) for one in (timeout, deadline))
+        self.backoff = float(backoff)
         self._random, self._sleep, self._clock = random.Random(seed), sleep, clock
         self._opener = build_opener(ProxyHandler({}))  # a search server is ours, never behind a proxy of the machine's
 
@@ -87,7 +89,7 @@ class Remote:
 
         Raises:
             BadQuery: the query is no str, k is no number, or the server refuses them.
-            RetrieverDown: the server does not answer, or not as one does.
+            RetrieverDown: the server does not answer in time; NoRetriever, which is one, where it does not as one does.
         """
         return self.find_batch([query], k)[0]
 
@@ -139,6 +141,9 @@ class Remote:
             asked += 1
             try:
                 return _passages(self._send(body, min(self.timeout, left)), len(queries), k)
+            except NoRetriever as error:
+                error.at = self.url
+                raise
             except _Passing as error:
                 said = str(error)
             wait = self.backoff * 2 ** (asked - 1) * self._random.uniform(0.5, 1.0)
@@ -146,13 +151,14 @@ class Remote:
                 break
             self._sleep(wait)
         times = "once" if asked == 1 else f"{asked} times"
-        raise RetrieverDown(f"the retriever at {self.url} was asked {times} and did not answer: {said}")
+        sentence = f"the retriever at {self.url} was asked {times} and did not answer: {said}"
+        raise RetrieverDown(sentence, at=self.url, why=said)
 
     def _send(self, body: bytes, timeout: float) -> Any:
         """Return what the server answers, read as JSON."""
         request = Request(self.url, data=body, headers={"Content-Type": "application/json"}, method="POST")
         try:
-            with self._opener.open(request, timeout=timeout) as answer:
+            with self._opener.open(request, timeout=timeout if timeout < _LONGEST else None) as answer:
                 return json.loads(_read(answer, self._clock, self._clock() + timeout))
         except HTTPError as error:
             self._refused(error)
@@ -162,8 +168,10 @@ class Remote:
             raise _Passing(
                 f"no answer within {timeout:.3g} s" if late else f"{reason or type(reason).__name__}"
             ) from error
+        except NoRetriever:
+            raise
         except (ValueError, RecursionError) as error:
-            raise RetrieverDown(f"{self.url} answers with something that is no JSON; is it a retriever?") from error
+            raise self._strange("something that is no JSON") from error
 
     def _refused(self, error: HTTPError) -> None:
         """Say what a status other than success means."""
@@ -175,10 +183,14 @@ class Remote:
         if error.code in _PASSING or error.code >= 500:
             raise _Passing(f"status {error.code} {said[:200]}".rstrip()) from error
         if error.code in (400, 413, 422):
-            raise BadQuery(
-                f"the retriever at {self.url} refuses the request, status {error.code}: {said[:500]}"
-            ) from error
-        raise RetrieverDown(f"{self.url} answers with status {error.code}; is it a retriever?") from error
+            why = f"status {error.code}: {said[:500]}"
+            raise BadQuery(f"the retriever at {self.url} refuses the request, {why}", at=self.url, why=why) from error
+        raise self._strange(f"status {error.code}") from error
+
+    def _strange(self, what: str) -> NoRetriever:
+        """Return the error that tells what answers in the place of a retriever."""
+        sentence = f"{self.url} answers with {what}; is it a retriever?"
+        return NoRetriever(sentence, at=self.url, why=f"it answers with {what}")
 
 
 class _Passing(Exception):
@@ -194,7 +206,7 @@ def _read(answer: Any, clock: Callable[[], float], end: float) -> bytes:
         if clock() > end:
             raise TimeoutError("too slow")
         if size > _MOST:
-            raise RetrieverDown(f"the answer is longer than {_MOST:,} bytes")
+            raise NoRetriever(f"the answer is longer than {_MOST:,} bytes")
     return b"".join(pieces)
 
 
@@ -210,7 +222,7 @@ def _passages(answer: object, queries: int, k: int) -> list[list[Passage]]:
     """Return the passages of an answer, in either of its shapes, or say what is wrong with it."""
     lists = answer.get("result") if isinstance(answer, dict) else None
     if not isinstance(lists, list) or len(lists) != queries or not all(isinstance(hits, list) for hits in lists):
-        raise RetrieverDown(
+        raise NoRetriever(
             f'a retriever answers {queries} queries with {{"result": [...]}} of as many lists; came {answer!r:.120}'
         )
     return [[_passage(hit) for hit in hits[:k]] for hits in lists]
@@ -220,14 +232,14 @@ def _passage(hit: object) -> Passage:
     """Return the passage of {"document": ..., "score": ...}, or of a document alone."""
     row = hit.get("document", hit) if isinstance(hit, dict) else None
     if not isinstance(row, dict):
-        raise RetrieverDown(f"a retriever's result must be a document, or one with a score; came {hit!r:.120}")
+        raise NoRetriever(f"a retriever's result must be a document, or one with a score; came {hit!r:.120}")
     contents, title, text = row.get("contents"), row.get("title"), row.get("text")
     if isinstance(contents, str):
         passage = Passage.of("", contents)
     elif isinstance(title, str) and isinstance(text, str):
         passage = Passage("", title, text)
     else:
-        raise RetrieverDown(f"a document must have contents, or title and text; came {row!r:.120}")
+        raise NoRetriever(f"a document must have contents, or title and text; came {row!r:.120}")
     id, score = row.get("id"), hit.get("score", 0.0) if isinstance(hit, dict) else 0.0
     if isinstance(id, bool) or not isinstance(id, str | int):
         id = blake2b(passage.contents.encode(errors="replace"), digest_size=8).hexdigest()
