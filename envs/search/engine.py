@@ -35,6 +35,7 @@ from turnwise.tools.retrieval.open import Index
 __all__ = ["Engine", "Finder", "Means", "Ranker", "SearchFailed", "engine"]
 
 _ADDRESS: Final = ("http://", "https://")
+_PATIENCE: Final = 30.0  # seconds for an answer of a service, where nothing is said: one that hangs must not hang a run
 
 
 class SearchFailed(EnvError):
@@ -58,7 +59,7 @@ class Means:
     Args:
         model: folder of a sentence encoder; None: that of the extra `dense`.
         keep: folder in which indexes are kept; None: they are made in each process.
-        timeout: seconds for an answer of a service; None waits for ever.
+        timeout: seconds for an answer of a service; None: 30.
     """
 
     model: str | None = None
@@ -80,7 +81,7 @@ class Means:
             names = ", ".join(map(repr, get_args(Index)))
             raise UnknownOption(f"keep is given, and only the indexes of {names} can be kept; not {retriever!r}")
         remote = isinstance(retriever, str) and retriever.startswith(_ADDRESS)
-        return cls(model, keep, timeout if remote and timeout is not None and isfinite(timeout) else None)
+        return cls(model, keep, timeout if remote else None)
 
 
 _PLAIN: Final = Means()
@@ -217,7 +218,9 @@ def _named(name: str, corpus: Passages | None, means: Means) -> Finder | Ranker:
     try:
         if name.startswith(_ADDRESS):
             # It is the engine that tries again.
-            return Remote(name, tries=1, timeout=means.timeout, deadline=means.timeout)
+            seconds = _PATIENCE if means.timeout is None else means.timeout
+            limit = seconds if isfinite(seconds) else None
+            return Remote(name, tries=1, timeout=limit, deadline=limit)
         if name not in get_args(Index):
             raise UnknownOption(
                 f"no retriever {name!r}: {choices(name, get_args(Index))}, or the address of a service, or an object"

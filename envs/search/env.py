@@ -67,7 +67,7 @@ class SearchEnv(gymnasium.Env[str, str]):
         max_searches: searches in an episode after which only an answer is admissible; None for no limit.
         observation_limit: most characters of the results of a search; Search-R1's 500 tokens are about 2,000.
         retries, backoff, timeout: how a retriever that fails is asked again (see `Engine`), in times and seconds; with
-            timeout=None, a service that never answers is waited for for ever.
+            timeout=None, a service has 30 seconds and all others for ever, as services with math.inf.
         on_failure: when it has failed for good: "tell" says so in the place of results and the episode goes on, "raise"
             raises SearchFailed, and the agent loop counts an error.
         strict: stop at a record of a file that is broken; else leave it out.
