@@ -188,8 +188,9 @@ def test_what_does_not_end_is_ended(clean: Box, code: str) -> None:
     ended(clean, code, "timeout")
 
 
-def test_processor_time_is_limited() -> None:
-    with box_of("bwrap", cpu=1, wall=90) as box:
+@pytest.mark.parametrize("backend", ALL)
+def test_processor_time_is_limited(backend: str) -> None:
+    with box_of(backend, cpu=1, wall=90) as box:
         assert box.run("while True: pass").stop == "cpu"
         stubborn = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
         assert box.run(stubborn).stop == "cpu"

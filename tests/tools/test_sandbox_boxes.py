@@ -26,7 +26,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 @pytest.fixture
 def clean(box: Box) -> Box:
-    box.run(["sh", "-c", "rm -rf ./* ./.[!.]*"])
+    box.run(["sh", "-c", "chmod -R u+rwx .; rm -rf ./* ./.[!.]*"])
     return box
 
 
@@ -142,6 +142,68 @@ def test_snapshots_come_back_here_and_elsewhere(clean: Box) -> None:
     with box_of(clean.backend) as other:
         other.restore(snapshot)
         assert other.run(look).stdout == seen.stdout
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o777, 0o664, 0o600, 0o400])
+def test_modes_come_back_whatever_the_mask(clean: Box, mode: int) -> None:
+    clean.put("file", "x")
+    clean.run(f"import os; os.mkdir('folder'); os.chmod('file', {mode}); os.chmod('folder', {mode | 0o500})")
+    snapshot = clean.snapshot()
+    look = "import os; print(*(oct(os.stat(name).st_mode & 0o7777) for name in ('file', 'folder')))"
+    for _ in range(2):
+        clean.restore(snapshot)
+        assert clean.run(look).stdout == f"{mode:#o} {mode | 0o500:#o}\n"
+        assert clean.snapshot() == snapshot
+
+
+SHUT = """
+import os
+os.umask(0)
+os.close(os.open("file", os.O_CREAT | os.O_WRONLY, 0o200))
+with os.fdopen(os.open("shut\\nfile", os.O_CREAT | os.O_WRONLY, 0), "w") as file: file.write("kept")
+os.link("shut\\nfile", "second")
+os.makedirs("a/b")
+open("a/b/c", "w").write("inside")
+os.chmod("a/b/c", 0)
+os.chmod("a/b", 0o300)
+os.chmod("a", 0)
+"""
+MODES = """
+import os, sys
+os.chmod(".", 0o700)
+for name in ("file", "shut\\nfile", "second", "a", "a/b", "a/b/c"):
+    print(oct(os.stat(name).st_mode & 0o7777))
+    if name != "second": os.chmod(name, 0o700)
+print(open("shut\\nfile").read(), open("a/b/c").read())
+"""
+
+
+@pytest.mark.parametrize("top", [0o700, 0])
+def test_what_keeps_its_own_user_out_is_snapshotted_and_restored(clean: Box, top: int) -> None:
+    assert clean.run(SHUT + f"os.chmod('.', {top})").ok
+    snapshot = clean.snapshot()
+    assert clean.snapshot() == snapshot  # looking changes nothing
+    clean.restore(snapshot)  # over what is shut
+    assert clean.snapshot() == snapshot
+    said = clean.run(MODES)
+    assert said.stdout == "0o200\n0o0\n0o0\n0o0\n0o300\n0o0\nkept inside\n", said
+    clean.restore(snapshot)
+    with box_of(clean.backend) as other:
+        empty = other.snapshot()
+        other.restore(snapshot)
+        assert other.snapshot() == snapshot
+    clean.restore(empty)
+    assert clean.run(["ls", "-A"]).stdout == ""
+
+
+def test_bits_that_give_rights_are_not_kept(clean: Box) -> None:
+    clean.put("file", "x")
+    clean.run("import os; os.chmod('file', 0o4755); os.mkdir('d'); os.chmod('d', 0o1777)")
+    snapshot = clean.snapshot()
+    clean.restore(snapshot)
+    assert clean.snapshot() == snapshot
+    look = "import os; print(*(oct(os.stat(name).st_mode & 0o7777) for name in ('file', 'd')))"
+    assert clean.run(look).stdout == "0o755 0o777\n"
 
 
 def test_a_bad_snapshot_changes_nothing(clean: Box) -> None:

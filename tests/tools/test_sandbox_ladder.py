@@ -2,8 +2,13 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +29,7 @@ from turnwise.tools.sandbox import (
     containers,
     ladder,
     probe,
+    rootfs,
     start,
 )
 
@@ -62,6 +68,16 @@ def test_an_unknown_back_end_is_named() -> None:
     assert BACKENDS == ("bwrap", "landlock", "docker")
 
 
+def test_what_a_back_end_does_not_have_is_refused() -> None:
+    for backend in ("auto", "bwrap", "landlock"):
+        with pytest.raises(
+            UnknownBackend, match=f"an image is for the back end 'docker', and '{backend}' was asked for"
+        ):
+            start(backend=backend, image="python:3.12")
+    with pytest.raises(BadPath, match="readable is for 'bwrap' and 'landlock': Docker shows no folders"):
+        start(backend="docker", readable=["/usr"])
+
+
 class Sieve(Box):
     """A box that holds nothing back: what the trial must find out."""
 
@@ -84,7 +100,7 @@ def test_a_trial_finds_out_what_does_not_hold() -> None:
 
 
 PLAIN_USER = '''
-import os, sys
+import io, os, sys, tarfile
 sys.path.insert(0, sys.argv[1])
 from turnwise.tools.sandbox import Limits, probe, start
 
@@ -107,6 +123,15 @@ import time
 for n in range(100):
     open(f"{n}", "wb").write(bytes(1 << 20))
     time.sleep(0.02)
+"""
+SHUT = """
+import os
+os.umask(0)
+with os.fdopen(os.open("shut", os.O_CREAT | os.O_WRONLY, 0), "w") as file: file.write("kept")
+os.mkdir("empty", 0)
+os.mkdir("blind", 0o300)
+os.mkdir("blind/in", 0o300)
+with os.fdopen(os.open("blind/in/file", os.O_CREAT | os.O_WRONLY, 0o200), "w") as file: file.write("seen")
 """
 for rung in probe():
     if not rung.holds:
@@ -135,8 +160,25 @@ for rung in probe():
         with box.session() as session:
             assert session.run("6 * 7").value == "42"
         box.restore(box.snapshot())
+        before = box.snapshot()
+        assert box.run(SHUT).ok
+        snapshot = box.snapshot()
+        with tarfile.open(fileobj=io.BytesIO(snapshot)) as archive:
+            found = {one.name: oct(one.mode) for one in archive}
+            assert archive.extractfile("shut").read() == b"kept"
+            assert archive.extractfile("blind/in/file").read() == b"seen"
+        assert found["shut"] == found["empty"] == "0o0" and found["blind/in/file"] == "0o200", found
+        assert found["blind"] == found["blind/in"] == "0o300", found
+        for wanted in (snapshot, before, snapshot):
+            box.restore(wanted)
+            assert box.snapshot() == wanted, rung.name
+        stop = box.run("import os; os.chdir('blind')" + FILL).stop
+        assert stop == "disk", (rung.name, stop)
+        box.restore(before)
         stop = box.run(FILL).stop
         assert stop == "disk", (rung.name, stop)
+        box.restore(snapshot)
+    assert box.path == "/sys" or not os.path.exists(box.path), box.path
     left = os.popen("ps -u $(id -u) -o args").read()
     assert "86421" not in left, left
     print("HELD", rung.name)
@@ -197,25 +239,116 @@ def test_docker_without_a_daemon_is_one_sentence(monkeypatch: pytest.MonkeyPatch
         start(backend="docker")
 
 
-def test_docker_without_the_right_or_the_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = containers._unreachable("('Connection aborted.', PermissionError(13, 'Permission denied'))")
-    assert "no right to use it" in words
+WITHOUT_RIGHTS = """
+import os, sys
+from turnwise.tools.sandbox import DockerUnavailable, containers
+host = os.environ["DOCKER_HOST"]
+for user in (os.geteuid(), 4242 if os.geteuid() == 0 else os.geteuid()):
+    if user != os.geteuid():  # only now: another user may not be able to read this Python
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    else:
+        os.environ["DOCKER_HOST"] = host + ".none"
+    try:
+        containers.connect()
+    except DockerUnavailable as error:
+        print(error)
+    os.environ["DOCKER_HOST"] = host
+"""
+
+
+def test_docker_without_the_right_is_one_sentence() -> None:
+    """A socket that listens, and that a plain user may not open."""
+    import socket
+    import tempfile
+
+    pytest.importorskip("docker")
+    with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX) as daemon:
+        Path(name).chmod(0o755)
+        daemon.bind(f"{name}/sock")
+        daemon.listen()
+        Path(name, "sock").chmod(0)
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_RIGHTS],
+            env={**os.environ, "DOCKER_HOST": f"unix://{name}/sock"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        missing, refused = done.stdout.splitlines()
+        assert missing == f"Docker does not answer at unix://{name}/sock.none: start it, or set DOCKER_HOST"
+        where = f"unix://{name}/sock"
+        assert refused == (
+            f"Docker is there, but you have no right to use it ({where}): join its group, or ask its administrator"
+        )
+
+
+def test_docker_without_the_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "docker", None)
     with pytest.raises(DockerUnavailable, match=r"pip install turnwise\[docker\]"):
         containers.sdk()
+
+
+def small_root(folder: Path) -> None:
+    """Put into a folder what a container needs at least."""
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        pytest.skip("busybox is not installed")
+    (folder / "bin").mkdir()
+    shutil.copy(busybox, folder / "bin" / "busybox")
+    for name in ("sh", "cat", "timeout", "tar", "find", "rm", "mkdir", "echo", "kill", "sleep"):
+        (folder / "bin" / name).symlink_to("busybox")
+
+
+def test_a_folder_is_one_image_in_every_process(tmp_path: Path) -> None:
+    needed("docker")
+    small_root(tmp_path)
+    code = "import sys; from turnwise.tools.sandbox.containers import Docker; print(Docker(sys.argv[1]).image)"
+
+    def named(path: str, seed: str, cwd: str = "/") -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", code, path]
+        return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=True).stdout
+
+    images = containers.connect().images
+    first = named(str(tmp_path), "1").strip()
+    try:
+        assert named(".", "2", str(tmp_path)).strip() == first
+        (tmp_path / "bin" / "new").write_text("x")
+        second = containers.Docker(str(tmp_path)).image
+        assert second != first
+        images.remove(second, force=True)
+    finally:
+        images.remove(first, force=True)
+
+
+def test_a_digest_of_a_folder_changes_with_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    file = tmp_path / "a" / "b" / "c"
+    file.write_text("x")
+    os.utime(file, ns=(1, 1))
+    seen = [rootfs.digest(tmp_path)]
+    assert rootfs.digest(tmp_path) == seen[0]
+    for change in (
+        lambda: os.utime(file, ns=(1, 2)),
+        lambda: (file.write_text("xy"), os.utime(file, ns=(1, 2))),
+        lambda: file.chmod(0o700),
+        lambda: file.rename(file.with_name("d")),
+        lambda: (tmp_path / "a" / "empty").mkdir(),
+    ):
+        change()
+        seen.append(rootfs.digest(tmp_path))
+    assert len(set(seen)) == 6
+    assert rootfs.digest(tmp_path / "a" / "b" / "d") != rootfs.digest(tmp_path / "a")
 
 
 def test_docker_knows_images_by_name_and_from_folders(tmp_path: Path) -> None:
     needed("docker")
     with pytest.raises(DockerUnavailable, match="no image 'nobody/has-this:1'"):
         start(backend="docker", image="nobody/has-this:1")
-    busybox = shutil.which("busybox")
-    if busybox is None:
-        pytest.skip("busybox is not installed")
-    (tmp_path / "bin").mkdir()
-    shutil.copy(busybox, tmp_path / "bin" / "busybox")
-    for name in ("sh", "cat", "timeout", "tar", "find", "rm", "mkdir", "echo", "kill", "sleep"):
-        (tmp_path / "bin" / name).symlink_to("busybox")
+    small_root(tmp_path)
     docker = containers.Docker(str(tmp_path), warm=1)
     try:
         docker.fill(Limits(wall=20))
@@ -231,14 +364,102 @@ def test_docker_knows_images_by_name_and_from_folders(tmp_path: Path) -> None:
         docker.client.images.remove(docker.image, force=True)
 
 
-def test_a_container_that_dies_under_a_run_is_one_sentence() -> None:
-    from concurrent.futures import ThreadPoolExecutor
+DAEMON = """
+dockerd --data-root $D/data --exec-root $D/exec -p $D/pid -H unix://$D/sock --storage-driver overlay2 \\
+    --iptables=false --ip6tables=false --bridge=none >$D/log 2>&1 &
+cat >/dev/null
+"""
 
+
+@pytest.fixture
+def daemon() -> Iterator[Path]:
+    """A daemon of our own, in namespaces that end with their first process, and all of its containers with them."""
+    import tempfile
+
+    if os.geteuid() != 0 or not (shutil.which("dockerd") and shutil.which("unshare")):
+        pytest.skip("a Docker daemon of our own needs root, dockerd and unshare")
+    pytest.importorskip("docker")
+    with tempfile.TemporaryDirectory(prefix="turnwise-dockerd-", ignore_cleanup_errors=True) as name:
+        shell = subprocess.Popen(
+            ["unshare", "-m", "-p", "--fork", "--mount-proc", "--kill-child", "sh", "-c", DAEMON],
+            env={**os.environ, "D": name},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            yield Path(name)
+        finally:
+            shell.kill()
+            shell.communicate()
+            for container in Path(name, "data", "containers").glob("*"):  # what the daemon can no longer take away
+                for group in list(Path("/sys/fs/cgroup").glob(f"**/docker/{container.name}")):
+                    _unmade(group)
+
+
+def test_a_daemon_that_dies_under_a_run_is_one_sentence(
+    daemon: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_root(tmp_path)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{daemon}/sock")
+    until = time.monotonic() + 30
+    while True:
+        try:
+            docker = containers.Docker(str(tmp_path))
+            box = docker.start(Limits(wall=30))
+            break
+        except DockerUnavailable as error:
+            if time.monotonic() > until:
+                pytest.skip(f"no daemon of our own can be started here: {error}")
+            time.sleep(0.1)
+    number = (daemon / "pid").read_text()  # as its own namespace counts
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(box.run, ["sh", "-c", "echo up > up; sleep 60"])
+        while not running.done() and _lacks(box, "up"):
+            time.sleep(0.05)
+        os.kill(_outside(number, daemon), signal.SIGKILL)
+        begin = time.monotonic()
+        with pytest.raises(sandbox.BoxLost, match=r"the container died during the run, or Docker did"):
+            running.result(30)
+    assert time.monotonic() - begin < 10
+    for call in (lambda: box.run(["true"]), lambda: box.put("a", "b"), box.snapshot):
+        with pytest.raises(sandbox.BoxLost, match="Docker stopped answering"):
+            call()
+    box.close()
+    with pytest.raises(DockerUnavailable, match="Docker does not answer at unix://"):
+        docker.start()
+
+
+def _unmade(group: Path, seconds: float = 3.0) -> None:
+    """Remove a control group as soon as its last process is gone."""
+    until = time.monotonic() + seconds
+    while group.exists() and time.monotonic() < until:
+        with suppress(OSError):
+            group.rmdir()
+        time.sleep(0.02)
+
+
+def _lacks(box: Box, path: str) -> bool:
+    try:
+        box.get(path)
+    except BadPath:
+        return True
+    return False
+
+
+def _outside(number: str, folder: Path) -> int:
+    """Return the process number, here, of the daemon of a folder, which has another one in its own namespace."""
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):
+            ours = f"{folder}/data".encode() in (status.parent / "cmdline").read_bytes()
+            if ours and f"\t{number}\n" in status.read_text().partition("NSpid:")[2].partition("\nNS")[0] + "\n":
+                return int(status.parent.name)
+    raise AssertionError("the daemon is not there")
+
+
+def test_a_container_that_dies_under_a_run_is_one_sentence() -> None:
     needed("docker")
     with start(Limits(wall=20), backend="docker") as box, ThreadPoolExecutor(1) as pool:
         running = pool.submit(box.run, "import time\nopen('up', 'w')\ntime.sleep(60)")
-        import time
-
         time.sleep(1)
         box.api.remove_container(box.id, force=True)  # type: ignore[attr-defined]
         with pytest.raises(sandbox.BoxLost, match="container"):

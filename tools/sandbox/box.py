@@ -117,7 +117,8 @@ class Box(ABC):
         """Return the files below the box's folder as a tar archive (no processes, and nothing of /tmp).
 
         Raises:
-            BadSnapshot: a path has more than 4,096 bytes or 100 names, which `restore` does not take.
+            BadSnapshot: a path has more than 4,096 bytes or 100 names, which `restore` does not take; or a program
+                changes the files meanwhile.
         """
         self._open()
         return self._snapshot()

@@ -50,7 +50,19 @@ _PUT: Final = (
     '[ -d "$d" ] && exit 42; rm -f "$d"; cat >"$d" || exit 43'
 )
 _GET: Final = _PLAIN + '[ -e "$p" ] || exit 44; [ -f "$p" ] || exit 45; exec cat "$p"'
-_CLEAR: Final = "find . -mindepth 1 -maxdepth 1 -exec rm -rf {} + && exec tar -x -f -"
+_SHUT: Final = r"\( -type d ! -perm -700 -o -type f ! -perm -400 \)"  # what tar could not read
+_TAR: Final = "exec tar -c -f - -C /work ."
+_PACK: Final = f'[ -n "$(find /work {_SHUT} 2>/dev/null)" ] || {_TAR}'
+_LIFT: Final = (
+    rf"find /work {_SHUT} -exec sh -c "
+    r"""'printf "%s\0%s\0" "$(stat -c %a "$1")" "$1"; chmod u+rwx "$1"' sh {} \;"""
+)
+_MODES: Final = "xargs -0 -n 2 chmod; :"  # what has gone meanwhile needs none
+_CLEAR: Final = (
+    r"chmod u+rwx /work; find /work -type d ! -perm -700 -exec chmod u+rwx {} \; && "
+    "find /work -mindepth 1 -maxdepth 1 -exec rm -rf {} + && "
+    "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
+)
 _INNER: Final = 60.0  # seconds for our own commands inside
 
 
@@ -100,7 +112,8 @@ class Docker:
 
     Args:
         image: a name; a folder or tar file with a root file system; None: this machine's own Python. It needs `sh`,
-            `timeout`, `find` and `tar` (busybox has them), and `python3` for program texts and sessions.
+            `timeout`, `find` and `tar` (busybox has them), `stat`, `xargs` and `chmod` for snapshots with modes that
+            keep their own user out, and `python3` for program texts and sessions.
         warm: containers to keep started ahead, for each set of limits that was asked for.
     """
 
@@ -149,10 +162,9 @@ class Docker:
             python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else os.path.realpath("/proc/self/exe")
             name = f"turnwise-python:{rootfs.fingerprint(python)}"
             return self._import(name, lambda: rootfs.pack(python))
-        path = Path(image)
+        path = Path(image).resolve()
         if path.is_dir() or path.is_file():
-            name = f"turnwise-root:{abs(hash((str(path.resolve()), path.stat().st_mtime_ns))):x}"
-            return self._import(name, lambda: _tar(path))
+            return self._import(f"turnwise-root:{rootfs.digest(path)}", lambda: _tar(path))
         if not self._has(image):
             raise DockerUnavailable(f"Docker has no image {image!r}, and no such folder exists: docker pull it first")
         return image
@@ -331,24 +343,50 @@ class DockerBox(Box):
         return self._inside(_GET, files.parts(path), path)
 
     def _snapshot(self) -> bytes:
-        raw = self._inside("exec tar -c -f - .", [], "the snapshot")
+        raw, modes = self._inside(_PACK, [], "the snapshot"), {}
+        if not raw:  # something keeps its own user out
+            modes = self._lift()
+            try:
+                raw = self._inside(_TAR, [], "the snapshot")
+            finally:
+                self._change(sorted(modes.items(), reverse=True))  # what lies in a folder before the folder
         entries = []
         with tarfile.open(fileobj=io.BytesIO(raw), mode="r:", errors="surrogateescape") as archive:
-            for member in sorted(archive.getmembers(), key=lambda member: member.name.split("/")):
-                name = member.name.removeprefix("./")
+            members = sorted(archive.getmembers(), key=lambda member: member.name.split("/"))
+            modes |= {_plain(one.linkname): modes[_plain(one.name)] for one in members if _second(one, modes)}
+            for member in members:
+                name = _plain(member.name)
+                member.mode = modes.get(_plain(member.linkname) if member.islnk() else name, member.mode) & 0o777
                 if name not in ("", ".") and (member.isreg() or member.isdir() or member.issym() or member.islnk()):
                     entries.append(_canonical(archive, member, name))
         return files.archive(entries)
+
+    def _lift(self) -> dict[str, int]:
+        """Let the box's user read everything; return the modes that what was shut had, by path."""
+        words = os.fsdecode(self._inside(_LIFT, [], "the snapshot")).split("\0")[:-1]
+        pairs = zip(words[1::2], words[::2], strict=True)
+        return {path.removeprefix("/work").lstrip("/"): int(mode, 8) for path, mode in pairs}
+
+    def _change(self, modes: list[tuple[str, int]]) -> None:
+        if modes:
+            words = "".join(f"{mode:o}\0/work/{path}\0" for path, mode in modes)
+            self._inside(_MODES, [], "the snapshot", os.fsencode(words))
 
     def _restore(self, snapshot: bytes) -> None:
         entries = files.checked(snapshot, self.limits.disk, self.limits.files)
         for member, _ in entries:
             member.uid = member.gid = 1000
             member.pax_headers = {}
+            member.mode &= 0o777
+        heads = files.inmost_first(entries)
+        shut = [("/".join(names), head.mode) for names, head in heads if head.isdir() and head.mode & 0o700 != 0o700]
+        for _, head in heads:
+            head.mode |= 0o700 if head.isdir() else 0  # until all that lies in it is there
         try:
             self._inside(_CLEAR, [], "the snapshot", files.archive(entries, tarfile.GNU_FORMAT))
         except BadPath as error:
             raise BadSnapshot("the snapshot could not be unpacked in the box") from error
+        self._change(shut)
 
     def _converse(self, argv: list[str]) -> Channel:
         cpu = math.ceil(self.limits.cpu)
@@ -359,6 +397,15 @@ class DockerBox(Box):
         for step in (lambda: self.api.remove_container(self.id, force=True), self._held.close):
             with suppress(Exception):  # it may be gone already, or going
                 step()
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("./")
+
+
+def _second(member: tarfile.TarInfo, modes: dict[str, int]) -> bool:
+    """Whether it is a second name of a file, under which its mode was found."""
+    return member.islnk() and _plain(member.name) in modes
 
 
 def _canonical(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> files.Entry:

@@ -3,7 +3,8 @@
 Every path is walked from a descriptor of the box's folder, one name at a time, and no name may be a link: a program
 that swaps a folder for a link while we walk gains nothing. Only plain files are read, so that a pipe cannot hold us up.
 A snapshot is a tar archive: files with modes and times, folders with modes, and links (as links, which nothing here
-follows). Equal contents give equal bytes. What is put, snapshotted and restored has the same longest path.
+follows). Equal contents give equal bytes. What is put, snapshotted and restored has the same longest path. A mode that
+keeps its own user out (000, say) is lifted while we look, and put back: it is a mode like others in a snapshot.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from turnwise.tools.sandbox.errors import BadPath, BadSnapshot, BoxFull
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST: Final = 4096  # bytes of a path
-_DEEPEST: Final = 100  # names of a path: a walk holds a descriptor for each
+_DEEPEST: Final = 100  # names of a path: a walk holds two descriptors for each
+_MODES: Final = 0o777  # what is kept of a mode: other bits give rights, or nothing
 
 
 def parts(path: str | os.PathLike[str]) -> list[str]:
@@ -74,6 +76,47 @@ def _folder(root: int, names: list[str], path: str, owner: int | None = None) ->
         os.close(fd)
 
 
+@contextmanager
+def _lifted(fd: int, bits: int) -> Iterator[None]:
+    """Let us do `bits` with what a descriptor is of, where its mode keeps us out though it is ours."""
+    mode = stat.S_IMODE(os.fstat(fd).st_mode)
+    shut = os.geteuid() != 0 and mode & bits != bits
+    if shut:
+        _change(fd, mode | bits)
+    try:
+        yield
+    finally:
+        if shut:
+            _change(fd, mode)
+
+
+@contextmanager
+def _held(name: str, root: int) -> Iterator[int]:
+    """Give a descriptor that holds a file or folder fast, whatever is laid in its place, and needs no right to it."""
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _inside(root: int, name: str) -> Iterator[int]:
+    """Give a descriptor of a folder in `root` in which we may do everything; its mode is put back."""
+    with _held(name, root) as held, _lifted(held, 0o700):
+        fd = os.open(name, _FOLDER, dir_fd=root)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def _change(fd: int, mode: int) -> None:
+    """Change a mode through a descriptor of any kind, which a name could not: it may be a link by now."""
+    if stat.S_ISREG(kind := os.fstat(fd).st_mode) or stat.S_ISDIR(kind):
+        os.chmod(f"/proc/self/fd/{fd}", mode)
+
+
 def _give(name: str, fd: int, owner: int) -> None:
     if os.geteuid() == 0:
         os.chown(name, owner, owner, dir_fd=fd, follow_symlinks=False)
@@ -105,28 +148,42 @@ def write(root: int, path: str, data: bytes, owner: int, mode: int = 0o644) -> N
 def read(root: int, path: str) -> bytes:
     """Return what a plain file holds."""
     *folders, name = parts(path)
-    with _folder(root, folders, path) as fd:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(name, flags, dir_fd=fd), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadPath(f"{path!r} is no plain file")
-            return file.read()
+    with _folder(root, folders, path) as fd, open(_readable(name, fd), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise BadPath(f"{path!r} is no plain file")
+        return file.read()
+
+
+def _readable(name: str, fd: int) -> int:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=fd)
+    except PermissionError:
+        with _held(name, fd) as held, _lifted(held, 0o400):
+            return os.open(name, flags, dir_fd=fd)
 
 
 def clear(root: int) -> None:
-    """Remove everything in a folder, however deep: folders within folders are moved up first, so that none is deep."""
+    """Remove everything in a folder, however deep: folders within folders are moved up first, so that none is deep.
+
+    Its owner may use the folder afterwards, whatever its mode was.
+    """
+    _open_up(root)
     waiting = os.listdir(root)
     while waiting:
         name = waiting.pop()
         try:
             os.unlink(name, dir_fd=root)
         except (IsADirectoryError, PermissionError):
-            inner = os.open(name, _FOLDER, dir_fd=root)
-            try:
+            with _inside(root, name) as inner:
                 waiting += _emptied(inner, root)
-            finally:
-                os.close(inner)
             os.rmdir(name, dir_fd=root)
+
+
+def _open_up(fd: int) -> None:
+    mode = stat.S_IMODE(os.fstat(fd).st_mode)
+    if mode & 0o700 != 0o700:
+        _change(fd, mode | 0o700)
 
 
 def remove(path: str) -> None:
@@ -151,6 +208,8 @@ def _emptied(folder: int, root: int) -> list[str]:
             try:
                 os.rmdir(name, dir_fd=folder)
             except OSError:  # it holds something
+                with _held(name, folder) as held:
+                    _open_up(held)  # a folder that one may not write to cannot be moved either
                 moved.append(secrets.token_hex(16))
                 os.rename(name, moved[-1], src_dir_fd=folder, dst_dir_fd=root)
     return moved
@@ -178,11 +237,8 @@ def usage(root: int, most: int, depth: int = _DEEPEST + 1) -> tuple[int, int]:
 
 
 def _inner(root: int, name: str, most: int, depth: int) -> tuple[int, int]:
-    inner = os.open(name, _FOLDER, dir_fd=root)
-    try:
+    with _inside(root, name) as inner:
         return usage(inner, most, depth)
-    finally:
-        os.close(inner)
 
 
 Entry = tuple[tarfile.TarInfo, bytes]
@@ -192,9 +248,17 @@ def pack(root: int) -> bytes:
     """Return a tar archive of everything in a folder; what is no file, folder or link is left out.
 
     Raises:
-        BadSnapshot: a path is longer than `restore` would take.
+        BadSnapshot: a path is longer than `restore` would take, or a program changed the files meanwhile.
     """
-    return archive(_entries(root, ""))
+    try:
+        with _lifted(root, 0o700):
+            return archive(_entries(root, ""))
+    except (OSError, BadPath) as error:
+        raise BadSnapshot(f"no snapshot can be taken: {_words(error)}") from error
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def archive(entries: Iterable[Entry], format_: int = tarfile.PAX_FORMAT) -> bytes:
@@ -216,14 +280,14 @@ def _entries(root: int, prefix: str) -> Iterator[Entry]:
     for name in sorted(os.listdir(root)):
         about = os.stat(name, dir_fd=root, follow_symlinks=False)
         entry = tarfile.TarInfo(prefix + name)
-        entry.mode = stat.S_IMODE(about.st_mode)
+        entry.mode = about.st_mode & _MODES
         if stat.S_ISLNK(about.st_mode):
             entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=root)
             yield entry, b""
         elif stat.S_ISDIR(about.st_mode):
             entry.type = tarfile.DIRTYPE
             yield entry, b""
-            with _folder(root, [name], prefix + name) as inner:
+            with _inside(root, name) as inner:
                 yield from _entries(inner, f"{prefix}{name}/")
         elif stat.S_ISREG(about.st_mode):
             data = read(root, name)
@@ -281,12 +345,20 @@ def _data(source: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def unpack(root: int, entries: list[Entry], owner: int) -> None:
-    """Make a folder hold exactly these entries; `checked` gives them."""
-    clear(root)
+    """Make a folder hold exactly these entries; `checked` gives them.
+
+    Raises:
+        BadSnapshot: a program that runs in the box prevents it.
+        BoxFull: they do not fit.
+    """
+    try:
+        clear(root)
+    except OSError as error:
+        raise BadSnapshot(f"the box cannot be emptied for a snapshot: {_words(error)}") from error
     for member, data in entries:
         names = parts(member.name)
         if member.isreg():
-            write(root, member.name, data, owner, member.mode & 0o777)
+            write(root, member.name, data, owner, member.mode & _MODES)
         with _folder(root, names[:-1], member.name, owner) as fd:
             if member.issym():
                 os.symlink(member.linkname, names[-1], dir_fd=fd)
@@ -295,10 +367,16 @@ def unpack(root: int, entries: list[Entry], owner: int) -> None:
                 with suppress(FileExistsError):
                     os.mkdir(names[-1], 0o755, dir_fd=fd)
                     _give(names[-1], fd, owner)
-    for member, _ in reversed(entries):  # last, so that what lies in a folder could still be written
-        names = parts(member.name)
+    for names, member in inmost_first(entries):  # last, so that what lies in a folder could still be written
         with _folder(root, names[:-1], member.name) as fd:
             if member.isdir():
-                os.chmod(names[-1], (member.mode & 0o777) | 0o700, dir_fd=fd)
+                with _held(names[-1], fd) as held:
+                    _change(held, member.mode & _MODES)
             elif member.isreg():
                 os.utime(names[-1], (member.mtime, member.mtime), dir_fd=fd, follow_symlinks=False)
+
+
+def inmost_first(entries: list[Entry]) -> list[tuple[list[str], tarfile.TarInfo]]:
+    """Return the names and heads of entries, what lies in a folder before the folder."""
+    found = [(parts(member.name), member) for member, _ in entries]
+    return sorted(found, key=lambda pair: -len(pair[0]))

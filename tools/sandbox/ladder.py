@@ -70,22 +70,28 @@ def start(
         limits: what the box may use; the defaults of `Limits` if absent.
         backend: "auto", "bwrap", "landlock" or "docker".
         readable: folders of this machine that programs may read, such as one with packages (not for Docker).
-        image: the image for Docker; absent: one made from this machine's own Python.
+        image: the image (for Docker only); absent: one made from this machine's own Python.
 
     Raises:
-        UnknownBackend: there is no back end of that name.
-        BadPath: something that is to be readable is no folder.
+        UnknownBackend: there is no back end of that name, or none of that name that takes an image.
+        BadPath: something that is to be readable is no folder, or Docker was named, which shows none.
         NoSandbox: nothing holds here (or not the one that was named); nothing is ever run without.
         DockerUnavailable: Docker was named and cannot be used.
     """
     limits = limits or Limits()
     if backend == "docker":
+        if readable:
+            raise BadPath("readable is for 'bwrap' and 'landlock': Docker shows no folders, put them into its image")
         from turnwise.tools.sandbox.containers import shared
 
         return shared(image).start(limits)
     if backend != "auto" and backend not in BACKENDS:
         raise UnknownBackend(
             f"there is no back end {backend!r}; the choices are 'auto', {', '.join(map(repr, BACKENDS))}"
+        )
+    if image is not None:
+        raise UnknownBackend(
+            f"an image is for the back end 'docker', and {backend!r} was asked for: name that, or none"
         )
     for path in readable:
         if not Path(path).is_dir():

@@ -11,6 +11,7 @@ import io
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -50,6 +51,19 @@ def fingerprint(python: str) -> str:
     """Return a short name that changes with what `pack` would give."""
     about = [_run([python, "-c", _ABOUT]), str(os.path.getmtime(busybox())), Path(__file__).read_text(encoding="utf-8")]
     return hashlib.sha256("\n".join(about).encode()).hexdigest()[:12]
+
+
+def digest(path: Path) -> str:
+    """Return a short name of a folder or file that changes with the paths, sizes, modes and times in it."""
+    path = path.resolve()
+    found = hashlib.blake2b(os.fsencode(path), digest_size=8)
+    for here, folders, names in os.walk(path) if path.is_dir() else [(str(path.parent), [], [path.name])]:
+        folders.sort()
+        for name in sorted([*folders, *names]):
+            about = os.lstat(f"{here}/{name}")
+            size = 0 if stat.S_ISDIR(about.st_mode) else about.st_size
+            found.update(f"\0{size} {about.st_mode:o} {about.st_mtime_ns} ".encode() + os.fsencode(f"{here}/{name}"))
+    return found.hexdigest()
 
 
 def pack(python: str) -> bytes:
