@@ -53,7 +53,7 @@ class BashEnv(gymnasium.Env[str, str]):
         sandbox: "auto", "bwrap", "landlock" or "docker".
         image: Docker's image.
         seconds: for one command.
-        limits: what a box may use besides; see `shell.LIMITS`.
+        limits: what a box may use besides; see `shell.LIMITS`. Its times are raised to what `seconds` needs.
         memory: give an answer that was given once in this process again, for the same command on the same files in the
             same folder.
         render_mode: None or "ansi".
@@ -100,7 +100,7 @@ class BashEnv(gymnasium.Env[str, str]):
         self._partial = reward == "partial"
         self._budget = budget
         wanted = limits or LIMITS
-        wanted = wanted.but(wall=max(wanted.wall, seconds + 5))
+        wanted = wanted.but(wall=max(wanted.wall, seconds + 5), cpu=max(wanted.cpu, seconds + 1))
         self._shell = Shell(
             partial(_box, wanted, sandbox, image),
             float(seconds),

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib.util
 import inspect
 import json
+import os
 import queue
 import random
 import re
@@ -85,6 +87,10 @@ class Remote:
     def __getattr__(self, name: str) -> Any:
         """Return what the thing has under that name, where it is."""
         return self._ask(do="name", name=name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set it where the thing is."""
+        self._call("__setattr__", name, value)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return what a call of it gives, where it is."""
@@ -193,18 +199,50 @@ def _pytest() -> Any:
     def parametrize(names: Any, rows: Any, **_: Any) -> Callable[[Any], Any]:
         listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
+        def case(row: Any) -> dict[str, Any]:
+            if isinstance(row, _Param):
+                row = row.values if len(listed) > 1 else row.values[0]
+            return dict(zip(listed, row if len(listed) > 1 else [row], strict=True))
+
         def mark(function: Any) -> Any:
             cases = getattr(function, "cases", [{}])
-            new = [dict(zip(listed, row if len(listed) > 1 else [row], strict=True)) for row in rows]
-            function.cases = [{**case, **more} for case in cases for more in new]
+            function.cases = [{**one, **more} for one in cases for more in map(case, rows)]
             return function
 
         return mark
 
+    def fail(reason: str = "", **_: Any) -> None:
+        raise AssertionError(reason)
+
     module.raises = raises
     module.approx = lambda value, rel=1e-6, abs=1e-12: _Near(value, rel, abs)
-    module.mark = types.SimpleNamespace(parametrize=parametrize)
+    module.mark = _Marks(parametrize)
+    module.param = lambda *values, **_: _Param(values)
+    module.fail = fail
     return module
+
+
+class _Param:
+    """A row of parameters."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+
+
+class _Marks:
+    """Marks: `parametrize` counts, any other changes nothing."""
+
+    def __init__(self, parametrize: Any) -> None:
+        self.parametrize = parametrize
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a mark, which may be used with and without arguments."""
+
+        def mark(*arguments: Any, **words: Any) -> Any:
+            bare = len(arguments) == 1 and not words and isinstance(arguments[0], types.FunctionType | type)
+            return arguments[0] if bare else mark
+
+        return mark
 
 
 class _Near:
@@ -245,8 +283,39 @@ def _function_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[
         if isinstance(value, types.FunctionType) and name.startswith("test"):
             parts.append((name, _function(value)))
         elif isinstance(value, type) and value.__module__ == "__tests__":
-            parts += [(f"{name}.{test}", _method(value, test)) for test in vars(value) if test.startswith("test")]
+            parts += _class_parts(name, value)
     return parts
+
+
+def _class_parts(name: str, kind: Any) -> list[tuple[str, Callable[[], None]]]:
+    """Return the tests of a class; what begins it runs before the first one, and what ends it after the last one."""
+    begin, end = ("setUpClass", "tearDownClass")
+    if not issubclass(kind, unittest.TestCase):
+        begin, end = ("setup_class", "teardown_class")
+    tests = [test for test in vars(kind) if test.startswith("test")]
+    begun: list[BaseException | None] = []
+
+    def run(test: str) -> None:
+        if not begun:
+            begun.append(_raised(getattr(kind, begin, None)))
+        if begun[0] is not None:
+            raise begun[0]
+        try:
+            _method(kind, test)()
+        finally:
+            if test == tests[-1]:
+                getattr(kind, end, lambda: None)()
+
+    return [(f"{name}.{test}", lambda test=test: run(test)) for test in tests]  # type: ignore[misc]
+
+
+def _raised(function: Callable[[], Any] | None) -> BaseException | None:
+    try:
+        if function is not None:
+            function()
+    except BaseException as error:
+        return error
+    return None
 
 
 def _function(value: Callable[..., Any]) -> Callable[[], None]:
@@ -262,14 +331,24 @@ def _method(kind: Any, name: str) -> Callable[[], None]:
         return lambda: kind(name).debug()
 
     def run() -> None:
-        made = kind()
         function = getattr(kind, name)
         for case in getattr(function, "cases", [{}]):
-            if hasattr(made, "setup_method"):
-                made.setup_method(*([function] if len(inspect.signature(made.setup_method).parameters) else []))
-            function(made, **case)
+            for more in getattr(kind, "cases", [{}]):
+                made = kind()
+                _told(made, "setup_method", function)
+                try:
+                    getattr(made, name)(**{**case, **more})
+                finally:
+                    _told(made, "teardown_method", function)
 
     return run
+
+
+def _told(made: Any, name: str, function: Any) -> None:
+    """Call a method that gets the test where it wants it."""
+    if hasattr(made, name):
+        method = getattr(made, name)
+        method(*([function] if inspect.signature(method).parameters else []))
 
 
 def candidate(module: str, entry: str) -> Callable[..., Any]:
@@ -296,9 +375,12 @@ def _call(target: dict[str, Any], arguments: tuple[Any, ...], keywords: dict[str
 
 def _judge(order: dict[str, Any]) -> list[list[Any]]:
     random.seed(0)
-    space: dict[str, Any] = {"__name__": "__tests__"}
+    space: dict[str, Any] = {"__name__": "__tests__", "__file__": os.path.join(os.getcwd(), "tests.py")}
     sys.modules["__tests__"] = types.ModuleType("__tests__")
-    for name in order["modules"]:
+    sys.path.insert(0, os.getcwd())
+    # A file of the candidate's that is called like a module of the tests' would give them what it likes.
+    stands = [name for name in order["modules"] if name in order["own"] or not _is_here(name.partition(".")[0])]
+    for name in stands:
         sys.modules[name] = Stand(name)
     sys.modules["pytest"] = _pytest()
     exec(compile(order["prelude"], "<prelude>", "exec"), space)
@@ -313,6 +395,13 @@ def _judge(order: dict[str, Any]) -> list[list[Any]]:
         except BaseException as error:
             verdicts.append([name, False, f"{type(error).__name__}: {error}"[:300]])
     return verdicts
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return name in sys.modules or importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return True
 
 
 def _play(order: dict[str, Any]) -> None:

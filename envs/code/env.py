@@ -25,7 +25,7 @@ from turnwise.envs.cut import cut, shown
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
 from turnwise.envs.snapshot import Fields, pack, random_from, random_state, unpack
 from turnwise.envs.spaces import Text
-from turnwise.tools.sandbox import BACKENDS, BadPath, Box, Limits, SandboxError, start
+from turnwise.tools.sandbox import BACKENDS, BadPath, Box, BoxFull, BoxLost, Limits, SandboxError, start
 from turnwise.tools.sandbox.files import parts
 
 __all__ = ["REWARDS", "CodeEnv"]
@@ -50,7 +50,8 @@ class CodeEnv(gymnasium.Env[str, str]):
         sandbox: "auto", "bwrap", "landlock" or "docker".
         image: Docker's image.
         seconds: for a run, and for one call in a test.
-        limits: what a box may use besides; see `judge.LIMITS`.
+        limits: what a box may use besides; see `judge.LIMITS`. Its times are raised to the ten times `seconds` that a
+            set of tests has.
         packages: programs may import the packages of the box's Python (its start takes longer).
         strict: stop at a broken task of a file; else leave it out and count it (`skipped`).
         render_mode: None or "ansi".
@@ -99,7 +100,8 @@ class CodeEnv(gymnasium.Env[str, str]):
         else:
             self._source = Files(tasks, split or "all", strict)
         self.skipped: int = self._source.skipped
-        wanted = (limits or LIMITS).but(wall=max((limits or LIMITS).wall, 10 * self._seconds))
+        wanted = limits or LIMITS
+        wanted = wanted.but(wall=max(wanted.wall, 10 * self._seconds), cpu=max(wanted.cpu, 10 * self._seconds))
         self._judge = Judge(
             partial(_box, wanted, sandbox, image), self._seconds, packages, f"{wanted} {sandbox} {image}"
         )
@@ -170,6 +172,8 @@ class CodeEnv(gymnasium.Env[str, str]):
                 said, reward = self._do(found)
             except LookupError as error:
                 said, valid = str(error.args[0]), False
+            except BoxFull as error:
+                said = self._overfull(found, error)
             except SandboxError as error:
                 raise EnvError(f"the program could not be run: {error}") from error
         observation = cut(said, self._budget)
@@ -318,12 +322,31 @@ class CodeEnv(gymnasium.Env[str, str]):
 
     def _submitted(self) -> tuple[str, float]:
         task, workshop = self._playing()
-        verdict = self._judge(workshop.files, task.main, task.hidden)
+        try:
+            verdict = self._judge(workshop.files, task.main, task.hidden)
+        except BoxLost:  # as `run` and `test` do it: a box that has died is replaced, once
+            verdict = self._judge(workshop.files, task.main, task.hidden)
         workshop.close()
         self._score = verdict.share
         passed = sum(one.passed for one in verdict.outcomes)
         reward = float(self._score == 1.0) if self._all else self._score
-        return f"Handed in: {passed} of {len(verdict.outcomes)} hidden tests pass.", reward
+        late = " (the time was up)" if verdict.late else ""
+        return f"Handed in: {passed} of {len(verdict.outcomes)} hidden tests pass{late}.", reward
+
+    def _overfull(self, action: Action, error: BoxFull) -> str:
+        """Return the answer where the agent has made more than a box holds; what is handed in so has failed.
+
+        Raises:
+            EnvError: it is the task that is too large.
+        """
+        task, workshop = self._playing()
+        if workshop.files == task.files:
+            raise EnvError(f"the files of the task {task.id!r} do not fit into the box: {error}") from error
+        if action.kind == "submit":
+            workshop.close()
+            self._score = 0.0
+            return f"Handed in: the files do not fit into the box, so no hidden test passes ({error})."
+        return f"the files do not fit into the box: {error}"
 
     def _opening(self) -> str:
         task, workshop = self._playing()

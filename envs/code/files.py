@@ -1,4 +1,4 @@
-"""Tasks in files: HumanEval and MBPP in their original form, JSON lines of our own, folders as pytest has them.
+"""Tasks in files: HumanEval and MBPP in their original forms, JSON lines of our own, folders as pytest has them.
 
 The schema of our own, a JSON object a line (also in docs/code.md):
 
@@ -15,7 +15,8 @@ A test is one of {"call": "f([1, 2])", "returns": "3"}, {"stdin": "...", "stdout
 {"check": "def check(candidate): ...", "entry": "f"}.
 
 A folder of tasks holds a folder a task: statement.md, files/ (what lies there at the beginning), visible/ and hidden/
-(files test_*.py), solution/ (files; may be absent). Visible tests also lie among the files, where they can be read.
+(files test_*.py, and what they import or read), solution/ (files; may be absent). Visible tests also lie among the
+files, where they can be read.
 """
 
 from __future__ import annotations
@@ -28,20 +29,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from turnwise.envs.code.actions import path_problem
+from turnwise.envs.code.mbpp import SPLITS, equality, is_mbpp, mbpp
+from turnwise.envs.code.suites import suite, suites
 from turnwise.envs.code.task import MAIN, BadTask, Call, Exchange, Script, Task, Test, call_of
 from turnwise.envs.errors import EnvError, GameFileError, NoGames
 
 __all__ = ["read_tasks"]
 
 _ORIGINAL: Final = {"prompt", "test", "entry_point"}
-_MBPP: Final = ((10, "prompt"), (510, "test"), (600, "validation"), (974, "train"))
 
 
 def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[Task], int]:
     """Return the tasks of a file or folder, in its order, and how many were left out.
 
     Args:
-        path: a file of JSON lines, or a folder.
+        path: a file of JSON lines, or of one JSON list, or a folder.
         strict: stop at a task that is broken; else leave it out and count it.
 
     Raises:
@@ -72,6 +74,10 @@ def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[Task], int]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, int | None, Callable[[], Task]]]:
+    if listed := _listed(path):
+        for number, data in enumerate(listed, 1):
+            yield str(path), None, lambda data=data, number=number: _read_as(data, number)  # type: ignore[misc]
+        return
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
@@ -83,9 +89,28 @@ def _task(line: bytes, number: int) -> Task:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise BadTask(f"torn line, expected a JSON object: {error}") from None
+    return _read_as(data, number)
+
+
+def _listed(path: Path) -> list[Any]:
+    """Return what the one JSON list that a file may be holds; [] where it is none."""
+    with path.open("rb") as file:
+        if not file.read(64).lstrip().startswith(b"["):
+            return []
+        file.seek(0)
+        try:
+            data = json.load(file)
+        except (ValueError, RecursionError):
+            return []  # its lines will say what is wrong
+    return data if isinstance(data, list) else []
+
+
+def _read_as(data: Any, number: int) -> Task:
     if not isinstance(data, dict):
         raise BadTask(f"expected a JSON object, not {type(data).__name__}")
-    return _original(data) if data.keys() >= _ORIGINAL else _own(data, number)
+    if data.keys() >= _ORIGINAL:
+        return _original(data)
+    return mbpp(data, number) if is_mbpp(data) else _own(data, number)
 
 
 def _original(data: dict[str, Any]) -> Task:
@@ -114,7 +139,7 @@ def _indent(prompt: str) -> str:
 def _split(id: str) -> str:
     name, _, number = id.partition("/")
     if name == "MBPP" and number.isdigit():
-        return next((split for last, split in _MBPP if int(number) <= last), "train")
+        return next((split for last, split in SPLITS if int(number) <= last), "train")
     return "test" if name == "HumanEval" else ""
 
 
@@ -144,25 +169,11 @@ def _checks(tests: str, entry: str, prelude: str) -> tuple[Test, ...]:
         raise BadTask(f"the tests are no Python program: {error}") from None
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "check":
-            calls = [_equality(part, entry) for part in node.body]
-            plain = [call for call in calls if call is not None]
+            calls = [equality(part, "candidate") for part in node.body]
+            plain = [Call(entry, call.arguments, call.returns, call.keywords) for call in calls if call is not None]
             if len(plain) == len(calls):
                 return tuple(plain)
     return (Script(tests, "check", entry, prelude),)
-
-
-def _equality(node: ast.stmt, entry: str) -> Call | None:
-    if not isinstance(node, ast.Assert) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
-        return None
-    left, right = node.test.left, node.test.comparators[0]
-    named = isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "candidate"
-    if not named or not isinstance(node.test.ops[0], ast.Eq):
-        return None
-    try:
-        call = call_of(ast.unparse(left), ast.unparse(right), "")
-    except BadTask:
-        return None
-    return Call(entry, call.arguments, call.returns, call.keywords)
 
 
 def _own(data: dict[str, Any], number: int) -> Task:
@@ -173,14 +184,17 @@ def _own(data: dict[str, Any], number: int) -> Task:
     main = _text(data, "main", MAIN)
     id = _text(data, "id", f"{number}")
     given = data.get("solution", {})
+    files = _texts(data, "files", data.get("files", {main: ""}))
+    solution = _texts(data, "solution", {main: given} if isinstance(given, str) else given)
+    both = {**files, **solution}
     return Task(
         id=id,
         statement=_text(data, "statement", ""),
         main=main,
-        files=_texts(data, "files", data.get("files", {main: ""})),
-        visible=tuple(_test(one, id) for one in _list(data, "visible")),
-        hidden=tuple(_test(one, id) for one in _list(data, "hidden")),
-        solution=_texts(data, "solution", {main: given} if isinstance(given, str) else given),
+        files=files,
+        visible=tuple(_test(one, id, f"visible test {n}", both) for n, one in enumerate(_list(data, "visible"), 1)),
+        hidden=tuple(_test(one, id, f"hidden test {n}", both) for n, one in enumerate(_list(data, "hidden"), 1)),
+        solution=solution,
         split=_text(data, "split", ""),
         kind=_text(data, "kind", ""),
     )
@@ -203,20 +217,24 @@ def _list(data: dict[str, Any], key: str) -> list[Any]:
 def _texts(data: dict[str, Any], key: str, value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise BadTask(f"expected texts by path under {key!r}")
-    for path in value:
+    for path, text in value.items():
         if problem := path_problem(key, path):
             raise BadTask(problem)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise BadTask(f"the text of {path} under {key!r} is no Unicode text") from None
     return value
 
 
-def _test(data: Any, id: str) -> Test:
+def _test(data: Any, id: str, where: str, task: dict[str, str]) -> Test:
     keys = set(data) if isinstance(data, dict) and all(isinstance(text, str) for text in data.values()) else set()
     if keys == {"call", "returns"}:
         return call_of(data["call"], data["returns"], f"task {id!r}")
     if keys == {"stdin", "stdout"}:
         return Exchange(data["stdin"], data["stdout"])
     if keys == {"code"}:
-        return Script(data["code"], "functions")
+        return suite(data["code"], where, task)
     if keys in ({"check", "entry"}, {"check", "entry", "prelude"}):
         return Script(data["check"], "check", data["entry"], data.get("prelude", ""))
     raise BadTask(
@@ -238,17 +256,12 @@ def _folder(folder: Path) -> Task:
         id=folder.name,
         statement=_read(folder / "statement.md"),
         files={**(files or {main: ""}), **visible},
-        visible=tuple(Script(text, "functions") for name, text in visible.items() if _is_test(name)),
-        hidden=tuple(Script(text, "functions") for name, text in hidden.items() if _is_test(name)),
+        visible=suites(visible, {**files, **solution}, "visible"),
+        hidden=suites(hidden, {**files, **solution}, "hidden"),
         solution=solution,
         main=main,
         kind="folder",
     )
-
-
-def _is_test(name: str) -> bool:
-    last = name.rpartition("/")[2]
-    return last.endswith(".py") and (last.startswith("test_") or last.endswith("_test.py"))
 
 
 def _below(folder: Path) -> dict[str, str]:

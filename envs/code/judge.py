@@ -21,7 +21,7 @@ from importlib.resources import files as resources
 from typing import Any, Final
 
 from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
-from turnwise.envs.code.task import BadTask, Call, Exchange, Script, Test, digest, names_of
+from turnwise.envs.code.task import BadTask, Call, Exchange, Script, Test, digest, module_of, names_of
 from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Box, Limits, Session
 
@@ -69,7 +69,9 @@ VERDICTS: Final[Memory[Verdict]] = Memory()
 
 def weight(verdict: Verdict) -> int | None:
     """Return about how many bytes a verdict takes; None where it is not to be kept."""
-    return None if verdict.late else sum(len(one.name) + len(one.said) for one in verdict.outcomes)
+    if verdict.late or any(one.said.startswith(_STOPPED) for one in verdict.outcomes):
+        return None
+    return sum(len(one.name) + len(one.said) for one in verdict.outcomes)
 
 
 class Judge:
@@ -140,7 +142,7 @@ class Judge:
         requests = [
             {
                 "do": "call",
-                "module": _module(main),
+                "module": module_of(main),
                 "name": call.name,
                 "alone": True,
                 "arguments": encode([list(ast.literal_eval(call.arguments)), ast.literal_eval(call.keywords)], refuse),
@@ -180,15 +182,19 @@ class Judge:
             "form": test.form,
             "entry": test.entry,
             "prelude": test.prelude,
-            "module": _module(main),
-            "modules": sorted({_module(path) for path in files if path.endswith(".py")}),
+            "module": module_of(main),
+            "modules": sorted({module_of(path) for path in files if path.endswith(".py")}),
+            "own": sorted({module_of(main), *test.own} - {module_of(path) for path, _ in test.beside}),
         }
         talk = _Talk(self.seconds, until)
         try:
-            with self.box() as apart, apart.session() as tests, box.session() as mine:
-                verdicts = talk.run(tests, mine, order)
+            with self.box() as apart:
+                for path, text in test.beside:
+                    apart.put(path, text)
+                with apart.session() as tests, box.session() as mine:
+                    verdicts = talk.run(tests, mine, order)
         except _Over as error:
-            return tuple(Outcome(name, False, str(error)) for name in names), True
+            return tuple(Outcome(name, False, str(error)) for name in names), str(error) == _TOO_LONG
         found = {str(name): (bool(passed), str(said)) for name, passed, said in verdicts}
         failed = any(not passed for name, (passed, _) in found.items() if name not in names)
         outcomes = (Outcome(name, *found.get(name, (False, "it was not reached"))) for name in names)
@@ -238,7 +244,7 @@ class _Talk:
     def _say(self, tests: Session, word: str, text: str | None) -> dict[str, Any]:
         answer = tests.run(word if text is None else f"{word}({text!r})", timeout=self._left())
         if answer.stop != "exit":
-            raise _Over("the tests took too long" if answer.stop in ("timeout", "cpu") else f"stopped by {answer.stop}")
+            raise _Over(_TOO_LONG if answer.stop in ("timeout", "cpu") else f"{_STOPPED}{answer.stop}")
         if text is None:
             if answer.error:
                 raise _Over(answer.error[-300:])
@@ -251,11 +257,13 @@ class _Talk:
     def _left(self) -> float:
         left = self.until - time.monotonic()
         if left <= 0:
-            raise _Over("the tests took too long")
+            raise _Over(_TOO_LONG)
         return left
 
 
 _LATE: Final = "it took too long"
+_TOO_LONG: Final = "the tests took too long"
+_STOPPED: Final = "the tests were stopped by the limit: "
 
 
 def _compared(call: Call, answer: dict[str, Any] | None, silence: str) -> Outcome:
@@ -309,10 +317,6 @@ def _driver(name: str) -> str:
     text = folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
     kept = [line for line in text.splitlines() if not line.startswith((_IMPORTS, "from __future__"))]
     return plain + "\n" + "\n".join(kept)
-
-
-def _module(path: str) -> str:
-    return path.removesuffix(".py").replace("/", ".")
 
 
 def _why(stop: str) -> str:

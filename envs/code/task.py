@@ -22,6 +22,7 @@ __all__ = [
     "call_of",
     "digest",
     "fingerprint",
+    "module_of",
     "names_of",
 ]
 
@@ -79,12 +80,17 @@ class Script:
             asserts is one test. "functions": functions `test_...` (and unittest's test cases), as pytest collects them.
         entry: for "check": the name of the function to be checked.
         prelude: for "check": what the program takes for granted, a right solution say; runs before it.
+        beside: what lies in the folder of the tests when they run: path and text of modules and data of theirs.
+        own: names of the task's modules. They stand for the candidate's, whatever modules the tests' Python has; of
+            other names those of Python and of `beside` come first.
     """
 
     code: str
     form: Literal["check", "functions"]
     entry: str = ""
     prelude: str = ""
+    beside: tuple[tuple[str, str], ...] = ()
+    own: tuple[str, ...] = ()
 
 
 Test = Call | Exchange | Script
@@ -122,6 +128,13 @@ class Task:
             raise BadTask(f"the task {self.id!r} has no statement")
         if not sum(len(names_of(test)) for test in self.hidden):
             raise BadTask(f"the task {self.id!r} has a statement and no hidden tests, so nothing could decide it")
+        paths = self.solved
+        for path in paths:
+            for end, character in enumerate(path):
+                if character == "/" and path[:end] in paths:
+                    raise BadTask(
+                        f"{path!r} cannot be a file of the task {self.id!r}: {path[:end]!r} is one, no folder"
+                    )
 
     @property
     def solved(self) -> dict[str, str]:
@@ -186,6 +199,11 @@ def _functions(tree: ast.Module) -> list[str]:
             inner = [part.name for part in node.body if isinstance(part, ast.FunctionDef)]
             names += [f"{node.name}.{name}" for name in inner if name.startswith("test")]
     return names
+
+
+def module_of(path: str) -> str:
+    """Return the name by which a file is imported: module_of("a/b.py") is "a.b"."""
+    return path.removesuffix(".py").replace("/", ".")
 
 
 def fingerprint(task: Task) -> str:

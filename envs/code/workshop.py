@@ -3,6 +3,8 @@
 Files are texts and lie here, not in the box: each run gets them as they are, and the texts that a program writes are
 taken over after it. So a box that dies takes nothing with it, and equal files are an equal state.
 
+What a run leaves as it was stays, whatever its size and name; what it makes or changes is kept within limits.
+
 Left out on purpose: files that are no text, which last as long as the run that wrote them.
 """
 
@@ -12,15 +14,16 @@ import io
 import re
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
 from turnwise.envs.code.judge import VERDICTS, Judge, Verdict, weight
 from turnwise.envs.code.task import Test, digest
 from turnwise.envs.cut import shown
 from turnwise.envs.memory import Memory
-from turnwise.tools.sandbox import BadSnapshot, Box, BoxLost, Result
+from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, Result, SandboxError
 
-__all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop"]
+__all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop", "taken"]
 
 LONGEST_FILE: Final = 100_000  # characters
 MOST_FILES: Final = 64
@@ -66,9 +69,12 @@ class Workshop:
             result = box.run(command, timeout=seconds)
             said = _told(result, box.folder, seconds)
             try:
-                left, files = _taken(box.snapshot())
-            except BadSnapshot as error:  # the program's doing, and no reason to end an episode
+                left, files = taken(box.snapshot(), self.files)
+            except (BoxLost, BoxClosed):
+                raise
+            except SandboxError as error:  # the program's doing, and no reason to end an episode
                 left, files = f"the files were put back as they were before: {error}", dict(self.files)
+                self.close()  # what it left may be in the way of the next files as well
             return said, left, files, result.stop in ("exit", "output")
 
         return self._with(go)
@@ -85,16 +91,18 @@ class Workshop:
         """Give the box up; it is made anew when it is needed."""
         box, self._box = self._box, None
         if box is not None:
-            box.close()
+            with suppress(SandboxError):
+                box.close()
 
     def _with(self, use: Callable[[Box], T]) -> T:
-        """Use the box with the files in it; one that has died is replaced, once."""
+        """Use the box with the files in it; one that has died, or that cannot be filled any more, is replaced, once."""
         for attempt in range(2):
             try:
                 return use(self._filled())
-            except BoxLost:
+            except SandboxError as error:
+                hopeless = self._box is None and not isinstance(error, BoxLost)  # none can be made
                 self.close()
-                if attempt:
+                if attempt or hopeless:
                     raise
         raise AssertionError
 
@@ -113,26 +121,48 @@ def _weight(ran: Ran) -> int | None:
     return len(said) + len(left) + sum(len(path) + len(text) for path, text in files.items()) if by_itself else None
 
 
-def _taken(archive: bytes) -> tuple[str, dict[str, str]]:
-    """Return what was left out of what a box holds now, in words; and its files that are texts."""
+def taken(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return what was left out of what a box holds now, in words; and its files that are texts.
+
+    Args:
+        archive: a snapshot of the box.
+        before: the files that were put there; those that are unchanged are kept, whatever they are, and one that
+            cannot be kept as it is now is what it was.
+    """
     found: dict[str, str] = {}
-    left = 0
+    new: dict[str, str] = {}
+    back, left = [], 0
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         for member in tar:
             path = member.name.removeprefix("./")
-            if not member.isfile() or _HIDDEN.search(path):
+            old = before.get(path)
+            if not member.isfile() or (old is None and _HIDDEN.search(path)):
                 continue
-            data = tar.extractfile(member)
-            text = _text(data.read()) if data is not None and member.size <= 4 * LONGEST_FILE else None
-            known = path.isprintable() and not any(character.isspace() for character in path)
-            if text is None or not known or len(found) >= MOST_FILES:
+            text = _text(tar, member, old)
+            if old is not None:
+                back += [path] if text is None else []
+                found[path] = old if text is None else text
+            elif text is None or not path.isprintable() or any(character.isspace() for character in path):
                 left += 1
             else:
-                found[path] = text
-    return f"{left} files are no text, too long or too many, and were not kept" if left else "", found
+                new[path] = text
+    room = max(0, MOST_FILES - len(found))
+    found |= dict(list(new.items())[:room])
+    left += max(0, len(new) - room)
+    said = [f"{left} files are no text, too long or too many, and were not kept"] if left else []
+    said += [f"{path} was no text or too long, and is as it was before" for path in back[:3]]
+    return "; ".join(said), found
 
 
-def _text(data: bytes) -> str | None:
+def _text(tar: tarfile.TarFile, member: tarfile.TarInfo, old: str | None) -> str | None:
+    """Return what a file holds; None where it is to be kept out: it is changed, and no text or too long."""
+    known = None if old is None else old.encode()
+    if member.size > max(4 * LONGEST_FILE, len(known or b"")):
+        return None
+    file = tar.extractfile(member)
+    data = b"" if file is None else file.read()
+    if data == known:
+        return old
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -305,3 +305,11 @@ def test_verdicts_and_tasks_are_data() -> None:
     assert env.render() == f"{observation}\n"
     assert env.verdict is None
     assert dataclasses.is_dataclass(env.task)
+
+
+@boxed
+def test_the_processor_time_is_that_of_seconds() -> None:
+    env = BashEnv(level="tiny", seconds=30, limits=Limits(cpu=1))
+    env.reset(options={"task": COUNT})
+    assert env.step("while [ $SECONDS -lt 3 ]; do :; done; echo done")[0] == "done"
+    env.close()

@@ -1,12 +1,15 @@
 """The environment: an episode as the agent sees it, its state, its rewards, its life."""
 
+import json
 import pickle
+from pathlib import Path
 
 import pytest
-from code_boxes import needs_box
+from code_boxes import CHEATS, needs_box
 from toys.sandboxes import ALL, needed
 
-from turnwise.envs import make
+from turnwise.envs import branch, make
+from turnwise.envs.check import Effort, check_env
 from turnwise.envs.code import CodeEnv
 from turnwise.envs.cut import cut
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
@@ -46,7 +49,7 @@ def test_every_kind_of_box_judges_alike(backend: str) -> None:
     for text, score in (
         ("", 1.0),
         ("import os\nos._exit(0)", 0.0),
-        ("def f(l):\n    return type('E', (), {'__eq__': lambda *a: True})()", 0.0),
+        ("def f(*a):\n    return type('E', (), {'__eq__': lambda *a: True})()", 0.0),
     ):
         env = begun(sandbox=backend)
         env.step(f"write solution.py\n{text}" if text else env.plan()[0])
@@ -55,6 +58,44 @@ def test_every_kind_of_box_judges_alike(backend: str) -> None:
         _, reward, over, _, info = env.step("submit")
         assert (reward, over, info["won"]) == (score, True, score == 1.0)
         env.close()
+
+
+@pytest.mark.parametrize("backend", ALL)
+@pytest.mark.parametrize("cheat", ["patches builtins", "patches the driver", "reads the tests", "atexit"])
+def test_no_cheat_wins_in_any_kind_of_box(backend: str, cheat: str, tmp_path: Path) -> None:
+    needed(backend)
+    code = "from solution import f\ndef test_a():\n    assert f('a', 'b') == 'ab'\n"
+    hidden = [{"call": "f(1, 2)", "returns": "3"}, {"call": "f([1], [2])", "returns": "[1, 2]"}, {"code": code}]
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(json.dumps({"statement": "Write f(a, b).", "hidden": hidden}))
+    env = CodeEnv(path, sandbox=backend)
+    env.reset()
+    env.step(f"write solution.py\n{CHEATS[cheat]}")
+    said, reward, over, _, info = env.step("submit")
+    assert (reward, over, info["won"]) == (0.0, True, False)
+    assert said.startswith("Handed in: 0 of 3 hidden tests pass")
+    env.close()
+
+
+@needs_box
+def test_the_contract_is_kept() -> None:
+    report = check_env("turnwise/Code-v0", kwargs={"level": "tiny"}, tasks=2, effort=Effort.light())
+    assert report.ok, report
+
+
+@needs_box
+def test_branches_go_on_alike_and_apart() -> None:
+    env = make("turnwise/Code-v0", level="tiny")
+    env.reset(seed=1)
+    first, *rest = env.get_wrapper_attr("plan")()
+    env.step(first)
+    one, two = branch(env, 2)
+    assert [one.step(action)[:3] for action in rest] == [env.step(action)[:3] for action in rest]
+    assert one.unwrapped._info(True)["won"]  # type: ignore[attr-defined]
+    two.step("write solution.py\npass")
+    assert two.step("submit")[1] == 0.0
+    for other in (env, one, two):
+        other.close()
 
 
 @needs_box

@@ -112,6 +112,9 @@ def test_a_task_of_our_own_schema_is_played(tmp_path: Path) -> None:
         ({**OWN, "hiden": []}, "no key 'hiden'"),
         ({**OWN, "files": {"../x": ""}}, "does not go up"),
         ({**OWN, "files": {"x": 1}}, "expected texts by path"),
+        ({**OWN, "files": {"a": "", "a/b/c": ""}}, "'a' is one, no folder"),
+        ({**OWN, "files": {"a/b": ""}, "solution": {"a": ""}}, "'a' is one, no folder"),
+        ({**OWN, "files": {"a": "\ud800"}}, "the text of a under 'files' is no Unicode"),
         ('{"id": "torn', "torn line"),
         ("[1]", "expected a JSON object"),
     ],
@@ -123,6 +126,103 @@ def test_what_is_wrong_with_a_line_is_told(tmp_path: Path, line: object, why: st
     assert error.value.line == 2
     tasks, skipped = read_tasks(path, strict=False)
     assert ([task.id for task in tasks], skipped) == (["double"], 1)
+
+
+RAW = {  # as in mbpp.jsonl
+    "text": "Write a function to find the longest chain of pairs.",
+    "code": "class Pair(object):\r\n    def __init__(self, a, b):\r\n        self.a, self.b = a, b\r\n"
+    "def chain(pairs, n):\r\n    return len({pair.a for pair in pairs[:n]})",
+    "task_id": 601,
+    "test_setup_code": "",
+    "test_list": [
+        "assert chain([Pair(5, 24), Pair(15, 25)], 2) == 2",
+        "assert chain([Pair(1, 2)], 1) == 1",
+        "assert chain([], 0) == 0",
+    ],
+    "challenge_test_list": ["assert chain([Pair(1, 2), Pair(1, 3)], 2) == 1"],
+}
+CLEAN = {  # as in sanitized-mbpp.json
+    "source_file": "x.ipynb",
+    "task_id": 4,
+    "prompt": "Write a function to halve a number.",
+    "code": "def half(n):\n    return n / 2",
+    "test_imports": ["import math"],
+    "test_list": ["assert math.isclose(half(3), 1.5)", "assert half(2) == 1", "assert set([half(4)]) == {2}"],
+}
+PLAIN = {
+    "task_id": 11,
+    "text": "Write f.",
+    "code": "def f(x): return x",
+    "test_list": ["assert f(1)==1", "assert f(2)==2"],
+}
+
+
+@needs_box
+def test_mbpp_is_played_in_both_forms_of_its_authors(tmp_path: Path) -> None:
+    raw = written(tmp_path / "mbpp.jsonl", RAW, PLAIN)
+    clean = tmp_path / "sanitized-mbpp.json"
+    clean.write_text(json.dumps([CLEAN], indent=2))
+    for path, ids in ((raw, ["MBPP/601", "MBPP/11"]), (clean, ["MBPP/4"])):
+        env = CodeEnv(path)
+        assert env.task_ids() == ids
+        for id in ids:
+            observation, _ = env.reset(options={"task": id})
+            task = read_tasks(path)[0][ids.index(id)]
+            assert len(task.hidden) == {"MBPP/601": 4, "MBPP/11": 2, "MBPP/4": 3}[id]
+            shown = {"MBPP/601": "Pair(5, 24)", "MBPP/11": "f(1) == 1", "MBPP/4": "isclose(half(3), 1.5)"}[id]
+            assert shown in observation
+            assert not any(one in observation for one in ("Pair(1, 2)", "f(2)", "half(2)", "half(4)"))
+            assert f"Call the function {'chain' if '601' in id else 'f' if '11' in id else 'half'}." in observation
+            for action in env.plan():
+                said, reward, over, _, info = env.step(action)
+            assert (reward, over, info["won"]) == (1.0, True, True), said
+        env.close()
+        split = "prompt" if path == clean else "train"
+        assert CodeEnv(path, split=split).task_ids() == ids[:1]
+    wrong = "def half(n):\n    return 1.5\n"
+    task = read_tasks(clean)[0][0]
+    assert [one.passed for one in judge()({"solution.py": wrong}, "solution.py", task.hidden).outcomes] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@needs_box
+def test_what_an_assert_of_mbpp_takes_from_the_solution(tmp_path: Path) -> None:
+    own = {
+        **PLAIN,
+        "code": "def sum(n, *more):\n    return -n",
+        "test_list": ["assert sum(3) == -3", "assert sum(1, 2) < 0"],
+    }
+    setup = {
+        **PLAIN,
+        "task_id": 12,
+        "code": "class Node:\n    def __init__(self, n):\n        self.n = n\ndef top(node):\n    return node.n",
+        "test_setup_code": "root = Node(7)\nroot.n = 8",
+        "test_list": ["assert top(root) == 8 and all(top(Node(i)) == i for i in range(3))"],
+    }
+    for task in read_tasks(written(tmp_path / "mbpp.jsonl", own, setup))[0]:
+        verdict = judge()(task.solved, task.main, task.hidden)
+        assert [one for one in verdict.outcomes if not one.passed] == []
+        assert judge()(task.files, task.main, task.hidden).share == 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"test_list": []}, "no tests in its test_list"),
+        ({"test_list": ["f(1)"]}, "a test is an assert"),
+        ({"test_list": ["assert f("]}, "no Python program"),
+        ({"test_list": ["assert 1 == 1"]}, "calls no function"),
+        ({"test_list": "assert f(1)"}, "a list of texts under 'test_list'"),
+        ({"code": 3}, "a text under 'code'"),
+        ({"text": 3}, "a text under 'text'"),
+    ],
+)
+def test_what_is_wrong_with_a_task_of_mbpp_is_told(tmp_path: Path, change: dict[str, object], why: str) -> None:
+    with pytest.raises(GameFileError, match=why):
+        read_tasks(written(tmp_path / "mbpp.jsonl", {**PLAIN, **change}))
 
 
 def test_ids_that_are_there_twice_and_files_that_are_not_there(tmp_path: Path) -> None:

@@ -1,0 +1,149 @@
+"""MBPP as its authors gave it out (Austin and others, 2021, arXiv 2108.07732): a sentence, a solution, and asserts.
+
+Two forms: `{task_id, text, code, test_list, test_setup_code, challenge_test_list}`, a line each, and the sanitized one,
+`{task_id, prompt, code, test_list, test_imports}`, in one list.
+
+The first assert can be seen, as in the prompts of the paper; all of them decide, as there. An assert that a call with
+literals equals a literal is a call; others are run as a program, in which every name that is nowhere else is the
+candidate's.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import Any, Final
+
+from turnwise.envs.code.task import MAIN, BadTask, Call, Script, Task, Test, call_of
+
+__all__ = ["SPLITS", "is_mbpp", "mbpp"]
+
+SPLITS: Final = ((10, "prompt"), (510, "test"), (600, "validation"), (974, "train"))
+"""The last number of each of the paper's splits."""
+_KEYS: Final = {"code", "test_list"}
+
+
+def is_mbpp(data: dict[str, Any]) -> bool:
+    """Return whether a JSON object is a task in one of the two forms."""
+    return data.keys() >= _KEYS and ("text" in data or "prompt" in data)
+
+
+def mbpp(data: dict[str, Any], number: int) -> Task:
+    """Return the task of a JSON object.
+
+    Args:
+        data: the object.
+        number: its line, which names it where it has no task_id.
+
+    Raises:
+        BadTask: a value is of another kind, there are no tests, or they are no asserts.
+    """
+    text, code = (_is_text(data, key) for key in ("text" if "text" in data else "prompt", "code"))
+    asserts = [*_texts(data, "test_list"), *_texts(data, "challenge_test_list")]
+    setup = "\n".join([*_texts(data, "test_imports"), _is_text(data, "test_setup_code")])
+    known = data.get("task_id", number)
+    plain = not setup.strip()
+    own = _defined(code)
+    tests = [_test(one, place, setup, plain, own) for place, one in enumerate(asserts, 1)]
+    if not tests:
+        raise BadTask(f"the task {known!r} has no tests in its test_list")
+    entry = _entry(asserts[0], setup, own)
+    example = "" if isinstance(tests[0], Call) else f"\nIt has to pass this test:\n{asserts[0].strip()}"
+    return Task(
+        id=f"MBPP/{known}",
+        statement=f"{text.strip()}\nCall the function {entry}.{example}",
+        files={MAIN: ""},
+        visible=(tests[0],),
+        hidden=tuple(tests),
+        solution={MAIN: code.replace("\r\n", "\n").rstrip("\n") + "\n"},
+        kind="MBPP",
+        split=next((split for last, split in SPLITS if isinstance(known, int) and known <= last), "train"),
+    )
+
+
+def _is_text(data: dict[str, Any], key: str) -> str:
+    value = data.get(key, "")
+    if not isinstance(value, str):
+        raise BadTask(f"expected a text under {key!r}, not {type(value).__name__}")
+    return value
+
+
+def _texts(data: dict[str, Any], key: str) -> list[str]:
+    value = data.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BadTask(f"expected a list of texts under {key!r}, not {str(value)[:80]}")
+    return value
+
+
+def _parsed(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadTask(f"the test {text[:80]!r} is no Python program: {error}") from None
+
+
+def _defined(code: str) -> set[str]:
+    """Return the names that a solution defines, which may be those of builtins."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()  # some of theirs are no program
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def _test(text: str, number: int, setup: str, plain: bool, own: set[str]) -> Test:
+    tree = _parsed(text)
+    if not any(isinstance(node, ast.Assert) for node in tree.body):
+        raise BadTask(f"a test is an assert, not {text[:80]!r}")
+    found = equality(tree.body[0]) if plain and len(tree.body) == 1 else None
+    if found is not None and (found.name in own or found.name not in dir(builtins)):
+        return found
+    names = _names(text, setup, own)
+    wanted = f"from {MAIN.removesuffix('.py')} import {', '.join(names)}\n" if names else ""
+    inner = "".join(f"    {line}\n" for line in ast.unparse(tree).split("\n"))
+    return Script(f"{wanted}{setup.strip()}\n\n\ndef test_{number}():\n{inner}", "functions")
+
+
+def equality(node: ast.stmt, entry: str = "") -> Call | None:
+    """Return the call of `assert f(literals) == literal`; None for any other statement, or another function's."""
+    if not isinstance(node, ast.Assert) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
+        return None
+    left, right = node.test.left, node.test.comparators[0]
+    if not isinstance(left, ast.Call) or not isinstance(left.func, ast.Name):
+        return None
+    if not isinstance(node.test.ops[0], ast.Eq) or (entry and left.func.id != entry):
+        return None
+    try:
+        return call_of(ast.unparse(left), ast.unparse(right), "")
+    except BadTask:
+        return None
+
+
+def _names(text: str, setup: str, own: set[str]) -> list[str]:
+    """Return the names, in their order, that a test takes from the candidate: those that nothing else gives."""
+    tree = _parsed(f"{setup}\n{text}")
+    given = set(dir(builtins)) - own
+    used = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            used += [node] if isinstance(node.ctx, ast.Load) else []
+            given |= {node.id} if not isinstance(node.ctx, ast.Load) else set()
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            given |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            given.add(node.name)
+        elif isinstance(node, ast.arg):
+            given.add(node.arg)
+    used.sort(key=lambda node: (node.lineno, node.col_offset))
+    return list(dict.fromkeys(node.id for node in used if node.id not in given))
+
+
+def _entry(text: str, setup: str, own: set[str]) -> str:
+    """Return the function that a test calls first."""
+    names = _names(text, setup, own)
+    calls = [node.func for node in ast.walk(_parsed(text)) if isinstance(node, ast.Call)]
+    called = {func.id for func in calls if isinstance(func, ast.Name)}
+    found = next((name for name in names if name in called), "")
+    if not found:
+        raise BadTask(f"the test {text[:80]!r} calls no function of the solution")
+    return found
