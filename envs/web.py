@@ -23,12 +23,26 @@ if TYPE_CHECKING:
 
     from turnwise.tools.browser import Tab, View
 
-__all__ = ["BUDGET", "FREE", "Window", "told"]
+__all__ = ["BUDGET", "FREE", "Window", "seconds", "told"]
 
 BUDGET: Final = 8000
 """Most characters of a page in an observation, about."""
 FREE: Final = ("press[...]",)
 """Forms of actions that every page takes and nobody can list; writable elements add type[e3, ...]."""
+
+
+def seconds(deadline: object) -> float:
+    """Return the seconds for each call of the browser.
+
+    Raises:
+        UnknownOption: they are no number above 0, or more than a day.
+    """
+    from turnwise.tools.browser import BadOption, seconds_of
+
+    try:
+        return seconds_of("deadline", deadline)
+    except BadOption as error:
+        raise UnknownOption(str(error)) from error
 
 
 @contextmanager
@@ -37,14 +51,17 @@ def told() -> Iterator[None]:
 
     Raises:
         EnvironmentDied: the browser or the page is lost, and the episode with it.
+        UnknownOption: the browser was given a value that it cannot use.
         EnvError: there is no browser, or the page cannot be opened.
     """
-    from turnwise.tools.browser import BrowserDied, BrowserError
+    from turnwise.tools.browser import BadOption, BrowserDied, BrowserError
 
     try:
         yield
     except BrowserDied as error:
         raise EnvironmentDied(f"{error}; this episode is lost, and reset() starts another one") from error
+    except BadOption as error:
+        raise UnknownOption(str(error)) from error
     except BrowserError as error:
         raise EnvError(str(error)) from error
 

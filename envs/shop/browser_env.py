@@ -30,7 +30,7 @@ from turnwise.envs.errors import EnvError, StepAfterEnd, UnknownOption
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.session import Page, Shop, parse
 from turnwise.envs.shop.sources import Source
-from turnwise.envs.web import BUDGET, Window
+from turnwise.envs.web import BUDGET, Window, seconds
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.site.sessions import Sessions
@@ -44,7 +44,6 @@ _TEXT_ONLY: Final = {
     "observation": "its observation is the page",
     "num_prev_obs": "its observation is the page",
     "num_prev_actions": "its observation is the page",
-    "catalogues": "a site has one",
 }
 
 
@@ -52,10 +51,11 @@ class WebShopBrowserEnv(WebShopEnv):
     """Buy in a web shop what a sentence asks for, in a real browser.
 
     Args:
-        args: see `WebShopEnv`, as are all other keywords but "observation" and the "num_prev_..." ones.
+        args: see `WebShopEnv`, as are all other keywords but "observation" and the "num_prev_..." ones, which are
+            refused; "catalogues" is 1, as a site has one shop.
         screenshot: observations are {"text": str, "image": uint8 [700, 1000, 3]}.
         budget: most characters of the page in an observation, about.
-        deadline: seconds for each call of the browser.
+        deadline: seconds for each call of the browser, above 0.
         render_mode: None, "ansi" or "rgb_array".
         kwargs: see `WebShopEnv`.
 
@@ -78,9 +78,11 @@ class WebShopBrowserEnv(WebShopEnv):
         for name, why in _TEXT_ONLY.items():
             if name in kwargs:
                 raise UnknownOption(f"{name} is no option of the shop in a browser: {why}")
+        if (many := kwargs.get("catalogues", 1)) != 1:
+            raise UnknownOption(f"catalogues is {many!r}; the shop in a browser has one, as a site is of one shop")
+        self._deadline = seconds(deadline)
         super().__init__(*args, render_mode=render_mode, **kwargs)
         self._window = Window(screenshot=screenshot, budget=budget, size=_VIEWPORT)
-        self._deadline = float(deadline)
         self._number = ""
         self.observation_space = self._window.space()
 
@@ -225,14 +227,16 @@ class WebShopBrowserEnv(WebShopEnv):
     def _state(self) -> str:
         """Return the state key: that of the text environment, and what the page holds beyond it.
 
-        That is the text in a field, which element has the focus, and how far the page is scrolled. Which pages came
-        before, which decides where back[] leads, is not in it.
+        That is the text in a field, which element has the focus, and how far the page is scrolled; and, as images show
+        them, which products were visited. Which pages came before, which decides where back[] leads, is not in it.
         """
         if self._window.asleep:
             return self.session.state_key()
         view = self._window.view
         held = [(e.ref, e.value, e.focused) for e in view.elements.values() if e.value or e.focused]
         key = self.session.state_key()
+        if self._window.screenshot and self.session.visited and not self.session.done:
+            key += f" visited={sorted(self.session.visited)}"
         if self.session.done or not (held or view.position[0]):
             return key
         return f"{key} held={blake2b(repr((held, view.position[0])).encode(), digest_size=8).hexdigest()}"

@@ -18,6 +18,7 @@ import pytest
 from toys.chromium import Site, need_chromium, processes
 
 from turnwise.tools.browser import (
+    BadOption,
     Browser,
     BrowserDied,
     BrowserError,
@@ -421,6 +422,24 @@ def test_a_program_that_is_no_browser_is_named(site: Site) -> None:
         open_tab(site.origin, browser=Browser("/bin/false"))
 
 
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 10**9, "x", None, True])
+def test_deadlines_that_are_none_are_refused(seconds: Any) -> None:
+    with pytest.raises(BadOption, match=r"deadline is .*; it is a number of seconds, above 0 and at most 86,400"):
+        open_tab("http://127.0.0.1:1", deadline=seconds)
+    with pytest.raises(BadOption, match="start_seconds is"):
+        Browser(start_seconds=seconds)
+
+
+def test_a_deadline_that_is_too_short_loses_its_own_tab_alone(
+    browser: Browser, opened: Callable[..., Tab], site: Site
+) -> None:
+    other = opened()
+    with pytest.raises(BrowserError):
+        open_tab(site.origin, browser=browser, deadline=0.001)
+    assert other.look().title == "Start"
+
+
 def test_errors_form_one_tree() -> None:
-    assert all(issubclass(kind, BrowserError) for kind in (BrowserDied, TabDied, TabClosed, NoPage, NoBrowser))
+    kinds = (BrowserDied, TabDied, TabClosed, NoPage, NoBrowser, BadOption)
+    assert all(issubclass(kind, BrowserError) for kind in kinds)
     assert issubclass(TabDied, BrowserDied)

@@ -112,6 +112,31 @@ def test_a_page_cannot_pass_its_words_off_as_elements() -> None:
     assert view(page).tree() == '"[e9] button \\"Buy\\" [e10] link \\"x\\""'
 
 
+LABELS = """
+- radio "plain" [ref=e1] [box=0,0,1,1]
+- generic [ref=e2] [box=0,0,1,1]: plain
+- textbox "Age" [ref=e3] [box=0,0,1,1]: "7"
+- generic [ref=e4] [box=0,0,1,1]: Age
+- generic [ref=e5] [box=0,0,1,1]: Age
+- checkbox "a" [ref=e6] [box=0,0,1,1]
+- generic [ref=e7] [cursor=pointer] [box=0,0,1,1]: a
+- button "5" [ref=e8] [box=0,0,1,1]
+- generic [ref=e9] [box=0,0,1,1]: "5"
+- checkbox "b" [ref=e10] [box=0,0,1,1]
+- generic "b" [ref=e11] [box=0,0,1,1]:
+  - link "c" [ref=e12] [box=0,0,1,1]
+"""
+
+
+def test_the_label_beside_a_control_is_not_written_again() -> None:
+    """Where it can be clicked on by itself, holds something, or the control has its name inside, it stays."""
+    assert view(LABELS).tree().split("\n") == [
+        *('[e1] radio "plain"', '[e2] textbox "Age" = "7"', '"Age"', '[e3] checkbox "a"', '[e4] "a"'),
+        *('[e5] button "5"', '"5"', '[e6] checkbox "b"', '"b"', ' [e7] link "c"'),
+    ]
+    assert len(view(LABELS, every=True).lines) == 12
+
+
 @pytest.mark.parametrize("line", ["- ", "-", "- 'broken", '- button "x', "- [ref=e1]", "::", "- a [box=1,2]"])
 def test_odd_lines_become_text(line: str) -> None:
     view(line)

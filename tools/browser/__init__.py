@@ -1,6 +1,15 @@
 """A real browser as a tool: pages as text with references, actions as a small grammar, one Chromium per process."""
 
-from turnwise.tools.browser.errors import BrowserDied, BrowserError, NoBrowser, NoPage, TabClosed, TabDied
+from turnwise.tools.browser.errors import (
+    BadOption,
+    BrowserDied,
+    BrowserError,
+    NoBrowser,
+    NoPage,
+    TabClosed,
+    TabDied,
+    seconds_of,
+)
 from turnwise.tools.browser.find import find_browser
 from turnwise.tools.browser.folder import Folder, folder
 from turnwise.tools.browser.grammar import FORMS, Action, Misunderstood, parse
@@ -11,6 +20,7 @@ from turnwise.tools.browser.view import Element, View
 __all__ = [
     "FORMS",
     "Action",
+    "BadOption",
     "Browser",
     "BrowserDied",
     "BrowserError",
@@ -28,5 +38,6 @@ __all__ = [
     "folder",
     "open_tab",
     "parse",
+    "seconds_of",
     "shared",
 ]

@@ -5,14 +5,17 @@
     ├── BrowserDied    the browser is gone, or was killed because it hung; the tabs in it are lost
     │   └── TabDied    only this tab is lost: its page hung or crashed; the others go on
     ├── TabClosed      the tab was closed by whoever opened it
-    └── NoPage         an address that cannot be opened
+    ├── NoPage         an address that cannot be opened
+    └── BadOption      a value that the browser or a tab cannot use
 
 An action that cannot be carried out is none of these: it is answered (see `Outcome`), for the agent is to read it.
 """
 
 from __future__ import annotations
 
-__all__ = ["BrowserDied", "BrowserError", "NoBrowser", "NoPage", "TabClosed", "TabDied"]
+from typing import Final
+
+__all__ = ["BadOption", "BrowserDied", "BrowserError", "NoBrowser", "NoPage", "TabClosed", "TabDied", "seconds_of"]
 
 
 class BrowserError(Exception):
@@ -37,3 +40,25 @@ class TabClosed(BrowserError):
 
 class NoPage(BrowserError):
     """The address is none, is not allowed, or does not answer."""
+
+
+class BadOption(BrowserError, ValueError):
+    """A value that the browser or a tab cannot use; the text says which are wanted."""
+
+
+_DAY: Final = 86_400
+
+
+def seconds_of(what: str, given: object) -> float:
+    """Return a deadline in seconds.
+
+    Args:
+        what: its name, for the message.
+        given: what was given for it.
+
+    Raises:
+        BadOption: it is no number above 0, or more than a day (timers end somewhere).
+    """
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= _DAY:
+        raise BadOption(f"{what} is {given!r}; it is a number of seconds, above 0 and at most {_DAY:,}")
+    return float(given)

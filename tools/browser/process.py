@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from turnwise.tools.browser.errors import BrowserDied, BrowserError, NoBrowser
+from turnwise.tools.browser.errors import BrowserDied, BrowserError, NoBrowser, seconds_of
 from turnwise.tools.browser.find import NAMES, VARIABLE, find_browser
 
 if TYPE_CHECKING:
@@ -79,12 +79,15 @@ class Browser:
         Args:
             executable: path of a Chromium; None: see `find_browser`.
             args: further switches of Chromium.
-            start_seconds: most seconds for a start.
+            start_seconds: most seconds for a start, above 0.
+
+        Raises:
+            BadOption: they are no such number.
         """
         self.starts = 0
         self._executable = executable
         self._args = [*_ARGUMENTS, *args]
-        self._start_seconds = start_seconds
+        self._start_seconds = seconds_of("start_seconds", start_seconds)
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._life: Life | None = None

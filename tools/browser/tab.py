@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from turnwise.tools.browser.errors import BrowserDied, BrowserError, NoBrowser, NoPage, TabClosed, TabDied
+from turnwise.tools.browser.errors import BrowserDied, BrowserError, NoBrowser, NoPage, TabClosed, TabDied, seconds_of
 from turnwise.tools.browser.grammar import Action, Misunderstood, near, parse
 from turnwise.tools.browser.process import Browser, Life, Overdue, shared
 from turnwise.tools.browser.scripts import FACTS, GUARD, MARK, MARKED, SCROLL, SETTLED
@@ -50,6 +50,8 @@ _FETCHING: Final = 1.0
 """Most seconds that are waited for what scripts fetch; some never stop fetching."""
 _ATTEMPT: Final = 3.0
 """Most seconds for an element to take an action."""
+_CONTEXT: Final = 5.0
+"""Least seconds for a context, which is the browser's affair: one that is not made in time ends the whole browser."""
 _HOPS: Final = 20
 """Most pages that one action leads through."""
 
@@ -92,23 +94,24 @@ def open_tab(
         allow: origins such as "http://127.0.0.1:8000" that the page may reach beside its own. An address that is not
             on this machine has to be among them, too.
         viewport: width and height of the page in CSS pixels.
-        deadline: seconds for each call; half of it for a page to load.
+        deadline: seconds for each call, above 0; half of it for a page to load.
         frozen: seconds that pass for the page with every action, all other time standing still; 0: time runs.
         every: give references to all elements that say something or listen to clicks, for pages that make anything
             clickable.
         hidden: CSS selector of elements that are not to be seen.
 
     Raises:
+        BadOption: the deadline is no such number.
         NoBrowser: there is none, or it does not start.
         NoPage: the address is none, is not allowed, or does not load.
         BrowserDied: the browser died meanwhile.
     """
     allowed = _allowed(address, allow)
     used = browser or shared()
-    settings = _Settings(viewport, deadline, frozen, every, hidden)
+    settings = _Settings(viewport, seconds_of("deadline", deadline), frozen, every, hidden)
     life, context = used.context(
         allow=allowed,
-        seconds=deadline,
+        seconds=max(deadline, _CONTEXT),
         viewport={"width": viewport[0], "height": viewport[1]},
         accept_downloads=False,
         service_workers="block",

@@ -39,6 +39,8 @@ _SILENT: Final = frozenset(
         *("document", "main", "article", "region", "banner", "contentinfo", "complementary", "search", "form", "list"),
     )
 )
+_LABELLED: Final = FIELDS | {"radio", "checkbox", "switch"}
+"""Controls whose name stands beside them, and not in them."""
 _STATES: Final = ("checked", "selected", "expanded", "pressed", "disabled", "invalid")
 _LONGEST: Final = 2000
 
@@ -204,9 +206,10 @@ class _Writer:
             control = node.role in _CONTROLS or "cursor" in node.marks
             options = _options(node) if node.role == "combobox" else ()
             says = bool(node.text or node.name)
-            if node.role == "text" and _same(node.text, said):
-                continue  # the label beside a control that is named by it
-            said = node.name if control else ""
+            if said and not control and self._repeats(node, said):
+                said = ""
+                continue
+            said = node.name if node.role in _LABELLED else ""
             if not says and not control and (node.role in _SILENT or not (node.children or node.ref)):
                 self.write(node.children, depth, within)
                 continue
@@ -217,6 +220,11 @@ class _Writer:
             self.lines.append(" " * depth + self._line(node, ref, fact, options))
             if not options:
                 self.write(node.children, depth + 1, node.name or within)
+
+    def _repeats(self, node: Node, said: str) -> bool:
+        """Return whether a node is the label beside a control that is named by it, and nothing else."""
+        label = node.role in _SILENT and not node.children and not (self._every and node.ref)
+        return label and _same(node.text, said) and _same(node.name, said)
 
     def _line(self, node: Node, ref: str, fact: Mapping[str, Any], options: Sequence[str]) -> str:
         parts = [f"[{ref}]"] if ref else []

@@ -1,8 +1,9 @@
 """The site as a FastAPI application: addresses in, pages out.
 
-An address holds the whole page, so every GET first moves the session there and then shows it; a POST only leads to
-an address (a search, chosen options, a button). Opening the address of the end page buys, as in the original, and a
-session that has bought shows nothing but its end page from then on: the reward is computed once and kept.
+An address holds the whole page, so every GET first moves the session there and then shows it, and HEAD does the same
+without the body; a POST only leads to an address (a search, chosen options, a button). Opening the address of the end
+page buys, as in the original, and a session that has bought shows nothing but its end page from then on: the reward is
+computed once and kept.
 
 Files and pictures are looked up by name in tables, never by path. No page needs a script; the policy sent along allows
 none but ours.
@@ -17,11 +18,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
-from turnwise.envs.errors import EnvError
+from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.envs.shop.session import Page, Session, Shop
-from turnwise.envs.shop.site.paths import SiteError, href, parse, words
+from turnwise.envs.shop.site.paths import SiteError, asin_of, href, parse, words
 from turnwise.envs.shop.site.pictures import picture
 from turnwise.envs.shop.site.render import MISSING, error, html
 from turnwise.envs.shop.site.sessions import KEPT, Goals, Sessions
@@ -34,7 +35,9 @@ __all__ = ["create_app", "visit"]
 
 _LARGEST_FORM: Final = 64_000  # bytes; a query of the most characters, each percent-encoded, is below it
 _COLOUR: Final = re.compile("[0-9a-f]{6}")
+_ROBOTS: Final = b"User-agent: *\nDisallow: /\n"
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_ALONE: Final = {"": "fresh", "favicon.ico": "static", "robots.txt": "robots"}  # path -> method of `_Site`
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -54,8 +57,12 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT) -> FastAPI:
         kept: how many sessions of visitors are kept.
 
     Raises:
+        UnknownOption: the goals are about several shops.
         ImportError: the extra `serve` is not installed.
     """
+    count = getattr(goals, "count", 1)
+    if isinstance(count, int) and count > 1:
+        raise UnknownOption(f"a site has one shop, and these goals are about {count:,}: give it those of one catalogue")
     try:
         from fastapi import FastAPI, Request, Response
     except ImportError as missing:
@@ -119,20 +126,23 @@ class _Site:
             answer = self.refuse(wrong.status, str(wrong))
         except EnvError as wrong:
             answer = self.refuse(404, str(wrong))
+        if request.method == "HEAD":
+            answer.body = b""  # the headers stay those of GET, the length among them
         await answer(scope, receive, send)
 
     def _choose(self, request: Request) -> Callable[[Request], Awaitable[Response]]:
         first, slash, _ = _path(request).removeprefix("/").partition("/")
         posts = request.method == "POST"
-        if first in ("", "favicon.ico") and not slash:
-            answer, allowed = (self.static if first else self.fresh), not posts
+        answer: Callable[[Request], Awaitable[Response]]
+        if first in _ALONE and not slash:
+            answer, allowed = getattr(self, _ALONE[first]), not posts
         elif slash and first in ("static", "picture"):
             answer, allowed = getattr(self, first), not posts
         elif slash and first == "again":
             answer, allowed = self.again, posts
         else:
             answer, allowed = self.page, True
-        if not allowed or request.method not in ("GET", "POST"):
+        if not allowed or request.method not in ("GET", "HEAD", "POST"):
             raise SiteError(f"this address does not take {request.method}", 405)
         return answer
 
@@ -143,9 +153,12 @@ class _Site:
             raise SiteError("there is no file at this address")
         return self._answer(content, _TYPES[name.rpartition(".")[2]], cache="max-age=300")
 
+    async def robots(self, request: Request) -> Response:
+        return self._answer(_ROBOTS, "text/plain", cache="max-age=3600")
+
     async def picture(self, request: Request) -> Response:
         asin, _, colour = _last(request).removesuffix(".svg").partition("/")
-        product = self.shop.catalogue.get(unquote(asin))
+        product = self.shop.catalogue.get(asin_of(asin))
         if product is None or (colour and not _COLOUR.fullmatch(colour)):
             raise SiteError("there is no picture at this address")
         drawn = picture(product, f"#{colour}" if colour else "")

@@ -6,9 +6,12 @@
     /item_sub_page/{session}/{asin}/{word+word}/{page}/{sub page}/{options}
     /done/{session}/{asin}/{options}
 
+and a picture at /picture/{asin}.svg, in another colour at /picture/{asin}/{rrggbb}.svg.
+
 Every segment is percent-encoded by itself and read from the undecoded path, so that a slash or a plus sign in a query,
 an option or the id of a task stays where it is. Options are a JSON object; Python's form of a dict, which the original
-writes on some pages, is read as well.
+writes on some pages, is read as well. A browser takes the segments "." and ".." for folders, however they are encoded:
+keywords and ids of products that read so are written with a plus sign behind.
 """
 
 from __future__ import annotations
@@ -22,7 +25,18 @@ from urllib.parse import quote, unquote
 from turnwise.envs.errors import EnvError
 from turnwise.envs.shop.session import SUBS, Page
 
-__all__ = ["LONGEST_NAME", "LONGEST_PATH", "LONGEST_QUERY", "SiteError", "href", "named", "parse", "words"]
+__all__ = [
+    "LONGEST_NAME",
+    "LONGEST_PATH",
+    "LONGEST_QUERY",
+    "SiteError",
+    "asin_of",
+    "drawing",
+    "href",
+    "named",
+    "parse",
+    "words",
+]
 
 LONGEST_QUERY: Final = 2000
 """Most characters of a query on the site."""
@@ -32,6 +46,7 @@ LONGEST_PATH: Final = 32_000
 """Most bytes of an address."""
 
 _KEPT: Final = "!$&'()*,;=:@"  # may stand in a segment as they are (RFC 3986, pchar), the plus sign aside
+_DOTS: Final = (".+", "..+")
 _KINDS: Final = {"search_results": "results", "item_page": "item", "item_sub_page": "sub", "done": "done"}
 
 
@@ -67,18 +82,34 @@ def href(session: str, page: Page) -> str:
         page: the page; its fields beyond those that the address holds are not read.
     """
     options = json.dumps(dict(page.options), ensure_ascii=False)
+    asin = (page.asin,)
     parts: list[object]
     if page.kind == "index":
         return f"/{_segment(session)}"
     if page.kind == "results":
         parts = ["search_results", session, page.keywords, page.number]
     elif page.kind == "item":
-        parts = ["item_page", session, page.asin, page.keywords, page.number, options]
+        parts = ["item_page", session, asin, page.keywords, page.number, options]
     elif page.kind == "sub":
-        parts = ["item_sub_page", session, page.asin, page.keywords, page.number, page.sub, options]
+        parts = ["item_sub_page", session, asin, page.keywords, page.number, page.sub, options]
     else:
-        parts = ["done", session, page.asin, options]
+        parts = ["done", session, asin, options]
     return "".join(f"/{_segment(part)}" for part in parts)
+
+
+def drawing(asin: str, colour: str = "") -> str:
+    """Return the address of a product's picture.
+
+    Args:
+        asin: id of the product.
+        colour: six hexadecimal digits; "" for its own.
+    """
+    return f"/picture/{_segment((asin,))}{f'/{colour}' if colour else ''}.svg"
+
+
+def asin_of(raw: str) -> str:
+    """Return the id of a product that a segment of an address is."""
+    return raw[:-1] if raw in _DOTS else unquote(raw)
 
 
 def parse(path: str) -> tuple[str, Page]:
@@ -102,16 +133,16 @@ def parse(path: str) -> tuple[str, Page]:
     if kind == "results":
         return named(unquote(raw[1])), Page(kind, _keywords(raw[2]), _number(raw[3]))
     if kind == "done":
-        return named(unquote(raw[1])), Page(kind, asin=unquote(raw[2]), options=_options(raw[3]))
+        return named(unquote(raw[1])), Page(kind, asin=asin_of(raw[2]), options=_options(raw[3]))
     sub = _sub(raw[5]) if kind == "sub" else ""
-    asin, keywords, number = unquote(raw[2]), _keywords(raw[3]), _number(raw[4])
+    asin, keywords, number = asin_of(raw[2]), _keywords(raw[3]), _number(raw[4])
     return named(unquote(raw[1])), Page(kind, keywords, number, asin, _options(raw[-1]), sub)
 
 
 def _segment(part: object) -> str:
     if isinstance(part, tuple):
         joined = "+".join(_segment(word) for word in part)
-        return joined + "+" if joined in (".", "..") else joined  # a browser would take these two for folders
+        return joined + "+" if joined + "+" in _DOTS else joined
     return quote(str(part), safe=_KEPT, errors="replace")
 
 
@@ -127,7 +158,7 @@ def named(name: str) -> str:
 
 
 def _keywords(raw: str) -> tuple[str, ...]:
-    if raw in (".+", "..+"):
+    if raw in _DOTS:
         return (raw[:-1],)
     found = tuple(unquote(word) for word in raw.split("+"))
     if sum(map(len, found)) + len(found) - 1 > LONGEST_QUERY:

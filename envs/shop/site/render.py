@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.session import SHOWN, SUBS, Session
 from turnwise.envs.shop.site.account import account
-from turnwise.envs.shop.site.paths import LONGEST_QUERY, href
+from turnwise.envs.shop.site.paths import LONGEST_QUERY, drawing, href
 from turnwise.envs.shop.site.pictures import tint
 
 if TYPE_CHECKING:
@@ -120,8 +119,10 @@ class _Links:
     @property
     def picture(self) -> str:
         tints = [colour for _, value in self._page.options if (colour := tint(value))]
-        colour = f"/{tints[-1][1:]}" if tints else ""
-        return f"/picture/{quote(self._page.asin, safe='')}{colour}.svg"
+        return drawing(self._page.asin, tints[-1][1:] if tints else "")
+
+    def thumbnail(self, product: Product) -> str:
+        return drawing(product.asin)
 
     def item(self, product: Product) -> str:
         return self._to("item", asin=product.asin, options=())

@@ -3,14 +3,17 @@
 A name that is the id of a task plays that task's goal, as the original's numbers do; any other name gets a goal that
 follows from the name alone. So a session that was dropped for want of room comes back with the same goal, and the
 address of a page, which holds all the rest, still leads to that page.
+
+Two kinds of names are refused: those written as the id of a task that there is not, whose visitor would play another
+goal unawares, and those that browsers and crawlers ask every site for.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import suppress
 from threading import Lock
 from typing import Any, Final, Protocol
 
@@ -19,12 +22,17 @@ import numpy as np
 from turnwise.envs.errors import UnknownTask
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.session import Session, Shop
-from turnwise.envs.shop.site.paths import named
+from turnwise.envs.shop.site.paths import SiteError, named
 
 __all__ = ["KEPT", "Goals", "Sessions"]
 
 KEPT: Final = 1000
 """Sessions of visitors that are kept; the one that was not seen for longest goes first."""
+
+_TASK: Final = re.compile(r"(train|held[-_ ]?out)[-/](.+)[-/]([0-9]+)", re.IGNORECASE | re.DOTALL)
+_OURS: Final = "static|picture|again|search_results|item_page|item_sub_page|done|docs|redoc"
+_FILE: Final = r".*\.(txt|xml|json|ico|png|svg|gif|jpg|css|js|map|webmanifest|html?|php|aspx?)"
+_NO_SESSION: Final = re.compile(rf"{_OURS}|{_FILE}|\..*", re.IGNORECASE | re.DOTALL)
 
 
 class Goals(Protocol):
@@ -81,7 +89,12 @@ class Sessions:
         return session
 
     def get(self, name: str) -> Session:
-        """Return the session of that name; a new one, with the goal of its name, if there is none."""
+        """Return the session of that name; a new one, with the goal of its name, if there is none.
+
+        Raises:
+            SiteError: no visitor can have the name.
+            UnknownTask: it is written as the id of a task, and there is none of that id.
+        """
         with self._lock:
             found = self._started.get(name) or self._visiting.get(name)
             if found is None:
@@ -107,10 +120,22 @@ class Sessions:
         """Return the goal that a visitor of that name gets: of the task with that id, else one that the name decides.
 
         A minus may stand for a slash in an id, as in the names that the text environment gives its sessions.
+
+        Raises:
+            SiteError: no visitor can have the name.
+            UnknownTask: it is written as the id of a task, and there is none of that id.
         """
+        if _NO_SESSION.fullmatch(name):
+            raise SiteError(f"there is no page at this address, and {name[:40]!r} cannot be the name of a session")
+        written = _TASK.fullmatch(name)
+        divided = ["/".join(written.groups())] if written else []  # a level may have a minus in it
         if any(letter.isdigit() for letter in name):  # ids have digits, and a wrong id takes long to explain
-            for task in dict.fromkeys((name, name.replace("-", "/"))):
-                with suppress(UnknownTask):
+            for task in dict.fromkeys((name, name.replace("-", "/"), *divided)):
+                try:
                     return self.goals.get(task)
+                except UnknownTask as error:
+                    unknown = error
+            if written:
+                raise unknown
         seed = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:8], "big")
         return self.goals.get(self.goals.draw(np.random.default_rng(seed)))

@@ -8,11 +8,19 @@ from typing import Any
 
 import gymnasium
 import pytest
+from shop_reading import MUG, goal_of, shop_of
 from toys.chromium import need_chromium
 
 from turnwise.envs import UnknownOption, check_env, make, takes
 from turnwise.envs.check import Effort
-from turnwise.envs.shop.browser_env import in_browser
+from turnwise.envs.shop.browser_env import WebShopBrowserEnv, in_browser
+from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.session import Page
+from turnwise.envs.shop.site.app import create_app
+from turnwise.envs.shop.site.paths import href
+from turnwise.tools.browser import open_tab
+from turnwise.tools.serving import running
 
 Env = gymnasium.Env[Any, str]
 
@@ -146,6 +154,107 @@ def test_keywords_are_known_by_name() -> None:
     assert not takes("turnwise/WebShopBrowser-v0", "observation")
     with pytest.raises(UnknownOption, match="levl"):
         make("turnwise/WebShopBrowser-v0", levl="tiny")
+
+
+def test_what_a_browser_has_no_use_for_is_refused() -> None:
+    for name in ("observation", "num_prev_obs", "num_prev_actions"):
+        with pytest.raises(UnknownOption, match=f"{name} is no option of the shop in a browser"):
+            WebShopBrowserEnv(level="tiny", **{name: 1})
+    for many in (2, 0, "x", None):
+        with pytest.raises(UnknownOption, match=r"catalogues is .*; the shop in a browser has one"):
+            WebShopBrowserEnv(level="tiny", catalogues=many)
+    assert WebShopBrowserEnv(level="tiny", catalogues=1).task_ids(1) == ["train/tiny/000000"]
+
+
+@pytest.mark.parametrize("deadline", [0, -1, float("nan"), float("inf"), "x", None, True])
+def test_deadlines_that_are_none_are_refused(deadline: Any) -> None:
+    with pytest.raises(UnknownOption, match=r"deadline is .*; it is a number of seconds, above 0 and at most 86,400"):
+        WebShopBrowserEnv(level="tiny", deadline=deadline)
+
+
+class Cups:
+    """One goal."""
+
+    def draw(self, rng: Any) -> str:
+        return "0"
+
+    def get(self, id: str) -> Goal:
+        return goal_of(MUG)
+
+
+def test_pages_are_read_without_decoration_or_doubles() -> None:
+    cups = [Product(f"C{number}", f"cup {number}", query="cups", price_tag=f"${number}") for number in range(10)]
+    shop = shop_of(MUG, *cups)
+    with running(create_app(shop, Cups())) as address:
+        tab = open_tab(address + href("s", Page("item", ("cup",), 1, "C0")))
+        tab.close()
+        tab = open_tab(address + href("s", Page("results", ("cup",), 1)))
+        assert tab.screenshot().any()
+        drawn = "() => getComputedStyle(document.querySelector('.keys'), '::after').content"
+        assert "arrows choose" in tab.script(drawn)  # for the eye they are there
+        results = tab.look().lines
+        tab.close()
+        tab = open_tab(address + href("s", Page("item", ("cup",), 1, "MUG1", (("color", "red"),))))
+        item = tab.look().lines
+        tab.close()
+    head = ('[e1] link "Skip to the page" (out of reach)', 'heading "Instruction: Find me Blue travel mug"')
+    cards = [
+        line
+        for number in range(10)
+        for line in (
+            *("listitem", " heading", f'  [e{number + 4}] link "C{number}"'),
+            *(f' heading "cup {number}"', f' heading "${number}"'),
+        )
+    ]
+    assert results == (
+        *head,
+        '[e2] button "Back to Search"',
+        'heading "Page 1 (Total results: 10)"',
+        '[e3] button "Next >"',
+        *cards,
+    )
+    assert item == (
+        *head,
+        '[e2] button "Back to Search"',
+        '[e3] button "< Prev"',
+        'radiogroup "color"',
+        ' heading "color"',
+        ' [e4] radio "navy blue"',
+        ' [e5] radio "red" (checked)',
+        'radiogroup "size"',
+        ' heading "size"',
+        ' [e6] radio "12 oz"',
+        ' [e7] radio "large \\"xl\\""',
+        'heading "Blue travel mug"',
+        'heading "Price: $12.0"',
+        'heading "Rating: N.A."',
+        '[e8] button "Description"',
+        '[e9] button "Features"',
+        '[e10] button "Reviews"',
+        '[e11] button "Buy Now"',
+    )
+
+
+def test_images_mark_what_was_visited_and_so_does_their_state(web: Env) -> None:
+    with_image = make("turnwise/WebShopBrowser-v0", level="tiny", max_episode_steps=-1, screenshot=True)
+    ends: list[list[Any]] = []
+    for env in (web, with_image):
+        inner: Any = env.unwrapped
+        env.reset(seed=0, options={"task": "train/tiny/000000"})
+        for action in ("type[e2, socks]", "press[Enter]"):
+            *_, before = env.step(action)
+        lines = inner._window.view.lines
+        env.step(f"click[{next(e.ref for e in inner._window.view.elements.values() if e.name == 'Back to Search')}]")
+        for action in ("type[e2, socks]", "press[Enter]"):
+            *_, between = env.step(action)
+        env.step("click[e4]")
+        *_, after = env.step("click[e3]")
+        assert before["state"] == between["state"]
+        assert inner._window.view.lines == lines
+        ends.append([before["state"], after["state"]])
+    with_image.close()
+    assert ends[0][0] == ends[0][1] == ends[1][0]
+    assert ends[1][1].startswith(f"{ends[1][0]} visited=")
 
 
 def test_the_contract_is_kept() -> None:

@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from shop_reading import BAD, HOSTILE, MUG, Reader, goal_of, shop_of
 
-from turnwise.envs.errors import UnknownTask
+from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.session import Page, Session
@@ -200,6 +201,20 @@ def test_two_hundred_shop_at_once_and_see_nothing_of_each_other(site: tuple[str,
         ("GET", "/picture/MUG1/zzzzzz.svg", 404),
         ("GET", "/picture/MUG1/ff0000%22.svg", 404),
         ("GET", "/docs/x", 404),
+        ("GET", "/docs", 404),
+        ("GET", "/openapi.json", 404),
+        ("GET", "/sitemap.xml", 404),
+        ("GET", "/.env", 404),
+        ("GET", "/done", 404),
+        ("GET", "/train-x-9999", 404),
+        ("GET", "/train%2Fx%2F9999", 404),
+        ("GET", "/train-small+values=2-3-000001", 404),
+        ("GET", "/held_out-x-1", 404),
+        ("GET", "/Held-Out-x-1", 404),
+        ("GET", "/item_page/train-x-9999/MUG1/x/1/{}", 404),
+        ("POST", "/train-x-9999", 404),
+        ("POST", "/robots.txt", 405),
+        ("HEAD", "/again/s", 405),
         ("PUT", "/s", 405),
         ("GET", "/again/s", 405),
         ("POST", "/static/shop.css", 405),
@@ -209,9 +224,80 @@ def test_two_hundred_shop_at_once_and_see_nothing_of_each_other(site: tuple[str,
 def test_what_is_not_there_gets_a_clear_page(visitor: httpx.Client, method: str, address: str, status: int) -> None:
     answer = visitor.request(method, address)
     assert answer.status_code == status
-    assert str(status) in [text for text, _ in Reader(answer.text).strings]
+    assert method == "HEAD" or str(status) in [text for text, _ in Reader(answer.text).strings]
     assert "Traceback" not in answer.text
     assert "passwd" not in answer.text
+
+
+def test_a_mistyped_task_is_told_and_plays_no_other_goal(site: tuple[str, Sessions]) -> None:
+    from turnwise.envs.shop.env import WebShopEnv
+
+    source = WebShopEnv(level="tiny", split="held_out").source
+    sessions = Sessions(source.shop, source)
+    goal = source.get("held_out/tiny/000003")
+    assert sessions.get("held_out-tiny-000003").goal == sessions.get("held_out/tiny/000003").goal == goal
+    for name in ("held_out-tiny-9999", "train-tiny-000000", "held_out-tinny-000001", "held-out-tiny-000001"):
+        with pytest.raises(UnknownTask, match=r"their ids are like 'held_out/tiny/000012'"):
+            sessions.get(name)
+    with pytest.raises(UnknownTask, match=r"no task 'held_out/tiny\+a=2-3/000001'"):
+        sessions.get("held_out-tiny+a=2-3-000001")
+    for name in ("train", "train-tiny", "training-run-1", "my-held_out-tiny-1"):
+        assert sessions.get(name).goal
+    assert len(sessions) == 6
+
+
+def test_what_every_site_is_asked_for_opens_no_session(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
+    before = len(site[1])
+    robots = visitor.get("/robots.txt")
+    assert (robots.text, robots.headers["content-type"]) == (
+        "User-agent: *\nDisallow: /\n",
+        "text/plain; charset=utf-8",
+    )
+    for path in ("docs", "redoc", "favicon.ico", "apple-touch-icon.png", "ads.txt", ".well-known", "wp-login.php"):
+        assert visitor.get(f"/{path}").status_code == (200 if path == "favicon.ico" else 404)
+    assert len(site[1]) == before
+
+
+def test_head_is_answered_as_get_without_the_body(visitor: httpx.Client) -> None:
+    for address in (
+        "/",
+        "/s",
+        "/search_results/s/cup/1",
+        "/static/shop.css",
+        "/robots.txt",
+        "/picture/MUG1.svg",
+        "/%00",
+    ):
+        got = visitor.get(address, follow_redirects=False)
+        head = visitor.head(address, follow_redirects=False)
+        assert (head.status_code, head.content) == (got.status_code, b"")
+        for name in ("content-type", "content-length", "content-security-policy"):
+            assert head.headers.get(name) == got.headers.get(name)
+
+
+def test_products_named_as_folders_can_be_visited(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
+    odd = [Product(asin, "mug", pricing=(1.0,), options={"color": ("red",)}) for asin in (".", "..", "a/b")]
+    with running(create_app(shop_of(*odd), Numbered())) as address, httpx.Client(base_url=address) as client:
+        results = Reader(client.get("/search_results/s/mug/1").text).nodes
+        links = [node.attributes["href"] or "" for node in results if "product-link" in node.classes]
+        pages = [client.get(link) for link in links]
+        pictures = [node.attributes["src"] or "" for node in results if node.name == "img"]
+        pictures += [address.replace(".svg", "/cc3430.svg") for address in pictures]
+        statuses = [client.get(picture).status_code for picture in pictures]
+        end = client.get(href("s", Page("done", asin="..")), follow_redirects=True)
+    assert [page.status_code for page in pages] == [200] * 3
+    assert statuses == [200] * 6
+    assert "Thank you for shopping" in end.text
+
+
+def test_a_site_has_one_shop() -> None:
+    class Many(Numbered):
+        count = 3
+
+    with pytest.raises(UnknownOption, match="a site has one shop, and these goals are about 3"):
+        create_app(SHOP, Many())
+    Many.count = 1
+    create_app(SHOP, Many())
 
 
 def test_pictures_and_files_are_served_by_name(visitor: httpx.Client) -> None:
@@ -316,10 +402,10 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
         (["--port", "{port}"], "choose another port"),
         (["--host", "no.such.host.invalid"], "no address of this machine"),
         (["--port", "0", "--level", "tinny"], "'tiny'"),
-        (["--port", "0", "--split", "tran"], "'train'"),
+        (["--port", "0", "--level", "tiny", "--split", "tran"], "'train'"),
         (["--port", "0", "no-such-file.json"], "no-such-file.json"),
         (["--port", "70000"], "65535"),
-        (["--port", "0", "--reward", "mended"], "'mended'"),
+        (["--port", "0", "--level", "tiny", "--reward", "mended"], "'mended'"),
     ],
 )
 def test_mistakes_in_the_command_are_one_sentence(
@@ -330,7 +416,7 @@ def test_mistakes_in_the_command_are_one_sentence(
     with listen() as taken:
         port = str(taken.getsockname()[1])
         given = [argument.replace("{port}", port) for argument in arguments]
-        code = app(["serve", "shop", "--level", "tiny", *given], standalone_mode=False)
+        code = app(["serve", "shop", *given], standalone_mode=False)
     said = capsys.readouterr()
     assert (code, said.out) == (2, "")
     assert sentence in said.err
@@ -395,6 +481,34 @@ def test_the_keyboard_alone_is_enough(site: tuple[str, Sessions], chromium: str)
     assert width <= 0
     assert reward is not None
     assert reward.total == 1.0
+
+
+def test_the_score_stays_inside_its_ring(site: tuple[str, Sessions], chromium: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    address, sessions = site
+    goal = replace(goal_of(MUG, {"size": "12 oz"}), attributes=("steel",))
+    measured = """() => {
+        const words = document.createRange();
+        words.selectNodeContents(document.querySelector('#reward pre'));
+        const text = words.getBoundingClientRect(), ring = document.querySelector('.ring').getBoundingClientRect();
+        const inside = (104 - 11) / 120 * ring.width;  // of the circle's stroke, see bars.html and shop.css
+        return [Math.hypot(text.width, text.height), inside,
+            text.left + text.right - ring.left - ring.right, text.top + text.bottom - ring.top - ring.bottom];
+    }"""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for width in (320, 390, 760, 1200):
+            sessions.start(f"ring{width}", goal)
+            page = browser.new_page(viewport={"width": width, "height": 700})
+            page.goto(f"{address}/done/ring{width}/MUG1/{{}}")
+            assert page.inner_text("#reward pre") == "0.67"
+            assert page.inner_text(".sum").endswith("= 0.6667")
+            diagonal, inside, across, down = page.evaluate(measured)
+            assert diagonal < inside
+            assert (abs(across) < 2, abs(down) < 4) == (True, True)
+            sessions.drop(f"ring{width}")
+        browser.close()
 
 
 def test_pages_fit_a_phone_whatever_they_hold(site: tuple[str, Sessions], chromium: str) -> None:

@@ -191,7 +191,9 @@ def test_the_end_page_for_people_accounts_for_every_part() -> None:
     assert ("missed", "Not met: at most $10.00 it cost $12.00") in rows
     assert ("met", "Met: color: red chosen") in rows
     shown = next(node for node in nodes if node.name == "pre")
-    assert float(shown.text) == pytest.approx(session.reward.total, abs=5e-5)
+    assert shown.text == f"{session.reward.total:.2f}"
+    summed = next(node for node in nodes if "sum" in node.classes).text
+    assert float(summed.rpartition("=")[2]) == pytest.approx(session.reward.total, abs=5e-5)
 
 
 plain = st.text(max_size=20)
@@ -199,7 +201,8 @@ plain = st.text(max_size=20)
 
 @given(
     session=plain, kind=st.sampled_from(["index", "results", "item", "sub", "done"]), number=st.integers(1, 999_999),
-    keywords=st.lists(plain.filter(lambda word: " " not in word), min_size=1, max_size=4), asin=plain,
+    keywords=st.lists(plain.filter(lambda word: " " not in word), min_size=1, max_size=4),
+    asin=plain | st.sampled_from([".", "..", ".+", "..+", "%2e"]),
     options=st.dictionaries(plain, plain, max_size=3), sub=st.sampled_from(["Description", "Features", "Reviews"]),
 )  # fmt: skip
 def test_addresses_lead_to_their_pages(
@@ -222,7 +225,16 @@ def test_addresses_lead_to_their_pages(
         assert paths.parse(address)[1].keywords == (keywords[0],)  # the one form with two meanings
     else:
         assert paths.parse(address) == (session, page)
-        assert not {".", ".."} & set(address.split("/")[2:]) or asin in (".", "..")
+        assert not {".", ".."} & set(address.split("/")[2:])
+
+
+@given(asin=plain | st.sampled_from([".", "..", "...", ".+", "..+", "a/b", "x.svg", "%2e"]), coloured=st.booleans())
+def test_the_address_of_a_picture_names_its_product(asin: str, coloured: bool) -> None:
+    """The segments "." and "..", also percent-encoded, are gone before a browser asks."""
+    address = paths.drawing(asin, "cc3430" if coloured else "")
+    segments = address.removeprefix("/picture/").removesuffix(".svg").split("/")
+    assert [paths.asin_of(segments[0]), *segments[1:]] == ([asin, "cc3430"] if coloured else [asin])
+    assert not {".", "..", "%2e", "%2e%2e"} & {part.lower() for part in address.split("/")}
 
 
 @pytest.mark.parametrize(
