@@ -21,7 +21,7 @@ import gymnasium
 from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
 from turnwise.envs.spaces import Text
-from turnwise.envs.web import BUDGET, Window
+from turnwise.envs.web import BUDGET, Window, seconds
 
 if TYPE_CHECKING:
     from turnwise.tools.browser import Tab
@@ -92,7 +92,7 @@ class MiniWoBEnv(gymnasium.Env[Any, str]):
             _choice("render_mode", render_mode, self.metadata["render_modes"])
         self._names = _names(task)
         self._split = split
-        self._deadline = float(deadline)
+        self._deadline = seconds(deadline)
         self._window = Window(screenshot=screenshot, budget=budget, size=_SIZE)
         self.observation_space = self._window.space()
         self.action_space = Text()

@@ -135,6 +135,8 @@ def test_a_dead_browser_ends_the_episode_and_not_the_environment() -> None:
         ({"task": "click-buton"}, "did you mean 'click-button'"),
         ({"task": 7}, "no MiniWoB\\+\\+ task 7|is the name of a task"),
         ({"task": []}, "at least one task"),
+        ({"deadline": "x"}, "number of seconds"),
+        ({"deadline": 0}, "above 0"),
         ({"split": "test"}, "no split 'test'"),
         ({"budget": 5}, "100 or more"),
         ({"screenshot": "yes"}, "True or False"),
