@@ -189,6 +189,11 @@ def test_options_of_a_reset_are_a_mapping(paths: dict[str, Path]) -> None:
         opened(paths).reset(options=[1])  # type: ignore[arg-type]
 
 
+def test_that_no_goal_was_kept_is_said(paths: dict[str, Path]) -> None:
+    with pytest.raises(EnvError, match="keep may have left none"):
+        opened(paths, keep=lambda number, goal: False)
+
+
 def test_the_rule_of_verl_agent_shuffles_with_the_seed(data_dir: Path) -> None:
     names = ("items_shuffle_1000.reconstructed.json", "items_ins_v2_1000.json")
     products, attributes = (data_dir / "webshop" / name for name in names)
@@ -226,7 +231,6 @@ def test_the_rule_of_verl_agent_shuffles_with_the_seed(data_dir: Path) -> None:
         ({"cache": None}, "True, False or the path"),
         ({"limit": "x"}, "1 or more"),
         ({"keep": 3}, "function"),
-        ({"keep": lambda number, goal: False}, "keep may have left none"),
         ({"level": "tiny"}, "our own catalogues"),
         ({"products": None, "attributes": None, "human": None, "splits": "ragen"}, "splits goes with products=PATH"),
         ({"products": None, "attributes": None, "human": None, "goals": "human"}, "goals goes with products=PATH"),
