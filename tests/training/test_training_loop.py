@@ -468,6 +468,12 @@ def test_many_demonstrations_of_few_tasks_are_remarked(tmp_path, monkeypatch, ov
     assert all("train.pool=6000" in text for text in said)
 
 
+def test_an_environment_whose_listing_takes_no_count_is_not_remarked_on(tmp_path, monkeypatch):
+    every = toys.corridor.Corridor.task_ids
+    monkeypatch.setattr(toys.corridor.Corridor, "task_ids", lambda self: every(self))
+    assert remarks(prepare(make_run(tmp_path, "imitation.episodes=6000", "evaluation.episodes=0"))) == []
+
+
 def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
     monkeypatch.setattr(loop_module, "remarks", lambda setup: [f"a remark on {setup.name}"])
     train(make_run(tmp_path, "train.steps=0", "evaluation.episodes=0"))
