@@ -109,6 +109,12 @@ class Imitation(Section):
     slips: float = Field(
         default=0.5, ge=0, le=1, description="Share of the random actions that are not admissible, such as a learner's."
     )
+    typos: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Probability that one word of an action is wrong, where the environment cannot list it (an edit).",
+    )
     won_only: bool = Field(default=True, description="Leave demonstrations out that did not succeed.")
     observations: float = Field(
         default=0.0, ge=0, description="Weight in the loss of what was seen, beside 1 for what was said."

@@ -1,120 +1,31 @@
 """Who demonstrates: the environment's expert, a demonstrator of its own that knows no more than the agent, or a file.
 
-Noise takes the demonstrator off its way, so that it shows how to come back: a noisy turn is played, stays as context,
-and is never imitated. Some of it is a slip, an action that is not admissible: without it the learner never sees what
-follows a mistake, and after its first one it is lost. Neither is imitated what an expert draws in a dead end, where it
-has no plan.
+What a demonstrator did by mistake (`turnwise.training.noise`) is played, stays as context, and is never imitated.
+Neither is what an expert draws in a dead end, where it has no plan.
 
 Left out on purpose: people at a keyboard; what they play is stored, and stored trajectories can be imitated.
 """
 
-import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.parse import parser
 from turnwise.agents.rollout import rollout
-from turnwise.agents.samplers.base import Completion, Request, Tokenizer
-from turnwise.agents.samplers.scripted import Demonstrated, Expert, FromCallable
+from turnwise.agents.samplers.base import Tokenizer
+from turnwise.agents.samplers.scripted import Demonstrated, Expert
 from turnwise.agents.store import read_trajectories
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.envs import demonstrators
 from turnwise.training.errors import NoDemonstrations
+from turnwise.training.noise import Noisy, WithNoise
 from turnwise.training.setup import Demonstrations, Setup
 
-Noisy = set[tuple[str, int]]
 Tick = Callable[[Trajectory], None]
-
-
-class WithNoise:
-    """A sampler that now and then plays a random action in the place of another sampler's.
-
-    The other one is asked at every turn and so sees the whole episode. Which turns were noise is in `noisy`.
-    """
-
-    def __init__(self, inner: Expert | FromCallable, noise: float, slips: float, parser_name: str) -> None:
-        """Wrap a sampler.
-
-        Args:
-            inner: the sampler.
-            noise: probability [0, 1] that a turn is random: a uniform admissible action or a slip.
-            slips: share [0, 1] of random turns that play an action which is not admissible (see `slip`).
-            parser_name: name of the form that the agent reads.
-        """
-        self._inner, self._noise, self._slips = inner, noise, slips
-        self._write = parser(parser_name).write
-        self._earlier: dict[str, dict[str, None]] = {}
-        self.noisy: Noisy = set()
-        self.tokenizer: Tokenizer | None = None
-        self.context: int | None = None
-
-    @property
-    def version(self) -> int:
-        """Version of the inner sampler."""
-        return self._inner.version
-
-    async def sample(self, request: Request) -> Completion:
-        """Give the inner sampler's answer, or a random action; the draw depends on episode and turn alone."""
-        completion = await self._inner.sample(request)
-        if isinstance(self._inner, Expert) and (request.episode, request.turn) in self._inner.guesses:
-            self.noisy.add((request.episode, request.turn))  # there was no plan: nothing to learn from
-        dice = random.Random(f"noise/{request.seed}/{request.turn}")
-        admissible = request.view.admissible
-        if not admissible:
-            return completion
-        earlier = self._earlier.setdefault(request.episode, {})
-        earlier.update(dict.fromkeys(admissible))
-        if dice.random() >= self._noise:
-            return completion
-        if isinstance(self._inner, Expert):
-            self._inner.forget(request.episode)  # its plan starts from where the noise leads
-        self.noisy.add((request.episode, request.turn))
-        action = slip(admissible, list(earlier), dice) if dice.random() < self._slips else dice.choice(admissible)
-        return replace(completion, text=self._write(action))
-
-    def forget(self, episode: str) -> None:
-        """Drop what is kept for an episode."""
-        self._earlier.pop(episode, None)
-        self._inner.forget(episode)
-
-    def load(self, model: Any, version: int) -> None:
-        """There are no weights."""
-        self._inner.load(model, version)
-
-    def close(self) -> None:
-        """Nothing is held."""
-        self._inner.close()
-
-
-def slip(admissible: Sequence[str], earlier: Sequence[str], dice: random.Random) -> str:
-    """Return an action such as a learner gets wrong: of another moment, or the head of one with the tail of another.
-
-    Args:
-        admissible: what can be done now; at least one action.
-        earlier: what could be done at some turn of the episode so far, now included.
-        dice: what is drawn from.
-
-    Returns:
-        An action that is not admissible, unless there is no earlier one and ten draws put none together.
-    """
-    known = set(admissible)
-    past = [action for action in earlier if action not in known]
-    action = ""
-    for _ in range(10):
-        if past and dice.random() < 0.5:
-            return dice.choice(past)
-        head, tail = (dice.choice(earlier).split() for _ in range(2))
-        action = " ".join([*head[: dice.randint(0, len(head))], *tail[dice.randint(0, len(tail)) :]])
-        if action not in known:
-            return action
-    return dice.choice(past) if past else action
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +85,7 @@ def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_f
             if wanted.demonstrator == "expert"
             else Demonstrated(known[wanted.demonstrator], parser=agent.parser)
         )
-        sampler = WithNoise(inner, wanted.noise, wanted.slips, agent.parser)
+        sampler = WithNoise(inner, wanted.noise, wanted.slips, wanted.typos, agent.parser)
         groups = rollout(
             agent,
             sampler,

@@ -55,6 +55,7 @@ class Demonstrations:
     demonstrator: str
     noise: float
     slips: float
+    typos: float
     won_only: bool
     observations: float
     recipe: Recipe
@@ -335,8 +336,17 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan) -> Demonstration
     name = section.demonstrator
     if name not in known and not Path(name).is_file():
         raise ConfigError(f"imitation.demonstrator {name!r} is neither a file nor known{near(name, known)}")
-    noise = section.noise if name in known else 0.0
-    return Demonstrations(section.episodes, name, noise, section.slips, section.won_only, section.observations, recipe)
+    noise, typos = (section.noise, section.typos) if name in known else (0.0, 0.0)
+    return Demonstrations(
+        episodes=section.episodes,
+        demonstrator=name,
+        noise=noise,
+        slips=section.slips,
+        typos=typos,
+        won_only=section.won_only,
+        observations=section.observations,
+        recipe=recipe,
+    )
 
 
 def _credit(run: Run) -> Entry:

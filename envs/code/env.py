@@ -183,7 +183,7 @@ class CodeEnv(gymnasium.Env[str, str]):
     def plan(self) -> list[str]:
         """Return actions that lead from the present files to success: the right lines or files, "test", "submit".
 
-        What is right already is handed in at once; "test" is left out where there are no visible tests.
+        What the last action changed is tested first. "test" is left out where there are no visible tests.
 
         Raises:
             NotReset: before the first reset.
@@ -200,9 +200,8 @@ class CodeEnv(gymnasium.Env[str, str]):
         for path, text in task.solved.items():
             if workshop.files.get(path) != text:
                 actions += _repairs(path, task.main, workshop.files.get(path, ""), text)
-        if actions and task.visible:
-            actions.append("test")
-        return [*actions, "submit"]
+        test = ["test"] if task.visible else []
+        return [*(test if self._changed() else []), *actions, *(test if actions else []), "submit"]
 
     def snapshot(self) -> bytes:
         """Return the episode at this moment, for `restore` (see `turnwise.envs.info.HasSnapshot`).
@@ -367,6 +366,11 @@ class CodeEnv(gymnasium.Env[str, str]):
             ]
             parts.append(cut("Tests:\n" + "\n".join(lines), self._budget))
         return shown("\n".join([*parts, _HELP]))
+
+    def _changed(self) -> bool:
+        """Return whether the last action changed a file: what it answered says so."""
+        last, said = read(self._shown[0]), self._shown[1].partition("\n")[0]
+        return not isinstance(last, str) and last.kind in ("write", "edit", "replace") and said.endswith(" is now:")
 
     def _playing(self) -> tuple[Task, Workshop]:
         if self._task is None or self._workshop is None:

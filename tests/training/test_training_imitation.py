@@ -1,5 +1,7 @@
 import math
 import random
+import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,9 +17,10 @@ from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.envs.errors import EnvError
 from turnwise.training.config import Run
-from turnwise.training.demonstrations import demonstrate, slip
+from turnwise.training.demonstrations import demonstrate
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.imitation import Recipe, _steps, demonstration_batch, imitate
+from turnwise.training.noise import slip, typo
 from turnwise.training.policy import build_policy
 from turnwise.training.setup import prepare
 from turnwise.training.update import score
@@ -32,12 +35,12 @@ def _batch(count=6, context=1000, keep=None):
     return demonstration_batch(groups, Advantages(ones, ones > 0 if keep is None else keep, ones), context=context)
 
 
-def _setup(tmp_path, **imitation):
+def _setup(tmp_path, env=None, **imitation):
     return prepare(
         Run.parse(
             {
                 "output": str(tmp_path),
-                "env": {"id": f"toys.corridor:{toys.corridor.ID}"},
+                "env": env or {"id": f"toys.corridor:{toys.corridor.ID}"},
                 "agent": {"max_turns": 12},
                 "imitation": {"episodes": 12, **imitation},
                 "evaluation": {"episodes": 0},
@@ -172,6 +175,48 @@ def test_a_slip_is_drawn_from_any_actions(admissible, earlier, seed):
     action = slip(admissible, [*earlier, *admissible], random.Random(seed))
     assert isinstance(action, str)
     assert action not in admissible or set(earlier) <= set(admissible)
+
+
+def kind(piece):
+    return "1" if piece[0].isdigit() else "a" if piece[0].isalpha() else " " if piece.isspace() else "+"
+
+
+PIECES = re.compile(r"\d+|[^\W\d]\w*|[^\w\s]+|\s+")
+
+
+@given(st.text("ab1 2(+", max_size=12), st.lists(st.text("ab1 2(+c3", max_size=8), max_size=3), st.integers())
+def test_a_typo_changes_one_piece_for_one_that_was_seen(action, seen, seed):
+    pieces, others = PIECES.findall(action), PIECES.findall("\n".join([*seen, action]))
+    may = {
+        "".join([*pieces[:at], other, *pieces[at + 1 :]])
+        for at in range(1, len(pieces))
+        for other in others
+        if other != pieces[at] and kind(other) == kind(pieces[at]) != " "
+    }
+    found = typo(action, seen, random.Random(seed))
+    assert found in may or (found is None and not may)
+
+
+def test_a_typo_needs_another_piece_of_the_kind():
+    assert typo("submit", ["a b c"], random.Random(0)) is None
+    assert typo("say a", ["a 3 +"], random.Random(0)) == "say say"
+    assert {typo("add 1 + b", ["2"], random.Random(seed)) for seed in range(99)} == {
+        "add 2 + b",
+        "add 1 + add",
+    }
+
+
+def test_an_expert_comes_back_from_typos(tmp_path):
+    setup = _setup(tmp_path, env={"id": "turnwise/Code-v0", "kwargs": {"level": "tiny"}}, typos=0.6)
+    played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
+    assert played.noisy
+    assert all(one.won for one in played.trajectories)
+    for one in played.trajectories:
+        for turn, after in pairwise(enumerate(one.turns)):
+            if (one.id, turn[0]) in played.noisy:
+                assert turn[1].action.startswith("replace")
+                changed = "is now:" in after[1].observation
+                assert (after[1].action == "test") == changed, "what was changed is tested before it is mended"
 
 
 def test_the_same_demonstrations_come_again(tmp_path):
