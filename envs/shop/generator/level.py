@@ -19,7 +19,7 @@ _DIALS: Final = Dials(
         "distractors": (0, 12),
         "variety": (2, 99),
         "length": (0, 2),
-        "id_length": (3, 10),
+        "id_length": (2, 10),
     },
     ranges={
         "attributes": (1, 9),
