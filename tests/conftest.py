@@ -12,11 +12,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# No test measures time, so Hypothesis does not either: a busy machine makes any example slow.
-settings.register_profile("turnwise", deadline=None)
+# No test measures time, so Hypothesis does not either: a busy machine makes any example slow, and so any drawing of it.
+settings.register_profile("turnwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("turnwise")
+# Tables are as wide as without a terminal, whatever the terminal is from which the tests are started.
+os.environ["COLUMNS"] = "80"
 # Before torch is imported: two test workers with two threads each wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A job that a shell starts in the background ignores Ctrl-C, and so would what the tests interrupt.

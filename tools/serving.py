@@ -24,7 +24,8 @@ __all__ = ["NotServing", "PortInUse", "ServingError", "address", "listen", "need
 
 _MISSING: Final = "serving needs fastapi, jinja2 and uvicorn: pip install turnwise[serve]"
 
-_PATIENCE: Final = 10.0  # seconds for a thread to begin, and to end
+_BEGIN: Final = 60.0  # seconds for a thread to begin
+_END: Final = 10.0  # and to end
 
 _PATIENT: Final = (
     120  # seconds that an idle connection is kept: longer than clients do, which are else cut off at times
@@ -127,7 +128,7 @@ def running(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
             yield address(opened)
         finally:
             server.should_exit = True
-            thread.join(_PATIENCE)
+            thread.join(_END)
     finally:
         opened.close()
 
@@ -139,11 +140,11 @@ def address(opened: socket.socket) -> str:
 
 
 def _await(server: Server, thread: Thread) -> None:
-    limit = time.monotonic() + _PATIENCE
+    limit = time.monotonic() + _BEGIN
     while not server.started:
         if not thread.is_alive() or time.monotonic() > limit:
             server.should_exit = True
-            raise NotServing(f"the server did not begin to answer within {_PATIENCE:.0f} s")
+            raise NotServing(f"the server did not begin to answer within {_BEGIN:.0f} s")
         time.sleep(0.005)
 
 

@@ -346,7 +346,7 @@ def test_a_hanging_environment_is_left_behind_at_its_deadline() -> None:
     made: list[Failing] = []
 
     def hang() -> Any:
-        release.wait(60)
+        release.wait(600)
         raise OSError("too late")
 
     def make() -> Failing:
@@ -354,14 +354,14 @@ def test_a_hanging_environment_is_left_behind_at_its_deadline() -> None:
         return made[-1]
 
     start = time.monotonic()
-    groups = rollout(Agent(), Expert(), ["open-5-1", "open-3-1", "open-4-1"], make=make, concurrency=1, deadline=0.3)
-    assert time.monotonic() - start < 30
+    groups = rollout(Agent(), Expert(), ["open-5-1", "open-3-1", "open-4-1"], make=make, concurrency=1, deadline=2.0)
+    assert time.monotonic() - start < 120
     stops = [found.stop for group in groups for found in group.trajectories]
     assert stops == ["error", "terminated", "terminated"]
-    assert groups[0].trajectories[0].error == "step() took longer than 0.3 seconds"
+    assert groups[0].trajectories[0].error == "step() took longer than 2 seconds"
     assert len(made) == 2
     release.set()
-    for _ in range(1000):
+    for _ in range(6000):
         if made[0].closed:
             break
         time.sleep(0.01)

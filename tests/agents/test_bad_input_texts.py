@@ -75,7 +75,9 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, inner in items for place in _places(inner, (*path, key)))]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.data())
 def test_a_result_with_anything_in_any_place_is_a_result_or_an_error(tmp_path: Any, data: st.DataObject) -> None:
     path = tmp_path / "result.json"
@@ -99,7 +101,9 @@ def test_a_result_with_anything_in_any_place_is_a_result_or_an_error(tmp_path: A
     assert result.summary().success.n <= len(result.rows) <= 2
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.one_of(st.binary(max_size=60), JSON.map(lambda value: json.dumps({"version": 1, "panel": value}).encode())))
 def test_any_bytes_are_a_panel_or_an_error(tmp_path: Any, raw: bytes) -> None:
     path = tmp_path / "panel.json"

@@ -36,7 +36,7 @@ def test_without_a_command_the_help_is_shown(turnwise: Call) -> None:
 
 def program(*words: str, **extra: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "turnwise.cli.main", *words], capture_output=True, text=True, timeout=60, **extra
+        [sys.executable, "-m", "turnwise.cli.main", *words], capture_output=True, text=True, timeout=300, **extra
     )
 
 
@@ -46,7 +46,7 @@ def test_help_imports_nothing_heavy() -> None:
         "try: app(['--help'])\nexcept SystemExit: pass\n"
         "print(sorted({'torch', 'transformers', 'gymnasium', 'numpy', 'pydantic', 'matplotlib'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines()[-1] == "[]", done.stdout
 
 

@@ -180,7 +180,7 @@ def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Pa
         [sys.executable, "-c", code, *words, "--concurrency", "2"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
     )
@@ -218,7 +218,7 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path) -> None
             if line.startswith("3/5000"):
                 break
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 130, err

@@ -195,7 +195,9 @@ def test_packing_refuses_what_it_cannot_do(folder, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::turnwise.envs.errors.UndeclaredType")  # damage may hit the name of a type
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.data())
 def test_a_damaged_packed_file_gives_games_or_the_one_error(folder, tmp_path, data):
     out = tmp_path / "packed" / "games.jsonl"

@@ -57,7 +57,7 @@ def test_importing_the_package_registers_our_environments_with_gymnasium():
 def test_gymnasium_finds_ours_by_module_without_an_import():
     code = "import gymnasium; print(gymnasium.make('toys.corridor:toys/Corridor-v0'))"
     folder = next(path for path in sys.path if path.endswith("tests"))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=300)
     assert done.stdout.strip().endswith("<Corridor<toys/Corridor-v0>>>>"), done.stderr
 
 

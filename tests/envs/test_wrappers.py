@@ -41,7 +41,7 @@ class Odd(Corridor):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         match action:
             case "hang":
-                time.sleep(LONG)
+                time.sleep(20 * LONG)
             case "exit":
                 os._exit(7)
             case "signal":
@@ -54,7 +54,7 @@ class Odd(Corridor):
                 return "", 0.0, False, False, {"function": lambda: None}
             case "child":
                 # Something that this process starts must not outlive it.
-                child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({LONG})"])
+                child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({20 * LONG})"])
                 return str(child.pid), 0.0, False, False, {}
         return super().step(action)
 
@@ -84,7 +84,7 @@ class Flags(gymnasium.Env[Any, Any]):
 
 def gone(pid: int) -> bool:
     """Whether a process has ended, or ends within some seconds; a zombie has ended."""
-    for _ in range(200):
+    for _ in range(3000):
         try:
             with open(f"/proc/{pid}/stat") as file:
                 if file.read().rpartition(")")[2].split()[0] == "Z":
@@ -185,8 +185,9 @@ def test_after_a_late_call_every_call_raises_and_close_does_not_wait():
             self.closed += 1
 
     inner = Waits()
-    env = Deadline(inner, 0.05)
+    env = Deadline(inner, LONG)
     env.reset(options=TASK)
+    env.seconds = 0.05  # for the call that waits, not for the start of the thread
     with pytest.raises(DeadlineExceeded, match=r"step\('look'\) took longer than 0.05 s"):
         env.step("look")
     calls: list[Callable[[], Any]] = [env.reset, lambda: env.step("look"), env.get_wrapper_attr("plan")]
@@ -331,6 +332,6 @@ def test_the_child_ends_when_its_parent_is_killed(tmp_path: Any):
     script = tmp_path / "orphan.py"
     here = os.path.dirname(os.path.abspath(__file__))
     script.write_text(ORPHAN.format(path=[here, os.path.dirname(here)]))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=LONG)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=5 * LONG)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert gone(int(done.stdout))

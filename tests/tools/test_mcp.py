@@ -25,8 +25,8 @@ def server() -> Iterator[McpServer]:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends within some seconds."""
-    for _ in range(400):
+    """Whether a process ends within a minute."""
+    for _ in range(1200):
         try:
             os.kill(pid, 0)
         except ProcessLookupError:

@@ -34,7 +34,9 @@ def test_what_is_opened_finds_what_was_saved(tmp_path: Path, check: bool, option
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["index"]
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=30), min_size=1, max_size=5))
 def test_any_ids_and_texts_survive(tmp_path: Path, documents: dict[str, str]) -> None:
     index = BM25.build(documents.items())

@@ -146,9 +146,9 @@ def test_any_text_gives_pieces_of_it_in_their_order(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["a", "_", "a.", "a_", "\u0301", "\U0001f469\u200d", "\u05d0'", '\u05d0"', "#\u0301"])
 def test_a_long_text_takes_no_longer_than_its_length(piece: str) -> None:
-    start = time.process_time()
+    start = time.thread_time()  # of this thread alone: the process has others
     tokenize(piece * (200_000 // len(piece)))
-    assert time.process_time() - start < 8.0  # a quadratic one takes minutes
+    assert time.thread_time() - start < 30.0  # a quadratic one takes minutes
 
 
 @pytest.mark.parametrize("text", [b"bytes", None, 7, ["a"]])

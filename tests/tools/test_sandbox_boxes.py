@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from toys.sandboxes import ALL, LOCAL, box_of, needed
+from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed
 
 from turnwise.tools.sandbox import (
     BadCommand,
@@ -34,7 +34,7 @@ def test_a_program_runs(clean: Box) -> None:
     result = clean.run("import sys; print(6 * 7); print('no', file=sys.stderr); sys.exit(3)")
     assert (result.stdout, result.stderr, result.code, result.stop) == ("42\n", "no\n", 3, "exit")
     assert not result.ok
-    assert 0 < result.seconds < 20
+    assert 0 < result.seconds < LIMITS.wall
     assert clean.run("pass").ok
 
 
@@ -255,7 +255,8 @@ def test_a_session_keeps_its_state(clean: Box) -> None:
         assert session.run("open('seen.txt').read()").value == "'by both'"
 
 
-def test_a_session_is_interrupted_with_its_state(clean: Box) -> None:
+def test_a_session_is_interrupted_with_its_state(clean: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnwise.tools.sandbox.session._GRACE", 60.0)  # to notice it, on a busy machine
     with clean.session() as session:
         session.run("x = 5")
         for code in (
@@ -270,11 +271,8 @@ def test_a_session_is_interrupted_with_its_state(clean: Box) -> None:
 
 def test_a_session_that_is_lost_says_so_and_begins_anew(clean: Box) -> None:
     with clean.session() as session:
-        session.run("x = 5")
-        deaf = (
-            "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0)\nsignal.pthread_sigmask(0, {14})\nwhile True: pass"
-        )
-        answer = session.run(deaf, timeout=0.4)
+        session.run("x = 5\nimport signal\ndeaf = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})")
+        answer = session.run("while True: pass", timeout=0.4)
         assert (answer.stop, answer.restarted) == ("timeout", True)
         assert "its state" in answer.error
         assert "NameError" in session.run("x").error

@@ -53,11 +53,10 @@ def need_chromium(*, miniwob: bool = False) -> None:
 
 
 class Site:
-    """The site; `seen` holds the paths that were asked for, `cookies` those that came with them."""
+    """The site; `asked` holds the paths that were asked for, each with the cookies that came with it."""
 
     def __init__(self) -> None:
-        self.seen: list[str] = []
-        self.cookies: list[str] = []
+        self.asked: list[tuple[str, str]] = []
         self.ended = threading.Event()
         site = self
 
@@ -84,15 +83,14 @@ class Site:
     def answer(self, request: Any) -> None:
         """Answer one request."""
         path = request.path
-        self.seen.append(path)
-        self.cookies.append(request.headers.get("Cookie", ""))
+        self.asked.append((path, request.headers.get("Cookie", "")))
         headers = {"Content-Type": "text/html; charset=utf-8", "Set-Cookie": "seen=1"}
         body = START if path == "/" else f"<title>{path}</title><p>at {path}</p>"
         status = 200
         if path == "/slow":
             time.sleep(0.3)
         elif path == "/never":
-            self.ended.wait(30)
+            self.ended.wait(600)
         elif path == "/file":
             headers["Content-Disposition"] = "attachment; filename=secret.bin"
         elif path == "/away":

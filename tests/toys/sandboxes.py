@@ -12,7 +12,7 @@ from turnwise.tools.sandbox import Box, Limits, SandboxError, probe, start
 
 MB = 1 << 20
 LIMITS = Limits(
-    wall=20, cpu=10, memory=192 * MB, processes=24, output=200_000, file_size=8 * MB, disk=16 * MB, files=200
+    wall=120, cpu=10, memory=192 * MB, processes=24, output=200_000, file_size=8 * MB, disk=16 * MB, files=200
 )
 ALL = ("bwrap", "landlock", "docker")
 LOCAL = ("bwrap", "landlock")

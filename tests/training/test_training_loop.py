@@ -191,12 +191,16 @@ def test_a_seed_decides_everything(finished, tmp_path):
 
 
 CHILD = """
-import sys
+import sys, time
 from turnwise.training import Run, train
-run = Run.load(sys.argv[1])
+run, moment, left = Run.load(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 def tell(event):
-    print(event["phase"], event.get("what", ""), event.get("done", ""), event.get("iteration", ""), flush=True)
-train(run, resume="resume" in sys.argv, on_event=tell)
+    global left
+    left -= " ".join(str(event.get(key, "")) for key in ("phase", "what", "done")) == moment
+    if left == 0:
+        print("here", flush=True)
+        time.sleep(600)  # to be killed now, and not some time later
+train(run, on_event=tell)
 """
 
 
@@ -216,15 +220,9 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(finished, tmp_path, mo
     prepare(run)
     file.write_text(run.to_toml(effective=True))
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(file)], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    seen = 0
-    wanted = 4 if "rollout" in moment else 1
-    for line in child.stdout:
-        seen += line.startswith(moment)
-        if seen == wanted:
-            break
+    words = [str(file), moment, "4" if "rollout" in moment else "1"]
+    child = subprocess.Popen([sys.executable, "-c", CHILD, *words], stdout=subprocess.PIPE, text=True, env=environment)
+    assert "here\n" in child.stdout
     child.kill()
     assert child.wait() == -signal.SIGKILL
     resumed = []

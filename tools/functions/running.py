@@ -165,7 +165,7 @@ class Child:
                 if pipe.poll(self.seconds):
                     return self._known(pickle.loads(pipe.recv_bytes()))
             except (EOFError, OSError):
-                return "gone", f"ended the process in which it ran ({self._end()})"
+                return "gone", f"ended the process in which it ran ({self._end(patience=5.0)})"
             self._end()
             return "late", f"did not end within {self.seconds:g} s and was killed"
 
@@ -208,8 +208,12 @@ class Child:
         problem, text = answer
         return problem, text
 
-    def _end(self) -> str:
-        """Kill the process with all that it started; return how it had ended, in words."""
+    def _end(self, patience: float = 0.2) -> str:
+        """Kill the process with all that it started; return how it had ended, in words.
+
+        Args:
+            patience: seconds in which whoever ends by itself may say how.
+        """
         process, pipe = self._process, self._pipe
         self._process = self._pipe = None
         if pipe is not None:
@@ -217,7 +221,7 @@ class Child:
         if process is None:
             return "it was not running"
         if process.exitcode is None:
-            process.join(timeout=0.2)  # whoever ends by itself gets the time to say how
+            process.join(timeout=patience)
         code = process.exitcode
         with contextlib.suppress(ProcessLookupError, PermissionError):
             # Its group is its own once it has called setsid; it outlives the process itself.

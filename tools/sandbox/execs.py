@@ -126,7 +126,7 @@ class Exec:
         Raises:
             BoxLost: the container or the daemon died meanwhile.
         """
-        until = time.monotonic() + 2
+        until = time.monotonic() + 10
         while True:
             try:
                 about = self.api.exec_inspect(self.id)

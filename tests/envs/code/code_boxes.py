@@ -20,8 +20,8 @@ def box() -> Box:
     return start(LIMITS)
 
 
-def judge(seconds: float = 2.0) -> Judge:
-    """Return a judge."""
+def judge(seconds: float = 20.0) -> Judge:
+    """Return a judge; its limit is for programs that do not end."""
     return Judge(box, seconds)
 
 

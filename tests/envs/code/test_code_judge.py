@@ -32,7 +32,7 @@ ALL = (*CALLS, CHECK, UNIT)
 @pytest.mark.parametrize("name", CHEATS)
 def test_no_cheat_passes_a_single_test(name: str) -> None:
     tests = CALLS if "loops" in name else ALL
-    verdict = judge(0.2 if "loops" in name else 2.0)({"solution.py": CHEATS[name]}, "solution.py", tests)
+    verdict = judge(0.2 if "loops" in name else 20.0)({"solution.py": CHEATS[name]}, "solution.py", tests)
     assert len(verdict.outcomes) == (3 if "loops" in name else 8)
     assert [one.name for one in verdict.outcomes if one.passed] == []
 

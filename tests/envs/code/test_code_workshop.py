@@ -196,7 +196,7 @@ def test_more_than_a_box_holds_is_the_agents_loss_or_the_tasks_fault(tmp_path: P
 @needs_box
 def test_the_processor_time_is_that_of_seconds(tmp_path: Path) -> None:
     burn = "from time import process_time as now\ndef add(a, b):\n    t = now()\n    while now() < t + 0.8: pass\n"
-    env = env_of(tmp_path, {}, limits=LIMITS.but(cpu=1))
+    env = env_of(tmp_path, {}, seconds=60.0, limits=LIMITS.but(cpu=1))
     env.step(f"write solution.py\n{burn}    return a + b\n")
     said, reward, _, _, _ = env.step("submit")
     assert (said, reward) == ("Handed in: 3 of 3 hidden tests pass.", 1.0)

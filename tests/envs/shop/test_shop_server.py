@@ -57,7 +57,7 @@ def site() -> Iterator[tuple[str, Sessions]]:
 
 @pytest.fixture
 def visitor(site: tuple[str, Sessions]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=site[0], follow_redirects=True) as client:
+    with httpx.Client(base_url=site[0], follow_redirects=True, timeout=60) as client:
         yield client
 
 
@@ -277,7 +277,10 @@ def test_head_is_answered_as_get_without_the_body(visitor: httpx.Client) -> None
 
 def test_products_named_as_folders_can_be_visited(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
     odd = [Product(asin, "mug", pricing=(1.0,), options={"color": ("red",)}) for asin in (".", "..", "a/b")]
-    with running(create_app(shop_of(*odd), Numbered())) as address, httpx.Client(base_url=address) as client:
+    with (
+        running(create_app(shop_of(*odd), Numbered())) as address,
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
         results = Reader(client.get("/search_results/s/mug/1").text).nodes
         links = [node.attributes["href"] or "" for node in results if "product-link" in node.classes]
         pages = [client.get(link) for link in links]
@@ -362,9 +365,9 @@ def test_a_taken_port_is_one_sentence() -> None:
 def test_a_server_leaves_nothing_behind() -> None:
     with running(create_app(SHOP, Numbered())) as address:
         host, port = address.removeprefix("http://").split(":")
-        assert httpx.get(f"{address}/s").status_code == 200
+        assert httpx.get(f"{address}/s", timeout=60).status_code == 200
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, int(port)), timeout=5)
+        socket.create_connection((host, int(port)), timeout=60)
 
 
 def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,9 +389,9 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
         assert process.stdout is not None
         try:
             address = next(word for line in process.stdout for word in line.split() if word.startswith("http://"))
-            answer = httpx.get(f"{address}/held_out-tiny-000001", timeout=60)
+            answer = httpx.get(f"{address}/held_out-tiny-000001", timeout=300)
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=300)
         finally:
             process.kill()
     assert answer.status_code == 200
