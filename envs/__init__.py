@@ -2,7 +2,8 @@
 
 Importing this registers our environments with Gymnasium. `make` finds those of other packages too and names what was
 meant when an id or a keyword is wrong; `check_env` proves that an environment keeps the contract
-(`turnwise.envs.info`); the wrappers bound turns and time; `save`, `load` and `branch` keep an episode and multiply it.
+(`turnwise.envs.info`); `TextEnv` is the short way to write one; the wrappers bound turns and time; `save`, `load` and
+`branch` keep an episode and multiply it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from turnwise.envs.errors import (
 from turnwise.envs.info import Demonstrator, HasPlan, HasSnapshot, HasTasks, Info
 from turnwise.envs.registration import demonstrators, env_ids, load_plugins, make, register, register_envs, takes
 from turnwise.envs.spaces import Text
+from turnwise.envs.text import SavableEnv, TextEnv
 from turnwise.envs.wrappers import Deadline, EndGuard, Isolated, TurnLimit
 
 if TYPE_CHECKING:
@@ -49,8 +51,10 @@ __all__ = [
     "Isolated",
     "NoGames",
     "NotReset",
+    "SavableEnv",
     "StepAfterEnd",
     "Text",
+    "TextEnv",
     "TurnLimit",
     "UnknownEnv",
     "UnknownOption",

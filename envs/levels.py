@@ -2,6 +2,9 @@
 
     "small+depth=3+lines=20-30"          a preset, and the dials that differ from it
 
+A generator's own level is a frozen dataclass on top of `BaseLevel`, with its `dials` and, set after the class, its
+`presets`.
+
 Left out on purpose: what the dials mean, and bounds that hold between them; that is each generator's own.
 """
 
@@ -9,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from turnwise.envs.errors import UnknownOption, choices
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["Dials", "level_of", "text_of"]
+__all__ = ["BaseLevel", "Dials", "level_of", "text_of"]
 
 T = TypeVar("T", bound="DataclassInstance")
 
@@ -87,6 +90,51 @@ class Dials:
             return number(text)
         except ValueError as error:
             raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class BaseLevel:
+    """What the levels of all generators do: they are checked, written in one word, and read back."""
+
+    dials: ClassVar[Dials]
+    presets: ClassVar[Mapping[str, Any]]
+    """Levels of the class by name."""
+
+    def __post_init__(self) -> None:
+        """Check every dial."""
+        self.dials.check(self)
+
+    @property
+    def text(self) -> str:
+        """The level in one word: the nearest preset and what differs from it, such as "small+depth=3".
+
+        `parse` reads it back to an equal level; equal levels have equal texts.
+        """
+        return self.dials.text(self, self.presets)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the level of a text such as "tiny" or "small+depth=3+lines=20-30".
+
+        Raises:
+            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
+        """
+        level: Self = cls.dials.parse(text, cls.presets)
+        return level
+
+    @classmethod
+    def of(cls, given: object) -> Self:
+        """Return a level that is given as such or as its text.
+
+        Raises:
+            UnknownOption: it is neither, or `parse` cannot read it.
+        """
+        if isinstance(given, cls):
+            return given
+        if not isinstance(given, str):
+            presets = ", ".join(map(repr, cls.presets))
+            raise UnknownOption(f"level is {given!r}; it is one of {presets}, such a text with dials, or a Level")
+        return cls.parse(given)
 
 
 def _write(name: str, value: Any) -> str:

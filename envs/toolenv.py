@@ -19,10 +19,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-import gymnasium
-
-from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
-from turnwise.envs.spaces import Text
+from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
+from turnwise.envs.text import TextEnv
 from turnwise.tools.functions import Call, Form, Tool, Toolbox, ToolError
 from turnwise.tools.functions import form as form_of
 from turnwise.tools.functions.render import Unserialisable, data_text
@@ -36,8 +34,13 @@ MOST_CALLS: Final = 8
 """Calls that one turn may hold; more are refused together."""
 
 
-class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
+class ToolEnv(TextEnv, Generic[Task, World]):
     """Tools, tasks and a check as a Gymnasium environment.
+
+    An action holds calls, which are done in their order; where one of them cannot be done, none is, and the answer says
+    why. A tool that fails is the world's answer, and the action is valid. The score is paid when the episode ends.
+    reset() raises an EnvError where the world's functions cannot be tools or the task has no sentence, and step() where
+    the check gave no score in [0, 1]; both where the state is no data.
 
     Args:
         tasks: id -> task, whatever `start` and `say` take; or one task's sentence.
@@ -58,7 +61,7 @@ class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
         EnvError: there are no tasks, or a value is not one of the choices.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's attribute)
+    _EXAMPLE = "<answer>42</answer>"
 
     def __init__(
         self,
@@ -76,99 +79,50 @@ class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
         budget: int = 4000,
         render_mode: str | None = None,
     ) -> None:
+        super().__init__(render_mode)
         known: Mapping[str, Any] = {"task": tasks} if isinstance(tasks, str) else tasks
         if not isinstance(known, Mapping) or not known or not all(isinstance(id, str) for id in known):
             raise UnknownOption(f"tasks are a sentence, or id -> task with one task or more; got {known!r:.200}")
-        if render_mode not in (None, "ansi"):
-            raise UnknownOption(f"no render_mode {render_mode!r}: {choices(str(render_mode), ['ansi'])}")
         self._tasks: dict[str, Any] = dict(known)
-        self._start, self._tools, self._check, self._say, self._state = start, tools, check, say, state
+        self._begin, self._tools, self._check, self._say, self._state = start, tools, check, say, state
         self._form = _form(form)
         self._finish, self._seconds, self._budget = finish, seconds, budget
-        self.observation_space = Text()
-        self.action_space = Text()
-        self.render_mode = render_mode
         self._planned = plan
         if plan is not None:
             self.plan = self._plan
         self._box: Toolbox | None = None
         self._world: Any = None
         self._over = False
-        self._shown: tuple[str, str] = ("", "")
-
-    def task_ids(self, count: int | None = None) -> list[str]:
-        """Return the ids of the tasks, in the order in which they were given."""
-        if count is not None and count < 0:
-            raise UnknownOption(f"count is {count}; it must be 0 or more")
-        return list(self._tasks)[:count]
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode in a world of its own.
-
-        Args:
-            seed: draws the task where none is asked for.
-            options: {"task": id} to play that task.
-
-        Raises:
-            UnknownTask: there is no such task.
-            UnknownOption: options hold anything else.
-            EnvError: the world's functions cannot be tools, and why; or the task has no sentence.
-        """
-        super().reset(seed=seed)
-        for key in options or {}:
-            if key != "task":
-                raise UnknownOption(f"no reset option {key!r}: {choices(str(key), ['task'])}")
-        task = (options or {}).get("task")
-        if task is None:
-            task = self.task_ids()[int(self.np_random.integers(len(self._tasks)))]
-        if task not in self._tasks:
-            raise UnknownTask.of(task, self._tasks, "this environment")
-        self._id = str(task)
-        self._world = self._start(self._tasks[self._id])
-        self._box = self._toolbox(self._world)
-        self._over, self._score = False, 0.0
-        self._calls: list[tuple[str, Mapping[str, Any]]] = []
-        observation = f"{_written(self._sentence())}\n\n{self._form.describe(list(self._box))}"
-        self._shown = ("", observation)
-        return observation, self._info(valid=True)
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Do the calls of an action in their order; where one of them cannot be done, none is, and the answer says why.
-
-        Returns:
-            The answers of the tools; the score as reward when the episode ends, else 0; terminated by an answer;
-            truncated (always False); info. A tool that fails is the world's answer, and the action is valid.
-
-        Raises:
-            NotReset: before the first reset.
-            StepAfterEnd: the episode has ended.
-            EnvError: the check gave no score in [0, 1], or the state is no data.
-        """
-        box = self._playing()
-        if self._over:
-            raise StepAfterEnd
-        if not isinstance(action, str):
-            raise UnknownOption(f"an action is a str with calls of tools; got {type(action).__name__}")
-        calls, problem = self._read(action, box)
-        observation = _written(problem or self._act(calls, box))
-        self._shown = (action, observation)
-        return observation, self._score if self._over else 0.0, self._over, False, self._info(valid=not problem)
-
-    def render(self) -> str | None:
-        """Return the last action and its answer, for render_mode "ansi"; else None."""
-        if self.render_mode != "ansi":
-            return None
-        action, observation = self._shown
-        return f"> {action}\n{observation}\n" if action else f"{observation}\n"
 
     def close(self) -> None:
         """Free what the tools hold: processes of isolated functions, servers."""
         if self._box is not None:
             self._box.close()
 
-    def _sentence(self) -> str:
+    def _ids(self, count: int | None) -> list[str]:
+        return list(self._tasks)[:count]
+
+    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+        if task not in self._tasks:
+            raise UnknownTask.of(task, self._tasks, "this environment")
+        self._world = self._begin(self._tasks[task])
+        self._box = self._toolbox(self._world)
+        self._over, self._score = False, 0.0
+        self._calls: list[tuple[str, Mapping[str, Any]]] = []
+        return f"{_written(self._sentence(task))}\n\n{self._form.describe(list(self._box))}"
+
+    def _act(self, action: str) -> tuple[str, float, bool]:
+        box = self._playing()
+        calls, problem = self._read(action, box)
+        observation = _written(problem or self._called(calls, box))
+        return observation, self._score if self._over else 0.0, not problem
+
+    def _ended(self) -> bool:
+        return self._over
+
+    def _sentence(self, task: str) -> str:
         """Return what the agent reads of the task."""
-        sentence = self._say(self._tasks[self._id])
+        sentence = self._say(self._tasks[task])
         if not isinstance(sentence, str):
             raise EnvError(f"say() gives the sentence that the agent reads, a str; it gave {sentence!r:.200}")
         return sentence
@@ -198,7 +152,8 @@ class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
         rest = " Nothing was done." if refused and len(reading.calls) > 1 else ""
         return reading.calls, self._form.tell(refused) + rest if refused else ""
 
-    def _act(self, calls: Sequence[Call], box: Toolbox) -> str:
+    def _called(self, calls: Sequence[Call], box: Toolbox) -> str:
+        """Do calls; return what the agent is told."""
         answers = []
         for call in calls:
             answers.append(box.call(call))
@@ -225,8 +180,8 @@ class ToolEnv(gymnasium.Env[str, str], Generic[Task, World]):
             raise NotReset
         return self._box
 
-    def _info(self, *, valid: bool) -> dict[str, Any]:
-        info = {
+    def _info(self, valid: bool) -> dict[str, Any]:
+        info: dict[str, Any] = {
             "task": self._id,
             "state": self._key(),
             "valid": valid,

@@ -1,4 +1,4 @@
-"""What environments in a browser have in common: a window with a page in it, and what is seen in it.
+"""What environments in a browser have in common: a window with a page in it, what is seen in it, and how it renders.
 
 A `Window` holds one tab and what was done in it. It pickles as the actions done; the environment that wakes it opens
 its page again and lets it do them once more, which leads to the same page, as episodes are repeatable.
@@ -8,6 +8,7 @@ Left out on purpose: tasks, rewards and ends, which are the environment's, and t
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -16,14 +17,16 @@ import gymnasium
 import numpy as np
 
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption
+from turnwise.envs.given import flag, whole
 from turnwise.envs.spaces import Text
+from turnwise.envs.text import TextEnv
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from turnwise.tools.browser import Tab, View
 
-__all__ = ["BUDGET", "FREE", "Window", "seconds", "told"]
+__all__ = ["BUDGET", "FREE", "Window", "WindowEnv", "seconds", "told"]
 
 BUDGET: Final = 8000
 """Most characters of a page in an observation, about."""
@@ -80,12 +83,8 @@ class Window:
         Raises:
             UnknownOption: a value cannot be used.
         """
-        if not isinstance(screenshot, bool):
-            raise UnknownOption(f"screenshot is {screenshot!r}; it is True or False")
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 100:
-            raise UnknownOption(f"budget is {budget!r}; it is a number of characters, 100 or more")
-        self.screenshot = screenshot
-        self.budget = budget
+        self.screenshot = flag("screenshot", screenshot)
+        self.budget = whole("budget", budget, 100, of="characters")
         self.size = size
         self.taken: list[str] = []
         self.tab: Tab | None = None
@@ -210,3 +209,27 @@ class Window:
             self.lost = str(error)
             self.close()
             raise
+
+
+class WindowEnv(TextEnv):
+    """A text environment that is played in a window of a browser."""
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    observation_space: gymnasium.Space[Any]
+    _EXAMPLE = "click[e3]"
+    _window: Window
+
+    def render(self) -> Any:
+        """Return the last action and its answer ("ansi"), or the page as an image ("rgb_array"); else None."""
+        if self.render_mode != "rgb_array" or self._id is None:
+            return super().render()
+        self._window.wake(self._enter)
+        return self._window.image()
+
+    def close(self) -> None:
+        """Close the page."""
+        self._window.close()
+
+    @abstractmethod
+    def _enter(self) -> Tab:
+        """Open the page of the task."""

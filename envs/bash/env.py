@@ -11,24 +11,23 @@ from __future__ import annotations
 
 import base64
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-import gymnasium
-
 from turnwise.envs.bash import expert
 from turnwise.envs.bash.actions import FORMS, Submit, read
-from turnwise.envs.bash.generator import PRESETS, SPLITS, Level, generated, task_ids
+from turnwise.envs.bash.generator import SPLITS, Level, generated, task_ids
 from turnwise.envs.bash.judge import Verdict, judge
 from turnwise.envs.bash.shell import LIMITS, ROOT, Shell
 from turnwise.envs.bash.task import Task
 from turnwise.envs.bash.tree import Tree, digest, from_tar, to_tar
 from turnwise.envs.cut import cut
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
-from turnwise.envs.snapshot import pack, random_from, random_state, unpack
-from turnwise.envs.spaces import Text
-from turnwise.tools.sandbox import BACKENDS, Box, Limits, SandboxError, start
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
+from turnwise.envs.given import choice, flag, number, whole
+from turnwise.envs.snapshot import Fields
+from turnwise.envs.text import SavableEnv
+from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
 
 __all__ = ["LOOK", "REWARDS", "BashEnv"]
 
@@ -38,11 +37,15 @@ LOOK: Final = "ls -lR"
 _HELP: Final = f"You are in a shell, in the folder {ROOT}. Actions: a command, submit, submit ANSWER."
 _DEFAULT_COUNT: Final = 1000
 _DRAWN_FROM: Final = 10**6  # tasks are drawn from the first so many numbers
-_SAVED: Final = ("Bash", 1)  # what snapshots are called, and the version of what is in them
 
 
-class BashEnv(gymnasium.Env[str, str]):
+class BashEnv(SavableEnv):
     """Do what is asked with the files of a folder, by shell commands.
+
+    An action is a command, or a submission, which ends the episode and is what is paid; what is neither is answered
+    with the reason and changes nothing. reset() starts no program, and plays a task of any split and level by its id. A
+    snapshot goes on where split, level, reward and budget are the same. Where no sandbox holds, or the box dies and a
+    new one too, step() raises an EnvError.
 
     Args:
         split: "train" or "held_out"; no folder name of the one occurs in the other.
@@ -62,7 +65,8 @@ class BashEnv(gymnasium.Env[str, str]):
         EnvError: a value is not one of the choices.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's attribute)
+    _SAVED = ("Bash", 1)
+    _EXAMPLE = "ls"
 
     def __init__(
         self,
@@ -78,33 +82,19 @@ class BashEnv(gymnasium.Env[str, str]):
         memory: bool = True,
         render_mode: str | None = None,
     ) -> None:
-        _choice("split", split, SPLITS)
-        _choice("reward", reward, REWARDS)
-        _choice("sandbox", sandbox, ("auto", *BACKENDS))
-        if render_mode is not None:
-            _choice("render_mode", render_mode, self.metadata["render_modes"])
-        if not isinstance(level, str | Level):
-            presets = ", ".join(map(repr, PRESETS))
-            raise UnknownOption(f"level is {level!r}; it is one of {presets}, such a text with dials, or a Level")
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 100:
-            raise UnknownOption(f"budget is {budget!r}; it is a whole number of characters from 100 on")
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.1 <= seconds <= 600:
-            raise UnknownOption(f"seconds is {seconds!r}; it is a number from 0.1 to 600")
-        if not isinstance(memory, bool):
-            raise UnknownOption(f"memory is {memory!r}; it is True or False")
-        self.observation_space = Text()
-        self.action_space = Text()
-        self.render_mode = render_mode
-        self._split = split
-        self._level = Level.parse(level) if isinstance(level, str) else level
-        self._partial = reward == "partial"
-        self._budget = budget
+        super().__init__(render_mode)
+        self._split = choice("split", split, SPLITS)
+        self._level = Level.of(level)
+        self._partial = choice("reward", reward, REWARDS) == "partial"
+        self._budget = whole("budget", budget, 100, of="characters")
+        choice("sandbox", sandbox, ("auto", *BACKENDS))
+        seconds = number("seconds", seconds, 0.1, 600)
         wanted = limits or LIMITS
         wanted = wanted.but(wall=max(wanted.wall, seconds + 5), cpu=max(wanted.cpu, seconds + 1))
         self._shell = Shell(
-            partial(_box, wanted, sandbox, image),
-            float(seconds),
-            f"{sandbox} {image} {seconds} {wanted}" if memory else None,
+            partial(start, wanted, backend=sandbox, image=image),
+            seconds,
+            f"{sandbox} {image} {seconds} {wanted}" if flag("memory", memory) else None,
         )
         self._task: Task | None = None
         self._tree: Tree = {}
@@ -113,7 +103,6 @@ class BashEnv(gymnasium.Env[str, str]):
         self._verdict: Verdict | None = None
         self._route: dict[str, int] = {}
         self._looked = False
-        self._shown: tuple[str, str] = ("", "")
 
     @property
     def task(self) -> Task:
@@ -130,71 +119,6 @@ class BashEnv(gymnasium.Env[str, str]):
     def verdict(self) -> Verdict | None:
         """What became of the task; None before the end."""
         return self._verdict
-
-    def task_ids(self, count: int | None = None) -> list[str]:
-        """Return the ids of the tasks of the split, in a fixed order in which the families go round.
-
-        Args:
-            count: how many, from the first on; None: the first 1,000.
-        """
-        if count is not None and count < 0:
-            raise UnknownOption(f"count is {count}; it must be 0 or more")
-        return task_ids(self._split, self._level, _DEFAULT_COUNT if count is None else count)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode; it starts no program.
-
-        Args:
-            seed: seeds the drawing of a task where none is asked for.
-            options: {"task": id} to play that task, of any split and level.
-
-        Returns:
-            The statement and the forms of actions; and `info` (see `turnwise.envs.info`).
-
-        Raises:
-            UnknownTask: there is no such task.
-            UnknownOption: options hold anything else.
-        """
-        super().reset(seed=seed)
-        for key in options or {}:
-            _choice("reset option", str(key), ("task",))
-        id = (options or {}).get("task")
-        if id is None:
-            id = task_ids(self._split, self._level, 1, int(self.np_random.integers(_DRAWN_FROM)))[0]
-        if not isinstance(id, str):
-            raise UnknownTask(f"a task is named by its id, a str; got {id!r}")
-        self._begin(generated(id))
-        return self._shown[1], self._info(True)
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Run a command, or submit; what is neither is answered with the reason and changes nothing.
-
-        Returns:
-            observation, reward (paid at the end), terminated, truncated (always False), info.
-
-        Raises:
-            NotReset: before the first reset.
-            StepAfterEnd: the episode has ended.
-            EnvError: no sandbox holds here, or the box died and a new one too.
-        """
-        task = self.task
-        if self._verdict is not None:
-            raise StepAfterEnd
-        if not isinstance(action, str):
-            raise UnknownOption(f"an action is a str such as 'ls'; got {type(action).__name__}")
-        found, valid, reward = read(action), True, 0.0
-        if isinstance(found, str):
-            said, valid = found, False
-        elif isinstance(found, Submit):
-            self._answer = found.answer
-            self._verdict = judge(task, self._tree, self._answer)
-            reward = self._score()
-            said = "Submitted: the task is done." if self._verdict.won else "Submitted: the task is not done."
-        else:
-            said, valid = self._command(found.text)
-        observation = cut(said, self._budget)
-        self._shown = (action, observation)
-        return observation, reward, self._verdict is not None, False, self._info(valid)
 
     def plan(self) -> list[str]:
         """Return commands that lead from the present files to success, and the submission; [] when it is won.
@@ -216,67 +140,42 @@ class BashEnv(gymnasium.Env[str, str]):
             return [*first, *task.commands[done:], task.submission]
         return [*first, *expert.mended(self._tree, task.before), *task.commands, task.submission]
 
-    def snapshot(self) -> bytes:
-        """Return the episode at this moment, for `restore` (see `turnwise.envs.info.HasSnapshot`).
-
-        Raises:
-            NotReset: before the first reset.
-        """
-        episode = {
-            "task": self.task.id,
-            "files": base64.b64encode(to_tar(self._tree)).decode(),
-            "folder": self._folder,
-            "answer": self._answer,
-            "looked": self._looked,
-            "over": self._verdict is not None,
-            "route": [[key, done] for key, done in self._route.items()],
-            "shown": list(self._shown),
-            "random": random_state(self),
-        }
-        return pack(*_SAVED, self._made(), episode)
-
-    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
-        """Go on from a snapshot of an environment with the same split, level, reward and budget.
-
-        Returns:
-            Observation and `info` of that moment; `valid` is True.
-
-        Raises:
-            BadSnapshot: the bytes are none, or torn, or of something else; the present episode goes on.
-        """
-        saved = unpack(data, *_SAVED, self._made())
-        try:
-            task = generated(saved.get("task", str))
-            tree = from_tar(base64.b64decode(saved.get("files", str), validate=True))
-            route = {str(key): int(done) for key, done in saved.get("route", list)}
-        except UnknownTask as error:
-            raise BadSnapshot(f"the snapshot's task is not here: {error}") from error
-        except (ValueError, TypeError, OverflowError, OSError, tarfile.TarError) as error:
-            raise BadSnapshot(f"the snapshot's files or route cannot be read: {error}") from None
-        folder, answer, over = saved.get("folder", str), saved.get("answer", str), saved.get("over", bool)
-        looked, shown, drawn = saved.get("looked", bool), saved.pair("shown"), random_from(saved)
-        self._begin(task)
-        self._np_random, self._np_random_seed = drawn
-        self._tree, self._folder, self._answer, self._route, self._shown = tree, folder, answer, route, shown
-        self._looked, self._verdict = looked, judge(task, tree, answer) if over else None
-        return self._shown[1], self._info(True)
-
-    def render(self) -> str | None:
-        """Return the last action and its answer as the player saw them, for render_mode "ansi"; else None."""
-        if self.render_mode != "ansi":
-            return None
-        action, observation = self._shown
-        return f"> {action}\n{observation}\n" if action else f"{observation}\n"
-
     def close(self) -> None:
         """Close the box."""
         self._shell.close()
+
+    def _ids(self, count: int | None) -> list[str]:
+        """Return ids in which the families of tasks go round."""
+        return task_ids(self._split, self._level, _DEFAULT_COUNT if count is None else count)
+
+    def _draw(self) -> str:
+        return task_ids(self._split, self._level, 1, int(self.np_random.integers(_DRAWN_FROM)))[0]
+
+    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+        """Return the statement and the forms of actions."""
+        self._begin(generated(task))
+        return f"{self.task.statement}\n{_HELP}"
 
     def _begin(self, task: Task) -> None:
         self._task, self._tree, self._folder = task, task.before, ""
         self._answer, self._verdict, self._looked = "", None, False
         self._route = {self._key(): 0}
-        self._shown = ("", f"{task.statement}\n{_HELP}")
+
+    def _act(self, action: str) -> tuple[str, float, bool]:
+        found, valid, reward = read(action), True, 0.0
+        if isinstance(found, str):
+            said, valid = found, False
+        elif isinstance(found, Submit):
+            self._answer = found.answer
+            self._verdict = judge(self.task, self._tree, self._answer)
+            reward = self._score()
+            said = "Submitted: the task is done." if self._verdict.won else "Submitted: the task is not done."
+        else:
+            said, valid = self._command(found.text)
+        return cut(said, self._budget), reward, valid
+
+    def _ended(self) -> bool:
+        return self._verdict is not None
 
     def _command(self, text: str) -> tuple[str, bool]:
         """Return the answer to a command, and whether the shell understood it."""
@@ -304,9 +203,31 @@ class BashEnv(gymnasium.Env[str, str]):
         return self._verdict.partial if self._partial else float(self._verdict.won)
 
     def _made(self) -> dict[str, Any]:
-        """Return what has to be the same where a snapshot is restored."""
         reward = "partial" if self._partial else "whole"
         return {"split": self._split, "level": self._level.text, "reward": reward, "budget": self._budget}
+
+    def _save(self) -> dict[str, Any]:
+        return {
+            "files": base64.b64encode(to_tar(self._tree)).decode(),
+            "folder": self._folder,
+            "answer": self._answer,
+            "looked": self._looked,
+            "over": self._verdict is not None,
+            "route": [[key, done] for key, done in self._route.items()],
+        }
+
+    def _load(self, task: str, saved: Fields) -> None:
+        known = generated(task)
+        try:
+            tree = from_tar(base64.b64decode(saved.get("files", str), validate=True))
+            route = {str(key): int(done) for key, done in saved.get("route", list)}
+        except (ValueError, TypeError, OverflowError, OSError, tarfile.TarError) as error:
+            raise BadSnapshot(f"the snapshot's files or route cannot be read: {error}") from None
+        folder, answer = saved.get("folder", str), saved.get("answer", str)
+        looked, over = saved.get("looked", bool), saved.get("over", bool)
+        self._begin(known)
+        self._tree, self._folder, self._answer, self._route = tree, folder, answer, route
+        self._looked, self._verdict = looked, judge(known, tree, answer) if over else None
 
     def _info(self, valid: bool) -> dict[str, Any]:
         over = self._verdict is not None
@@ -321,14 +242,5 @@ class BashEnv(gymnasium.Env[str, str]):
         }
 
 
-def _box(limits: Limits, backend: str, image: str | None) -> Box:
-    return start(limits, backend=backend, image=image)
-
-
 def _full(folder: str) -> str:
     return folder if folder.startswith("/") else f"{ROOT}/{folder}".rstrip("/")
-
-
-def _choice(what: str, value: object, known: Sequence[str]) -> None:
-    if value not in known:
-        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")

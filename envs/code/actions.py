@@ -30,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["FORMS", "Action", "Kind", "path_problem", "read", "replaced"]
+__all__ = ["FORMS", "Action", "Kind", "path_problem", "read", "repairs", "replaced"]
 
 Kind = Literal["run", "show", "write", "edit", "replace", "test", "submit"]
 _KINDS: Final[tuple[Kind, ...]] = ("run", "show", "write", "edit", "replace", "test", "submit")
@@ -182,6 +182,29 @@ def replaced(text: str, action: Action) -> str:
     if action.keep:
         new = (old[: len(old) - len(old.lstrip(" \t"))] + new if new else "") + "\n"
     return "".join([*lines[: action.line - 1], new, *lines[action.line :]])
+
+
+def repairs(path: str, main: str, old: str, new: str) -> list[str]:
+    """Return actions that make one text of another: single lines where few differ, else the whole file.
+
+    Args:
+        path: the file.
+        main: the task's main file, which need not be named.
+        old: its text.
+        new: what it is to be.
+    """
+    before, after = old.splitlines(), new.splitlines()
+    apart = [number for number, (one, two) in enumerate(zip(before, after, strict=False), 1) if one != two]
+    name = "" if path == main else f"{path} "
+    actions = [f"replace {name}{number}: {after[number - 1].strip()}" for number in apart]
+    text = old
+    if len(before) == len(after) and len(apart) <= 3:
+        for said in actions:
+            action = read(said)
+            text = replaced(text, action) if isinstance(action, Action) else ""
+        if text == new:
+            return actions
+    return [f"write {path}\n{new}"]
 
 
 def _unfenced(body: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from turnwise.envs.code.files import read_tasks
-from turnwise.envs.code.generator import PRESETS, SPLITS, Level, generated, task_ids
+from turnwise.envs.code.generator import SPLITS, Level, generated, task_ids
 from turnwise.envs.code.task import Task, digest
 from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask, choices
 
@@ -45,10 +45,7 @@ class Generated:
     def __init__(self, level: str | Level, split: str) -> None:
         if split not in SPLITS:
             raise UnknownOption(f"no split {split!r} of generated code tasks: {choices(split, SPLITS)}")
-        if not isinstance(level, str | Level):
-            presets = ", ".join(map(repr, PRESETS))
-            raise UnknownOption(f"level is {level!r}; it is one of {presets}, such a text with dials, or a Level")
-        self.level = Level.parse(level) if isinstance(level, str) else level
+        self.level = Level.of(level)
         self.split = split
         self.made: dict[str, Any] = {"tasks": "generated", "split": split, "level": self.level.text}
 

@@ -23,7 +23,7 @@ from turnwise.envs.cut import shown
 from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, Result, SandboxError
 
-__all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop", "taken"]
+__all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop", "refuse_file", "taken"]
 
 LONGEST_FILE: Final = 100_000  # characters
 MOST_FILES: Final = 64
@@ -184,3 +184,18 @@ def _told(result: Result, folder: str, seconds: float) -> str:
     if how is None:
         return text or "(no output)"
     return f"{text}\n[{how}]" if text else f"[{how}]"
+
+
+def refuse_file(files: Mapping[str, str], path: str, text: str) -> None:
+    """Refuse a file that has no place among the others.
+
+    Raises:
+        LookupError: it has none; the message is a sentence.
+    """
+    if len(text) > LONGEST_FILE:
+        raise LookupError(f"a file has at most {LONGEST_FILE:,} characters, and {path} would have {len(text):,}")
+    if path not in files and len(files) >= MOST_FILES:
+        raise LookupError(f"there are {MOST_FILES} files already, and no more can be made")
+    for other in files:
+        if other.startswith(f"{path}/") or path.startswith(f"{other}/"):
+            raise LookupError(f"{path} cannot be made: {other} is a file, and one of them would have to be a folder")

@@ -13,15 +13,13 @@ Source: MiniWoB++ (Liu et al. 2018, arXiv:1802.08802), the pages of its package 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import gymnasium
-
-from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
+from turnwise.envs.given import choice
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
-from turnwise.envs.spaces import Text
-from turnwise.envs.web import BUDGET, Window, seconds
+from turnwise.envs.web import BUDGET, Window, WindowEnv, seconds
 
 if TYPE_CHECKING:
     from turnwise.tools.browser import Tab
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["SPLITS", "MiniWoBEnv"]
 
 SPLITS: Final = ("train", "held_out")
-_OPTIONS: Final = ("task",)
 _SIZE: Final = (160, 210)
 """Width and height of the part of the page that holds the task."""
 _VIEWPORT: Final = (500, 320)
@@ -59,8 +56,12 @@ _GOAL: Final = """
 _VERDICT: Final = "() => [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL]"
 
 
-class MiniWoBEnv(gymnasium.Env[Any, str]):
+class MiniWoBEnv(WindowEnv):
     """Do on a small page what a sentence asks for.
+
+    An action is one of the browser's grammar; what is not possible changes nothing and is explained. Where there is no
+    browser, or the page does not start, reset() raises an EnvError; where browser or page are lost, step() raises
+    EnvironmentDied. Ids come in rounds: the first instance of every task, then the second of every task.
 
     Args:
         task: name of a task such as "click-button", or several of them; None for all.
@@ -75,8 +76,6 @@ class MiniWoBEnv(gymnasium.Env[Any, str]):
         EnvError: the pages are not installed, or a value is not one of the choices.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
-
     def __init__(
         self,
         task: str | Sequence[str] | None = None,
@@ -87,100 +86,45 @@ class MiniWoBEnv(gymnasium.Env[Any, str]):
         deadline: float = 20.0,
         render_mode: str | None = None,
     ) -> None:
-        _choice("split", split, SPLITS)
-        if render_mode is not None:
-            _choice("render_mode", render_mode, self.metadata["render_modes"])
+        super().__init__(render_mode)
         self._names = _names(task)
-        self._split = split
+        self._split = choice("split", split, SPLITS)
         self._deadline = seconds(deadline)
         self._window = Window(screenshot=screenshot, budget=budget, size=_SIZE)
         self.observation_space = self._window.space()
-        self.action_space = Text()
-        self.render_mode = render_mode
         self._task = ""
         self._goal = ""
         self._over = False
         self._reward = 0.0
-        self._shown: tuple[str, Any] = ("", "")
 
-    def task_ids(self, count: int | None = None) -> list[str]:
-        """Return ids of instances, in a fixed order: the first of every task, then the second of every task.
-
-        Args:
-            count: how many, from the first on; None: the first 1,000.
-        """
-        if count is not None and count < 0:
-            raise UnknownOption(f"count is {count}; it must be 0 or more")
+    def _ids(self, count: int | None) -> list[str]:
         names = self._names
         numbers = range(_DEFAULT_COUNT if count is None else count)
         return [f"{self._split}/{names[n % len(names)]}/{n // len(names):06d}" for n in numbers]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode.
+    def _draw(self) -> str:
+        name = self._names[int(self.np_random.integers(len(self._names)))]
+        return f"{self._split}/{name}/{int(self.np_random.integers(_DRAWN_FROM)):06d}"
 
-        Args:
-            seed: seeds the choice of the instance where none is asked for.
-            options: {"task": id} to play that instance.
-
-        Raises:
-            UnknownTask: there is no such instance.
-            UnknownOption: options hold anything else.
-            EnvError: there is no browser, or the page does not start.
-        """
-        super().reset(seed=seed)
-        for key in options or {}:
-            _choice("reset option", str(key), _OPTIONS)
-        task = (options or {}).get("task")
-        if task is None:
-            name = self._names[int(self.np_random.integers(len(self._names)))]
-            task = f"{self._split}/{name}/{int(self.np_random.integers(_DRAWN_FROM)):06d}"
+    def _start(self, task: str, options: Mapping[str, Any]) -> Any:
         self._known(task)
         self._task = task
         self._window.open(self._enter)
         self._over, self._reward = False, 0.0
-        return self._answer("", valid=True)
+        return self._observation()
 
-    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Do one action of the browser's grammar; what is not possible changes nothing and is explained.
-
-        Returns:
-            observation, reward (the page's, at the end), terminated, truncated (always False), info.
-
-        Raises:
-            NotReset: before the first reset.
-            StepAfterEnd: the episode has ended.
-            EnvironmentDied: the browser or the page is lost.
-        """
-        if not self._task:
-            raise NotReset
-        if self._over:
-            raise StepAfterEnd
-        if not isinstance(action, str):
-            raise UnknownOption(f"an action is a str such as 'click[e3]'; got {type(action).__name__}")
+    def _act(self, action: str) -> tuple[Any, float, bool]:
         self._window.wake(self._enter)
         valid = self._window.act(action)
         self._judge()
-        observation, info = self._answer(action, valid=valid)
-        return observation, self._reward, self._over, False, info
+        return self._observation(), self._reward, valid
 
-    def render(self) -> Any:
-        """Return the last action and its answer ("ansi"), or the page as an image ("rgb_array"); else None."""
-        if self.render_mode == "rgb_array" and self._task:
-            self._window.wake(self._enter)
-            return self._window.image()
-        if self.render_mode != "ansi":
-            return None
-        action, observation = self._shown
-        text = observation["text"] if isinstance(observation, dict) else observation
-        return f"> {action}\n{text}\n" if action else f"{text}\n"
+    def _ended(self) -> bool:
+        return self._over
 
-    def close(self) -> None:
-        """Close the page."""
-        self._window.close()
-
-    def _known(self, task: object) -> tuple[str, int]:
+    def _known(self, task: str) -> tuple[str, int]:
         """Return name and number of an instance of ours."""
-        match = _ID.fullmatch(task) if isinstance(task, str) else None
+        match = _ID.fullmatch(task)
         if match is None or match["split"] != self._split or match["name"] not in self._names:
             where = f"the split {self._split!r}: an id is {self.task_ids(1)[0]!r}, say"
             raise UnknownTask(f"no task {task!r} in {where}")
@@ -214,11 +158,9 @@ class MiniWoBEnv(gymnasium.Env[Any, str]):
         self._over = bool(over)
         self._reward = float(reward) if over else 0.0
 
-    def _answer(self, action: str, *, valid: bool) -> tuple[Any, dict[str, Any]]:
+    def _observation(self) -> Any:
         body = f"The task has ended with reward {self._reward:g}." if self._over else None
-        observation = self._window.observation(f"Goal: {self._goal}", body=body)
-        self._shown = (action, observation)
-        return observation, self._info(valid)
+        return self._window.observation(f"Goal: {self._goal}", body=body)
 
     def _info(self, valid: bool) -> dict[str, Any]:
         name, _ = self._known(self._task)
@@ -246,8 +188,3 @@ def _names(given: object) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise UnknownOption(f"task is {given!r}; it holds at least one task, and each once")
     return names
-
-
-def _choice(what: str, value: object, known: Sequence[str]) -> None:
-    if value not in known:
-        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")

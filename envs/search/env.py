@@ -16,13 +16,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-import gymnasium
-
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turnwise.envs.errors import EnvError, NotReset, UnknownOption
+from turnwise.envs.given import choice, flag, whole
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.search.engine import Engine, SearchFailed
 from turnwise.envs.search.generator import Level
-from turnwise.envs.search.given import choice, instructions_of, means_of, source_of, whole
+from turnwise.envs.search.given import instructions_of, means_of, source_of
 from turnwise.envs.search.protocol import FORMS, Brackets, Move, Surface, Tags, asked
 from turnwise.envs.search.questions import Question
 from turnwise.envs.search.reader import Reader
@@ -30,8 +29,8 @@ from turnwise.envs.search.rewards import contains
 from turnwise.envs.search.rules import Played, make_rule
 from turnwise.envs.search.saved import played_of, saved_played, titles_of
 from turnwise.envs.search.sources import Source, Task
-from turnwise.envs.snapshot import pack, random_from, random_state, unpack
-from turnwise.envs.spaces import Text
+from turnwise.envs.snapshot import Fields
+from turnwise.envs.text import SavableEnv
 from turnwise.tools.retrieval import Passage
 
 __all__ = ["LONGEST_QUERY", "SearchEnv"]
@@ -42,12 +41,16 @@ LONGEST_QUERY: Final = 1000
 _ON_FAILURE: Final = ("tell", "raise")
 _TAGS: Final = ("first", "single")
 _THOUGHT: Final = {"search": "<think>I have to look this up.</think> ", "answer": "<think>I know it.</think> "}
-_SAVED: Final = ("Search", 1)  # what snapshots are called, and the version of what is in them
 _NO_QUESTION: Final = Question("", "", ())
 
 
-class SearchEnv(gymnasium.Env[str, str]):
+class SearchEnv(SavableEnv):
     """Answer a question by searching passages.
+
+    An action is what the model said, whole: a search or an answer in the environment's form, perhaps after a thought.
+    An answer ends the episode, and nothing is observed after it; what is neither changes nothing. The first observation
+    ends with the question. A snapshot goes on where questions, passages, forms and reward are the same; how often a
+    search is tried need not be. With on_failure="raise", step() raises SearchFailed.
 
     Args:
         questions: path of questions in FlashRAG's form; None for generated ones.
@@ -78,7 +81,8 @@ class SearchEnv(gymnasium.Env[str, str]):
         EnvError: a file is missing or broken, or a value is not one of the choices.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's attribute)
+    _SAVED = ("Search", 1)
+    _EXAMPLE = "<search> red lamp </search>"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"reader": Reader}
 
     def __init__(
@@ -106,15 +110,12 @@ class SearchEnv(gymnasium.Env[str, str]):
         level: str | Level = "small",
         render_mode: str | None = None,
     ) -> None:
+        super().__init__(render_mode)
         choice("form", form, FORMS)
-        choice("tags", tags, _TAGS)
-        choice("on_failure", on_failure, _ON_FAILURE)
-        if render_mode is not None:
-            choice("render_mode", render_mode, self.metadata["render_modes"])
-        if not isinstance(strict, bool):
-            raise UnknownOption(f"strict is {strict!r}; it is True or False")
+        self._tags = choice("tags", tags, _TAGS)
+        self._tell = choice("on_failure", on_failure, _ON_FAILURE) == "tell"
+        flag("strict", strict)
         self._surface: Surface = Tags(single=tags == "single") if form == "tags" else Brackets()
-        self._tags = tags
         self._paid_by = reward, dict(reward_options or {})
         self._rule = make_rule(*self._paid_by)
         if self._rule.thinks and form != "tags":
@@ -122,20 +123,15 @@ class SearchEnv(gymnasium.Env[str, str]):
         self._instructions = instructions_of(instructions, form)
         self._topk = whole("topk", topk, 1)
         self._limit = whole("observation_limit", observation_limit, 1)
-        self._budget = None if max_searches is None else whole("max_searches", max_searches, 0)
+        self._budget = None if max_searches is None else whole("max_searches", max_searches)
         self._patience = retries, backoff, timeout
         self._patient(_nothing)  # refuses what makes no sense now, not at the first search
-        self._tell = on_failure == "tell"
         means = means_of(retriever, model, keep, timeout)
         self._source: Source = source_of(questions, corpus, split, retriever, strict, level, means)
-        self.observation_space = Text()
-        self.action_space = Text()
-        self.render_mode = render_mode
         self._task: Task | None = None
         self._engine: Engine | None = None
         self._played = Played(_NO_QUESTION)
         self._seen: dict[str, str] = {}  # titles by the ids of the passages
-        self._shown: tuple[str, str] = ("", "")
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel without what follows from names: the rule of rewards, and the search of the task."""
@@ -163,76 +159,6 @@ class SearchEnv(gymnasium.Env[str, str]):
             raise NotReset
         return self._task
 
-    def task_ids(self, count: int | None = None) -> list[str]:
-        """Return the ids of the questions of the split, in a fixed order.
-
-        Args:
-            count: how many, from the first on; None: all, or of generated ones the first 1,000.
-        """
-        if count is not None and count < 0:
-            raise UnknownOption(f"count is {count}; it must be 0 or more")
-        return self._source.ids(count)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode.
-
-        Args:
-            seed: seeds the choice of the question where none is asked for.
-            options: {"task": id} to play that question.
-
-        Returns:
-            The first observation, which ends with the question, and `info` (see `turnwise.envs.info`).
-
-        Raises:
-            UnknownTask: there is no such question.
-            UnknownOption: options hold anything else.
-        """
-        super().reset(seed=seed)
-        for key in options or {}:
-            choice("reset option", str(key), ("task",))
-        task = (options or {}).get("task")
-        if task is None:
-            task = self._source.draw(self.np_random)
-        if not isinstance(task, str):
-            raise UnknownOption(f"a task is named by its id, a str; got {task!r}")
-        self._task = self._source.get(task)
-        self._engine = self._patient(self._task.find)
-        observation = self._start(self._task.question)
-        self._played = Played(self._task.question, start=observation)
-        self._seen = {}
-        self._shown = ("", observation)
-        return observation, self._info(valid=True)
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Search, or answer; what is neither changes nothing.
-
-        Args:
-            action: what the model said, whole.
-
-        Returns:
-            observation ("" after an answer), reward, terminated (an answer was given), truncated (always False), info.
-
-        Raises:
-            NotReset: before the first reset.
-            StepAfterEnd: the question has been answered.
-            SearchFailed: the retriever failed, with on_failure="raise".
-        """
-        self.task  # noqa: B018 (raises before the first reset)
-        played = self._played
-        if played.answer is not None:
-            raise StepAfterEnd
-        if not isinstance(action, str):
-            raise UnknownOption(f"an action is a str such as '<search> red lamp </search>'; got {action!r}")
-        move = self._surface.read(action)
-        said = action if move is None else move.said
-        observation, reward, valid = self._act(move, said)
-        played.formed = played.formed and valid
-        played.said += [said, observation]
-        if played.answer is not None:
-            reward = self._rule.answer(played)
-        self._shown = (action, observation)
-        return observation, reward, played.answer is not None, False, self._info(valid=valid)
-
     def plan(self) -> list[str]:
         """Return actions from the present state to the right answer; [] when it was given.
 
@@ -254,45 +180,38 @@ class SearchEnv(gymnasium.Env[str, str]):
             self._write("answer", task.question.answers[0]),
         ]
 
-    def snapshot(self) -> bytes:
-        """Return the episode at this moment, for `restore` (see `turnwise.envs.info.HasSnapshot`).
+    def _ids(self, count: int | None) -> list[str]:
+        return self._source.ids(count)
 
-        Raises:
-            NotReset: before the first reset.
-        """
-        episode = {
-            "task": self.task.question.id,
-            "played": saved_played(self._played),
-            "seen": self._seen,
-            "shown": list(self._shown),
-            "random": random_state(self),
-        }
-        return pack(*_SAVED, self._made(), episode)
+    def _draw(self) -> str:
+        return self._source.draw(self.np_random)
 
-    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
-        """Go on from a snapshot of an environment with the same questions, passages, forms and reward.
+    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+        self._task = self._source.get(task)
+        self._engine = self._patient(self._task.find)
+        observation = self._opening(self._task.question)
+        self._played = Played(self._task.question, start=observation)
+        self._seen = {}
+        return observation
 
-        Returns:
-            Observation and `info` of that moment; `valid` is True.
+    def _opening(self, question: Question) -> str:
+        return self._instructions.replace("{question}", asked(question.text))
 
-        Raises:
-            BadSnapshot: the bytes are none, or torn, or of something else, files with other questions, say; the present
-                episode goes on.
-        """
-        saved = unpack(data, *_SAVED, self._made())
-        try:
-            task = self._source.get(saved.get("task", str))
-        except UnknownTask as error:
-            raise BadSnapshot(f"the snapshot's task is not here: {error}") from error
-        played = played_of(saved.part("played"), task.question, self._start(task.question))
-        seen, shown = titles_of(saved, "seen"), saved.pair("shown")
-        engine = self._patient(task.find)
-        self._np_random, self._np_random_seed = random_from(saved)
-        self._task, self._engine, self._played, self._seen, self._shown = task, engine, played, seen, shown
-        return self._shown[1], self._info(valid=True)
+    def _act(self, action: str) -> tuple[str, float, bool]:
+        played = self._played
+        move = self._surface.read(action)
+        said = action if move is None else move.said
+        observation, reward, valid = self._move(move, said)
+        played.formed = played.formed and valid
+        played.said += [said, observation]
+        if played.answer is not None:
+            reward = self._rule.answer(played)
+        return observation, reward, valid
+
+    def _ended(self) -> bool:
+        return self._played.answer is not None
 
     def _made(self) -> dict[str, Any]:
-        """Return what has to be the same where a snapshot is restored; how often a search is tried has not."""
         reward, options = self._paid_by
         return {
             **self._source.made(),
@@ -306,21 +225,20 @@ class SearchEnv(gymnasium.Env[str, str]):
             "observation_limit": self._limit,
         }
 
-    def render(self) -> str | None:
-        """Return the last action and its answer as the player saw them, for render_mode "ansi"; else None."""
-        if self.render_mode != "ansi":
-            return None
-        action, observation = self._shown
-        return f"> {action}\n{observation}\n" if action else f"{observation}\n"
+    def _save(self) -> dict[str, Any]:
+        return {"played": saved_played(self._played), "seen": self._seen}
 
-    def _start(self, question: Question) -> str:
-        return self._instructions.replace("{question}", asked(question.text))
+    def _load(self, task: str, saved: Fields) -> None:
+        known = self._source.get(task)
+        played = played_of(saved.part("played"), known.question, self._opening(known.question))
+        seen, engine = titles_of(saved, "seen"), self._patient(known.find)
+        self._task, self._engine, self._played, self._seen = known, engine, played, seen
 
     def _patient(self, find: Callable[[str, int], Sequence[Passage]]) -> Engine:
         retries, backoff, timeout = self._patience
         return Engine(find, retries=retries, backoff=backoff, timeout=timeout)
 
-    def _act(self, move: Move | None, said: str) -> tuple[str, float, bool]:
+    def _move(self, move: Move | None, said: str) -> tuple[str, float, bool]:
         """Do a move; return the observation, what a search earned, and whether the move was admissible."""
         if move is None:
             self._played.thoughts.append(said)
@@ -376,7 +294,7 @@ class SearchEnv(gymnasium.Env[str, str]):
     def _left(self) -> int | None:
         return None if self._budget is None else max(self._budget - self._played.searches, 0)
 
-    def _info(self, *, valid: bool) -> dict[str, Any]:
+    def _info(self, valid: bool) -> dict[str, Any]:
         played = self._played
         over = played.answer is not None
         info: dict[str, Any] = {

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
 from turnwise.envs.search.engine import Means
-from turnwise.envs.search.generator import PRESETS, Level
+from turnwise.envs.search.generator import Level
 from turnwise.envs.search.protocol import INSTRUCTIONS
 from turnwise.envs.search.sources import Files, Generated, Source
 
-__all__ = ["choice", "instructions_of", "means_of", "source_of", "whole"]
-
-
-def choice(what: str, value: object, known: Sequence[str] | Mapping[str, Any]) -> None:
-    """Refuse what is not one of the known names.
-
-    Raises:
-        UnknownOption: it is none.
-    """
-    if not isinstance(value, str) or value not in known:
-        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")
-
-
-def whole(name: str, value: object, least: int) -> int:
-    """Return a whole number.
-
-    Raises:
-        UnknownOption: it is none, or too small.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UnknownOption(f"{name} is {value!r}; it is a whole number of at least {least}")
-    return value
+__all__ = ["instructions_of", "means_of", "source_of"]
 
 
 def instructions_of(given: object, form: str) -> str:
@@ -83,9 +60,7 @@ def source_of(
     if questions is None:
         if corpus is not None:
             raise UnknownOption("corpus is given and questions is not: passages of a file need questions about them")
-        if not isinstance(level, str | Level):
-            raise UnknownOption(f"level is {level!r}; it is one of {', '.join(map(repr, PRESETS))}, or a level")
-        return Generated(split, level, retriever, means)
+        return Generated(split, Level.of(level), retriever, means)
     paths = [None if one is None else _path(what, one) for what, one in (("questions", questions), ("corpus", corpus))]
     return Files(str(paths[0]), paths[1], split, retriever, strict, means)
 

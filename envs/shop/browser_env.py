@@ -18,19 +18,17 @@ import inspect
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-import gymnasium
-
-from turnwise.envs.errors import EnvError, StepAfterEnd, UnknownOption
+from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.session import Page, Shop, parse
 from turnwise.envs.shop.sources import Source
-from turnwise.envs.web import BUDGET, Window, seconds
+from turnwise.envs.web import BUDGET, Window, WindowEnv, seconds
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.site.sessions import Sessions
@@ -47,8 +45,13 @@ _TEXT_ONLY: Final = {
 }
 
 
-class WebShopBrowserEnv(WebShopEnv):
+class WebShopBrowserEnv(WindowEnv, WebShopEnv):
     """Buy in a web shop what a sentence asks for, in a real browser.
+
+    An action is one of the browser's grammar; what is not possible changes nothing and is explained. The option
+    "session" of reset() names nothing here, where each episode has a session of its own. Where there is no browser, or
+    the packages of the site are not installed, reset() raises an EnvError; where browser or page are lost, step()
+    raises EnvironmentDied.
 
     Args:
         args: see `WebShopEnv`, as are all other keywords but "observation" and the "num_prev_..." ones, which are
@@ -62,9 +65,6 @@ class WebShopBrowserEnv(WebShopEnv):
     Raises:
         EnvError: a file is missing or broken, or a value is not one of the choices.
     """
-
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
-    observation_space: gymnasium.Space[Any]
 
     def __init__(
         self,
@@ -85,41 +85,6 @@ class WebShopBrowserEnv(WebShopEnv):
         self._window = Window(screenshot=screenshot, budget=budget, size=_VIEWPORT)
         self._number = ""
         self.observation_space = self._window.space()
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; see `WebShopEnv.reset` ("session" names nothing here, where each episode has its own).
-
-        Raises:
-            UnknownTask: the split has no such goal.
-            UnknownOption: options hold anything else.
-            EnvError: there is no browser, or the site's packages are not installed.
-        """
-        self._window.close()
-        self._leave()
-        super().reset(seed=seed, options=options)
-        self._window.open(self._enter)
-        return self._answer("", valid=True)
-
-    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Do one action of the browser's grammar; what is not possible changes nothing and is explained.
-
-        Returns:
-            observation, reward (of the purchase; 0 before it), terminated (something was bought), truncated (always
-            False), info.
-
-        Raises:
-            NotReset: before the first reset.
-            StepAfterEnd: the episode has ended.
-            EnvironmentDied: the browser or the page is lost.
-        """
-        if self.session.done:
-            raise StepAfterEnd
-        if not isinstance(action, str):
-            raise UnknownOption(f"an action is a str such as 'click[e3]'; got {type(action).__name__}")
-        self._window.wake(self._enter)
-        valid = self._window.act(action)
-        observation, info = self._answer(action, valid=valid)
-        return observation, self._payoff(), self.session.done, False, info
 
     def plan(self) -> list[str]:
         """Return actions from the present state to the purchase of what the goal was made of; [] when it is won.
@@ -156,21 +121,20 @@ class WebShopBrowserEnv(WebShopEnv):
         """Not offered (see `snapshot`)."""
         raise AttributeError("restore")
 
-    def render(self) -> Any:
-        """Return the last action and its answer ("ansi"), or the page as an image ("rgb_array"); else None."""
-        if self.render_mode == "rgb_array" and self._session is not None:
-            self._window.wake(self._enter)
-            return self._window.image()
-        if self.render_mode != "ansi":
-            return None
-        action, observation = self._shown
-        text = observation["text"] if isinstance(observation, dict) else observation
-        return f"> {action}\n{text}\n" if action else f"{text}\n"
-
     def close(self) -> None:
         """Close the page and leave the site."""
-        self._window.close()
+        super().close()
         self._leave()
+
+    def _start(self, task: str, options: Mapping[str, Any]) -> Any:
+        super()._start(task, options)
+        self._window.open(self._enter)
+        return self._window.observation("")
+
+    def _act(self, action: str) -> tuple[Any, float, bool]:
+        self._window.wake(self._enter)
+        valid = self._window.act(action)
+        return self._window.observation(""), self._payoff(), valid
 
     def _site(self) -> _Site:
         return _site(self.shop, self._source)
@@ -199,15 +163,8 @@ class WebShopBrowserEnv(WebShopEnv):
             self._site().sessions.drop(self._number)
             self._number = ""
 
-    def _answer(self, action: str, *, valid: bool) -> tuple[Any, dict[str, Any]]:
-        observation = self._window.observation("")
-        self._shown = (action, observation)
-        return observation, self._info(valid=valid)
-
-    def _info(self, *, valid: bool) -> dict[str, Any]:
-        info = super()._info(valid=valid)
-        if self._window.asleep:  # reset() asks for it once before the page is there
-            return info
+    def _info(self, valid: bool) -> dict[str, Any]:
+        info = super()._info(valid)
         over = self.session.done
         info["admissible_actions"] = [] if over else self._admissible(info["admissible_actions"])
         info["free_actions"] = [] if over else self._window.free()
@@ -230,8 +187,6 @@ class WebShopBrowserEnv(WebShopEnv):
         That is the text in a field, which element has the focus, and how far the page is scrolled; and, as images show
         them, which products were visited. Which pages came before, which decides where back[] leads, is not in it.
         """
-        if self._window.asleep:
-            return self.session.state_key()
         view = self._window.view
         held = [(e.ref, e.value, e.focused) for e in view.elements.values() if e.value or e.focused]
         key = self.session.state_key()

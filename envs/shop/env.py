@@ -11,42 +11,43 @@ Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its text environment.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping
-from hashlib import blake2b
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
-import gymnasium
-
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
+from turnwise.envs.given import choice, flag, whole
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.generator import Level
-from turnwise.envs.shop.given import choice, files_only, level_of, ours_only, prices_of, reading, session_name, whole
+from turnwise.envs.shop.given import digest_of, files_only, goal_of, ours_only, prices_of, reading, session_name
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.goals import SHUFFLE
-from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.saved import saved_session, session_of
-from turnwise.envs.shop.session import Session, Shop, item_targets, parse
+from turnwise.envs.shop.offers import FREE, admissible
+from turnwise.envs.shop.saved import GIVEN, saved_session, session_of
+from turnwise.envs.shop.session import Session, Shop
 from turnwise.envs.shop.shopper import Careful, Shopper
 from turnwise.envs.shop.sources import GOALS, Files, FilesKey, Generated, GeneratedKey, Several, Source, located, stamps
 from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.snapshot import pack, random_from, random_state, unpack
+from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import LONGEST, Text
+from turnwise.envs.text import SavableEnv
 
 __all__ = ["OBSERVATIONS", "PAYOFFS", "WebShopEnv"]
 
 OBSERVATIONS: Final = ("text", "text_rich", "html", "url")
 PAYOFFS: Final = ("score", "sparse")
 _JACKPOT: Final = 10.0  # reward of a full score with payoff="sparse", as in verl-agent
-_FREE: Final = "search[...]"
-_SAVED: Final = ("WebShop", 1)  # what snapshots are called, and the version of what is in them
-_OPTIONS: Final = ("task", "goal", "prices", "session")
-_BOUND: Final = re.compile(r",(?: and)? price [^,]* dollars\s*$")
 
 
-class WebShopEnv(gymnasium.Env[str, str]):
+class WebShopEnv(SavableEnv):
     """Buy in a web shop what a sentence asks for.
+
+    An action is "search[words]" or "click[text]"; what is not possible changes nothing. A purchase ends the episode,
+    and is what is paid. A snapshot goes on where shop, goals, observation and reward are the same.
+
+    Options of reset() are {"task": id}, or in its place a goal given whole: {"goal": Goal or mapping with the
+    original's keys}. Either may come with "prices" (dollars by id that hold in this episode) and "session" (the name in
+    addresses; else the id, or of a goal given whole the number that it has, or a digest).
 
     Args:
         products: path of the original's products; None for our own catalogue.
@@ -74,7 +75,9 @@ class WebShopEnv(gymnasium.Env[str, str]):
         EnvError: a file is missing or broken, or a value is not one of the choices.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's attribute)
+    _SAVED = ("WebShop", 1)
+    _OPTIONS = ("task", "goal", "prices", "session")
+    _EXAMPLE = "click[buy now]"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"shopper": Shopper, "careful": Careful}
 
     def __init__(
@@ -103,21 +106,15 @@ class WebShopEnv(gymnasium.Env[str, str]):
         limit: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        choice("observation", observation, OBSERVATIONS)
-        choice("payoff", payoff, PAYOFFS)
-        choice("goals", goals, GOALS)
-        if render_mode is not None:
-            choice("render_mode", render_mode, self.metadata["render_modes"])
-        for name, flag in (("strict", strict), ("show_attributes", show_attributes)):
-            if not isinstance(flag, bool):
-                raise UnknownOption(f"{name} is {flag!r}; it is True or False")
-        for name, count in (("num_prev_obs", num_prev_obs), ("num_prev_actions", num_prev_actions)):
-            whole(name, count)
-        seed = whole("catalogue_seed", catalogue_seed)
+        super().__init__(render_mode)
+        self._observation = choice("observation", observation, OBSERVATIONS)
         self._page = _PAGES[observation]
-        self._observation = observation
-        self._sparse = payoff == "sparse"
-        self._before = num_prev_obs, num_prev_actions
+        self._sparse = choice("payoff", payoff, PAYOFFS) == "sparse"
+        choice("goals", goals, GOALS)
+        flag("strict", strict)
+        flag("show_attributes", show_attributes)
+        self._before = whole("num_prev_obs", num_prev_obs), whole("num_prev_actions", num_prev_actions)
+        seed = whole("catalogue_seed", catalogue_seed)
         if products is None:
             files_only(
                 {
@@ -131,7 +128,7 @@ class WebShopEnv(gymnasium.Env[str, str]):
                     "strict": (strict, True),
                 }
             )
-            key = GeneratedKey(level_of(level), seed, reward, tagger, show_attributes)
+            key = GeneratedKey(Level.of(level), seed, reward, tagger, show_attributes)
             many = whole("catalogues", catalogues, 1)
             self._source: Source = Generated(key, split) if many == 1 else Several(key, split, many)
         else:
@@ -159,13 +156,9 @@ class WebShopEnv(gymnasium.Env[str, str]):
             )
         # Addresses repeat the query, which small letters can lengthen; what went before stands in front.
         self.observation_space = Text(4 * LONGEST * (1 + num_prev_obs + num_prev_actions))
-        self.action_space = Text()
-        self.render_mode = render_mode
-        self._task = ""
         self._session: Session | None = None
         self._seen: list[str] = []
         self._done: list[str] = []
-        self._shown: tuple[str, str] = ("", "")
 
     @property
     def shop(self) -> Shop:
@@ -188,73 +181,6 @@ class WebShopEnv(gymnasium.Env[str, str]):
             raise NotReset
         return self._session
 
-    def task_ids(self, count: int | None = None) -> list[str]:
-        """Return the ids of the goals of the split, in a fixed order.
-
-        Args:
-            count: how many, from the first on; None: all, or of our own catalogue the first 1,000.
-        """
-        if count is not None and count < 0:
-            raise UnknownOption(f"count is {count}; it must be 0 or more")
-        return self._source.ids(count)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode.
-
-        Args:
-            seed: seeds the choice of the goal where none is asked for.
-            options: {"task": id} to play that goal. Or a goal given whole: {"goal": Goal or mapping with the original's
-                keys}. Either may come with "prices" (dollars by id that hold in this episode) and "session" (the name
-                in addresses; else the id, or of a goal given whole the number that it has, or a digest).
-
-        Returns:
-            The first observation, and `info` (see `turnwise.envs.info`).
-
-        Raises:
-            UnknownTask: the split has no such goal.
-            UnknownOption: options hold anything else.
-        """
-        super().reset(seed=seed)
-        if options is not None and not isinstance(options, Mapping):
-            raise UnknownOption(f"options of reset() are a mapping, such as {{'task': id}}; got {options!r}")
-        given = dict(options or {})
-        for key in given:
-            choice("reset option", str(key), _OPTIONS)
-        if given.get("goal") is not None:
-            task, goal, name = self._given(given)
-        else:
-            task, goal, name = self._known(given.get("task"), given.get("session"))
-        shop = self._source.shop_of(task)
-        self._session = Session(shop, goal, name, prices=prices_of(given.get("prices"), shop))
-        self._task = task
-        observation = self._page(self._session)
-        self._seen, self._done = [observation], []
-        self._shown = ("", observation)
-        return observation, self._info(valid=True)
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Do one action, "search[words]" or "click[text]"; what is not possible changes nothing.
-
-        Returns:
-            observation, reward (of the purchase; 0 before it), terminated (something was bought), truncated (always
-            False), info.
-
-        Raises:
-            NotReset: before the first reset.
-            StepAfterEnd: the episode has ended.
-        """
-        session = self.session
-        if session.done:
-            raise StepAfterEnd
-        if not isinstance(action, str):
-            raise UnknownOption(f"an action is a str such as 'click[buy now]'; got {type(action).__name__}")
-        valid = session.act(action)
-        observation = self._page(session)
-        if any(self._before):
-            observation = self._remembered(action, observation)
-        self._shown = (action, observation)
-        return observation, self._payoff(), session.done, False, self._info(valid=valid)
-
     def plan(self) -> list[str]:
         """Return actions from the present state to the purchase of what the goal was made of; [] when it is won.
 
@@ -271,47 +197,46 @@ class WebShopEnv(gymnasium.Env[str, str]):
             raise EnvError("something was bought and the episode is over: no way leads from here to a full score")
         return plan(session)
 
-    def snapshot(self) -> bytes:
-        """Return the episode at this moment, for `restore` (see `turnwise.envs.info.HasSnapshot`).
+    def _ids(self, count: int | None) -> list[str]:
+        return self._source.ids(count)
 
-        Raises:
-            NotReset: before the first reset.
-        """
-        episode = {
-            "task": self._task,
-            "session": saved_session(self.session),
-            "page": self._page(self.session),
-            "seen": self._seen,
-            "done": self._done,
-            "shown": list(self._shown),
-            "random": random_state(self),
-        }
-        return pack(*_SAVED, self._made(), episode)
+    def _draw(self) -> str:
+        return self._source.draw(self.np_random)
 
-    def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
-        """Go on from a snapshot of an environment with the same shop, goals, observation and reward.
+    def _chosen(self, options: Mapping[str, Any]) -> str:
+        """Return the id of a goal of the split, or a name for one that is given whole."""
+        if options.get("goal") is None:
+            return super()._chosen(options)
+        if options.get("task") is not None:
+            raise UnknownOption("options hold a task and a goal; one of them says what to buy")
+        return f"{GIVEN}{digest_of(goal_of(options['goal'], self._source))}"
 
-        Returns:
-            Observation and `info` of that moment; `valid` is True.
+    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+        name = options.get("session")
+        if options.get("goal") is None:
+            goal, usual = self._source.get(task), task.replace("/", "-")
+        else:
+            goal = goal_of(options["goal"], self._source)
+            usual = self._source.find(goal) or digest_of(goal)
+        shop = self._source.shop_of(task)
+        prices = prices_of(options.get("prices"), shop)
+        self._session = Session(shop, goal, usual if name is None else session_name(name), prices=prices)
+        observation = self._page(self._session)
+        self._seen, self._done = [observation], []
+        return observation
 
-        Raises:
-            BadSnapshot: the bytes are none, or torn, or of something else, a shop with other goods or prices, say; the
-                present episode goes on.
-        """
-        saved = unpack(data, *_SAVED, self._made())
-        task = saved.get("task", str)
-        session = session_of(saved.part("session"), self._source, task)
-        if self._page(session) != saved.get("page", str):
-            raise BadSnapshot(
-                "the page that the snapshot shows reads otherwise in this shop: its products are not the same"
-            )
-        seen, done, shown = saved.texts("seen"), saved.texts("done"), saved.pair("shown")
-        self._np_random, self._np_random_seed = random_from(saved)
-        self._task, self._session, self._seen, self._done, self._shown = task, session, seen, done, shown
-        return self._shown[1], self._info(valid=True)
+    def _act(self, action: str) -> tuple[str, float, bool]:
+        session = self.session
+        valid = session.act(action)
+        observation = self._page(session)
+        if any(self._before):
+            observation = self._remembered(action, observation)
+        return observation, self._payoff(), valid
+
+    def _ended(self) -> bool:
+        return self.session.done
 
     def _made(self) -> dict[str, Any]:
-        """Return what has to be the same where a snapshot is restored."""
         shop = self._source.shop
         judge = shop.judge
         return {
@@ -325,35 +250,22 @@ class WebShopEnv(gymnasium.Env[str, str]):
             "num_prev_actions": self._before[1],
         }
 
-    def render(self) -> str | None:
-        """Return the last action and its answer as the player saw them, for render_mode "ansi"; else None."""
-        if self.render_mode != "ansi":
-            return None
-        action, observation = self._shown
-        return f"> {action}\n{observation}\n" if action else f"{observation}\n"
+    def _save(self) -> dict[str, Any]:
+        return {
+            "session": saved_session(self.session),
+            "page": self._page(self.session),
+            "seen": self._seen,
+            "done": self._done,
+        }
 
-    def _known(self, task: object, session: object) -> tuple[str, Goal, str]:
-        """Return id, goal and session name of a goal of the split."""
-        if task is None:
-            task = self._source.draw(self.np_random)
-        if not isinstance(task, str):
-            raise UnknownOption(f"a task is named by its id, a str; got {task!r}")
-        goal = self._source.get(task)
-        return task, goal, task.replace("/", "-") if session is None else session_name(session)
-
-    def _given(self, options: Mapping[str, Any]) -> tuple[str, Goal, str]:
-        """Return id, goal and session name of a goal that is given whole."""
-        if options.get("task") is not None:
-            raise UnknownOption("options hold a task and a goal; one of them says what to buy")
-        given = options["goal"]
-        goal = given if isinstance(given, Goal) else Goal.of(given)
-        if self._source.shop.catalogue.get(goal.asin) is None:
-            several = ", the first of several" if getattr(self._source, "count", 1) > 1 else ""
-            raise UnknownOption(f"the goal's product {goal.asin!r} is not in the catalogue{several}")
-        digest = blake2b(repr(sorted(goal.as_dict().items())).encode(errors="surrogatepass"), digest_size=8).hexdigest()
-        name = options.get("session")
-        known = self._source.find(goal) or digest
-        return f"goal:{digest}", goal, known if name is None else session_name(name)
+    def _load(self, task: str, saved: Fields) -> None:
+        session = session_of(saved.part("session"), self._source, task)
+        if self._page(session) != saved.get("page", str):
+            raise BadSnapshot(
+                "the page that the snapshot shows reads otherwise in this shop: its products are not the same"
+            )
+        seen, done = saved.texts("seen"), saved.texts("done")
+        self._session, self._seen, self._done = session, seen, done
 
     def _remembered(self, action: str, observation: str) -> str:
         """Return an observation with what went before it, the oldest first, as the original joins them."""
@@ -379,14 +291,14 @@ class WebShopEnv(gymnasium.Env[str, str]):
             return 0.0
         return _JACKPOT * self._won() if self._sparse else reward.total
 
-    def _info(self, *, valid: bool) -> dict[str, Any]:
+    def _info(self, valid: bool) -> dict[str, Any]:
         session = self.session
         reward = session.reward
         info: dict[str, Any] = {
-            "task": self._task,
+            "task": self._id,
             "state": self._state(),
-            "admissible_actions": _admissible(session),
-            "free_actions": [] if reward else [_FREE],
+            "admissible_actions": admissible(session),
+            "free_actions": [] if reward else [FREE],
             "valid": valid,
             "score": reward.total if reward else 0.0,
             "won": self._won(),
@@ -409,31 +321,6 @@ class WebShopEnv(gymnasium.Env[str, str]):
         if self._observation in ("url", "html") and len(session.page.options) > 1:
             key += f" order={[name for name, _ in session.page.options]}"
         return key
-
-
-def _admissible(session: Session) -> list[str]:
-    """Return an action for everything that can be clicked, and where the search bar is, one example of a search."""
-    page = session.page
-    if page.kind == "index":
-        return [_example(session.goal.instruction)]
-    if page.kind == "item":
-        return list(session.shop.once(_clicks_of, page.asin, session.shop.attributes))
-    return _clicks(session.clickables())
-
-
-def _clicks_of(product: Product, attributes: bool) -> list[str]:
-    return _clicks(item_targets(product, attributes))
-
-
-def _clicks(texts: Iterable[str]) -> list[str]:
-    """Return the clicks on texts that an action can name: not those with brackets or line breaks in the wrong place."""
-    return [action for text in texts if parse(action := f"click[{text}]") == ("click", text) and text != "search"]
-
-
-def _example(instruction: str) -> str:
-    """Return the search for an instruction, without the price, which no product's text holds."""
-    words = re.sub(r"[\[\]\s]+", " ", _BOUND.sub("", instruction)).strip().lower()
-    return f"search[{words or 'anything'}]"
 
 
 def _html(session: Session) -> str:

@@ -7,25 +7,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
 
-from turnwise.envs.errors import UnknownOption, choices
-from turnwise.envs.shop.generator import PRESETS, Level
+from turnwise.envs.errors import UnknownOption
+from turnwise.envs.given import whole
+from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.session import Shop
+from turnwise.envs.shop.sources import Source
 
-__all__ = ["choice", "files_only", "level_of", "ours_only", "prices_of", "reading", "session_name", "whole"]
-
-
-def level_of(level: object) -> Level:
-    """Return a level that is given as such or as its text.
-
-    Raises:
-        UnknownOption: it is neither.
-    """
-    if not isinstance(level, str | Level):
-        presets = ", ".join(map(repr, PRESETS))
-        raise UnknownOption(f"level is {level!r}; it is one of {presets}, such a text with dials, or a Level")
-    return Level.parse(level) if isinstance(level, str) else level
+__all__ = ["digest_of", "files_only", "goal_of", "ours_only", "prices_of", "reading", "session_name"]
 
 
 def files_only(given: Mapping[str, tuple[object, object]]) -> None:
@@ -67,6 +59,24 @@ def reading(cache: object, keep: object, limit: object) -> None:
         whole("limit", limit, 1)
 
 
+def goal_of(given: Any, source: Source) -> Goal:
+    """Return a goal that is given whole, as such or as a mapping.
+
+    Raises:
+        UnknownOption: it is none, or about a product that the shop does not have.
+    """
+    goal = given if isinstance(given, Goal) else Goal.of(given)
+    if source.shop.catalogue.get(goal.asin) is None:
+        several = ", the first of several" if getattr(source, "count", 1) > 1 else ""
+        raise UnknownOption(f"the goal's product {goal.asin!r} is not in the catalogue{several}")
+    return goal
+
+
+def digest_of(goal: Goal) -> str:
+    """Return what tells a goal from others."""
+    return blake2b(repr(sorted(goal.as_dict().items())).encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
 def prices_of(given: object, shop: Shop) -> dict[str, float]:
     """Return prices that hold in one episode.
 
@@ -94,24 +104,3 @@ def session_name(given: object) -> str:
     if not isinstance(given, str) or not given or len(given) > 1000:
         raise UnknownOption(f"session is {given!r}; it is a name of 1 to 1,000 characters")
     return given
-
-
-def whole(what: str, value: object, least: int = 0) -> int:
-    """Return a whole number.
-
-    Raises:
-        UnknownOption: it is something else, or below the least.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UnknownOption(f"{what} is {value!r}; it is a whole number, {least} or more")
-    return value
-
-
-def choice(what: str, value: object, known: Sequence[str]) -> None:
-    """Refuse a value that is not one of those known.
-
-    Raises:
-        UnknownOption: it is not; the choices are in the message.
-    """
-    if value not in known:
-        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")

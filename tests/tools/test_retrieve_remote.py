@@ -5,49 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toys.service import Answer, serving
 
 from turnwise.tools.retrieval import BadQuery, Finder, NoRetriever, Passage, Remote, Retriever, RetrieverDown
 from turnwise.tools.retrieval import remote as module
 
-Answer = tuple[int, bytes]
 TEA = {"id": "7", "contents": '"Tea"\nTea is a drink.'}
-
-
-@contextmanager
-def serving(answer: Callable[[dict[str, Any]], Answer]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server that answers as told; gives its address and the list of what it is asked."""
-    asked: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append(said | {"path": self.path})
-            status, body = answer(said)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def result(*lists: object) -> Answer:

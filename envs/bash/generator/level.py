@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.levels import Dials
+from turnwise.envs.levels import BaseLevel, Dials
 
 __all__ = ["FAMILY_NAMES", "PRESETS", "Level"]
 
@@ -35,7 +35,7 @@ _DIALS: Final = Dials(
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Level(BaseLevel):
     """How big the file tree of a task is, and how hard.
 
     files: least and most files that a task is about.
@@ -46,6 +46,8 @@ class Level:
     variants: how many wordings and conditions of a family are drawn from, the plain one first; 0 for all.
     families: kinds of tasks; none means all.
     """
+
+    dials = _DIALS
 
     files: tuple[int, int] = (4, 7)
     lines: tuple[int, int] = (5, 10)
@@ -60,23 +62,6 @@ class Level:
         _DIALS.check(self)
         object.__setattr__(self, "families", tuple(sorted(set(self.families))))
 
-    @property
-    def text(self) -> str:
-        """The level in one word: the nearest preset and what differs from it, such as "small+depth=3".
-
-        `Level.parse` reads it back to an equal level; equal levels have equal texts.
-        """
-        return _DIALS.text(self, PRESETS)
-
-    @classmethod
-    def parse(cls, text: str) -> Level:
-        """Return the level of a text such as "tiny" or "small+depth=3+lines=20-30+families=count,sum".
-
-        Raises:
-            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
-        """
-        return _DIALS.parse(text, PRESETS)
-
 
 PRESETS: dict[str, Level] = {
     "tiny": Level(files=(2, 3), lines=(3, 5), depth=0, distractors=1, variants=1),
@@ -85,3 +70,5 @@ PRESETS: dict[str, Level] = {
     "large": Level(files=(15, 30), lines=(20, 60), depth=4, distractors=12, spaces=0.3),
 }
 """Sizes by name. "tiny" is for models that learn to type commands on it."""
+
+Level.presets = PRESETS

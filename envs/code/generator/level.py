@@ -8,7 +8,7 @@ from typing import Final
 from turnwise.envs.code.generator.families import FAMILIES
 from turnwise.envs.code.generator.mutate import KINDS
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import Dials
+from turnwise.envs.levels import BaseLevel, Dials
 
 __all__ = ["PRESETS", "Level"]
 
@@ -21,7 +21,7 @@ _DIALS: Final = Dials(
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Level(BaseLevel):
     """How long generated programs are, and how hard the tasks are that are made of them.
 
     families: how many families of programs, the easier ones first.
@@ -35,6 +35,8 @@ class Level:
     visible, hidden: least and most tests.
     names: 0 short names that are always the same, 1 longer ones that vary.
     """
+
+    dials = _DIALS
 
     families: int = len(FAMILIES)
     lines: tuple[int, int] = (2, 9)
@@ -56,23 +58,6 @@ class Level:
                 "the dial lines is 2-2; the most must be 3 or more, for there is hardly such a function"
             )
 
-    @property
-    def text(self) -> str:
-        """The level in one word: the nearest preset and what differs from it, such as "small+bugs=2-2".
-
-        `Level.parse` reads it back to an equal level; equal levels have equal texts.
-        """
-        return _DIALS.text(self, PRESETS)
-
-    @classmethod
-    def parse(cls, text: str) -> Level:
-        """Return the level of a text such as "tiny" or "small+bugs=2+hidden=10-12".
-
-        Raises:
-            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
-        """
-        return _DIALS.parse(text, PRESETS)
-
 
 PRESETS: dict[str, Level] = {
     "tiny": Level(lines=(2, 5), repair=1.0, kinds=3, visible=(2, 2), hidden=(6, 6), names=0),
@@ -81,3 +66,5 @@ PRESETS: dict[str, Level] = {
     "large": Level(functions=(3, 6), chain=0.7, bugs=(1, 3), repair=0.5, shown=0.5, visible=(2, 4), hidden=(12, 16)),
 }
 """Sizes by name. "tiny" is for models that learn to read on it."""
+
+Level.presets = PRESETS

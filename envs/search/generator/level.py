@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.levels import Dials
+from turnwise.envs.levels import BaseLevel, Dials
 
 __all__ = ["PRESETS", "Level"]
 
@@ -18,7 +18,7 @@ _DIALS: Final = Dials(
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Level(BaseLevel):
     """How big a generated world is, and how hard the questions are that are asked about it.
 
     passages: how many things the world holds; each has one passage.
@@ -34,6 +34,8 @@ class Level:
     filler: probability of a sentence beside the matter.
     """
 
+    dials = _DIALS
+
     passages: int = 300
     worlds: int = 1000
     hops: tuple[int, int] = (1, 3)
@@ -45,29 +47,8 @@ class Level:
     mentions: float = 0.2
     filler: float = 0.2
 
-    def __post_init__(self) -> None:
-        """Check every dial."""
-        _DIALS.check(self)
 
-    @property
-    def text(self) -> str:
-        """The level in one word: the nearest preset and what differs from it, such as "small+hops=2-2".
-
-        `Level.parse` reads it back to an equal level; equal levels have equal texts.
-        """
-        return _DIALS.text(self, PRESETS)
-
-    @classmethod
-    def parse(cls, text: str) -> Level:
-        """Return the level of a text such as "tiny" or "small+hops=2-4+passages=500".
-
-        Raises:
-            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
-        """
-        return _DIALS.parse(text, PRESETS)
-
-
-PRESETS: Final[dict[str, Level]] = {
+PRESETS: dict[str, Level] = {
     "tiny": Level(
         passages=40,
         worlds=1_000_000,
@@ -107,3 +88,5 @@ PRESETS: Final[dict[str, Level]] = {
     ),
 }
 """Sizes by name. "tiny" is for models that learn to read on it."""
+
+Level.presets = PRESETS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import Dials
+from turnwise.envs.levels import BaseLevel, Dials
 from turnwise.envs.shop.generator.kinds import KINDS
 
 __all__ = ["PRESETS", "Level"]
@@ -35,7 +35,7 @@ _DIALS: Final = Dials(
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Level(BaseLevel):
     """How big a generated catalogue is, and how hard the goals are that are made of it.
 
     products: how many, from 2 on.
@@ -59,6 +59,8 @@ class Level:
     paraphrase: probability, then, that it says an attribute or the kind in other words than the shop.
     chatter: probability, then, that it says something beside the matter, such as whom it is for.
     """
+
+    dials = _DIALS
 
     products: int = 1000
     kinds: int = 15
@@ -88,23 +90,6 @@ class Level:
             raise UnknownOption(
                 f"the dial id_length is {self.id_length}: too short for {self.products:,} products; 10 always works"
             )
-
-    @property
-    def text(self) -> str:
-        """The level in one word: the nearest preset and what differs from it, such as "small+distractors=5".
-
-        `Level.parse` reads it back to an equal level; equal levels have equal texts.
-        """
-        return _DIALS.text(self, PRESETS)
-
-    @classmethod
-    def parse(cls, text: str) -> Level:
-        """Return the level of a text such as "tiny" or "small+distractors=5+values=2-3".
-
-        Raises:
-            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
-        """
-        return _DIALS.parse(text, PRESETS)
 
 
 PRESETS: dict[str, Level] = {
@@ -167,3 +152,5 @@ PRESETS: dict[str, Level] = {
     ),
 }
 """Sizes by name. "tiny" is for models that learn to read on it."""
+
+Level.presets = PRESETS

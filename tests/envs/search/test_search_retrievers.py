@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from search_worlds import service, write_files
+from search_worlds import write_files
+from toys.service import serving
 
 from turnwise.envs.errors import BadSnapshot, EnvError
 from turnwise.envs.search import SearchEnv, SearchFailed, engine, sources
@@ -48,7 +49,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
     ],
 )
 def test_what_a_service_refuses_is_asked_once_and_told_without_its_address(tmp_path, status, body, said):
-    with service(status, body) as (address, asked):
+    with serving(lambda _: (status, body)) as (address, asked):
         env = SearchEnv(write_files(tmp_path)[0], retriever=address, backoff=3600)
         env.reset(options=Q2)
         observation, *_, info = env.step(SEARCH)
@@ -65,7 +66,7 @@ def test_what_a_service_refuses_is_asked_once_and_told_without_its_address(tmp_p
 
 
 def test_what_may_pass_is_asked_again_and_counted_once(tmp_path):
-    with service(503, b"busy") as (address, asked):
+    with serving(lambda _: (503, b"busy")) as (address, asked):
         env = SearchEnv(write_files(tmp_path)[0], retriever=address, retries=2, backoff=0)
         env.reset(options=Q2)
         observation = env.step(SEARCH)[0]

@@ -251,7 +251,6 @@ def test_what_cannot_be_is_said_in_a_sentence(paths: dict[str, Path], options: d
     "options",
     [
         {"goals": {}},
-        {"task": 3},
         {"goal": 3},
         {"goal": {"asin": SHOE.asin}},
         {"goal": dataclasses.replace(GOAL, asin="B00NOTHERE")},

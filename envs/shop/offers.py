@@ -1,0 +1,45 @@
+"""What a customer can do on a page, as actions: a click for everything there, and an example of a search.
+
+Left out on purpose: what an action does (`session`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.session import Session, item_targets, parse
+
+__all__ = ["FREE", "admissible"]
+
+FREE: Final = "search[...]"
+"""The form of the actions that cannot be listed."""
+
+_BOUND: Final = re.compile(r",(?: and)? price [^,]* dollars\s*$")
+
+
+def admissible(session: Session) -> list[str]:
+    """Return an action for everything that can be clicked, and where the search bar is, one example of a search."""
+    page = session.page
+    if page.kind == "index":
+        return [_example(session.goal.instruction)]
+    if page.kind == "item":
+        return list(session.shop.once(_clicks_of, page.asin, session.shop.attributes))
+    return _clicks(session.clickables())
+
+
+def _clicks_of(product: Product, attributes: bool) -> list[str]:
+    return _clicks(item_targets(product, attributes))
+
+
+def _clicks(texts: Iterable[str]) -> list[str]:
+    """Return the clicks on texts that an action can name: not those with brackets or line breaks in the wrong place."""
+    return [action for text in texts if parse(action := f"click[{text}]") == ("click", text) and text != "search"]
+
+
+def _example(instruction: str) -> str:
+    """Return the search for an instruction, without the price, which no product's text holds."""
+    words = re.sub(r"[\[\]\s]+", " ", _BOUND.sub("", instruction)).strip().lower()
+    return f"search[{words or 'anything'}]"
