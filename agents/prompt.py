@@ -150,9 +150,6 @@ def _named(form: str) -> set[str]:
 PLAIN = Template()
 """Nothing but the environment's text and a prompt sign: for small models trained from scratch."""
 
-LISTED = Template(ask="{admissible}\n> ", listing="\nActions: {actions}")
-"""The same with what can be done: for small models too, since an action is then copied as it stands."""
-
 REACT = Template(
     system="You act in a text environment to reach a goal. You get one observation at a time and answer with one "
     "action at a time.\n\n",
@@ -167,7 +164,6 @@ REACT = Template(
 
 TEMPLATES: dict[str, Template] = {
     "plain": PLAIN,
-    "listed": LISTED,
     "react": REACT,
 }
 

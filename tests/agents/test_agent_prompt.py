@@ -9,7 +9,7 @@ from toys.tokens import CHATML, Bytes, ChatBytes
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.prompt import LISTED, PLAIN, REACT, Conversation, Exchange, Piece, Template, View, Window
+from turnwise.agents.prompt import PLAIN, REACT, Conversation, Exchange, Piece, Template, View, Window
 
 MEMORY = [
     Exchange("start", "go east", "go east"),
@@ -62,8 +62,6 @@ def test_the_template_decides_whether_the_admissible_actions_are_listed() -> Non
     text = Window(REACT, 0).build(MEMORY, NOW).text
     assert "Possible actions: go west, look\n" in text
     assert "3 earlier turns" in text
-    listed = Conversation(LISTED).build([], View("a hall", "a hall", ("go west", "look"), 0)).text
-    assert listed == "a hall\nActions: go west, look\n> "
     silent = View("start", "you have it", None, 3)
     assert "Possible actions" not in Window(REACT, 0).build(MEMORY, silent).text
 
