@@ -47,8 +47,7 @@ class Level(BaseLevel):
     options: least and most options of a product (colour, size, ...).
     values: least and most values of an option.
     length: of texts: 0 a sentence, 1 a short paragraph, 2 a long one, with titles to match.
-    id_length: characters of a product's id: short ids are cheap to read and write; 10 is the original's, and 2 makes
-        syllables, which a tokenizer trained on them takes whole.
+    id_length: characters of a product's id: short ids are cheap to read and write; 10 is the original's.
     hidden: probability that one attribute of a product stands on its features page only, where search does not look.
     ask_attributes, ask_options: least and most that a goal asks for, as far as the product has them; but always for
         what no look-alike has.
@@ -85,8 +84,7 @@ class Level(BaseLevel):
     def __post_init__(self) -> None:
         """Check every dial."""
         _DIALS.check(self)
-        room = 50 if self.id_length == 2 else 10**self.id_length  # half of the ids stay free
-        if self.id_length < 10 and room < self.products:
+        if self.id_length < 10 and 10**self.id_length < self.products:  # half of the ids stay free
             raise UnknownOption(
                 f"the dial id_length is {self.id_length}: too short for {self.products:,} products; 10 always works"
             )

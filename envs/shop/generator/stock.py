@@ -99,13 +99,11 @@ def _families(draws: Draws, level: Level) -> tuple[Family, ...]:
 
 
 def _asins(draws: Draws, count: int, length: int) -> list[str]:
-    """So many different ids: a letter and digits; syllables of two; ids that look alike where they have full length."""
+    """So many different ids: a letter and digits; or, where the original's length is asked for, ids that look alike."""
     found: dict[str, None] = {}
     while len(found) < count:
         if length == 10:
             name = "B0" + "".join(draws.one(_SIGNS) for _ in range(8))
-        elif length == 2:
-            name = draws.one(_LETTERS) + draws.one("AEIOU")
         else:
             name = draws.one(_LETTERS) + "".join(draws.one("0123456789") for _ in range(length - 1))
         found[name] = None
