@@ -6,6 +6,7 @@ The advantages are computed here from the file; they are not stored with the pla
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +79,9 @@ def credit(
         return
     _print(comparison, chosen)
     if picture is None:
-        say("a picture of one task: --picture graph.html (or .svg)", "dim")
+        words = [*(options or ()), "--estimators", estimators, "--anchor", anchor]
+        words += [] if task is None else ["--task", task]
+        say(f"draw a task: {shlex.join(['turnwise', 'credit', str(file), *words, '--picture', 'graph.html'])}", "dim")
     else:
         say(f"task {groups[number].task} drawn: {picture}")
 
@@ -203,6 +206,8 @@ def _graph(groups: Sequence[Group], number: int, comparison: Comparison) -> Any:
     label = steps.names["task"][int(steps.task[before])]
     won = [t.won for group in groups for t in group.finished for _ in t.turns]
     graph = trajectory_graph(steps, task=label, won=won)
+    for *_, data in graph.edges(data=True):
+        del data["advantage"]  # every estimator that is compared has one of its own
     for name, result in comparison.results.items():
         for start, end, key, data in trajectory_graph(steps, result, task=label, won=won).edges(keys=True, data=True):
             graph.edges[start, end, key][f"advantage {name}"] = data["advantage"]

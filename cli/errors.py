@@ -50,7 +50,7 @@ def debugging() -> bool:
 def near(wanted: str, choices: Iterable[str]) -> str:
     """The end of an error sentence: the nearest name if there is one, and the choices while they fit a line."""
     known = sorted(choices)
-    close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.6)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     if not known:
         return hint

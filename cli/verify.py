@@ -1,7 +1,7 @@
 """`turnwise verify`: files of golden vectors against our functions, or against somebody else's.
 
-Exit code 0 where everything agrees, 1 where anything does not or is implemented by nobody, 2 where a file or a case
-cannot be read. Nothing is skipped: every case counts in some line, and one that cannot be read hides no other.
+Exit code 1 where anything that can be read does not agree or is implemented by nobody; else 2 where a file or a case
+cannot be read; else 0. Nothing is skipped: every case counts in some line, and what cannot be read hides nothing else.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from turnwise.cli.console import out, say
-from turnwise.cli.errors import USER_ERROR, UserError, choose
+from turnwise.cli.console import out, say, warn
+from turnwise.cli.errors import USER_ERROR, UserError, choose, sentence_of
 
 if TYPE_CHECKING:
     from turnwise.cli.vectors.case import Verdict
@@ -37,10 +37,8 @@ def verify(
     method: Annotated[str | None, typer.Option(help="Only this method's cases.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
-    """Check golden vectors: agreement and worst relative difference, method by method."""
-    from turnwise.cli.vectors.files import read_vectors
-
-    vectors = [read_vectors(path) for path in files]
+    """Check golden vectors: agreement and the largest difference, method by method."""
+    vectors, unread = _read(files)
     known = list(dict.fromkeys(name for one in vectors for name in one.methods))
     if method is not None:
         choose("method in these files", method, known)
@@ -52,13 +50,37 @@ def verify(
         method = first.pop()  # a file of one method: the trainer's others beside it are not this function's business
     reports = [(one, summaries(one, method, given)) for one in vectors]
     if as_json:
-        say(json.dumps([_as_json(one, lines) for one, lines in reports], indent=1))
+        said = [_as_json(one, lines) for one, lines in reports]
+        say(json.dumps(said + [{"file": str(path), "error": text} for path, text in unread.items()], indent=1))
     else:
         for one, lines in reports:
             _print(one, lines)
-    failed = [verdict for _, lines in reports for line in lines for verdict in line.failed]
-    if failed:
-        raise typer.Exit(USER_ERROR if any(verdict.outcome == "malformed" for verdict in failed) else 1)
+    for text in unread.values():
+        warn(text)
+    failed = {verdict.outcome for _, lines in reports for line in lines for verdict in line.failed}
+    if failed - {"malformed"}:
+        raise typer.Exit(1)
+    if failed or unread:
+        raise typer.Exit(USER_ERROR)
+
+
+def _read(files: Sequence[Path]) -> tuple[list[Vectors], dict[Path, str]]:
+    """The files that can be read, and of each other one the sentence that says why not.
+
+    Raises:
+        UserError, OSError: there is only one, and it cannot be read.
+    """
+    from turnwise.cli.vectors.files import read_vectors
+
+    vectors, unread = [], {}
+    for path in files:
+        try:
+            vectors.append(read_vectors(path))
+        except (UserError, OSError) as error:
+            if len(files) == 1:
+                raise
+            unread[path] = sentence_of(error) or str(error)
+    return vectors, unread
 
 
 def imported(path: str) -> Callable[..., Any]:
@@ -75,8 +97,12 @@ def imported(path: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
+    except KeyboardInterrupt:
+        raise
     except (ImportError, AttributeError) as error:
         raise UserError(f"--function {path}: {error}.") from error
+    except BaseException as error:  # a module may raise anything while it is imported, sys.exit(0) as well
+        raise UserError(f"--function {path}: {type(error).__name__} while it was imported: {error}.") from error
     finally:
         sys.path.remove("")
     if not callable(found):
@@ -112,9 +138,10 @@ class Line:
         return not self.failed
 
     @property
-    def worst(self) -> float:
-        """The largest relative difference of a case that was computed."""
-        return max((verdict.difference.worst for verdict in self.judged), default=0.0)
+    def worst(self) -> float | None:
+        """The largest difference of the cases that were computed; None if none was."""
+        computed = [verdict for verdict in self.judged if verdict.outcome in ("agrees", "differs")]
+        return max((verdict.difference.worst for verdict in computed), default=None)
 
 
 def summaries(vectors: Vectors, method: str | None, function: Callable[..., Any] | None) -> list[Line]:
@@ -132,7 +159,7 @@ def summaries(vectors: Vectors, method: str | None, function: Callable[..., Any]
 
 
 def _print(vectors: Vectors, lines: Sequence[Line]) -> None:
-    say(f"{vectors.path} (a difference of {vectors.tolerance:g} agrees)", "bold")
+    say(f"{vectors.path} (agrees up to {vectors.measure} = {vectors.measure.tolerance:g})", "bold")
     width = max((len(line.method) for line in lines), default=0)
     for line in lines:
         done = f"{len(line.judged) - len(line.failed)}/{len(line.judged)}"
@@ -159,13 +186,14 @@ _WORDS = {name: name for name in ("differs", "refused", "malformed")} | {"unimpl
 
 
 def _size(line: Line) -> str:
-    return "-" if math.isinf(line.worst) else f"{line.worst:.1e}"
+    return "-" if line.worst is None else f"{line.worst:.1e}"
 
 
 def _as_json(vectors: Vectors, lines: Sequence[Line]) -> dict[str, Any]:
     return {
         "file": str(vectors.path),
-        "tolerance": vectors.tolerance,
+        "tolerance": vectors.measure.tolerance,
+        "difference": str(vectors.measure),
         "methods": [
             {
                 "method": line.method,

@@ -8,7 +8,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import discounted_returns
 from turnwise.credit.catalogue import OURS
 from turnwise.credit.errors import BadOption, BadTable, CreditError, MissingColumn, UnknownEstimator
-from turnwise.credit.graph import trajectory_graph
+from turnwise.credit.graph import to_dot, to_graphml, to_json, trajectory_graph
 from turnwise.credit.outcome.a_grae import a_grae
 from turnwise.credit.outcome.adora import adora
 from turnwise.credit.outcome.bnpo import bnpo
@@ -133,6 +133,9 @@ __all__ = [
     "step_grpo",
     "tempo",
     "tempo_tokens",
+    "to_dot",
+    "to_graphml",
+    "to_json",
     "trajectory_graph",
     "tree_grpo",
     "trloo",

@@ -21,7 +21,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import compact, discounted_returns, group_sums, groups_of, trajectory_scores
 from turnwise.credit.errors import BadTable, near
 from turnwise.credit.keys import freeze
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
+from turnwise.credit.turn.gigpo import gigpo
 
 if TYPE_CHECKING:
     import networkx
@@ -61,7 +62,7 @@ def trajectory_graph(
         trajectories, won   distinct trajectories that took it, and how many of them won
         invalid             how often the action was refused
         mean_return         mean discounted reward from the step on
-        advantage           mean advantage of the step, if advantages are given
+        advantage           mean advantage of the step
         kind                "decisive": the outcome was open before the step and is not after it; "dead end": no way to
                             a win, before and after; "winning": nothing but wins ahead, before and after; else the
                             outcome is open: "shared" if several trajectories took the step, "detour" if one did
@@ -79,7 +80,8 @@ def trajectory_graph(
     Args:
         steps: the table; needs `state`. Without `next_state` a turn leads to the state of the next turn, and the last
             one to a node "(end)"; without `action` the steps between two states are one.
-        advantages: of the table's rows, an estimator's result or float [N].
+        advantages: of the table's rows, an estimator's result or float [N]; None takes those of
+            `gigpo(steps, scale="none", gamma=gamma)`.
         task: id of the task to draw; None draws every task of the table, as parts that do not touch (then the nodes'
             names begin with the task, if there are several).
         gamma: discount per turn of the returns, in [0, 1].
@@ -94,8 +96,8 @@ def trajectory_graph(
     """
     import networkx
 
-    steps.need("trajectory_graph", "state")
-    worth = None if advantages is None else _worth(steps, advantages)
+    need(steps, "trajectory_graph", "state")
+    worth = _worth(steps, gigpo(steps, gamma=gamma, scale="none") if advantages is None else advantages)
     returns = discounted_returns(steps, gamma)
     winners = _winners(steps, won)
     rows = steps.time_order if task is None else _of_task(steps, task)
@@ -109,7 +111,7 @@ def trajectory_graph(
         return graph
     places = _Places(steps, rows)
     _add_nodes(graph, places, returns[rows], winners[rows])
-    _add_edges(graph, places, returns[rows], winners[rows], None if worth is None else worth[rows])
+    _add_edges(graph, places, returns[rows], winners[rows], worth[rows])
     _judge(graph)
     return graph
 
@@ -216,7 +218,7 @@ def _add_nodes(graph: Any, places: _Places, returns: Floats, winners: Bools) -> 
         graph.add_node(name, state=state, label=cut(state), task=task, **data, **mean)
 
 
-def _add_edges(graph: Any, places: _Places, returns: Floats, winners: Bools, worth: Floats | None) -> None:
+def _add_edges(graph: Any, places: _Places, returns: Floats, winners: Bools, worth: Floats) -> None:
     codes, texts = places.actions()
     edge = compact(places.before, places.after, codes)
     count = groups_of(edge)
@@ -225,9 +227,7 @@ def _add_edges(graph: Any, places: _Places, returns: Floats, winners: Bools, wor
     invalid = np.bincount(edge[places.steps.invalid[places.rows]], minlength=count)
     members = _distinct_members(edge, places.trajectory, count)
     lucky = _distinct_members(edge[winners], places.trajectory[winners], count)
-    means = {"mean_return": group_sums(edge, returns, count) / times}
-    if worth is not None:
-        means["advantage"] = group_sums(edge, worth, count) / times
+    means = {name: group_sums(edge, of, count) / times for name, of in (("mean_return", returns), ("advantage", worth))}
     for number, row in enumerate(first.tolist()):
         action = texts[int(codes[row])]
         start, end = places.names[places.before[row]], places.names[places.after[row]]

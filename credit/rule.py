@@ -22,7 +22,12 @@ from turnwise.credit.blocks import (
     standardise,
 )
 from turnwise.credit.errors import BadOption
-from turnwise.credit.steps import Floats, Steps
+from turnwise.credit.steps import Floats, Steps, need
+
+INVALID_PENALTY = 0.1
+"""What an invalid action costs in every estimator that asks, in units of reward: one default, so that rules compare."""
+PRESET = {"unit": "turn", "singleton": "raw", "penalty_in": "return"}
+"""What `compat` sets in every rule."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,16 @@ class Rule:
             raise BadOption(f"option normalize_by_length must be true or false; came {self.normalize_by_length!r}")
 
     def under(self, compat: Compat | None) -> "Rule":
-        """Return the rule as a compatibility preset has it; unchanged without one."""
+        """Return the rule as a compatibility preset has it; unchanged without one.
+
+        Raises:
+            BadOption: an option asks for what is neither its default nor the preset's.
+        """
         if compat is None:
             return self
         check_choice("compat", compat, Compat)
+        for name, fixed in PRESET.items():
+            check_beside(compat, name, getattr(self, name), getattr(Rule, name), fixed)
         return replace(self, unit="turn", singleton="raw", penalty_in="return")
 
     def norm(self, groups: Groups) -> Floats:
@@ -70,6 +81,20 @@ class Rule:
     def late_penalty(self, steps: Steps) -> Floats | float:
         """Return what a row's own score and return lose after discounting, float64 [N]: zero but for "return"."""
         return penalties(steps, self.invalid_penalty) if self.penalty_in == "return" else 0.0
+
+
+def check_beside(compat: Compat | None, name: str, value: object, default: object, fixed: object) -> None:
+    """Raise BadOption where an option asks for something, and a compatibility preset for something else.
+
+    Args:
+        compat: the preset; None has no say.
+        name: the option.
+        value: what came.
+        default: what stands for not asking.
+        fixed: what the preset sets.
+    """
+    if compat is not None and value not in (default, fixed):
+        raise BadOption(f"option {name}={value!r} cannot stand beside compat={compat!r}, which sets {name}={fixed!r}")
 
 
 def joined(
@@ -106,6 +131,7 @@ def on_originals(steps: Steps, estimate: Callable[[Steps], Advantages]) -> Advan
         steps: the table, with or without copies.
         estimate: the estimator, options bound.
     """
+    need(steps, "an estimator")
     if not steps.has_copies:
         return estimate(steps)
     originals = np.flatnonzero(steps.source == np.arange(len(steps)))

@@ -120,8 +120,14 @@ class Steps:
             (1, 'kitchen')
 
         Raises:
-            BadTable: a row is not a mapping or lacks a column that others have, a value is not usable.
+            BadTable: there is no list of rows, a row is not a mapping or lacks a column that others have, a value is
+                not usable.
         """
+        if isinstance(rows, Mapping | str) or not isinstance(rows, Iterable):
+            raise BadTable(
+                f"from_rows wants a list of mappings, one a turn; came {type(rows).__name__} (whole columns go into "
+                "Steps.from_columns)"
+            )
         table = list(rows)
         for number, row in enumerate(table):
             if not isinstance(row, Mapping):
@@ -219,21 +225,26 @@ class Steps:
         parts = {name: getattr(self, name)[chosen] for name in self.columns if name != "duplicate_of_row"}
         return replace(self, duplicate_of_row=None, **parts)
 
-    def need(self, method: str, *columns: str) -> None:
-        """Make sure that the columns which a method needs are there. An empty table needs none.
 
-        Args:
-            method: name of the estimator, for the message.
-            *columns: names of columns.
+def need(steps: Steps, method: str, *columns: str) -> None:
+    """Make sure that a table is one, and that the columns which a method needs are there. An empty table needs none.
 
-        Raises:
-            MissingColumn: the first column that is absent, with the method's name.
-        """
-        for name in columns:
-            if len(self) and getattr(self, name) is None:
-                raise MissingColumn(
-                    f"{method} needs the column {name!r} ({MEANING[name]}); this table has: {', '.join(self.columns)}"
-                )
+    Args:
+        steps: what a caller handed in as the table.
+        method: name of the estimator, for the message.
+        *columns: names of columns.
+
+    Raises:
+        BadTable: it is no table, but rows of one or something else.
+        MissingColumn: the first column that is absent, with the method's name.
+    """
+    if not isinstance(steps, Steps):
+        raise BadTable(f"{method} wants a table of turns, Steps.from_rows(rows); came {type(steps).__name__}")
+    for name in columns:
+        if len(steps) and getattr(steps, name) is None:
+            raise MissingColumn(
+                f"{method} needs the column {name!r} ({MEANING[name]}); this table has: {', '.join(steps.columns)}"
+            )
 
 
 def _gather(name: str, table: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -299,6 +310,8 @@ def _integer(name: str, values: Any) -> Ints:
     whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all()))
     if array.ndim != 1 or not whole or not (np.abs(array.astype(np.float64)) < 2.0**62).all():
         raise BadTable(f"column {name!r} ({MEANING[name]}) must hold one whole number a row; came {_describe(values)}")
+    if name == "tokens" and int(array.min()) < 0:
+        raise BadTable(f"column 'tokens' ({MEANING[name]}) must not be negative; came {_describe(values)}")
     return array.astype(np.int64, copy=False)
 
 
@@ -310,7 +323,7 @@ def _number(name: str, values: Any) -> Floats:
         if array.dtype.kind not in "biufO":
             raise TypeError(f"came {_describe(array)}")
         array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadTable(f"column {name!r} ({MEANING[name]}) must hold {wanted}: {error}") from error
     if name == "multi" and array.ndim == 1:
         array = array[:, None] if len(array) else array.reshape(0, 0)

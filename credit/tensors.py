@@ -37,5 +37,7 @@ def unboxed(array: Any) -> Any:
     if kinds <= {bool, np.bool_}:
         return array.astype(np.bool_)
     if all(issubclass(kind, int | np.integer) for kind in kinds) and bool not in kinds:
-        return array.astype(np.int64)
+        most = np.iinfo(np.int64)
+        fits = all(most.min <= item <= most.max for item in array.ravel().tolist())
+        return array.astype(np.int64) if fits else array
     return array

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.blocks import Groups, check_choice, compact, groups_of
-from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.steps import Floats, Ints, Steps, need
 
 PrefixKey = Literal["transition", "action", "next_state", "parent"]
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -76,7 +76,7 @@ def need_paths(steps: Steps, method: str, key: PrefixKey) -> None:
         MissingColumn: a column is absent; instead of `next_state`, `state` will do.
     """
     check_choice("key", key, PrefixKey)
-    steps.need(method, *(name for name in COLUMNS[key] if name != "next_state" or steps.state is None))
+    need(steps, method, *(name for name in COLUMNS[key] if name != "next_state" or steps.state is None))
 
 
 def paths(steps: Steps, key: PrefixKey) -> Paths:

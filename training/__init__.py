@@ -1,6 +1,7 @@
 """Training: a run's configuration, batches, objectives, the update, checkpoints and the loop.
 
-Importing this package is cheap: torch and transformers are loaded when a name that needs them is first used.
+Importing this package is cheap: torch and transformers are loaded when a name that needs them is first used. Every
+objective is a name of it, `from turnwise.training import gspo`; `objectives` is their package, with more of each.
 Left out on purpose: distributed training and weight transfer to other processes.
 """
 
@@ -17,7 +18,13 @@ from turnwise.training.errors import (
     VocabularyMismatch,
 )
 
+_OBJECTIVES = (
+    "a_lol", "a_lol_ref_free", "a_lol_seq", "asymre", "cispo", "clip_cov", "dcpo", "decoupled", "dhpo", "dppo_tv",
+    "dro", "etr", "gmpo", "gspo", "gspo_token", "hapo", "kl_cov", "kl_penalty", "llds", "opmd", "ppo_clip", "reinforce",
+    "sapo", "self_imitation", "sspo", "vespo",
+)  # fmt: skip
 _LAZY = {
+    **dict.fromkeys(_OBJECTIVES, "objectives"),
     "Batch": "batch",
     "Checkpoints": "checkpoint",
     "Objective": "objectives",
@@ -30,6 +37,7 @@ _LAZY = {
 }
 
 __all__ = [
+    *_OBJECTIVES,
     "Batch",
     "CheckpointError",
     "Checkpoints",
@@ -42,6 +50,7 @@ __all__ = [
     "TrainingError",
     "VocabularyMismatch",
     "imitate",
+    "objectives",
     "pack",
     "steps_of",
     "train",
@@ -51,12 +60,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load the module that holds a public name when the name is first asked for."""
-    if name not in _LAZY:
+    if name not in (*_LAZY, "objectives"):
         raise AttributeError(f"turnwise.training has no name {name!r}; it has {', '.join(__all__)}")
     try:
-        module = import_module(f"turnwise.training.{_LAZY[name]}")
+        module = import_module(f"turnwise.training.{_LAZY.get(name, name)}")
     except ModuleNotFoundError as error:
         if error.name in {"torch", "transformers", "tokenizers", "safetensors"}:
             raise TrainingError(f"training needs {error.name}: pip install turnwise[train]") from error
         raise
-    return getattr(module, name)
+    return getattr(module, name) if name in _LAZY else module

@@ -12,15 +12,18 @@ Left out on purpose: a search. Arms are named beforehand, and every one of them 
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from turnwise.credit.errors import CreditError
 from turnwise.credit.registry import get as credit_rule
 from turnwise.training.config import Credit, ObjectiveSection, Run, Section, parse_value
 from turnwise.training.errors import ConfigError, RunExists, TrainingError, near
 from turnwise.training.folder import describe, differences, write_json
+from turnwise.training.toml import literal
 
 VARIES = ("agent", "credit", "objective", "train")
 """Sections that an arm may change. The others are the warm start's or the tasks', which all arms share."""
@@ -35,11 +38,19 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What one arm changes: "section.key=value" words, and the options of the run's file that its rule lacks."""
+    """What one arm changes: "section.key=value" words, and the options of the run's file that its rule lacks.
+
+    Attributes:
+        name: of the arm.
+        words: "section.key=value".
+        left_out: options that its rule lacks, and that it does not hand on.
+        handed: options that only the rule on which its rule stands has; they go there.
+    """
 
     name: str
     words: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    handed: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -78,11 +89,13 @@ class Ablation:
         sizes = {"path", "vocab", "hidden", "layers", "heads"}
         kept["policy"] = {key: value for key, value in self.base.get("policy", {}).items() if key not in sizes}
         kept["policy"]["path"] = str(self.place(WARM_START, seed).resolve() / "checkpoints" / "000000")
-        if arm.left_out:
+        words = [*self._place(arm.name, seed, arm.folder), *arm.words]
+        if arm.left_out or arm.handed:
             options = self.base["credit"]["options"]
-            left = {key: value for key, value in options.items() if key not in arm.left_out}
+            left = {key: value for key, value in options.items() if key not in arm.left_out + arm.handed}
             kept["credit"] = {**self.base["credit"], "options": left}
-        return Run.parse(kept, [*self._place(arm.name, seed, arm.folder), *arm.words], source=f"arm {arm.name!r}")
+            words += [f"credit.options.base_options.{name}={literal(options[name])}" for name in arm.handed]
+        return Run.parse(kept, words, source=f"arm {arm.name!r}")
 
     def place(self, folder: str, seed: int) -> Path:
         """Give the folder of one run."""
@@ -98,6 +111,11 @@ class Ablation:
             f"arm {arm.name}: its rule has no {', '.join(arm.left_out)}; left out there"
             for arm in self.arms
             if arm.left_out
+        ]
+        found += [
+            f"arm {arm.name}: {', '.join(arm.handed)} of the file go to the rule that it stands on"
+            for arm in self.arms
+            if arm.handed
         ]
         budgets = {
             (run.train.steps * run.train.tasks * run.train.group, run.train.steps * run.train.updates)
@@ -221,6 +239,9 @@ def _seeds(text: str, first: int) -> tuple[int, ...]:
 def _without_foreign_options(base: dict[str, Any], arms: Sequence[Arm]) -> Iterator[Arm]:
     """Give the arms, each without those options of the run's file that its rule does not have.
 
+    A rule that stands on another one (`base`, `base_options`) hands it those that the other has, so that arms compare
+    like with like. What the arm or the file says of the other one itself wins.
+
     Raises:
         ConfigError: an option of the file is none of any arm's rule, nor of the file's own.
     """
@@ -228,14 +249,36 @@ def _without_foreign_options(base: dict[str, Any], arms: Sequence[Arm]) -> Itera
     known = set(credit_rule(Run.parse(base).credit.method).options)
     found = []
     for arm in arms:
-        method = Run.parse(base, [word for word in arm.words if word.startswith("credit.method=")]).credit.method
-        mine = set(credit_rule(method).options)
-        known |= mine
-        found.append(Arm(arm.name, arm.words, tuple(sorted(set(options) - mine))))
+        words = [word for word in arm.words if word.startswith("credit.")]
+        credit = Run.parse(base, words, source=f"arm {arm.name!r}").credit
+        with _naming(arm):
+            mine = credit_rule(credit.method).options
+            below = _options_below(mine, credit.options)
+        lacking = set(options) - set(mine)
+        said = credit.options.get("base_options")
+        handed = lacking & below - set(said if isinstance(said, dict) else ())
+        known |= set(mine) | below
+        found.append(replace(arm, left_out=tuple(sorted(lacking - handed)), handed=tuple(sorted(handed))))
     for option in options:
         if option not in known:
             raise ConfigError(f"credit.options.{option} is an option of no arm's rule{near(option, known)}")
     yield from found
+
+
+def _options_below(mine: Mapping[str, Any], options: Mapping[str, Any]) -> set[str]:
+    """The options of the rule on which a rule stands; none for a rule that stands on none."""
+    if "base_options" not in mine:
+        return set()
+    return set(credit_rule(str(options.get("base", mine["base"]))).options)
+
+
+@contextmanager
+def _naming(arm: Arm) -> Iterator[None]:
+    """Name the arm in what is said of its options."""
+    try:
+        yield
+    except (ConfigError, CreditError) as error:
+        raise type(error)(f"arm {arm.name!r}: {error}") from error
 
 
 def _distinct(ablation: Ablation) -> None:
@@ -255,10 +298,15 @@ def check(ablation: Ablation) -> None:
     """
     from turnwise.training.setup import prepare
 
-    setups = []
-    for run in (ablation.warm_start(ablation.seeds[0]), *(ablation.run(a, ablation.seeds[0]) for a in ablation.arms)):
-        setups.append(prepare(run))
-        run.check_read()
+    seed = ablation.seeds[0]
+    warm = ablation.warm_start(seed)
+    setups = [prepare(warm)]
+    warm.check_read()
+    for arm in ablation.arms:
+        run = ablation.run(arm, seed)
+        with _naming(arm):
+            setups.append(prepare(run))
+            run.check_read()
     if any(setup.panel is None for setup in setups):
         raise ConfigError("an ablation compares evaluations after training; evaluation.episodes is 0")
 
@@ -275,7 +323,7 @@ def open_folder(ablation: Ablation) -> None:
         _compare(read_plan(ablation.folder), ablation)
     elif any(ablation.folder.glob("*/seed-*/run.toml")) or (ablation.folder / "run.toml").exists():
         raise RunExists(f"{ablation.folder} holds runs and no {PLAN}; choose another output")
-    arms = [{"name": arm.name, "words": arm.words, "left_out": arm.left_out} for arm in ablation.arms]
+    arms = [asdict(arm) for arm in ablation.arms]
     content = {"version": VERSION, "command": ablation.command, "seeds": ablation.seeds, "arms": arms}
     write_json(path, {**content, "base": ablation.base, **describe()})
 
@@ -290,7 +338,10 @@ def read_plan(folder: Path) -> Ablation:
         content = json.loads((folder / PLAN).read_text(encoding="utf-8"))
         if content["version"] != VERSION:
             raise TrainingError(f"{folder / PLAN} was written by another version of turnwise ({content['version']})")
-        arms = tuple(Arm(one["name"], tuple(one["words"]), tuple(one["left_out"])) for one in content["arms"])
+        arms = tuple(
+            Arm(one["name"], tuple(one["words"]), tuple(one["left_out"]), tuple(one.get("handed", ())))
+            for one in content["arms"]
+        )
         return Ablation(folder, content["base"], arms, tuple(content["seeds"]), str(content.get("command", "")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{folder / PLAN} is no plan of an ablation ({error})") from error

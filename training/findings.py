@@ -65,6 +65,7 @@ def findings(ablation: Ablation, states: Mapping[tuple[str, int], str] | None = 
             "folder": arm.folder,
             "words": list(arm.words),
             "left_out": list(arm.left_out),
+            "handed": list(arm.handed),
             **_over_seeds(results[arm.name], warm),
             "diagnostics": _diagnostics(list(seeds.values())),
             "seeds": seeds,

@@ -96,8 +96,8 @@ class Given(Mapping[str, Any]):
 class Measure:
     """How far two numbers are apart, and how far they may be.
 
-        difference = |ours - theirs| / max(size * |theirs|, share * largest |theirs| of the figure, least)   kind "max"
-        difference = |ours - theirs| / (size * |theirs| + least)                                             kind "sum"
+        difference = |ours - theirs| / max(|theirs|, share * largest |theirs| of the figure, least)   kind "max"
+        difference = |ours - theirs| / (|theirs| + least)                                             kind "sum"
 
     `tolerance` is the largest difference that agrees.
     """
@@ -107,8 +107,15 @@ class Measure:
     share: float = 0.0
     kind: Literal["max", "sum"] = "sum"
 
+    def __str__(self) -> str:
+        """For people: the quotient."""
+        size = f"({self.least:g} + |theirs|)"
+        if self.kind == "max":
+            size = f"max(|theirs|, {self.share:g} of the figure's largest, {self.least:g})"
+        return f"|ours - theirs| / {size}"
+
     def difference(self, ours: float, theirs: float, largest: float) -> float:
-        """Return the relative difference; infinite where one of the two is no number and the other is one."""
+        """Return the difference; infinite where one of the two is no number and the other is one."""
         if math.isnan(theirs) or math.isnan(ours) or math.isinf(theirs) or math.isinf(ours):
             return 0.0 if ours == theirs or (math.isnan(ours) and math.isnan(theirs)) else math.inf
         if self.kind == "max":
@@ -174,7 +181,11 @@ def judged(
         return Verdict(method, case, "refused", Difference(math.inf), f"{type(error).__name__}: {error}")
     except Unimplemented as error:
         return Verdict(method, case, "unimplemented", Difference(math.inf), str(error))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if not foreign and not isinstance(error, Exception):
+            raise  # sys.exit in a foreign function is its answer to a case, and no way out
         reason = str(error) if isinstance(error, Refused) else sentence_of(error)
         unread = isinstance(error, TypeError | ValueError | KeyError | IndexError | AttributeError) and not debugging()
         if reason is None and not foreign and not unread:
@@ -184,6 +195,18 @@ def judged(
     if noise:
         return Verdict(method, case, "noise", worst)
     return Verdict(method, case, "agrees" if worst.worst <= measure.tolerance else "differs", worst)
+
+
+def describes(value: object) -> bool:
+    """Whether a key of a case that no method reads may be there all the same: words about it, and nothing to compute.
+
+    A text, a truth value, null, a list of texts, or a table of these.
+    """
+    if isinstance(value, Mapping):
+        return all(describes(item) for item in value.values())
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return value is None or isinstance(value, str | bool)
 
 
 def compared(figure: str, ours: object, theirs: object, measure: Measure) -> Difference:

@@ -40,6 +40,7 @@ ALIASES = {
     "mica": "mapo_dialogue",
     "reinforce_plus_plus": "reinforce_pp",
     "spo": "spo_segment",
+    "turn_gae": "gae",
 }
 """Names of cases whose beginning is not the name that we have."""
 _COLUMNS = {
@@ -64,7 +65,7 @@ _COLUMNS = {
 }
 _UNITS = {
     **dict.fromkeys(("step rows", "rows", "steps", "step", "turn rows", "turns", "turn"), "turn"),
-    **dict.fromkeys(("trajectories", "trajectory", "distinct trajectories"), "trajectory"),
+    **dict.fromkeys(("trajectories", "trajectory", "distinct trajectories", "traj"), "trajectory"),
 }
 _OPTIONS: dict[str, tuple[str, Mapping[Any, object] | None]] = {
     "norm_by_std": ("scale", {True: "std", False: "none"}),
@@ -149,7 +150,10 @@ class Case:
 
 
 def method_of(name: str) -> str:
-    """Return our name of a case's method.
+    """Return our name of a case's method: the longest that its own begins with, whatever the case and underscores.
+
+    >>> method_of("GRPO_zero_variance"), method_of("pass_k")
+    ('grpo', 'passk')
 
     Raises:
         Unimplemented: nothing of ours has a name that the case's begins with.
@@ -158,10 +162,12 @@ def method_of(name: str) -> str:
     from turnwise.credit import estimators
 
     names = {**{known: known for known in (*estimators(), *UNUSUAL)}, **ALIASES}
-    fitting = [known for known in names if name == known or name.startswith(f"{known}_")]
-    if not fitting:
-        raise Unimplemented(f"nobody here implements {name!r}")
-    return names[max(fitting, key=len)]
+    joined = {known.replace("_", ""): ours for known, ours in names.items()}
+    words = name.lower().split("_")
+    for count in range(len(words), 0, -1):
+        if (beginning := "".join(words[:count])) in joined:
+            return joined[beginning]
+    raise Unimplemented(f"nobody here implements {name!r}")
 
 
 def verify(case: Mapping[str, Any], function: Function | None) -> Verdict:
@@ -272,10 +278,20 @@ def run(case: Case, entry: Entry, steps: Steps, options: Mapping[str, Any]) -> A
     strange = [name for name in options if name not in entry.options]
     if strange:
         raise Refused(f"{entry.name} has no option for {', '.join(map(repr, strange))}")
-    result = case.use(entry)(steps, **options)
+    result = case.use(entry)(steps, **{**without_penalty(entry.options, steps), **options})
     values, whole = values_of(result, len(steps))
     case.plain = whole is None
     return Advantages.of(values) if whole is None else whole
+
+
+def without_penalty(options: Mapping[str, Any], steps: Steps) -> dict[str, float]:
+    """Return the options by which invalid actions cost nothing, as they do not where a case names no penalty.
+
+    Args:
+        options: of our function.
+        steps: the table; without `valid` there is nothing to say, and a function need not have the option.
+    """
+    return {"invalid_penalty": 0.0} if "invalid_penalty" in options and steps.valid is not None else {}
 
 
 def figures_of(case: Case, steps: Steps, result: Advantages, options: Mapping[str, Any]) -> Figures:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from turnwise.cli.errors import UserError
 from turnwise.cli.vectors import estimators, losses, rows
-from turnwise.cli.vectors.case import Unimplemented, Verdict
+from turnwise.cli.vectors.case import Malformed, Measure, Unimplemented, Verdict, judged
 
 Function = Callable[..., Any]
 Job = tuple[str, Callable[[Function | None], Verdict]]
@@ -26,7 +26,7 @@ class Vectors:
     """A file of vectors: its cases as jobs, in their order."""
 
     path: Path
-    tolerance: float
+    measure: Measure
     jobs: tuple[Job, ...]
 
     @property
@@ -62,41 +62,59 @@ def read_vectors(path: Path) -> Vectors:
         raise UserError(f"{path} holds no vectors: a list of cases was wanted, or an object with 'cases'.")
     if not cases:
         raise UserError(f"{path} holds no case.")
-    for number, case in enumerate(cases):
-        if not isinstance(case, Mapping) or not isinstance(case.get("name"), str):
-            raise UserError(f"{path}: case {number} is not an object with a name.")
     if isinstance(content, Mapping) and "batches" in content:
-        return Vectors(path, losses.MEASURE.tolerance, tuple(_losses(path, content["batches"], cases)))
-    if all("steps" in case and "params" in case for case in cases):
-        return Vectors(path, rows.MEASURE.tolerance, tuple(_rows(path, cases)))
-    if all("inputs" in case for case in cases):
-        return Vectors(path, estimators.MEASURE.tolerance, tuple(_estimators(cases)))
+        return Vectors(path, losses.MEASURE, tuple(_each(cases, _losses(path, content["batches"]))))
+    if any(isinstance(case, Mapping) and ("steps" in case or "params" in case) for case in cases):
+        return Vectors(path, rows.MEASURE, tuple(_each(cases, _rows)))
+    if any(isinstance(case, Mapping) and "inputs" in case for case in cases):
+        return Vectors(path, estimators.MEASURE, tuple(_each(cases, _estimator)))
     raise UserError(
         f"{path} has none of the schemas of docs/vectors.md: cases have 'params' and 'steps', or 'inputs', "
         "or 'batch_id' beside 'batches'."
     )
 
 
-def _losses(path: Path, batches: object, cases: list[Any]) -> Iterator[Job]:
+def _each(cases: list[Any], jobs: Callable[[Mapping[str, Any]], Iterator[Job]]) -> Iterator[Job]:
+    """The jobs of every case; one that is no object with a name is a line of its own."""
+    for number, case in enumerate(cases):
+        if isinstance(case, Mapping) and isinstance(case.get("name"), str):
+            yield from jobs(case)
+        else:
+            yield _unreadable(f"case {number}", "it is not an object with a name")
+
+
+def _unreadable(name: str, reason: str) -> Job:
+    def raises() -> NoReturn:
+        raise Malformed(reason)
+
+    def judge(function: Function | None) -> Verdict:
+        return judged(name, name, rows.MEASURE, noise=False, foreign=False, compute=raises)
+
+    return name, judge
+
+
+def _losses(path: Path, batches: object) -> Callable[[Mapping[str, Any]], Iterator[Job]]:
     if not isinstance(batches, list) or not all(isinstance(batch, Mapping) and "id" in batch for batch in batches):
         raise UserError(f"{path}: batches must be a list of objects with an id.")
     by_id = {batch["id"]: batch for batch in batches}
-    for case in cases:
+
+    def jobs(case: Mapping[str, Any]) -> Iterator[Job]:
         yield case["name"], partial(losses.verify, case, by_id)
 
-
-def _rows(path: Path, cases: list[Any]) -> Iterator[Job]:
-    for case in cases:
-        if not isinstance(case["params"], Mapping) or not isinstance(case.get("expected"), Mapping):
-            raise UserError(f"{path}: 'params' and 'expected' of case {case['name']!r} must be objects.")
-        for method in rows.methods(case):
-            yield method, partial(rows.verify, case, method)
+    return jobs
 
 
-def _estimators(cases: list[Any]) -> Iterator[Job]:
-    for case in cases:
-        try:
-            method = estimators.method_of(case["name"])
-        except Unimplemented:
-            method = case["name"]
-        yield method, partial(estimators.verify, case)
+def _rows(case: Mapping[str, Any]) -> Iterator[Job]:
+    if not isinstance(case.get("params"), Mapping) or not isinstance(case.get("expected"), Mapping):
+        yield _unreadable(case["name"], "its 'params' and 'expected' must be objects")
+        return
+    for method in rows.methods(case):
+        yield method, partial(rows.verify, case, method)
+
+
+def _estimator(case: Mapping[str, Any]) -> Iterator[Job]:
+    try:
+        method = estimators.method_of(case["name"])
+    except Unimplemented:
+        method = case["name"]
+    yield method, partial(estimators.verify, case)

@@ -20,6 +20,7 @@ from turnwise.cli.vectors.case import (
     Unimplemented,
     Verdict,
     compared,
+    describes,
     judged,
 )
 
@@ -36,7 +37,7 @@ _ARRAYS = {
     "sentence_id": "spans",
 }
 _CASE = {"name", "hyperparameters", "batch_id", "expected_loss", "expected_grad"}
-_ABOUT = {"source", "peer_checked", "peer_abs_diff", "note"}
+_ABOUT = {"peer_abs_diff", "max_rel_diff_to_own_formula"}
 
 
 def verify(case: Mapping[str, Any], batches: Mapping[Any, Mapping[str, Any]], function: Function | None) -> Verdict:
@@ -53,7 +54,8 @@ def verify(case: Mapping[str, Any], batches: Mapping[Any, Mapping[str, Any]], fu
     label = f"batch {case.get('batch_id')} {dict(case.get('hyperparameters') or {})}"
 
     def compute() -> Sequence[Difference]:
-        strange = set(case) - _CASE - _ABOUT - {"own_formula_agrees", "max_rel_diff_to_own_formula"}
+        known = _CASE | _ABOUT
+        strange = {key for key, value in case.items() if key not in known and not describes(value)}
         if strange:
             raise Refused(f"nothing of ours reads {', '.join(map(repr, sorted(strange)))} of the case")
         loss, gradient = _computed(name, case, batches, function)
@@ -107,7 +109,7 @@ def chosen(name: str, given: Given) -> tuple[str, dict[str, Any]]:
 
 def _arrays(batch: Mapping[str, Any]) -> dict[str, Any]:
     """The batch by the names of an objective's arguments."""
-    strange = set(batch) - set(_ARRAYS) - {"id", "name", "note"}
+    strange = {key for key, value in batch.items() if key not in {*_ARRAYS, "id"} and not describes(value)}
     if strange:
         raise Refused(f"nothing of ours reads {', '.join(map(repr, sorted(strange)))} of the batch")
     if "logp_new" not in batch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from turnwise.cli.vectors.case import Refused
 from turnwise.cli.vectors.estimators import Case, Figures, by_registry
 
 
@@ -36,6 +37,9 @@ def _gae(case: Case) -> Figures:
 
     from turnwise.credit.tokens.gae import bilevel_gae, gae_tokens
 
+    if case.method == "bilevel_gae" and "turn_end" not in case.inputs:
+        also = ", not where turns end" if "turn_ends" in case.inputs else ""
+        raise Refused(f"bilevel_gae wants the input 'turn_end': 1 at the last token of a turn, else 0{also}")
     if "mask" not in case.inputs and "turn_end" not in case.inputs:
         return by_registry(case)
     names = ("rewards", "values", "mask", "turn_end")

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from turnwise.cli.vectors.case import Malformed, Refused
-from turnwise.cli.vectors.estimators import Case, Figures, as_figures, by_registry, figures_of, run, table
+from turnwise.cli.vectors.estimators import (
+    Case,
+    Figures,
+    as_figures,
+    by_registry,
+    figures_of,
+    run,
+    table,
+    without_penalty,
+)
 from turnwise.cli.vectors.shapes import entry_of, ragged
 
 
@@ -185,9 +194,29 @@ def _spear(case: Case) -> Figures:
         raise Malformed("inputs have no 'group_std_history', which norm_std needs")
     state = {"means": means, "stds": np.zeros(len(means)) if stds is None else stds, "calls": 0}
     steps = table(case)
-    options = {"scale": "std" if scaled else "none", **case.options("percentile", "eps")}
+    options = {"scale": "std" if scaled else "none", **case.options("percentile", "eps", "invalid_penalty")}
+    options = {**without_penalty({"invalid_penalty": None}, steps), **options}
     result = case.use(spear_replay)(steps, state=state, **options)
     return figures_of(case, steps, result, options)
+
+
+def _archer(case: Case) -> Figures:
+    """Critics by their names: q1 and q2 of the action, v1 and v2 of the state."""
+    import numpy as np
+
+    names = [name for name in ("q1", "q2", "v1", "v2") if name in case.inputs]
+    if not names:
+        return by_registry(case)
+    critics = {name: np.asarray(case.inputs[name], dtype=np.float64) for name in names}
+    q, v = ([critics[name] for name in names if name[0] == kind] for kind in "qv")
+    if not q or not v:
+        raise Malformed("inputs need estimates of both kinds: q1 (and q2), v1 (and v2)")
+    count = len(q[0])
+    if any(estimate.shape != (count,) for estimate in critics.values()):
+        raise Malformed(f"{', '.join(names)} must be lists of one number a row")
+    rewards = case.column("reward") or [0.0] * count
+    steps = table(case, reward=rewards, metric=np.stack(q, axis=1), value=np.minimum.reduce(v))
+    return figures_of(case, steps, run(case, entry_of("archer"), steps, case.options()), {})
 
 
 def _base(case: Case) -> dict[str, Any]:
@@ -225,5 +254,6 @@ METHODS: dict[str, Callable[[Case], Figures]] = {
     "mt_grpo": _mt_grpo,
     "flow_grpo": _flow_grpo,
     "spear": _spear,
+    "archer": _archer,
 }
 """Functions from a case to its figures, by our name of the method."""

@@ -9,7 +9,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_number, exact_sums, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.answers import THRESHOLD, share, solved
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Steps
 
 
@@ -22,7 +22,7 @@ def a_grae(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return GRPO's advantage reweighted by how hard the task is and how able the policy has become.
 

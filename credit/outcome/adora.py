@@ -9,8 +9,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_number, group_sums, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.answers import THRESHOLD, solved
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Bools, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Bools, Steps, need
 
 
 def adora(
@@ -23,7 +23,7 @@ def adora(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return GRPO's advantage, scaled down in tasks where thinking longer did not pay.
 
@@ -59,7 +59,7 @@ def adora(
     check_number("threshold", threshold, float("-inf"))
     if max_tokens is not None:
         check_number("max_tokens", max_tokens, 1, whole=True)
-    steps.need("adora", "tokens")
+    need(steps, "adora", "tokens")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

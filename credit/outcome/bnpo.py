@@ -11,7 +11,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption, BadTable
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Steps
 
 
@@ -21,7 +21,7 @@ def bnpo(
     low: float | None = None,
     high: float | None = None,
     weight_max: float = 1e6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's distance from its task's mean, weighed by how rare tasks of that mean are in the batch.
 

@@ -12,8 +12,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Singleton, check_choice, check_number, compact
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadTable
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Floats, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Floats, Steps, need
 
 Side = Literal["high", "low"]
 
@@ -26,7 +26,7 @@ def canon(
     beta: float = 0.0,
     alpha_on: Side = "high",
     singleton: Singleton = "zero",
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return a mixture of the episode's standing against the other half of its task and within its own half.
 
@@ -70,8 +70,9 @@ def canon(
     check_number("alpha", alpha, 0.0)
     check_number("beta", beta, float("-inf"))
     check_choice("alpha_on", alpha_on, Side)
+    need(steps, "canon")
     if steps.metric is None:
-        steps.need("canon", "tokens")
+        need(steps, "canon", "tokens")
     factors = (1.0, float(alpha)) if alpha_on == "high" else (float(alpha), 1.0)
 
     def estimate(table: Steps) -> Advantages:

@@ -9,8 +9,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, check_flag, check_number, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.answers import answer_entropy
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Floats, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Floats, Steps, need
 
 
 def copo(
@@ -18,19 +18,19 @@ def copo(
     *,
     steepness: float = 1.0,
     pivot: float = 0.5,
-    consistency: bool = True,
+    consistency: bool = False,
     scale: Scale = "std",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's standing in its group, blended with its group's standing in the batch.
 
         local = norm(E over the episodes of the task)                norm(x) = (x - mean) / (std + eps)
-        global = norm(mean of E * (1 - k H) over the tasks of the batch)        k = (1 - 1 / n) / log2 n
+        global = norm(mean of E over the tasks of the batch)
         A = w * local + (1 - w) * global        w = 1 / (1 + exp(-steepness * (H - pivot)))
 
-    where H is the entropy of the group's n answers in bits. The more the answers agree, the more the comparison of
+    where H is the entropy of the group's answers in bits. The more the answers agree, the more the comparison of
     groups counts, which gives a signal where all are right or all wrong. By that the method is about the whole batch:
     groups do see each other.
 
@@ -38,7 +38,8 @@ def copo(
         steps: the table; needs `label`, the key of the answer's class, the same in all rows of a trajectory.
         steepness: how sharply w changes with the entropy, per bit.
         pivot: entropy in bits at which both terms weigh the same.
-        consistency: whether a group's score is held down by the entropy of its answers; false compares plain means.
+        consistency: whether a group's score is held down by the entropy of its n answers: the global term is then that
+            of mean of E * (1 - k H), k = (1 - 1 / n) / log2 n. (Ours.)
         scale: "std", "none" (mean only) or "mad", for both terms.
         ddof: 1 divides the squares by n - 1, 0 by n.
         eps: added to the spread.
@@ -53,14 +54,14 @@ def copo(
         BadTable: `label` differs within a trajectory.
         BadOption: an option has an impossible value.
 
-    Source: Han et al. 2025, arXiv 2508.04138. Our reading: the two terms and w are those of the published code, but it
-    blends two clipped losses where we blend the advantages, which is the same while nothing is clipped.
+    Source: Han et al. 2025, arXiv 2508.04138. Our reading: we had no code to check it against, and the equations were
+    not available. H in bits, the pivot, and that the advantages are blended and not the losses, are ours.
     """
     rule = Rule(scale=scale, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("steepness", steepness, 0.0)
     check_number("pivot", pivot, 0.0)
     check_flag("consistency", consistency)
-    steps.need("copo", "label")
+    need(steps, "copo", "label")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

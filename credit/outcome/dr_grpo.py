@@ -7,6 +7,7 @@ training.
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import PenaltyIn, Singleton, Unit
 from turnwise.credit.outcome.grpo import grpo
+from turnwise.credit.rule import INVALID_PENALTY
 from turnwise.credit.steps import Steps
 
 
@@ -15,7 +16,7 @@ def dr_grpo(
     *,
     unit: Unit = "trajectory",
     singleton: Singleton = "zero",
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
 ) -> Advantages:
     """Return how much better an episode did than the mean of its task, the same for all of its turns.

@@ -12,7 +12,7 @@ from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.answers import THRESHOLD, majority
 from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 
 By = Literal["majority", "score"]
 _GRAIN = 2.0**40
@@ -61,7 +61,7 @@ def evol(
     rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps)
     check_choice("by", by, By)
     check_number("threshold", threshold, float("-inf"))
-    steps.need("evol", "metric", *(("label",) if by == "majority" else ()))
+    need(steps, "evol", "metric", *(("label",) if by == "majority" else ()))
 
     def estimate(table: Steps) -> Advantages:
         if not len(table):

@@ -13,7 +13,7 @@ from turnwise.credit.blocks import Groups, Singleton, check_choice, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
 from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Bools, Floats, Steps
+from turnwise.credit.steps import Bools, Floats, Steps, need
 
 Over = Literal["samples", "tokens"]
 
@@ -64,7 +64,7 @@ def gdpo(
     rule = Rule(singleton=singleton, ddof=ddof, eps=eps)
     check_choice("over", over, Over)
     factors = _checked(weights)
-    steps.need("gdpo", "multi", *(["tokens"] if over == "tokens" else []))
+    need(steps, "gdpo", "multi", *(["tokens"] if over == "tokens" else []))
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table)

@@ -19,8 +19,8 @@ from turnwise.credit.blocks import (
     trajectory_scores,
     unit_weights,
 )
-from turnwise.credit.rule import Rule, joined, on_originals
-from turnwise.credit.steps import Floats, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.steps import Floats, Steps, need
 
 
 def episode_term(steps: Steps, rule: Rule) -> tuple[Floats, dict[str, float]]:
@@ -63,7 +63,7 @@ def grpo(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
     compat: Compat | None = None,
     normalize_by_length: bool = False,
@@ -90,7 +90,8 @@ def grpo(
         invalid_penalty: what an invalid action costs, in units of reward.
         penalty_in: "reward" takes it from that turn's reward; "return" from the row's own score, so that turns of one
             episode differ; "advantage" from the row's own advantage, where no spread rescales it.
-        compat: "verl-agent" fixes unit="turn", singleton="raw", penalty_in="return", and lets copies count as rows.
+        compat: "verl-agent" fixes unit="turn", singleton="raw", penalty_in="return", and lets copies count as rows;
+            another choice of these is refused.
         normalize_by_length: divide an episode's score by its number of turns.
 
     Returns:
@@ -103,6 +104,7 @@ def grpo(
     without spread.
     """
     rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length).under(compat)
+    need(steps, "grpo")
 
     def estimate(table: Steps) -> Advantages:
         term, report = episode_term(table, rule)

@@ -8,12 +8,17 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, check_number, group_sums, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Bools, Floats, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Bools, Floats, Steps, need
 
 
 def hapo(
-    steps: Steps, *, fallback_at: float = 5.0, ddof: int = 0, eps: float = 1e-6, invalid_penalty: float = 0.0
+    steps: Steps,
+    *,
+    fallback_at: float = 5.0,
+    ddof: int = 0,
+    eps: float = 1e-6,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's standing among the tokens of its task, or among its episodes where that is extreme.
 
@@ -45,7 +50,7 @@ def hapo(
     """
     rule = Rule(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("fallback_at", fallback_at, 0.0)
-    steps.need("hapo", "tokens")
+    need(steps, "hapo", "tokens")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

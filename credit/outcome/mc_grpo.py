@@ -8,7 +8,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import check_flag, check_number, group_sums
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Bools, Floats, Steps
 
 NOTHING = 1e-6
@@ -21,7 +21,7 @@ def mc_grpo(
     eps: float = 1e-3,
     rescale: bool = True,
     clip: float = 10.0,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's distance from its task's median in units of the median distance, less one median episode.
 

@@ -9,7 +9,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, check_number, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Steps
 
 
@@ -20,7 +20,7 @@ def ngrpo(
     extra: int = 1,
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's standing among the episodes of its task and a perfect one, the same for all of its turns.
 

@@ -8,11 +8,11 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Singleton, group_sums
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Steps, need
 
 
-def opo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float = 0.0) -> Advantages:
+def opo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float = INVALID_PENALTY) -> Advantages:
     """Return how much better an episode did than the length-weighted mean of its task, the same for all of its turns.
 
         A[i, t] = E[i] - sum of L[j] E[j] / sum of L[j]        over the trajectories j of one task
@@ -41,7 +41,7 @@ def opo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float =
     Source: Hao et al. 2025, arXiv 2505.23585. We differ in the group of one.
     """
     rule = Rule(scale="none", singleton=singleton, invalid_penalty=invalid_penalty)
-    steps.need("opo", "tokens")
+    need(steps, "opo", "tokens")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

@@ -10,14 +10,14 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import ROUNDING, check_choice
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Steps
 
 Spread = Literal["std", "none"]
 
 
 def passk(
-    steps: Steps, *, scale: Spread = "std", ddof: int = 1, eps: float = 1e-6, invalid_penalty: float = 0.0
+    steps: Steps, *, scale: Spread = "std", ddof: int = 1, eps: float = 1e-6, invalid_penalty: float = INVALID_PENALTY
 ) -> Advantages:
     """Return the lead of each task's best episode over the second best, and zero for every other episode.
 

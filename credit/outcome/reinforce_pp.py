@@ -9,12 +9,12 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Singleton, check_number, discounted_returns, standardise, whiten
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Steps, need
 
 
 def reinforce_pp(
-    steps: Steps, *, gamma: float = 1.0, ddof: int = 1, eps: float = 1e-8, invalid_penalty: float = 0.0
+    steps: Steps, *, gamma: float = 1.0, ddof: int = 1, eps: float = 1e-8, invalid_penalty: float = INVALID_PENALTY
 ) -> Advantages:
     """Return each turn's discounted return relative to the mean and spread of all trained tokens of the batch.
 
@@ -49,7 +49,7 @@ def reinforce_pp(
     """
     rule = Rule(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("gamma", gamma, 0.0, 1.0)
-    steps.need("reinforce_pp", "tokens")
+    need(steps, "reinforce_pp", "tokens")
 
     def estimate(table: Steps) -> Advantages:
         paid = rule.paid_reward(table)
@@ -62,7 +62,12 @@ def reinforce_pp(
 
 
 def reinforce_pp_baseline(
-    steps: Steps, *, singleton: Singleton = "zero", ddof: int = 1, eps: float = 1e-8, invalid_penalty: float = 0.0
+    steps: Steps,
+    *,
+    singleton: Singleton = "zero",
+    ddof: int = 1,
+    eps: float = 1e-8,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return each episode's score less the mean of its task, on the scale of all trained tokens of the batch.
 
@@ -95,7 +100,7 @@ def reinforce_pp_baseline(
     public code lets in with its score.
     """
     rule = Rule(scale="none", singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
-    steps.need("reinforce_pp_baseline", "tokens")
+    need(steps, "reinforce_pp_baseline", "tokens")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

@@ -5,11 +5,11 @@ Left out on purpose: the greedy episode itself. Whoever rolls out plays it and w
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Steps, need
 
 
-def remax(steps: Steps, *, invalid_penalty: float = 0.0) -> Advantages:
+def remax(steps: Steps, *, invalid_penalty: float = INVALID_PENALTY) -> Advantages:
     """Return how much better an episode did than the greedy one, the same for all of its turns.
 
         A[i, t] = E[i] - b[i]
@@ -40,7 +40,7 @@ def remax(steps: Steps, *, invalid_penalty: float = 0.0) -> Advantages:
     the two agree where reward comes at the end.
     """
     rule = Rule(invalid_penalty=invalid_penalty)
-    steps.need("remax", "value")
+    need(steps, "remax", "value")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

@@ -8,11 +8,11 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Singleton, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Steps
 
 
-def rloo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float = 0.0) -> Advantages:
+def rloo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float = INVALID_PENALTY) -> Advantages:
     """Return how much better an episode did than the others of its task did on average, the same for all of its turns.
 
         A[i, t] = E[i] - mean of E over the others = n / (n - 1) * (E[i] - mean of E over all n)

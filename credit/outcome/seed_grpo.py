@@ -9,8 +9,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_number, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.answers import answer_entropy
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Floats, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Floats, Steps, need
 
 
 def seed_grpo(
@@ -21,7 +21,7 @@ def seed_grpo(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's standing in its task, scaled down by the semantic entropy of the task's answers.
 
@@ -58,7 +58,7 @@ def seed_grpo(
     """
     rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("alpha", alpha, 0.0, 1.0)
-    steps.need("seed_grpo", "label")
+    need(steps, "seed_grpo", "label")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

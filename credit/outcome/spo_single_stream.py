@@ -13,7 +13,7 @@ from turnwise.credit.blocks import Groups, check_number, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption, BadTable
 from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Floats, Steps
+from turnwise.credit.steps import Floats, Steps, need
 
 UNSEEN = (0.5, 0.5)
 Trackers = Mapping[Hashable, tuple[float, float]]
@@ -77,7 +77,7 @@ def spo_single_stream(
     check_number("rho_max", rho_max, 0.0, 1.0)
     check_number("rho_min", rho_min, 0.0, rho_max)
     if drift is None:
-        steps.need("spo_single_stream", "metric")
+        need(steps, "spo_single_stream", "metric")
     else:
         check_number("drift", drift, 0.0)
     known = _checked(state)

@@ -10,8 +10,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps, need
 
 Likelihood = Literal["mean", "sum"]
 
@@ -25,7 +25,7 @@ def unlikely(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return GRPO's advantage of scores that were lowered for what the policy already finds likely.
 
@@ -57,7 +57,7 @@ def unlikely(
     rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("beta", beta, 0.0, 1.0)
     check_choice("likelihood", likelihood, Likelihood)
-    steps.need("unlikely", "logprob", *(("tokens",) if likelihood == "sum" else ()))
+    need(steps, "unlikely", "logprob", *(("tokens",) if likelihood == "sum" else ()))
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

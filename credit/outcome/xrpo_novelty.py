@@ -9,8 +9,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_number, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.answers import THRESHOLD, solved
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 
 
 def xrpo_novelty(
@@ -23,7 +23,7 @@ def xrpo_novelty(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return GRPO's advantage, raised for right episodes whose tokens were less likely than the group's.
 
@@ -55,7 +55,7 @@ def xrpo_novelty(
     check_number("lam", lam, 0.0)
     check_number("kappa", kappa, 0.0)
     check_number("threshold", threshold, float("-inf"))
-    steps.need("xrpo_novelty", "logprob")
+    need(steps, "xrpo_novelty", "logprob")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

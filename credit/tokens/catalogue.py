@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadOption, UnknownEstimator, near
+from turnwise.credit.errors import BadOption, BadTable, UnknownEstimator, near
 from turnwise.credit.registry import Evidence
 from turnwise.credit.tokens.ace import ace
 from turnwise.credit.tokens.d3s import d3s
@@ -44,7 +44,14 @@ class Transform:
     function: Callable[..., Reshaped]
 
     def __call__(self, advantages: npt.ArrayLike, mask: npt.ArrayLike, **arrays: Any) -> Reshaped:
-        """Return the transformed advantages of a batch."""
+        """Return the transformed advantages of a batch.
+
+        Raises:
+            BadTable: an array is missing, or cannot be used.
+        """
+        missing = [f"{name} ({ARRAYS[name]})" for name in self.needs if name not in arrays]
+        if missing:
+            raise BadTable(f"{self.name} needs {' and '.join(missing)}; came {', '.join(arrays) or 'none of them'}")
         return self.function(advantages, mask, **arrays)
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.credit.blocks import check_number, compact
+from turnwise.credit.errors import BadTable
 from turnwise.credit.steps import Bools, Floats, Ints
 from turnwise.credit.tokens.packed import Reshaped, groups, inside, packed, row_means
 
@@ -55,7 +56,7 @@ def gtpo(
 
     Raises:
         BadOption: an option has an impossible value.
-        BadTable: shapes differ, or a number is not finite.
+        BadTable: shapes differ, a number is not finite, or an id is not whole.
 
     Source: Simoni et al. 2025, arXiv 2508.03772. We differ where a token is in the front run and in the end run at
     once: the published code applies the weight twice.
@@ -64,7 +65,10 @@ def gtpo(
     check_number("entropy_scale", entropy_scale, 0.0)
     check_number("entropy_limit", entropy_limit, 0.0)
     values, chosen = packed("gtpo", advantages, mask)
-    tokens = inside("gtpo", "ids", ids, chosen).astype(np.int64)
+    whole = inside("gtpo", "ids", ids, chosen)
+    if (whole != np.floor(whole)).any():
+        raise BadTable("gtpo: 'ids' must be whole numbers, the ids of tokens")
+    tokens = whole.astype(np.int64)
     mean_entropy = row_means(inside("gtpo", "entropy", entropy, chosen), chosen)[:, None]
     conflict = conflict_tokens(values, chosen, tokens, groups("gtpo", group, chosen))
     shifted = values - entropy_scale * mean_entropy

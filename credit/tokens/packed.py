@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from turnwise.credit.blocks import compact
 from turnwise.credit.errors import BadTable
+from turnwise.credit.keys import Coder
 from turnwise.credit.steps import Bools, Floats, Ints
 from turnwise.credit.tensors import plain
 from turnwise.credit.tokens.checks import flags
@@ -73,9 +75,12 @@ def inside(method: str, name: str, values: npt.ArrayLike, mask: Bools) -> Floats
         mask: bool [B, L].
 
     Raises:
-        BadTable: the shape is another, or a number inside the mask is not finite.
+        BadTable: there are no numbers, the shape is another, or a number inside the mask is not finite.
     """
-    array = np.asarray(plain(values), dtype=np.float64)
+    try:
+        array = np.asarray(plain(values), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadTable(f"{method}: {name!r} must be an array of numbers: {error}") from error
     if array.shape != mask.shape:
         raise BadTable(f"{method}: {name!r} has shape {array.shape}, the mask has {mask.shape}")
     out = np.where(mask, array, 0.0)
@@ -89,7 +94,7 @@ def groups(method: str, group: npt.ArrayLike | None, mask: Bools) -> Ints:
 
     Args:
         method: name of the transform, for messages.
-        group: [B], ids that numpy can sort.
+        group: [B], ids of any kind, hashable or array-like.
         mask: bool [B, L].
 
     Raises:
@@ -97,10 +102,12 @@ def groups(method: str, group: npt.ArrayLike | None, mask: Bools) -> Ints:
     """
     if group is None:
         return np.zeros(len(mask), dtype=np.int64)
-    ids = np.asarray(plain(group))
-    if ids.shape != (len(mask),):
-        raise BadTable(f"{method}: 'group' has shape {ids.shape}; the batch has {len(mask)} sequences")
-    return np.unique(ids, return_inverse=True)[1].reshape(-1).astype(np.int64, copy=False)
+    ids = plain(group)
+    if isinstance(ids, str) or not hasattr(ids, "__len__") or getattr(ids, "ndim", 1) != 1:
+        raise BadTable(f"{method}: 'group' must be one id a sequence; came {type(ids).__name__}")
+    if len(ids) != len(mask):
+        raise BadTable(f"{method}: 'group' has {len(ids)} ids; the batch has {len(mask)} sequences")
+    return compact(Coder().encode(ids))
 
 
 def row_means(values: Floats, mask: Bools) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.rule import on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.steps import Steps, need
 
 
 def archer(steps: Steps) -> Advantages:
@@ -34,7 +34,7 @@ def archer(steps: Steps) -> Advantages:
 
     Source: Zhou et al. 2024, arXiv 2402.19446, after its public code.
     """
-    steps.need("archer", "metric", "value")
+    need(steps, "archer", "metric", "value")
 
     def estimate(table: Steps) -> Advantages:
         if table.metric is None or table.value is None:  # only a table without rows

@@ -7,7 +7,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.grpo import grpo
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Steps
 from turnwise.credit.trie import PrefixKey, need_paths, paths
 
@@ -19,7 +19,7 @@ def arpo_soft(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the path's standing among all paths of its task, for each of its turns; shared turns are nothing special.
 
@@ -61,7 +61,7 @@ def arpo_hard(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the mean standing of the paths that share a turn; a turn that is the path's own gets its path's.
 

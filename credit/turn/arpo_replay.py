@@ -24,8 +24,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption, BadTable
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Ints, Steps, need
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def arpo_replay(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
     state: object = None,
     rng: np.random.Generator | None = None,
 ) -> Advantages:
@@ -111,6 +111,7 @@ def arpo_replay(
         check_number(name, value, 0.0)
     check_number("capacity", capacity, 1, whole=True)
     memory = _memory(state)
+    need(steps, "arpo_replay")
     if len(steps) and rng is None:
         raise BadOption("arpo_replay draws which stored success is taken; it needs a generator as rng")
 

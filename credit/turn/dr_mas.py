@@ -17,8 +17,8 @@ from turnwise.credit.blocks import (
     unit_weights,
 )
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, joined, on_originals
-from turnwise.credit.steps import Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.steps import Ints, Steps, need
 from turnwise.credit.turn.gigpo import step_term
 
 
@@ -32,7 +32,7 @@ def dr_mas(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's standing among those of its task in which the role acted, plus w times GiGPO's step term.
 
@@ -72,7 +72,7 @@ def dr_mas(
     rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty)
     check_number("w", w, 0.0)
     check_number("gamma", gamma, 0.0, 1.0)
-    steps.need("dr_mas", *(("role", "state") if w else ("role",)))
+    need(steps, "dr_mas", *(("role", "state") if w else ("role",)))
 
     def estimate(table: Steps) -> Advantages:
         team = compact(table.task, *_given(table.role))

@@ -10,8 +10,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, Unit, compact, unit_weights
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Steps, need
 
 
 def flow_grpo(
@@ -23,7 +23,7 @@ def flow_grpo(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's standing within its task for every turn of the planner, and leave the other turns out.
 
@@ -61,7 +61,7 @@ def flow_grpo(
     """
     rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty)
     if planner is not None:
-        steps.need("flow_grpo", "role")
+        need(steps, "flow_grpo", "role")
         need_role(steps, "flow_grpo", planner)
 
     def estimate(table: Steps) -> Advantages:

@@ -10,8 +10,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import check_choice, check_number, penalties, whiten
 from turnwise.credit.critic import lambda_advantages
-from turnwise.credit.rule import on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.rule import INVALID_PENALTY, on_originals
+from turnwise.credit.steps import Steps, need
 
 Whitening = Literal["none", "turn", "token"]
 
@@ -22,7 +22,7 @@ def gae(
     gamma: float = 0.99,
     lam: float = 0.9,
     whitening: Whitening = "none",
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return how much better each turn turned out than the critic's value of its state, discounted over the turns.
 
@@ -59,7 +59,7 @@ def gae(
     check_number("lam", lam, 0.0, 1.0)
     check_number("invalid_penalty", invalid_penalty, 0.0)
     check_choice("whitening", whitening, Whitening)
-    steps.need("gae", "value", *(["tokens"] if whitening == "token" else []))
+    need(steps, "gae", "value", *(["tokens"] if whitening == "token" else []))
 
     def estimate(table: Steps) -> Advantages:
         if not len(table):

@@ -22,9 +22,9 @@ from turnwise.credit.blocks import (
 )
 from turnwise.credit.errors import BadOption
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import Rule, joined, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, check_beside, joined, on_originals
 from turnwise.credit.similarity import similar_states
-from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.steps import Floats, Ints, Steps, need
 
 
 def gigpo(
@@ -34,7 +34,7 @@ def gigpo(
     w: float = 1.0,
     scale: Scale = "std",
     similarity: float | None = None,
-    invalid_penalty: float = 0.1,
+    invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
     unit: Unit = "trajectory",
     step_unit: Unit | None = None,
@@ -79,7 +79,7 @@ def gigpo(
         ddof: 1 divides the squares by n - 1, 0 by n.
         eps: added to the spread.
         compat: "verl-agent" reproduces that trainer: unit="turn", singleton="raw", penalty_in="return", copies count as
-            rows, and similar texts are clustered in the order of rows.
+            rows, and similar texts are clustered in the order of rows. Another choice of these is refused.
         normalize_by_length: divide an episode's score by its number of turns (the step term is not touched).
 
     Returns:
@@ -95,16 +95,17 @@ def gigpo(
     trajectories, scales up rounding noise, and takes the penalty from the row alone.
     """
     rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length).under(compat)
-    if step_unit is None or compat:
-        step_unit = rule.unit
-    check_choice("step_unit", step_unit, Unit)
+    if step_unit is not None:
+        check_choice("step_unit", step_unit, Unit)
+        check_beside(compat, "step_unit", step_unit, None, rule.unit)
+    step_unit = step_unit or rule.unit
     check_number("gamma", gamma, 0.0, 1.0)
     check_number("w", w, 0.0)
     if similarity is not None:
         check_number("similarity", similarity, 0.0, 1.0)
         if similarity == 0.0:
             raise BadOption("option similarity=0 would make one state of everything; leave it out for exact states")
-    steps.need("gigpo", "state")
+    need(steps, "gigpo", "state")
 
     def estimate(table: Steps) -> Advantages:
         episode, report = episode_term(table, rule)

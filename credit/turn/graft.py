@@ -20,8 +20,8 @@ from turnwise.credit.blocks import (
     trajectory_scores,
     unit_weights,
 )
-from turnwise.credit.rule import Rule, joined, on_originals
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.transitions import next_turns, previous_turns
 
 SETTLED = 1e-13
@@ -35,7 +35,7 @@ def graft(
     gae_lambda: float = 0.0,
     scale: Scale = "std",
     sweeps: int = 2000,
-    invalid_penalty: float = 0.1,
+    invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
     unit: Unit = "trajectory",
     ddof: int = 1,
@@ -83,7 +83,7 @@ def graft(
     check_number("gamma", gamma, 0.0, 1.0)
     check_number("gae_lambda", gae_lambda, 0.0, 1.0)
     check_number("sweeps", sweeps, 1, whole=True)
-    steps.need("graft", "state")
+    need(steps, "graft", "state")
 
     def estimate(table: Steps) -> Advantages:
         paid, late = rule.paid_reward(table), rule.late_penalty(table)

@@ -21,8 +21,8 @@ from turnwise.credit.blocks import (
 )
 from turnwise.credit.errors import BadOption
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import Rule, joined, on_originals
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.transitions import next_states, next_turns, previous_turns
 from turnwise.credit.turn.gigpo import anchors, step_term
 
@@ -38,7 +38,7 @@ def graphgpo(
     solved_above: float = 0.0,
     unreachable: float | None = None,
     scale: Scale = "std",
-    invalid_penalty: float = 0.1,
+    invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
     unit: Unit = "trajectory",
     singleton: Singleton = "zero",
@@ -97,7 +97,7 @@ def graphgpo(
         check_number("unreachable", unreachable, 1.0)
     if not isinstance(progress, bool):
         raise BadOption(f"option progress must be true or false; came {progress!r}")
-    steps.need("graphgpo", "state")
+    need(steps, "graphgpo", "state")
 
     def estimate(table: Steps) -> Advantages:
         episode, report = episode_term(table, rule)

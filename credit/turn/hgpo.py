@@ -3,6 +3,7 @@
 Left out on purpose: actions. A history is a sequence of states, as in the paper; `salt` compares transitions.
 """
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -19,15 +20,14 @@ from turnwise.credit.blocks import (
     check_number,
     compact,
     discounted_returns,
-    standardise,
     unit_weights,
 )
 from turnwise.credit.errors import BadOption
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import Rule, joined, on_originals
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, check_beside, joined, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.transitions import history_keys, previous_turns, turns_behind
-from turnwise.credit.turn.gigpo import anchors
+from turnwise.credit.turn.gigpo import anchors, step_term
 
 Ladder = Literal["code", "paper"]
 Drop = Literal["alone", "zero", "none"]
@@ -43,7 +43,7 @@ def hgpo(
     scale: Scale = "std",
     weights: Ladder = "code",
     drop: Drop = "alone",
-    invalid_penalty: float = 0.1,
+    invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
     unit: Unit = "trajectory",
     singleton: Singleton = "zero",
@@ -88,14 +88,15 @@ def hgpo(
         ddof: 1 divides the squares by n - 1, 0 by n.
         eps: added to the spread.
         compat: "verl-agent" reproduces that trainer: drop="zero", unit="turn", singleton="raw", penalty_in="return",
-            ddof=1 for the base and 0 for the other levels; copies count as rows, and the order of rows is taken for the
-            order of time when histories are read.
+            weights="code", ddof=1 for the base and 0 for the other levels; copies count as rows, and the order of rows
+            is taken for the order of time when histories are read. Another choice of these is refused.
         normalize_by_length: under `base`, divide an episode's score by its number of turns.
 
     Returns:
         Advantages with the parts "history 0", "history 1", ... (and "episode" under `base`, "penalty" under
-        penalty_in="advantage"), before weighing and zero where the turn has no such level; its report counts turns with
-        company level by level.
+        penalty_in="advantage"), before weighing and zero where the turn has no such level; its report has GiGPO's
+        counts of groups of both kinds, the state alone being the step group, and counts turns with company level by
+        level.
 
     Raises:
         MissingColumn: there is no `state`.
@@ -110,16 +111,19 @@ def hgpo(
     check_number("gamma", gamma, 0.0, 1.0)
     check_choice("weights", weights, Ladder)
     check_choice("drop", drop, Drop)
+    for name, value, default, fixed in (("drop", drop, "alone", "zero"), ("weights", weights, "code", "code")):
+        check_beside(compat, name, value, default, fixed)
+    check_beside(compat, "ddof", ddof, 1, 1)
     if not isinstance(base, bool):
         raise BadOption(f"option base must be true or false; came {base!r}")
-    steps.need("hgpo", "state")
-    lowest = 2 if base or weights == "code" or compat else 1
+    need(steps, "hgpo", "state")
+    lowest = 2 if base or weights == "code" else 1
+    level_rule = replace(rule, ddof=0) if compat else rule
 
     def estimate(table: Steps) -> Advantages:
         mean = Mean(len(table), "zero" if compat else drop, eps if compat else 0.0)
-        report: dict[str, float] = {}
+        term, report = episode_term(table, rule)
         if base:
-            term, report = episode_term(table, rule)
             several = np.ones(len(table), dtype=np.bool_)
             if not compat:
                 task = compact(table.task)
@@ -137,7 +141,9 @@ def hgpo(
             level = compact(key[rows])
             weight = unit_weights(level, table.trajectory[rows], rule.unit)
             groups = Groups(returns[rows], level, weight, size_of_terms=terms[rows])
-            term = standardise(groups, scale=scale, ddof=0 if compat else ddof, eps=eps)
+            term, counts = step_term(groups, level_rule)
+            if k == 0:
+                report |= counts
             alone = groups.size[level] == 1.0
             mean.add(f"history {k}", term, ~alone, float(k + lowest) ** alpha, rows)
             report[f"turns_with_company_{k}"] = float((~alone).sum())

@@ -12,8 +12,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, compact, group_sums, groups_of
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Bools, Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 
 Phase = Literal["both", "macro", "micro"]
 
@@ -27,7 +27,7 @@ def himac(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the plan's standing within its task for turns that plan, the episode's within its plan for turns that act.
 
@@ -67,7 +67,7 @@ def himac(
     """
     rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_choice("phase", phase, Phase)
-    steps.need("himac", "role")
+    need(steps, "himac", "role")
     if phase == "macro":
         need_role(steps, "himac", macro)
 

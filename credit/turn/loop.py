@@ -8,7 +8,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_number
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Steps
 
 
@@ -20,7 +20,7 @@ def loop(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the outcome less the mean outcome of the other episodes, and drop the episodes where that is next to zero.
 

@@ -13,8 +13,8 @@ from turnwise.credit.blocks import Groups, Scale, Singleton, check_number, compa
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
 from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps, need
 
 
 def m_grpo(
@@ -26,7 +26,7 @@ def m_grpo(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
     rng: np.random.Generator | None = None,
 ) -> Advantages:
     """Return the standing of each main rollout among those of its task, and of each sub-trajectory among all of these.
@@ -73,10 +73,10 @@ def m_grpo(
     rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     if align is not None:
         check_number("align", align, 1, whole=True)
-        steps.need("m_grpo", "parent")
+        need(steps, "m_grpo", "parent")
         if rng is None and len(steps):
             raise BadOption("m_grpo with align draws which sub-trajectories stay; it needs a generator as rng")
-    steps.need("m_grpo", "role")
+    need(steps, "m_grpo", "role")
     need_role(steps, "m_grpo", main)
 
     def estimate(table: Steps) -> Advantages:

@@ -18,7 +18,7 @@ from turnwise.credit.blocks import (
     positions,
     unit_weights,
 )
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Steps
 
 Mode = Literal["mapo", "mica"]
@@ -33,7 +33,7 @@ def mapo_dialogue(
     unit: Unit = "trajectory",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return a mix of two standings of each turn: among the same turns of its task, and in the batch (or by reward).
 

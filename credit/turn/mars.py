@@ -21,8 +21,8 @@ from turnwise.credit.blocks import (
     unit_weights,
     whiten,
 )
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps, need
 
 
 def mars(
@@ -33,7 +33,7 @@ def mars(
     unit: Unit = "trajectory",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return each turn's return, of rewards and then of returns relative to the same role, whitened over the batch.
 
@@ -70,7 +70,7 @@ def mars(
     """
     rule = Rule(scale, unit, "zero", ddof, eps, invalid_penalty)
     check_number("gamma", gamma, 0.0, 1.0)
-    steps.need("mars", "role")
+    need(steps, "mars", "role")
 
     def estimate(table: Steps) -> Advantages:
         role = compact(table.task if table.role is None else table.role)  # without a role only when there is no row

@@ -11,7 +11,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, positions
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Steps
 
 Form = Literal["turns", "segments"]
@@ -26,7 +26,7 @@ def mt_grpo(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the standing of the episode within its task, plus that of the turn's reward among the same turns.
 

@@ -10,11 +10,14 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadTable
-from turnwise.credit.steps import Floats, Steps
+from turnwise.credit.rule import INVALID_PENALTY
+from turnwise.credit.steps import Floats, Steps, need
 from turnwise.credit.turn.gae import gae
 
 
-def ppr_renorm(steps: Steps, *, gamma: float = 0.99, lam: float = 0.9, invalid_penalty: float = 0.0) -> Advantages:
+def ppr_renorm(
+    steps: Steps, *, gamma: float = 0.99, lam: float = 0.9, invalid_penalty: float = INVALID_PENALTY
+) -> Advantages:
     """Return turn-level GAE of the steps' own scores plus the outcome, both centred at one half.
 
         o[i] = sum over t of r[i, t]
@@ -43,7 +46,7 @@ def ppr_renorm(steps: Steps, *, gamma: float = 0.99, lam: float = 0.9, invalid_p
 
     Source: Xu et al. 2025, arXiv 2509.25598. Our reading of the abstract, and gae's own discounts.
     """
-    steps.need("ppr_renorm", "metric", "value")
+    need(steps, "ppr_renorm", "metric", "value")
     process = _one_number(steps)
     episodes = Episodes.of(steps)
     renormed = process + episodes.score[episodes.member] - 1.0

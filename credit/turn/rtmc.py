@@ -16,15 +16,15 @@ from turnwise.credit.blocks import (
     groups_of,
     unit_weights,
 )
-from turnwise.credit.rule import Rule, joined, on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.steps import Steps, need
 
 
 def rtmc(
     steps: Steps,
     *,
     gamma: float = 0.95,
-    invalid_penalty: float = 0.1,
+    invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
     unit: Unit = "trajectory",
 ) -> Advantages:
@@ -61,7 +61,7 @@ def rtmc(
     """
     rule = Rule(scale="none", unit=unit, invalid_penalty=invalid_penalty, penalty_in=penalty_in)
     check_number("gamma", gamma, 0.0, 1.0)
-    steps.need("rtmc", "state", "action")
+    need(steps, "rtmc", "state", "action")
 
     def estimate(table: Steps) -> Advantages:
         if table.state is None or table.action is None:

@@ -13,10 +13,10 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Unit, check_choice, check_number, compact, groups_of, unit_weights
 from turnwise.credit.errors import BadOption
 from turnwise.credit.rule import on_originals
-from turnwise.credit.steps import Ints, Steps
+from turnwise.credit.steps import Ints, Steps, need
 from turnwise.credit.transitions import history_keys, next_states, next_turns, previous_turns
 
-Endings = Literal["marked", "plain"]
+Endings = Literal["auto", "marked", "plain"]
 
 
 def salt(
@@ -26,7 +26,7 @@ def salt(
     base_options: Mapping[str, Any] | None = None,
     merge_history: int = 0,
     unit: Unit = "turn",
-    endings: Endings = "marked",
+    endings: Endings = "auto",
     state: object = None,
     rng: np.random.Generator | None = None,
 ) -> Advantages:
@@ -51,9 +51,10 @@ def salt(
             reading: the sources that we have do not say whether the paper looks back.)
         unit: "turn" counts every occurrence, which keeps the sum over turns; "trajectory" counts an episode once in
             each mean, however often it took the step.
-        endings: the last turn of an episode leads nowhere. "marked" adds an end to its next state, so that it merges
-            with last turns only, and without the column `next_state` only with those of equal reward, since that is all
-            the table says of where it led; "plain" takes `next_state` as it is, and nothing without the column.
+        endings: what the last turn of an episode merges with. "plain" compares (s, a, s') as everywhere else, and
+            without the column `next_state` takes the last turn to lead nowhere. "marked" adds an end to its next state,
+            so that it merges with last turns only, and without the column only with those of equal reward, since that
+            is all the table says of where it led. "auto" is "plain" where the table has `next_state`, else "marked".
         state, rng: handed to a base that remembers or draws.
 
     Returns:
@@ -79,7 +80,7 @@ def salt(
     check_choice("endings", endings, Endings)
     method = get(base, **(base_options or {}))
     handed = {name: value for name, value in (("state", state), ("rng", rng)) if name in _takes(method)}
-    steps.need("salt", "state", "action")
+    need(steps, "salt", "state", "action")
 
     def estimate(table: Steps) -> Advantages:
         result = method(table, **handed)
@@ -99,7 +100,7 @@ def _takes(method: Any) -> tuple[str, ...]:
     return (("state",) if method.remembers else ()) + (("rng",) if method.draws else ())
 
 
-def transitions(steps: Steps, history: int = 0, endings: Endings = "marked") -> Ints:
+def transitions(steps: Steps, history: int = 0, endings: Endings = "auto") -> Ints:
     """Return the class of each turn's transition, compact int64 [N]: same task, state, action and next state.
 
     Args:
@@ -112,7 +113,7 @@ def transitions(steps: Steps, history: int = 0, endings: Endings = "marked") -> 
     before = previous_turns(steps)
     after = next_turns(before)
     led = next_states(steps, after) + 1
-    if endings == "marked":
+    if endings == "marked" or (endings == "auto" and steps.next_state is None):
         last = np.flatnonzero(after < 0)
         end = np.unique(steps.reward[last], return_inverse=True)[1] if steps.next_state is None else led[last]
         led[last] = end.reshape(-1) + groups_of(led)

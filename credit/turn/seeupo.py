@@ -15,7 +15,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Singleton, Unit, discounted_returns, positions, unit_weights
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Ints, Steps
 
 
@@ -26,7 +26,7 @@ def seeupo(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the outcome less the mean of its task, standardised over the batch, the same for all turns of an episode.
 

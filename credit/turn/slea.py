@@ -9,9 +9,9 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import PenaltyIn, Scale, Singleton, Unit, check_choice, check_number, compact
 from turnwise.credit.errors import BadOption
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import Rule, joined, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
 from turnwise.credit.similarity import similar_vectors
-from turnwise.credit.steps import Steps
+from turnwise.credit.steps import Steps, need
 from turnwise.credit.turn.gigpo import anchors, returns_in, step_term
 
 By = Literal["text", "embedding"]
@@ -25,7 +25,7 @@ def slea(
     gamma: float = 0.95,
     w: float = 1.0,
     scale: Scale = "std",
-    invalid_penalty: float = 0.1,
+    invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
     unit: Unit = "trajectory",
     singleton: Singleton = "zero",
@@ -69,7 +69,7 @@ def slea(
         check_number(name, number, 0.0, most)
     if threshold == 0.0:
         raise BadOption("option threshold=0 would make one state of everything")
-    steps.need("slea", "state" if by == "text" else "metric")
+    need(steps, "slea", "state" if by == "text" else "metric")
 
     def estimate(table: Steps) -> Advantages:
         episode, report = episode_term(table, rule)

@@ -20,7 +20,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_choice, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Steps
 
 ReplayScale = Literal["none", "std"]
@@ -36,7 +36,7 @@ def spear(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
     state: object = None,
 ) -> Advantages:
     """Return the outcome less the mean of its task, the same for all turns, and remember the means of all tasks.
@@ -106,7 +106,7 @@ def spear_replay(
     warmup: int = 200,
     weight: float = 1.0,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the advantage that stored episodes have by the memory of `spear`, keeping those that are not below it.
 

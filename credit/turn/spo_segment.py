@@ -21,8 +21,8 @@ from turnwise.credit.blocks import (
 )
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
-from turnwise.credit.rule import on_originals
-from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps, need
 from turnwise.credit.trie import Paths, paths
 
 Mode = Literal["chain", "tree"]
@@ -37,7 +37,7 @@ def spo_segment(
     ddof: int = 1,
     eps: float = 1e-6,
     drop_zero: bool = True,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return by how much the estimated outcome rose from the start of each segment to its end; a turn is a segment.
 
@@ -80,7 +80,7 @@ def spo_segment(
     check_number("invalid_penalty", invalid_penalty, 0.0)
     if mode == "chain" and scale != "none":
         raise BadOption("option scale='std' compares siblings, and a chain has none; choices: none, or mode='tree'")
-    steps.need("spo_segment", "value" if mode == "chain" else "parent")
+    need(steps, "spo_segment", "value" if mode == "chain" else "parent")
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=table.reward - penalties(table, invalid_penalty))

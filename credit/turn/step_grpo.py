@@ -6,8 +6,8 @@ methods have the name too; this one is the router's.
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Unit, unit_weights
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Steps, need
 from turnwise.credit.turn.gigpo import anchors, step_term
 
 
@@ -18,7 +18,7 @@ def step_grpo(
     unit: Unit = "trajectory",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the standing of each turn's own reward among the turns of the task that started from the same state.
 
@@ -52,7 +52,7 @@ def step_grpo(
     and judged on the spot (Hi-Agent, arXiv 2510.14388) come to the same.
     """
     rule = Rule(scale, unit, "zero", ddof, eps, invalid_penalty)
-    steps.need("step_grpo", "state")
+    need(steps, "step_grpo", "state")
 
     def estimate(table: Steps) -> Advantages:
         anchor = anchors(table)

@@ -9,8 +9,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, divisors
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import Rule, joined, on_originals
-from turnwise.credit.steps import Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.steps import Steps, need
 from turnwise.credit.trie import PrefixKey, need_paths, paths
 
 
@@ -22,7 +22,7 @@ def tempo(
     singleton: Singleton = "zero",
     ddof: int = 1,
     eps: float = 1e-6,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the episode's standing within its task plus the turn's temporal difference in the tree of prefixes.
 
@@ -59,6 +59,7 @@ def tempo(
     the published code gives no number for a group of one.
     """
     rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    need(steps, "tempo")
     need_paths(steps, "tempo", key)
 
     def estimate(table: Steps) -> Advantages:

@@ -10,8 +10,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, divisors, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import Rule, on_originals
-from turnwise.credit.steps import Floats, Ints, Steps
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.steps import Floats, Ints, Steps, need
 from turnwise.credit.trie import paths
 
 Variant = Literal["sum", "inner", "2norm", "per_token"]
@@ -26,7 +26,7 @@ def tree_grpo(
     ddof: int = 1,
     eps: float = 1e-6,
     margin: float = 0.1,
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return the leaf's standing among the leaves of its task plus its standing among those of its tree.
 
@@ -67,7 +67,7 @@ def tree_grpo(
     rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_choice("variant", variant, Variant)
     check_number("margin", margin, 0.0)
-    steps.need("tree_grpo", "tree", *(["parent", "tokens"] if variant == "per_token" else []))
+    need(steps, "tree_grpo", "tree", *(["parent", "tokens"] if variant == "per_token" else []))
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))

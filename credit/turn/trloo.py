@@ -21,7 +21,7 @@ from turnwise.credit.blocks import (
     positions,
     unit_weights,
 )
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Ints, Steps
 
 Peers = Literal["turn", "task"]
@@ -34,7 +34,7 @@ def trloo(
     peers: Peers = "turn",
     unit: Unit = "trajectory",
     singleton: Singleton = "zero",
-    invalid_penalty: float = 0.0,
+    invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
     """Return how much more a turn still earned than the others of its task did from the same turn on.
 

@@ -269,9 +269,8 @@ def test_rounding_noise_is_apart_and_no_disagreement(turnwise: Call, tmp_path: P
         ("{", "is not JSON"),
         ("3", "holds no vectors"),
         ([], "holds no case"),
-        ([1], "case 0 is not an object with a name"),
+        ([1], "has none of the schemas"),
         ([{"name": "grpo"}], "has none of the schemas"),
-        ({"cases": [{"name": "x", "params": 1, "steps": []}]}, "must be objects"),
         ({"batches": 3, "cases": [LOSSES["cases"][0]]}, "batches must be a list"),
     ],
 )
@@ -286,6 +285,8 @@ def test_files_that_cannot_be_read(turnwise: Call, tmp_path: Path, content: Vect
         ([{"name": "grpo", "inputs": {}, "hyperparameters": {}, "expected": {"advantage": [1]}}], "no 'rewards'"),
         ([{"name": "grpo", "inputs": {"rewards": ["a"]}, "expected": {"advantage": [1]}}], "cannot be read"),
         ([{"name": "grpo", "inputs": {"rewards": [1]}, "hyperparameters": {}, "expected": {}}], "no expected figures"),
+        ([{"inputs": {"rewards": [1]}}], "case 0: it cannot be read: it is not an object with a name"),
+        ({"cases": [{"name": "x", "params": 1, "steps": []}]}, "must be objects"),
         ({"batches": [], "cases": [LOSSES["cases"][0]]}, "there is no batch 7"),
     ],
 )
@@ -303,6 +304,60 @@ def test_a_case_that_cannot_be_read_is_named_and_hides_no_other(
         assert said.code == 2
         assert part in said.out
         assert f"{len(CREDIT)} of {len(CREDIT) + 1} agree" in said.out
+
+
+def test_what_cannot_be_read_hides_no_other_file_and_no_disagreement(turnwise: Call, tmp_path: Path) -> None:
+    wrong = copy.deepcopy(CREDIT)
+    wrong[0]["expected"]["advantage"][0] = 3.0
+    torn, bad = write(tmp_path / "t.json", '[{"name": '), {**CREDIT[0], "inputs": {}}
+    good, differs = write(tmp_path / "g.json", CREDIT), write(tmp_path / "w.json", [bad, *wrong])
+    said = turnwise("verify", torn, tmp_path / "none.json", good)
+    assert said.code == 2
+    assert "3 of 3 agree" in said.out
+    assert "t.json is not JSON" in said.out + said.err
+    assert turnwise("verify", torn, differs).code == 1
+    data = json.loads(turnwise("verify", torn, differs, "--json").out)
+    assert [set(one) & {"methods", "error"} for one in data] == [{"methods"}, {"error"}]
+    worst = {one["method"]: one["worst"] for one in data[0]["methods"]}
+    assert worst["dr_grpo"] == pytest.approx(2.5 / 4.0)  # of the case that was computed; the other has none
+
+
+DESCRIBED = {"proposal": True, "tags": ["a", "b"], "description": "words", "origin": {"by": "hand", "page": None}}
+
+
+def test_keys_that_only_describe_are_no_inputs(turnwise: Call, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    told = copy.deepcopy(LOSSES)
+    told["cases"][0] |= DESCRIBED
+    told["batches"][0] |= DESCRIBED
+    assert turnwise("verify", write(tmp_path / "l.json", told)).code == 0
+
+
+SPELT: Vectors = [
+    {**CREDIT[0], "name": "DR_GRPO_two"},
+    {"name": "pass_k", "inputs": {"rewards": [1, 0]}, "hyperparameters": {"norm_by_std": False},
+     "expected": {"advantage": [1.0, 0.0]}},
+    {"name": "turn_gae", "inputs": {"rewards": [1.0], "values": [0.25]}, "hyperparameters": {"gamma": 1, "lambda": 1},
+     "expected": {"advantage": [0.75]}},
+    {"name": "archer", "inputs": {"q1": [1.0, 2.0], "q2": [0.5, 3.0], "v1": [0.25, 1.0], "v2": [0.5, 0.5]},
+     "expected": {"advantage": [0.25, 1.5]}},
+    {"name": "flow_grpo", "inputs": {"rewards": [1, 0], "valid": [True, False]},
+     "hyperparameters": {"mean_over": "traj", "norm_by_std": False}, "expected": {"advantage": [0.5, -0.5]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPELT, ids=lambda case: case["name"])
+def test_names_are_understood_however_they_are_spelt(turnwise: Call, tmp_path: Path, case: Vectors) -> None:
+    said = turnwise("verify", write(tmp_path / "c.json", [case]))
+    assert said.code == 0, said.out
+
+
+def test_ends_of_turns_by_another_name_are_refused(turnwise: Call, tmp_path: Path) -> None:
+    case = {"name": "bilevel_gae", "inputs": {"rewards": [1.0], "values": [0.0], "turn_ends": [0]},
+            "hyperparameters": {"gamma": 1.0, "lam": 1.0}, "expected": {"advantage": [1.0]}}  # fmt: skip
+    said = turnwise("verify", write(tmp_path / "c.json", [case]))
+    assert said.code == 1
+    assert "wants the input 'turn_end'" in said.out
 
 
 def test_missing_files_and_unknown_methods(turnwise: Call, tmp_path: Path, files: list[Path]) -> None:
@@ -347,6 +402,9 @@ def strange(steps, **options):
 def broken(steps, **options):
     return steps.nothing
 
+def leaving(steps, **options):
+    raise SystemExit(0)
+
 def centred(steps, *, singleton="zero"):
     return steps.reward - steps.reward.mean()
 
@@ -362,6 +420,7 @@ NUMBER = 3
 @pytest.fixture
 def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_port.py").write_text(THEIRS, encoding="utf-8")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(0)", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "their_port", raising=False)
 
@@ -375,6 +434,7 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("wrong", 1, "advantage"),
         ("strange", 1, "gave back str"),
         ("broken", 1, "AttributeError"),
+        ("leaving", 1, "SystemExit"),
         ("centred", 1, "TypeError"),
     ],
 )
@@ -404,6 +464,7 @@ def test_a_function_for_one_method_of_many(turnwise: Call, files: list[Path]) ->
         ("their_port:nothing", "nothing"),
         ("no_such_module:f", "no_such_module"),
         ("their_port:NUMBER", "not a function but int"),
+        ("leaves:f", "SystemExit while it was imported"),
     ],
 )
 def test_functions_that_are_none(turnwise: Call, files: list[Path], path: str, part: str) -> None:

@@ -14,6 +14,7 @@ from turnwise.credit import (
     OURS,
     Advantages,
     BadOption,
+    BadTable,
     CreditError,
     Entry,
     Steps,
@@ -23,6 +24,7 @@ from turnwise.credit import (
     gigpo,
     register,
 )
+from turnwise.credit.rule import INVALID_PENALTY
 from turnwise.credit.tokens import transforms
 
 STEPS = Steps.from_rows([*full_episode([1.0], 0), *full_episode([0.0], 1)])
@@ -153,3 +155,31 @@ def test_credit_is_numpy_alone():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[] ['credit']"
+
+
+@pytest.mark.parametrize("item", OURS, ids=lambda item: item.name)
+@pytest.mark.parametrize("rows", [[{"task": 0}], None])
+def test_rows_are_no_table_of_turns(item, rows):
+    with pytest.raises(BadTable, match=r"Steps\.from_rows"):
+        item(rows, **({"rng": np.random.default_rng(0)} if item.draws else {}))
+
+
+def test_an_invalid_action_costs_the_same_everywhere():
+    costs = {item.options["invalid_penalty"] for item in OURS if "invalid_penalty" in item.options}
+    assert costs == {INVALID_PENALTY} == {0.1}
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("grpo", "penalty_in", "advantage"),
+        ("gigpo", "penalty_in", "advantage"),
+        ("gigpo", "step_unit", "trajectory"),
+        ("hgpo", "drop", "none"),
+        ("hgpo", "weights", "paper"),
+        ("hgpo", "ddof", 0),
+    ],
+)
+def test_a_preset_refuses_what_it_would_pass_over(name, option, value):
+    with pytest.raises(BadOption, match=f"option {option}=.*compat"):
+        get(name, compat="verl-agent", **{option: value})

@@ -177,6 +177,18 @@ def test_boxed_values_and_tensors_are_numbers():
             )  # fmt: skip
 
 
+@pytest.mark.parametrize("wrong", [{"turn": 2**70}, {"tokens": 2**70}, {"tokens": -1}, {"reward": 10**400}])
+def test_numbers_that_cannot_be_are_named(wrong):
+    with pytest.raises(BadTable, match=f"column '{next(iter(wrong))}'"):
+        Steps.from_rows([{"task": 0, "trajectory": 0, "turn": 0, "reward": 0.0, **wrong}])
+
+
+@pytest.mark.parametrize("rows", [None, 3, {"task": 0, "trajectory": 0, "turn": 0, "reward": 0.0}])
+def test_what_is_no_list_of_rows_is_said_to_be_none(rows):
+    with pytest.raises(BadTable, match="from_rows wants a list of mappings"):
+        Steps.from_rows(rows)
+
+
 def test_a_million_turns_are_read_and_credited():
     count = 1_000_000
     row = np.arange(count)

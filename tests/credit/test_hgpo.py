@@ -148,3 +148,12 @@ def test_an_empty_table_has_no_advantages():
     result = hgpo(Steps.empty(), base=True)
     assert result.values.tolist() == []
     assert sorted(result.parts) == ["episode", "history 0", "history 1", "history 2"]
+
+
+@given(rows(), st.booleans(), st.sampled_from([None, "verl-agent"]))
+@settings(max_examples=30, deadline=None)
+def test_its_groups_are_those_of_gigpo(table, base, compat):
+    steps = Steps.from_rows(table)
+    mine, theirs = hgpo(steps, base=base, compat=compat).report, gigpo(steps, compat=compat).report
+    counts = [name for name in theirs if name != "step_signal"]
+    assert {name: mine[name] for name in counts} == {name: theirs[name] for name in counts}

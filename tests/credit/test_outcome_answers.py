@@ -70,15 +70,15 @@ def test_copo_by_hand():
     Local 1/2, -1/2, 0, 0; global -3/8 and 3/8; w = 1 / (1 + e^-0.5) at 1 bit and 1 / (1 + e^0.5) at none.
     """
     steps = outcomes([1.0, 0.0, 1.0, 1.0], ["t", "t", "u", "u"], label=["a", "b", "c", "c"])
-    result = copo(steps, scale="none")
+    result = copo(steps, scale="none", consistency=True)
     assert result.parts["local"].tolist() == [0.5, -0.5, 0.0, 0.0]
     assert result.parts["global"].tolist() == [-0.375, -0.375, 0.375, 0.375]
     more, less = 1.0 / (1.0 + math.exp(-0.5)), 1.0 / (1.0 + math.exp(0.5))
     expected = [more * 0.5 - less * 0.375, -more * 0.5 - less * 0.375] + [more * 0.375] * 2
     assert result.values == pytest.approx(expected)
-    plain = copo(steps, scale="none", consistency=False)
+    plain = copo(steps, scale="none")
     assert plain.parts["global"].tolist() == [-0.25, -0.25, 0.25, 0.25]
-    assert copo(steps, scale="none", steepness=0.0).values == pytest.approx(
+    assert copo(steps, scale="none", steepness=0.0, consistency=True).values == pytest.approx(
         (result.parts["local"] + result.parts["global"]) / 2.0
     )
 

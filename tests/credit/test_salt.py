@@ -92,8 +92,8 @@ def test_a_step_taken_twice_counts_twice_or_once():
 def test_an_ending_merges_with_endings_only():
     """a is cut off where b goes on, after the same step to the same state."""
     steps = Steps.from_rows(walk("a", "s go x") + walk("b", "s go x", "x l z", won=1.0))
-    assert salt(steps, **MEAN_ONLY).values.tolist() == [-0.5, 0.5, 0.5]
-    assert salt(steps, endings="plain", **MEAN_ONLY).values.tolist() == [0.0, 0.0, 0.5]
+    assert salt(steps, endings="marked", **MEAN_ONLY).values.tolist() == [-0.5, 0.5, 0.5]
+    assert salt(steps, **MEAN_ONLY).values.tolist() == [0.0, 0.0, 0.5]
 
 
 def test_endings_without_a_next_state_merge_by_their_reward():
@@ -103,6 +103,14 @@ def test_endings_without_a_next_state_merge_by_their_reward():
     assert salt(Steps.from_rows(table), **MEAN_ONLY).values.tolist() == [0.0] * 4
     assert salt(Steps.from_rows(bare), **MEAN_ONLY).values.tolist() == [0.0, 0.5, 0.0, -0.5]
     assert salt(Steps.from_rows(bare), endings="plain", **MEAN_ONLY).values.tolist() == [0.0] * 4
+
+
+@given(walks(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_where_the_table_says_where_turns_led_they_are_compared_as_they_are(table, told):
+    rows_of = table if told else [{key: value for key, value in row.items() if key != "next_state"} for row in table]
+    steps = Steps.from_rows(rows_of)
+    assert transitions(steps).tolist() == transitions(steps, endings="plain" if told else "marked").tolist()
 
 
 @given(walks(), st.integers(0, 2), st.sampled_from(["none", "std"]))

@@ -347,8 +347,21 @@ def test_impossible_values_are_refused(name, options, words):
 def test_batches_that_do_not_fit_are_refused(advantages, mask, planning, words):
     with pytest.raises(BadTable, match=words):
         hicra(advantages, mask, planning=planning)
-    with pytest.raises(BadTable, match="gtpo: 'group' has shape"):
+    with pytest.raises(BadTable, match="gtpo: 'group' has 2 ids"):
         gtpo([[1.0]], [[1]], ids=[[1]], entropy=[[0.0]], group=[0, 1])
+    with pytest.raises(BadTable, match="gtpo: 'ids' must be whole"):
+        gtpo([[1.0]], [[1]], ids=[[1.5]], entropy=[[0.0]], group=[0])
+    with pytest.raises(BadTable, match=r"ace needs logprobs \(.*\) and ref"):
+        transform("ace")([[1.0]], [[1]])
+
+
+def test_a_group_may_be_called_anything():
+    advantages, mask, arrays = batch(3)
+    names = [("a", 1), None, "b", 1, 1.0]
+    renamed = {**arrays, "group": [names[code] for code in np.unique(arrays["group"], return_inverse=True)[1]]}
+    assert (
+        run("gtpo", advantages, mask, renamed).values.tolist() == run("gtpo", advantages, mask, arrays).values.tolist()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,7 +14,7 @@ import toys.corridor
 import turnwise.training.crew as crew_module
 from turnwise.agents.evaluation import Panel, Result, Row
 from turnwise.agents.seeds import student_quantile
-from turnwise.credit import UnknownEstimator
+from turnwise.credit import CreditError, UnknownEstimator
 from turnwise.training import Run
 from turnwise.training.ablation import Arm, check, is_axis, open_folder, plan, read_plan, split
 from turnwise.training.crew import Job, carry_out
@@ -67,6 +67,25 @@ def test_arms_bring_keys_of_their_own(tmp_path):
     assert {run.seed for run in (grpo, other, fast)} == {4}
     assert grpo.objective.clip_low == 0.1
     check(found)
+
+
+def test_a_rule_that_stands_on_another_hands_it_the_options_of_the_file(tmp_path):
+    table = {**TABLE, "credit": {"options": {"invalid_penalty": 0.2, "scale": "none", "w": 0.5}}}
+    published = 'salt:base_options={scale="std"}:endings="marked"'
+    found = ablation(tmp_path, f"credit=gigpo,salt,{published}", table=table)
+    _, plain, told = (found.run(arm, 0).credit.options for arm in found.arms)
+    assert plain == {"base_options": {"scale": "none", "invalid_penalty": 0.2}}
+    assert told == {"base_options": {"scale": "std", "invalid_penalty": 0.2}, "endings": "marked"}
+    assert [arm.left_out for arm in found.arms] == [(), ("w",), ("scale", "w")]
+    assert any("salt: invalid_penalty, scale of the file go to" in text for text in found.remarks())
+    check(found)
+    open_folder(found)
+    assert read_plan(found.folder).arms == found.arms
+
+
+def test_what_is_wrong_with_an_arm_names_it(tmp_path):
+    with pytest.raises(CreditError, match=r"arm 'gigpo:gama=1': gigpo has no option 'gama'"):
+        check(ablation(tmp_path, "credit=grpo,gigpo:gama=1"))
 
 
 def test_any_key_can_be_an_axis_and_axes_are_crossed(tmp_path):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from turnwise.training.errors import ConfigError, near
 from turnwise.training.objectives.adaptive import dcpo, etr, hapo
+from turnwise.training.objectives.correction import CORRECTIONS
 from turnwise.training.objectives.covariance import clip_cov, kl_cov
 from turnwise.training.objectives.mixed import dhpo, sspo
 from turnwise.training.objectives.plain import (
@@ -132,8 +133,12 @@ def get(name: str) -> Entry:
     {'clip_low': 0.0003, 'clip_high': 0.0004}
 
     Raises:
-        ConfigError: there is none; the message has the near one.
+        ConfigError: there is none; the message has the near one, or says that it is a correction.
     """
+    meant = [one for one in CORRECTIONS if name == one or one.startswith(f"{name}_")]
+    if name not in _BY_NAME and meant:
+        words = " or ".join(f'correction="{one}"' for one in meant)
+        raise ConfigError(f"there is no objective {name!r}, but a correction, which joins any objective: {words}")
     if name not in _BY_NAME:
         raise ConfigError(f"there is no objective {name!r}{near(name, _BY_NAME)}")
     return _BY_NAME[name]
