@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import Steps, discounted_returns, get, gigpo, grpo
+from turnwise.credit import Steps, discounted_returns, dr_grpo, get, gigpo, grpo
 
 NAMES = ["grpo", "gigpo"]
 SCALES = ["none", "std", "mad"]
@@ -191,3 +191,11 @@ def test_scaled_terms_are_bounded_by_the_number_of_rows(table, unit):
     result = gigpo(Steps.from_rows(table), unit=unit)
     for term in result.parts.values():
         assert np.abs(term).max() <= len(table) + 1e-6
+
+
+@given(rows())
+@settings(max_examples=60, deadline=None)
+def test_rules_charge_an_invalid_action_alike_unasked(table):
+    steps = Steps.from_rows(table)
+    assert gigpo(steps, w=0.0).values.tolist() == grpo(steps).values.tolist()
+    assert grpo(steps, scale="none").values.tolist() == dr_grpo(steps).values.tolist()

@@ -64,14 +64,17 @@ def test_an_invalid_action_costs_its_turn():
 @MANY
 def test_without_a_critic_and_with_lambda_one_it_is_the_return(table, gamma):
     steps = Steps.from_rows([{**row, "value": 0.0} for row in table])
-    assert gae(steps, gamma=gamma, lam=1.0).values.tolist() == discounted_returns(steps, gamma).tolist()
+    assert (
+        gae(steps, gamma=gamma, lam=1.0, invalid_penalty=0.0).values.tolist()
+        == discounted_returns(steps, gamma).tolist()
+    )
 
 
 @given(rows(), RATE, RATE, st.randoms(use_true_random=False))
 @MANY
 def test_turns_agree_with_the_recursion_in_any_order_of_rows(table, gamma, lam, random):
     table = [{**row, "value": random.choice([0.0, 0.3, -1.0])} for row in table]
-    found = gae(Steps.from_rows(table), gamma=gamma, lam=lam).values
+    found = gae(Steps.from_rows(table), gamma=gamma, lam=lam, invalid_penalty=0.0).values
     for task, trajectory in {(row["task"], row["trajectory"]) for row in table}:
         own = [k for k, row in enumerate(table) if (row["task"], row["trajectory"]) == (task, trajectory)]
         own.sort(key=lambda k: table[k]["turn"])

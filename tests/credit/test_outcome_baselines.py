@@ -102,7 +102,7 @@ def test_the_penalty_is_part_of_the_score():
     assert dr_grpo(steps, invalid_penalty=0.5).values.tolist() == [0.25, 0.25, -0.25]
     assert remax(steps, invalid_penalty=0.5).values.tolist() == [0.5, 0.5, 0.0]
     assert opo(steps, invalid_penalty=0.5).values == pytest.approx([1 / 6, 1 / 6, -1 / 3])  # baseline 2 * 0.5 / 3
-    assert rloo(steps).values.tolist() == [1.0, 1.0, -1.0]  # off by default
+    assert rloo(steps, invalid_penalty=0.0).values.tolist() == [1.0, 1.0, -1.0]
 
 
 def test_remax_reads_the_first_turn_whatever_the_order_of_rows():
@@ -207,6 +207,7 @@ def test_dr_grpo_is_grpo_without_scale(table):
 @given(rows(max_group=6))
 @MANY
 def test_rloo_is_a_multiple_of_dr_grpo_and_leaves_one_out(table):
+    table = [{**row, "valid": True} for row in table]
     steps = Steps.from_rows(table)
     scores = scores_of(table)
     for row, ours, centred in zip(table, rloo(steps).values, dr_grpo(steps).values, strict=True):
@@ -256,7 +257,7 @@ def test_a_reward_for_all_at_the_start_changes_nothing(method, table, shift):
 @given(rows(), st.sampled_from([0.01, 3.0, 1e4]))
 @MANY
 def test_the_unit_of_reward(table, factor):
-    plain = full(table)
+    plain = [{**row, "valid": True} for row in full(table)]
     scaled = [{**row, "reward": factor * row["reward"], "value": factor * row["value"]} for row in plain]
     one, two = Steps.from_rows(plain), Steps.from_rows(scaled)
     for method in (dr_grpo, rloo, opo, remax):  # passes through

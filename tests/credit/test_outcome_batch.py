@@ -168,7 +168,7 @@ def test_reinforce_pp_is_the_plain_definition(table, gamma):
     steps = Steps.from_rows(table)
     tokens = np.array([row["tokens"] for row in table])
     returns = discounted_returns(steps, gamma)
-    values = reinforce_pp(steps, gamma=gamma).values
+    values = reinforce_pp(steps, gamma=gamma, invalid_penalty=0.0).values
     if tokens.sum() > 1 and np.ptp(np.repeat(returns, tokens)) > 0:
         assert values[tokens > 0] == pytest.approx(by_token(returns, tokens)[tokens > 0], rel=1e-6, abs=1e-7)
         assert (values * tokens).sum() == pytest.approx(0.0, abs=1e-7)
@@ -335,7 +335,7 @@ def scaled(row, factor):
 @MANY
 def test_the_unit_of_reward_cancels(table, factor):
     """All these methods bring rewards to a scale of their own."""
-    table = full(table)
+    table = [{**row, "valid": True} for row in full(table)]
     one, two = Steps.from_rows(table), Steps.from_rows([scaled(row, factor) for row in table])
     exact = {"eps": 0.0}
     cases = [(reinforce_pp, exact), (reinforce_pp_baseline, exact), (gdpo, exact), (bnpo, {})]

@@ -43,6 +43,7 @@ def test_erloo_by_hand():
 @given(rows(max_turns=1))
 @MANY
 def test_trloo_on_one_turn_is_rloo(table):
+    table = [{**row, "valid": True} for row in table]
     steps = Steps.from_rows(table)
     scores = {}
     for row in table:
@@ -137,7 +138,7 @@ def test_the_penalty_enters_the_turns_reward():
     steps = Steps.from_rows(table)
     assert trloo(steps, invalid_penalty=0.5).values.tolist() == [-0.5, -0.5, 0.5, 0.5]
     assert mt_grpo(steps, scale="none", invalid_penalty=0.5).values.tolist() == [-0.25, -0.5, 0.25, 0.5]
-    assert not trloo(steps).values.any()
+    assert not trloo(steps, invalid_penalty=0.0).values.any()
 
 
 @pytest.mark.parametrize(
