@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -320,6 +321,15 @@ def test_pages_of_the_tiny_level_are_short():
     assert len(words) < 150
 
 
+@pytest.mark.parametrize(
+    ("length", "form"), [(2, "[B-Z][0-9]"), (3, "[B-Z][0-9]{2}"), (9, "[B-Z][0-9]{8}"), (10, "B0[0-9A-Z]{8}")]
+)
+def test_ids_are_of_the_length_asked_for_and_differ(length: int, form: str):
+    ids = [product.asin for product in catalogue(f"tiny+products=100+id_length={length}")]
+    assert all(re.fullmatch(form, id) for id in ids)
+    assert len(set(ids)) == 100
+
+
 # ---- files ----
 
 
@@ -368,6 +378,8 @@ def test_a_level_is_read_back_from_its_text(level: Level):
         ("small+slack=-1", ("slack", "'-1'")),
         ("small+slack=0-inf", ("slack is 0-inf",)),
         ("tiny+products=5000", ("id_length is 3", "5,000")),
+        ("tiny+products=101+id_length=2", ("id_length is 2", "101")),
+        ("tiny+id_length=1", ("id_length is 1", "2 to 10")),
     ],
 )
 def test_a_wrong_level_is_named_with_the_choices(text: str, parts: tuple[str, ...]):
