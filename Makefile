@@ -26,6 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 # Editable installs of renamed folders work through an import hook that type checkers do not run.
 links:
 	@mkdir -p .links/turnwise
+	@for file in __init__.py py.typed; do ln -sfn ../../turnwise/$$file .links/turnwise/$$file; done
 	@for folder in agents cli credit envs tools training; do ln -sfn ../../$$folder .links/turnwise/$$folder; done
 
 demo: install

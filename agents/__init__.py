@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import Comparison, compare
+from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import (
     AgentError,
     ContextOverflow,
@@ -37,7 +38,6 @@ from turnwise.agents.samplers import (
     Scripted,
     Tokenizer,
 )
-from turnwise.agents.seat import Pool
 from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
 from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
 from turnwise.agents.tokens import tokenize_trajectory
@@ -54,6 +54,7 @@ __all__ = [
     "Completion",
     "ContextOverflow",
     "Conversation",
+    "EnvPool",
     "EvaluationError",
     "Exchange",
     "Expert",
@@ -64,7 +65,6 @@ __all__ = [
     "Parsed",
     "Parser",
     "Piece",
-    "Pool",
     "PromptError",
     "Random",
     "Rate",

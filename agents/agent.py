@@ -94,7 +94,7 @@ class Agent:
 
         """
         codec = codec_of(tokenizer)
-        new = codec.encode(piece.text, piece.foreign)
+        new = codec.encode(piece.text, piece.untrusted)
         if not piece.extends:
             # a chat template writes its own beginning
             return new if self.prompt.chats else codec.start + new

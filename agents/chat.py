@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from turnwise.agents.errors import PromptError
-from turnwise.agents.marked import Marked, Span
+from turnwise.agents.spans import PromptText, Span
 
 _USERS = ("user-alpha", "user-beta", "user-gamma")
 _ANSWERS = ("answer-alpha", "answer-beta")
@@ -65,19 +65,19 @@ class Codec:
         self._ids = frozenset(self._special.values())
         self._find = re.compile("|".join(map(re.escape, sorted(self._special, key=len, reverse=True))) or "(?!)")
 
-    def encode(self, text: str, foreign: Sequence[Span] = ()) -> tuple[int, ...]:
+    def encode(self, text: str, untrusted: Sequence[Span] = ()) -> tuple[int, ...]:
         """Return the ids of a text, int [n], with nothing added; lone surrogates become question marks.
 
         Args:
             text: any text.
-            foreign: spans of it in which names of special tokens are words like others (see `Marked`).
+            untrusted: spans of it in which names of special tokens are words like others (see `PromptText`).
 
         """
         text = text.encode("utf-8", "replace").decode()
         ids = tuple(self._encode(text, **self._plain))
-        if not foreign or self._ids.isdisjoint(ids):
+        if not untrusted or self._ids.isdisjoint(ids):
             return ids
-        meant = list(self._meant(text, foreign))
+        meant = list(self._meant(text, untrusted))
         return ids if len(meant) == sum(number in self._ids for number in ids) else self._apart(text, meant)
 
     def answer(self, text: str) -> tuple[int, ...]:
@@ -110,10 +110,10 @@ class Codec:
         except (TypeError, ValueError, NotImplementedError):
             return False
 
-    def _meant(self, text: str, foreign: Sequence[Span]) -> Iterator[Span]:
+    def _meant(self, text: str, untrusted: Sequence[Span]) -> Iterator[Span]:
         """Where the template itself names a special token."""
         at = 0
-        for start, end in (*foreign, (len(text), len(text))):
+        for start, end in (*untrusted, (len(text), len(text))):
             yield from (match.span() for match in self._find.finditer(text, at, start))
             at = end
 
@@ -181,10 +181,10 @@ class ChatFormat:
             self._before = self._before.lstrip()
         twice = self._render([*base, *self._reply(0), *self._reply(1)])
         parts = twice.partition(_ANSWERS[1])
-        if parts[0].rstrip() != once.rstrip() or parts[2].strip() != self.between(Marked(_USERS[2])).text.strip():
+        if parts[0].rstrip() != once.rstrip() or parts[2].strip() != self.between(PromptText(_USERS[2])).text.strip():
             raise PromptError(_BREAKS)
 
-    def first(self, system: str, user: Marked) -> Marked:
+    def first(self, system: str, user: PromptText) -> PromptText:
         """Return the text up to the first answer.
 
         Raises:
@@ -197,15 +197,15 @@ class ChatFormat:
         else:
             head = self._message("system", system.strip()) if system else []
             rendered = self._render(head + self._message("user", said))
-        parts = [Marked(part) for part in rendered.split(said)]
+        parts = [PromptText(part) for part in rendered.split(said)]
         if len(parts) == 1:
             raise PromptError("the chat template of this tokenizer does not write the user's message as it is")
         user = user.strip()
-        return Marked.joined([parts[0], *(one for part in parts[1:] for one in (user, part))])
+        return PromptText.joined([parts[0], *(one for part in parts[1:] for one in (user, part))])
 
-    def between(self, user: Marked) -> Marked:
+    def between(self, user: PromptText) -> PromptText:
         """Return the text from the end of an answer to the start of the next one."""
-        return Marked.joined((Marked(self._before), user.strip(), Marked(self._after)))
+        return PromptText.joined((PromptText(self._before), user.strip(), PromptText(self._after)))
 
     def _head(self, system: bool) -> list[dict[str, str]]:
         return self._message("system", "system-alpha") if system and not self._fold else []

@@ -14,10 +14,10 @@ from typing import Any
 import gymnasium
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.env_pool import Answer, EnvFailure, EnvWorker
 from turnwise.agents.errors import ContextOverflow
 from turnwise.agents.prompt import Exchange, View
 from turnwise.agents.samplers.base import Completion, Request, Sampler
-from turnwise.agents.seat import Answer, Seat, SeatFailure
 from turnwise.agents.trajectory import Stop, Trajectory, Turn
 
 LONGEST_TEXT = 20_000
@@ -44,7 +44,7 @@ async def play(
 
     """
     name = episode_id or f"{task}#0@{seed}"
-    return await Episode(agent, sampler, Seat(lambda: env), Job(task, seed, name, sampling_seed(name))).play()
+    return await Episode(agent, sampler, EnvWorker(lambda: env), Job(task, seed, name, sampling_seed(name))).play()
 
 
 def sampling_seed(episode_id: str) -> int:
@@ -67,8 +67,8 @@ class Job:
 class Episode:
     """One episode while it is played."""
 
-    def __init__(self, agent: Agent, sampler: Sampler, seat: Seat, job: Job) -> None:
-        self.agent, self.sampler, self.seat, self.job = agent, sampler, seat, job
+    def __init__(self, agent: Agent, sampler: Sampler, worker: EnvWorker, job: Job) -> None:
+        self.agent, self.sampler, self.worker, self.job = agent, sampler, worker, job
         self.read = agent.reads.read
         self.lists = agent.prompt.template.lists
         self.turns: list[Turn] = []
@@ -86,9 +86,9 @@ class Episode:
         stop: Stop
         try:
             stop = await self._run()
-        except SeatFailure as failure:
+        except EnvFailure as failure:
             stop, self.error = "error", str(failure)
-            self.seat.discard()
+            self.worker.discard()
         except ContextOverflow as overflow:
             stop, self.error = "tokens", str(overflow)
         finally:
@@ -96,9 +96,9 @@ class Episode:
         return self._trajectory(stop, time.perf_counter() - started)
 
     async def _run(self) -> Stop:
-        self.answer = answer = await self.seat.reset(self.job.task, self.job.seed)
+        self.answer = answer = await self.worker.reset(self.job.task, self.job.seed)
         self.start = self.observation = answer.observation
-        self.plan = self.seat.planner()
+        self.plan = self.worker.planner()
         for turn in range(self.agent.max_turns):
             view = View(self.start, self.observation, self.answer.admissible, turn)
             prompt = self._prompt(view)
@@ -153,7 +153,7 @@ class Episode:
             else:
                 listed = before.admissible
                 valid = listed is None or parsed.action in listed
-                self.answer = after = await self.seat.step(parsed.action)
+                self.answer = after = await self.worker.step(parsed.action)
                 self.observation = after.observation
                 reward, valid = after.reward, (valid if after.valid is None else after.valid)
         finally:

@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 import gymnasium
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.env_pool import EnvPool, Make
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.seat import Make, Pool
 from turnwise.agents.statistics import wilson
 from turnwise.agents.store import naming
 from turnwise.agents.trajectory import Trajectory
@@ -274,7 +274,7 @@ def evaluate(
     agent: Agent,
     sampler: Sampler,
     panel: Panel,
-    make: Make | Pool,
+    make: Make | EnvPool,
     *,
     name: str = "",
     concurrency: int = 64,
@@ -287,7 +287,7 @@ def evaluate(
         agent: prompts, parser, limits, temperature.
         sampler: the player.
         panel: the tasks and the seed.
-        make: makes an environment of the panel, or a `Pool` of them.
+        make: makes an environment of the panel, or a `EnvPool` of them.
         name: of the player, for tables.
         concurrency: most episodes at once.
         deadline: seconds for each reset and step; None: no limit.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 
 from turnwise.agents.chat import ChatFormat, Tokenizer
 from turnwise.agents.errors import PromptError, choices
-from turnwise.agents.marked import Marked, Span
+from turnwise.agents.spans import PromptText, Span
 
 SHOWN = 120
 """Most characters of an answer that could not be parsed which a window shows in the place of its action."""
@@ -50,7 +50,7 @@ class Piece:
 
     text: str
     extends: bool
-    foreign: tuple[Span, ...] = field(default=(), compare=False)
+    untrusted: tuple[Span, ...] = field(default=(), compare=False)
     """Spans of the text that the template did not write: in them, names of special tokens are words like others."""
 
 
@@ -111,13 +111,13 @@ class Template:
         """Whether prompts name the admissible actions."""
         return "admissible" in _named(self.ask) and "actions" in _named(self.listing)
 
-    def question(self, view: View) -> Marked:
+    def question(self, view: View) -> PromptText:
         """Return the end of a prompt: the admissible actions, where listed, and the call for an action."""
-        listing = Marked("")
+        listing = PromptText("")
         if self.listing and view.admissible is not None:
-            actions = Marked.joined(map(Marked.of, view.admissible), self.separator)
-            listing = Marked.filled(self.listing, actions=actions)
-        return Marked.filled(self.ask, admissible=listing, turn=view.turn)
+            actions = PromptText.joined(map(PromptText.of, view.admissible), self.separator)
+            listing = PromptText.filled(self.listing, actions=actions)
+        return PromptText.filled(self.ask, admissible=listing, turn=view.turn)
 
 
 _FIELDS: dict[str, set[str]] = {
@@ -206,18 +206,18 @@ class Window:
         """Return the whole prompt of this turn; ``memory`` holds all earlier turns, oldest first."""
         style = self.template
         skipped = max(0, len(memory) - self.history)
-        parts = [Marked.filled(style.opening, start=view.start)]
+        parts = [PromptText.filled(style.opening, start=view.start)]
         if skipped:
-            parts.append(Marked.filled(style.gap, skipped=skipped))
+            parts.append(PromptText.filled(style.gap, skipped=skipped))
         for number in range(skipped, len(memory)):
             seen = memory[number]
             if number:  # the first observation stands in the opening already
-                parts.append(Marked.filled(style.saw, observation=seen.observation))
-            parts.append(Marked.filled(style.did, action=_shown(seen)))
+                parts.append(PromptText.filled(style.saw, observation=seen.observation))
+            parts.append(PromptText.filled(style.did, action=_shown(seen)))
         if memory:
-            parts.append(Marked.filled(style.saw, observation=view.observation))
+            parts.append(PromptText.filled(style.saw, observation=view.observation))
         parts.append(style.question(view))
-        return _piece(_opened(self._format, style.system, Marked.joined(parts)), extends=False)
+        return _piece(_opened(self._format, style.system, PromptText.joined(parts)), extends=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +243,9 @@ class Conversation:
         style = self.template
         question = style.question(view)
         if not memory:
-            text = Marked.filled(style.opening, start=view.start) + question
+            text = PromptText.filled(style.opening, start=view.start) + question
             return _piece(_opened(self._format, style.system, text), extends=False)
-        text = Marked.filled(style.saw, observation=view.observation) + question
+        text = PromptText.filled(style.saw, observation=view.observation) + question
         return _piece(text if self._format is None else self._format.between(text), extends=True)
 
 
@@ -255,12 +255,12 @@ def _chat_format(tokenizer: Tokenizer | None, style: Template, extending: bool) 
     return ChatFormat(tokenizer, bool(style.system), extending)
 
 
-def _opened(form: ChatFormat | None, system: str, text: Marked) -> Marked:
-    return Marked(system) + text if form is None else form.first(system, text)
+def _opened(form: ChatFormat | None, system: str, text: PromptText) -> PromptText:
+    return PromptText(system) + text if form is None else form.first(system, text)
 
 
-def _piece(text: Marked, extends: bool) -> Piece:
-    return Piece(text.text, extends, text.foreign)
+def _piece(text: PromptText, extends: bool) -> Piece:
+    return Piece(text.text, extends, text.untrusted)
 
 
 def _shown(seen: Exchange) -> str:

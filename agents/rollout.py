@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.env_pool import EnvPool, Make
 from turnwise.agents.episode import Episode, Job, play, sampling_seed
 from turnwise.agents.errors import AgentError, Interrupted
 from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.seat import Make, Pool
 from turnwise.agents.trajectory import Group, Trajectory
 
 __all__ = ["Options", "RolloutReport", "arollout", "play", "rollout", "sampling_seed"]
@@ -92,7 +92,7 @@ def rollout(
     sampler: Sampler,
     tasks: Sequence[str],
     *,
-    make: Make | Pool,
+    make: Make | EnvPool,
     size: int = 1,
     seed: int = 0,
     **options: Unpack[Options],
@@ -107,7 +107,7 @@ def rollout(
         agent: prompts, parser, limits.
         sampler: the model.
         tasks: ids of task instances.
-        make: makes an environment; or a `Pool`, which keeps its environments for the next call.
+        make: makes an environment; or a `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
         seed: of the environments and, by hash, of the sampling.
         options: `Options`: concurrency, deadline, on_finish, report.
@@ -134,7 +134,7 @@ async def arollout(
     sampler: Sampler,
     tasks: Sequence[str],
     *,
-    make: Make | Pool,
+    make: Make | EnvPool,
     size: int = 1,
     seed: int = 0,
     **options: Unpack[Options],
@@ -192,14 +192,14 @@ class _Rollout:
                 members[task] += 1
                 self.jobs.append(Job(task, seed, name, sampling_seed(name), (index, member)))
 
-    async def run(self, make: Make | Pool) -> None:
+    async def run(self, make: Make | EnvPool) -> None:
         """Play all jobs with at most ``concurrency`` environments."""
         concurrency, deadline = self.settings.concurrency, self.settings.deadline
         if concurrency < 1:
             raise AgentError(f"concurrency is {concurrency}: 1 or more environments were wanted")
-        if isinstance(make, Pool) and deadline is not None:
-            raise AgentError("a Pool has its own deadline: give it to the Pool, not to the rollout")
-        pool = make if isinstance(make, Pool) else Pool(make, deadline)
+        if isinstance(make, EnvPool) and deadline is not None:
+            raise AgentError("a EnvPool has its own deadline: give it to the EnvPool, not to the rollout")
+        pool = make if isinstance(make, EnvPool) else EnvPool(make, deadline)
         start = time.perf_counter()
         workers = [asyncio.create_task(self._work(pool)) for _ in range(min(concurrency, len(self.jobs)))]
         try:
@@ -219,23 +219,23 @@ class _Rollout:
             for task, found in zip(self.tasks, self.done, strict=True)
         ]
 
-    async def _work(self, pool: Pool) -> None:
-        seat = pool.take()
-        before = seat.failures
+    async def _work(self, pool: EnvPool) -> None:
+        worker = pool.take()
+        before = worker.failures
         try:
             while self.jobs:
                 job = self.jobs.popleft()
                 if self.failed_in_a_row[job.task] >= QUARANTINE:
                     self.report.skipped += 1
                     continue
-                self._finish(job, await Episode(self.agent, self.sampler, seat, job).play())
+                self._finish(job, await Episode(self.agent, self.sampler, worker, job).play())
                 await asyncio.sleep(0)  # a sampler that never waits must not shut out Ctrl-C
         except BaseException:
-            seat.close()  # it may be in the middle of a call
+            worker.close()  # it may be in the middle of a call
             raise
         finally:
-            self.report.restarts += seat.failures - before
-            pool.give_back(seat)
+            self.report.restarts += worker.failures - before
+            pool.give_back(worker)
 
     def _finish(self, job: Job, trajectory: Trajectory) -> None:
         index, member = job.place

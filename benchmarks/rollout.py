@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.transformers import TransformersSampler
-from turnwise.agents.seat import Pool
 from turnwise.agents.trajectory import Group
 from turnwise.envs import make
 
@@ -104,7 +104,7 @@ def measure(model: Any, tokenizer: Any, level: str, episodes: int, batch: int, r
     agent = Agent(max_turns=20, max_tokens=24)
     sampler = TransformersSampler(model, tokenizer, slots=batch)
     best: dict[str, float] = {}
-    with Pool(lambda: make("turnwise/Household-v0", level=level)) as pool:
+    with EnvPool(lambda: make("turnwise/Household-v0", level=level)) as pool:
         tasks = make("turnwise/Household-v0", level=level).get_wrapper_attr("task_ids")(max(1, episodes // 8))
         rollout(agent, sampler, tasks[:2], make=pool, size=8, concurrency=batch)  # warm
         for _ in range(rounds):

@@ -18,15 +18,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from turnwise.cli.ablation_report import boards, markdown, terminal_table
 from turnwise.cli.console import duration, out, percent, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.findings import boards, markdown, terminal_table
 from turnwise.cli.plots import save_boards
 from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
     from turnwise.training.ablation import Ablation
-    from turnwise.training.crew import Job
+    from turnwise.training.process_pool import Job
 
 FAILED = 1
 QUIET = 30.0
@@ -155,7 +155,7 @@ def _success(job: Job) -> float:
 
 def jobs_of(ablation: Ablation) -> list[Job]:
     """The runs in the order in which they are begun: seed by seed, the warm start first."""
-    from turnwise.training.crew import Job
+    from turnwise.training.process_pool import Job
 
     found: list[Job] = []
     for seed in ablation.seeds:
@@ -166,7 +166,7 @@ def jobs_of(ablation: Ablation) -> list[Job]:
 
 def write_results(ablation: Ablation, jobs: Sequence[Job]) -> dict[str, Any]:
     """The findings, after they were written as results.json, results.md and curves.png."""
-    from turnwise.training.findings import findings
+    from turnwise.training.ablation_results import findings
     from turnwise.training.folder import write_json, write_text
 
     states = {(job.name, job.seed): job.state if not job.text else f"failed ({job.text})" for job in jobs}
@@ -213,8 +213,8 @@ def ablate(
 ) -> None:
     """Train arms that differ in named keys from one warm start, with several seeds, and compare them."""
     from turnwise.training.ablation import CALLS, check, open_folder
-    from turnwise.training.crew import carry_out
     from turnwise.training.folder import locked
+    from turnwise.training.process_pool import carry_out
 
     ablation = _planned(file, list(options or ()), output)
     check(ablation)

@@ -42,7 +42,7 @@ class NoWay(UserError):
     """The expert knows no way from here: a dead end, or a search that found nothing."""
 
 
-class Seat:
+class PlayConsole:
     """Where the person sits: turns what they type into moves of a `Session` and shows what follows."""
 
     def __init__(self, session: Session, advisor: Advisor | None = None, *, hints: bool = False) -> None:
@@ -216,12 +216,12 @@ def show_help() -> None:
         say(f"  {word:<12} {meaning_of}")
 
 
-def _lines(seat: Seat) -> None:
+def _lines(console: PlayConsole) -> None:
     """Read and do until the person leaves or the input ends."""
     interactive = sys.stdin.isatty()
     if interactive:
-        _use_readline(seat)
-    while not seat.left:
+        _use_readline(console)
+    while not console.left:
         try:
             line = input("> ")
         except EOFError:
@@ -229,10 +229,10 @@ def _lines(seat: Seat) -> None:
             return
         if not interactive:
             say(line, "bold")
-        seat.take(line)
+        console.take(line)
 
 
-def _use_readline(seat: Seat) -> None:
+def _use_readline(console: PlayConsole) -> None:
     """Tab completes admissible actions and commands, where the terminal can."""
     try:
         import readline
@@ -240,7 +240,7 @@ def _use_readline(seat: Seat) -> None:
         return
 
     def completer(text: str, state: int) -> str | None:
-        words = list(seat.commands) if text.startswith(":") else complete(text, seat.session.admissible)
+        words = list(console.commands) if text.startswith(":") else complete(text, console.session.admissible)
         found = [word for word in words if word.lower().startswith(text.lower())]
         return found[state] if state < len(found) else None
 
@@ -274,10 +274,10 @@ def play(
     env = make(wanted.env_id, **wanted.kwargs)
     advisor = load_advisor(policy, agent_options) if policy else None
     try:
-        seat = Seat(Session(env, task, seed), advisor, hints=hint)
-        seat.open()
+        console = PlayConsole(Session(env, task, seed), advisor, hints=hint)
+        console.open()
         say("(:help lists what can be typed)", "dim")
-        _lines(seat)
+        _lines(console)
     finally:
         env.close()
         if advisor is not None:

@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 import gymnasium
 
 from turnwise.envs.errors import BadSnapshot, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.given import choice, whole
 from turnwise.envs.snapshot import Fields, pack, random_from, random_state, unpack
 from turnwise.envs.spaces import Text
+from turnwise.envs.validation import choice, whole
 
 __all__ = ["SavableEnv", "TextEnv"]
 

@@ -17,9 +17,9 @@ import gymnasium
 import numpy as np
 
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption
-from turnwise.envs.given import flag, whole
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import TextEnv
+from turnwise.envs.validation import flag, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

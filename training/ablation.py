@@ -4,7 +4,7 @@
     ABLATION/warm-start/seed-0/       a run of no iterations; its checkpoint is where every arm of the seed begins
     ABLATION/gigpo/seed-0/            an ordinary run
     ABLATION/calls.jsonl              how long each call of the command took that was not killed
-    ABLATION/results.json             see turnwise.training.findings
+    ABLATION/results.json             see turnwise.training.ablation_results
 
 Left out on purpose: a search. Arms are named beforehand, and every one of them is carried out to its end.
 """

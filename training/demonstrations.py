@@ -1,7 +1,7 @@
 """Who demonstrates: the environment's expert, a demonstrator of its own that knows no more than the agent, or a file.
 
-What a demonstrator did by mistake (`turnwise.training.noise`) is played, stays as context, and is never imitated.
-Neither is what an expert draws in a dead end, where it has no plan.
+What a demonstrator did by mistake (`turnwise.training.noisy_expert`) is played, stays as context, and is never
+imitated. Neither is what an expert draws in a dead end, where it has no plan.
 
 Left out on purpose: people at a keyboard; what they play is stored, and stored trajectories can be imitated.
 """
@@ -22,7 +22,7 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.envs import demonstrators
 from turnwise.training.errors import NoDemonstrations
-from turnwise.training.noise import Noisy, WithNoise
+from turnwise.training.noisy_expert import Noisy, WithNoise
 from turnwise.training.setup import Demonstrations, Setup
 
 Tick = Callable[[Trajectory], None]

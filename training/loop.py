@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.transformers import TransformersSampler
-from turnwise.agents.seat import Pool
 from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.steps import Steps
@@ -34,14 +34,14 @@ from turnwise.training.batch import Batch, pack, turn_divergence
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
 from turnwise.training.errors import CheckpointError, TrainingError
-from turnwise.training.examination import examine
+from turnwise.training.evaluation import examine
 from turnwise.training.folder import begin, continued, locked
-from turnwise.training.memory import freeze, thaw
 from turnwise.training.metrics import MetricsWriter, credit_metrics, group_metrics, play_metrics
 from turnwise.training.objectives import Objective
 from turnwise.training.policy import vocabulary_fingerprint
 from turnwise.training.report import OnEvent, Reporter, uninterrupted
 from turnwise.training.setup import Setup, prepare, remarks
+from turnwise.training.state_json import freeze, thaw
 from turnwise.training.steps import steps_of
 from turnwise.training.tasks import TaskSampler
 from turnwise.training.update import learning_rate, make_optimizer, score_both, update
@@ -341,7 +341,7 @@ class _Session:
             version=self.step,
         )
         self.stack.callback(self.sampler.close)
-        self.pool = self.stack.enter_context(Pool(setup.make, setup.schedule.deadline))
+        self.pool = self.stack.enter_context(EnvPool(setup.make, setup.schedule.deadline))
         self.reference = None
         if setup.needs_reference:
             vocabulary = vocabulary_fingerprint(self.tokenizer)

@@ -21,16 +21,16 @@ from turnwise.credit.registry import Entry
 from turnwise.credit.registry import get as credit_rule
 from turnwise.envs import demonstrators, takes
 from turnwise.envs import make as make_env
+from turnwise.training.coefficient_schedules import Control
 from turnwise.training.config import ObjectiveSection, Run
-from turnwise.training.control import Control
 from turnwise.training.errors import ConfigError, TrainingError, near
 from turnwise.training.imitation import Recipe
 from turnwise.training.objectives import KL_ESTIMATORS, Objective
 from turnwise.training.objectives import Entry as Method
 from turnwise.training.objectives import get as get_objective
 from turnwise.training.policy import device_of, use_threads
-from turnwise.training.reshape import Reshape
 from turnwise.training.steps import COLUMNS, Anchor
+from turnwise.training.token_advantages import Reshape
 from turnwise.training.update import Plan
 
 Make = Callable[[], gymnasium.Env[Any, Any]]

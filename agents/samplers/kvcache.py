@@ -129,7 +129,7 @@ def why_not_slots(config: Any, context: int) -> str | None:
     """Return why a model of this configuration cannot use the slots; None when nothing speaks against it.
 
     What a configuration does not tell (position biases made from the mask, states of another kind) is found by
-    `turnwise.agents.samplers.runners.make_runner`, which compares both paths on a few tokens.
+    `turnwise.agents.samplers.decoding.make_runner`, which compares both paths on a few tokens.
 
     Args:
         config: of the model.

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from turnwise.agents.chat import Tokenizer, codec_of
+from turnwise.agents.env_pool import NoPlan
 from turnwise.agents.errors import AgentError, choices
 from turnwise.agents.parse import parser as parser_of
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, task_of
-from turnwise.agents.seat import NoPlan
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import Demonstrator
 

@@ -6,8 +6,8 @@ request. Episodes that are deterministic themselves therefore meet in the same b
 gives the same bits.
 
 What comes back is what was sampled: ids, never re-tokenised, and the log-probability of each under the very
-distribution that it was drawn from, so after temperature and nucleus (`turnwise.agents.samplers.draw`; a greedy token's
-is the model's own, at temperature 1).
+distribution that it was drawn from, so after temperature and nucleus (`turnwise.agents.samplers.token_sampling`; a
+greedy token's is the model's own, at temperature 1).
 
 Left out on purpose: speculative decoding, beams, constrained decoding, several devices, adapters.
 """
@@ -25,8 +25,8 @@ import torch
 
 from turnwise.agents.errors import ContextOverflow, SamplerError
 from turnwise.agents.samplers.base import Completion, Request, Tokenizer
-from turnwise.agents.samplers.draw import draw, stream_key, uniforms
-from turnwise.agents.samplers.runners import Counts, SlotRunner, make_runner
+from turnwise.agents.samplers.decoding import Counts, SlotRunner, make_runner
+from turnwise.agents.samplers.token_sampling import draw, stream_key, uniforms
 
 QUIET_ROUNDS = 3
 """Rounds of the event loop without a new request after which nothing else is thought to be able to run."""

@@ -24,9 +24,9 @@ from turnwise.envs.bash.task import Task
 from turnwise.envs.bash.tree import Tree, digest, from_tar, to_tar
 from turnwise.envs.cut import cut
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
-from turnwise.envs.given import choice, flag, number, whole
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
+from turnwise.envs.validation import choice, flag, number, whole
 from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
 
 __all__ = ["LOOK", "REWARDS", "BashEnv"]

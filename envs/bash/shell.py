@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnwise.envs.bash.tree import TIME, Tree, digest, from_tar, to_tar
+from turnwise.envs.caching import Memory
 from turnwise.envs.cut import shown
-from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Box, Limits, Result, SandboxError
 
 __all__ = ["LIMITS", "ROOT", "Answer", "Shell"]

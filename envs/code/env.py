@@ -22,9 +22,9 @@ from turnwise.envs.code.task import Call, Task, digest, fingerprint, names_of
 from turnwise.envs.code.workshop import Workshop, refuse_file
 from turnwise.envs.cut import cut, shown
 from turnwise.envs.errors import EnvError, NotReset, choices
-from turnwise.envs.given import choice, number, whole
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
+from turnwise.envs.validation import choice, number, whole
 from turnwise.tools.sandbox import BACKENDS, BoxFull, BoxLost, Limits, SandboxError, start
 
 __all__ = ["REWARDS", "CodeEnv"]

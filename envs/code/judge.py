@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from importlib.resources import files as resources
 from typing import Any, Final
 
+from turnwise.envs.caching import Memory
 from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
 from turnwise.envs.code.task import BadTask, Call, Exchange, Script, Test, digest, module_of, names_of
-from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Box, Limits, Session
 
 __all__ = ["LIMITS", "VERDICTS", "Judge", "Outcome", "Verdict", "weight"]

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
+from turnwise.envs.caching import Memory
 from turnwise.envs.code.judge import VERDICTS, Judge, Verdict, weight
 from turnwise.envs.code.task import Test, digest
 from turnwise.envs.cut import shown
-from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, Result, SandboxError
 
 __all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop", "refuse_file", "taken"]

@@ -16,7 +16,6 @@ from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from turnwise.envs.errors import BadSnapshot, NoGames, NotReset, UnknownOption
-from turnwise.envs.given import choice, flag
 from turnwise.envs.household.dials import PRESETS, TASK_TYPES, Dials
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.game import Game, compile_game
@@ -27,6 +26,7 @@ from turnwise.envs.household.searcher import Searcher
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
+from turnwise.envs.validation import choice, flag
 
 __all__ = ["GOALS", "HouseholdEnv", "generated"]
 

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
-from turnwise.envs.given import choice
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
+from turnwise.envs.validation import choice
 from turnwise.envs.web import BUDGET, Window, WindowEnv, seconds
 
 if TYPE_CHECKING:

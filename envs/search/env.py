@@ -17,11 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption
-from turnwise.envs.given import choice, flag, whole
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.search.engine import Engine, SearchFailed
 from turnwise.envs.search.generator import Level
-from turnwise.envs.search.given import instructions_of, means_of, source_of
 from turnwise.envs.search.protocol import FORMS, Brackets, Move, Surface, Tags, asked
 from turnwise.envs.search.questions import Question
 from turnwise.envs.search.reader import Reader
@@ -29,8 +27,10 @@ from turnwise.envs.search.rewards import contains
 from turnwise.envs.search.rules import Played, make_rule
 from turnwise.envs.search.saved import played_of, saved_played, titles_of
 from turnwise.envs.search.sources import Source, Task
+from turnwise.envs.search.validation import instructions_of, means_of, source_of
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
+from turnwise.envs.validation import choice, flag, whole
 from turnwise.tools.retrieval import Passage
 
 __all__ = ["LONGEST_QUERY", "SearchEnv"]

@@ -15,11 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
-from turnwise.envs.given import choice, flag, whole
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.generator import Level
-from turnwise.envs.shop.given import digest_of, files_only, goal_of, ours_only, prices_of, reading, session_name
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.goals import SHUFFLE
 from turnwise.envs.shop.offers import FREE, admissible
@@ -28,9 +26,11 @@ from turnwise.envs.shop.session import Session, Shop
 from turnwise.envs.shop.shopper import Careful, Shopper
 from turnwise.envs.shop.sources import GOALS, Files, FilesKey, Generated, GeneratedKey, Several, Source, located, stamps
 from turnwise.envs.shop.tagger import Tagger
+from turnwise.envs.shop.validation import digest_of, files_only, goal_of, ours_only, prices_of, reading, session_name
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import LONGEST, Text
 from turnwise.envs.text import SavableEnv
+from turnwise.envs.validation import choice, flag, whole
 
 __all__ = ["OBSERVATIONS", "PAYOFFS", "WebShopEnv"]
 

@@ -10,10 +10,10 @@ import json
 from typing import Any, Final
 
 from turnwise.envs.errors import BadSnapshot, UnknownOption, UnknownTask
-from turnwise.envs.shop.given import prices_of, session_name
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.session import SUBS, Page, Session
 from turnwise.envs.shop.sources import Source
+from turnwise.envs.shop.validation import prices_of, session_name
 from turnwise.envs.snapshot import Fields
 
 __all__ = ["GIVEN", "saved_session", "session_of"]

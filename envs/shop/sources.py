@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Protocol
 
+from turnwise.envs.caching import Shared
 from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.memory import Shared
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.generator import Level, catalogue, generated_goals, name_of
 from turnwise.envs.shop.goal import Goal

@@ -18,12 +18,12 @@ from toys.corridor import Corridor
 from toys.tokens import Bytes
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import AgentError, ContextOverflow, Interrupted
 from turnwise.agents.prompt import PLAIN, REACT, Conversation, Window
 from turnwise.agents.rollout import RolloutReport, arollout, play, rollout, sampling_seed
 from turnwise.agents.samplers.base import Completion, Request
 from turnwise.agents.samplers.scripted import Expert, Random, Scripted
-from turnwise.agents.seat import Pool
 from turnwise.agents.store import TrajectoryWriter, read_trajectories
 from turnwise.agents.trajectory import Group, Trajectory
 
@@ -232,7 +232,7 @@ def test_environments_are_limited_and_used_again() -> None:
             super().__init__()
             made.append(self)
 
-    with Pool(Counted) as pool:
+    with EnvPool(Counted) as pool:
         for _ in range(3):
             rollout(Agent(), Random(), Corridor().task_ids(6), make=pool, size=2, concurrency=4)
         alive = len(made)
@@ -432,7 +432,7 @@ def test_values_out_of_range_are_refused(options: dict[str, int], words: str) ->
 
 
 def test_a_pool_has_its_own_deadline() -> None:
-    with Pool(Corridor) as pool, pytest.raises(AgentError, match="its own deadline"):
+    with EnvPool(Corridor) as pool, pytest.raises(AgentError, match="its own deadline"):
         rollout(Agent(), Random(), [TASK], make=pool, deadline=1.0)
 
 

@@ -16,8 +16,8 @@ from turnwise.agents.samplers.base import Completion, Request
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.agents.samplers.draw import draw, stream_key, uniforms  # noqa: E402
-from turnwise.agents.samplers.runners import PlainRunner, SlotRunner  # noqa: E402
+from turnwise.agents.samplers.decoding import PlainRunner, SlotRunner  # noqa: E402
+from turnwise.agents.samplers.token_sampling import draw, stream_key, uniforms  # noqa: E402
 from turnwise.agents.samplers.transformers import TransformersSampler  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,<>/ACEKLMOP"

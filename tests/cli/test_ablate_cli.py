@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from toys.gated import GATE
 
-from turnwise.cli.findings import boards, grid, interval, markdown
+from turnwise.cli.ablation_report import boards, grid, interval, markdown
 from turnwise.cli.plots import Board, Curve, save_boards
 
 TESTS = Path(__file__).parent.parent
@@ -249,7 +249,7 @@ def test_a_picture_of_one_arm_and_of_many(tmp_path: Path) -> None:
 
 
 def test_runs_that_are_missing_are_named() -> None:
-    from turnwise.training.findings import DIAGNOSTICS
+    from turnwise.training.ablation_results import DIAGNOSTICS
 
     empty = {"success": {"value": None, "n": 0}, "pooled": {"value": None, "k": 0, "n": 0}, "gain": {"value": None}}
     arm = {**empty, "seeds": {"0": {"state": "failed (so)"}}, "diagnostics": dict.fromkeys(DIAGNOSTICS)}
@@ -268,7 +268,7 @@ def test_the_overview_shows_how_every_run_stands(
     from turnwise.cli import ablate
     from turnwise.cli.ablate import WARM, Overview
     from turnwise.training.config import Run
-    from turnwise.training.crew import Job
+    from turnwise.training.process_pool import Job
 
     monkeypatch.setattr(ablate, "time", SimpleNamespace(monotonic=lambda: 1000.0))  # no time passes in between
     run = Run.parse({"output": "nowhere", "train": {"steps": 50}})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toys.corridor import Corridor
 
 from turnwise.cli.errors import UserError
-from turnwise.cli.play import Seat
+from turnwise.cli.play import PlayConsole
 from turnwise.cli.session import Session, complete, meaning
 from turnwise.envs.errors import EnvError
 
@@ -130,13 +130,13 @@ def test_a_dead_end_is_said_and_the_person_plays_on(capsys: pytest.CaptureFixtur
         def plan(self) -> list[str]:
             raise EnvError("the mug is stuck")
 
-    seat = Seat(Session(DeadEnd(), "open-3-1", seed=3), hints=True)
-    seat.open()
+    console = PlayConsole(Session(DeadEnd(), "open-3-1", seed=3), hints=True)
+    console.open()
     assert "The expert knows no way from here: the mug is stuck." in capsys.readouterr().out
     for line in (":hint", ":plan", "look"):
-        seat.take(line)
+        console.take(line)
         assert "the mug is stuck" in capsys.readouterr().out
-    assert len(seat.session.moments) == 1
+    assert len(console.session.moments) == 1
 
 
 WORDS = [
@@ -159,9 +159,9 @@ WORDS = [
 @given(st.lists(st.one_of(st.text(max_size=12), st.sampled_from(WORDS)), max_size=8))
 def test_whatever_is_typed_is_answered(lines: list[str]) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as shown:
-        seat = Seat(session())
+        console = PlayConsole(session())
         for typed in lines:
             before = len(shown.getvalue())
-            seat.take(typed)
-            quiet = not typed.strip() or typed.strip() in (":q", ":quit", ":plan") or seat.left
+            console.take(typed)
+            quiet = not typed.strip() or typed.strip() in (":q", ":quit", ":plan") or console.left
             assert quiet or len(shown.getvalue()) > before

@@ -8,7 +8,7 @@ from toys.tables import episode, rows
 
 from turnwise.credit import BadOption, BadTable, Steps, arpo_replay, get, grpo, spear, spear_replay
 from turnwise.credit.turn.arpo_replay import Replacement, replacements, stored
-from turnwise.training.memory import freeze, thaw
+from turnwise.training.state_json import freeze, thaw
 
 MANY = settings(max_examples=50, deadline=None)
 

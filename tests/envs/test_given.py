@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from turnwise.envs import UnknownOption
-from turnwise.envs.given import choice, flag, number, whole
+from turnwise.envs.validation import choice, flag, number, whole
 
 
 def test_what_makes_sense_is_returned():

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 import toys.corridor
 
-import turnwise.training.crew as crew_module
+import turnwise.training.process_pool as crew_module
 from turnwise.agents.evaluation import Panel, Result, Row
 from turnwise.agents.seeds import student_quantile
 from turnwise.credit import CreditError, UnknownEstimator
 from turnwise.training import Run
 from turnwise.training.ablation import Arm, check, is_axis, open_folder, plan, read_plan, split
-from turnwise.training.crew import Job, carry_out
+from turnwise.training.ablation_results import findings
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
-from turnwise.training.findings import findings
 from turnwise.training.folder import differences, write_text
+from turnwise.training.process_pool import Job, carry_out
 
 ENV = f"toys.corridor:{toys.corridor.ID}"
 TABLE = {

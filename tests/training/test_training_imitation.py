@@ -20,7 +20,7 @@ from turnwise.training.config import Run
 from turnwise.training.demonstrations import demonstrate
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.imitation import Recipe, _steps, demonstration_batch, imitate
-from turnwise.training.noise import slip, typo
+from turnwise.training.noisy_expert import slip, typo
 from turnwise.training.policy import build_policy
 from turnwise.training.setup import prepare
 from turnwise.training.update import score

@@ -10,7 +10,7 @@ from training_helpers import play
 
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch import pack, turn_divergence
-from turnwise.training.control import Control
+from turnwise.training.coefficient_schedules import Control
 from turnwise.training.objectives import Objective, kl, objectives
 from turnwise.training.setup import prepare
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.training.control import Control, adaptive_entropy, adaptive_kl
+from turnwise.training.coefficient_schedules import Control, adaptive_entropy, adaptive_kl
 from turnwise.training.errors import ConfigError
 from turnwise.training.objectives import (
     AGGREGATIONS,

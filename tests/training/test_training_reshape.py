@@ -15,8 +15,8 @@ from turnwise.training import ConfigError, train
 from turnwise.training.batch import pack
 from turnwise.training.gradient import Meter, accumulate
 from turnwise.training.objectives import Objective
-from turnwise.training.reshape import Layout, Reshape, planning_tokens
 from turnwise.training.setup import prepare
+from turnwise.training.token_advantages import Layout, Reshape, planning_tokens
 from turnwise.training.update import Plan, score_both, update
 
 torch.set_num_threads(1)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from turnwise.tools.sandbox.errors import BoxLost, SandboxError
 
-_START = "import sys; sys.path[:] = {path!r}; from turnwise.tools.sandbox.warden import main; main()"
+_START = "import sys; sys.path[:] = {path!r}; from turnwise.tools.sandbox.fork_server import main; main()"
 _PATIENCE = 30.0  # seconds for a warden to answer: it makes a room in milliseconds
 
 

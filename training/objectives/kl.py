@@ -1,7 +1,7 @@
 """Estimates of the divergence from a reference policy, one number a token, and the objective that has nothing else.
 
 Left out on purpose: the divergence inside the reward and controllers of its coefficient, which belong to the loop
-(`turnwise.training.control`).
+(`turnwise.training.coefficient_schedules`).
 """
 
 import torch

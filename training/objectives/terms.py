@@ -1,6 +1,6 @@
 """What any objective can be joined by: divergence from a reference, entropy, correction of the rollout's mismatch.
 
-Left out on purpose: coefficients that change from step to step; `turnwise.training.control` has them.
+Left out on purpose: coefficients that change from step to step; `turnwise.training.coefficient_schedules` has them.
 """
 
 import math

@@ -13,8 +13,8 @@ import math
 import re
 from typing import Any, Final
 
+from turnwise.envs.caching import Shared
 from turnwise.envs.errors import UnknownOption, UnknownTask, choices
-from turnwise.envs.memory import Shared
 from turnwise.envs.shop.catalogue import contents
 from turnwise.envs.shop.generator.draws import Draws
 from turnwise.envs.shop.generator.families import Must, Spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.memory import Shared
+from turnwise.envs.caching import Shared
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.generator.draws import Draws
 from turnwise.envs.shop.generator.families import Family, draw_family

@@ -12,9 +12,9 @@ from turnwise import envs
 from turnwise.envs.bash import FAMILIES, BashEnv
 from turnwise.envs.bash.env import LOOK
 from turnwise.envs.bash.shell import Answer, Shell
+from turnwise.envs.caching import Memory
 from turnwise.envs.check import Effort, check_env
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.envs.memory import Memory
 from turnwise.tools.sandbox import Limits, NoSandbox
 
 COUNT = "train/tiny/000004"

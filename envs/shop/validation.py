@@ -12,10 +12,10 @@ from hashlib import blake2b
 from typing import Any
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.given import whole
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.session import Shop
 from turnwise.envs.shop.sources import Source
+from turnwise.envs.validation import whole
 
 __all__ = ["digest_of", "files_only", "goal_of", "ours_only", "prices_of", "reading", "session_name"]
 

@@ -1,8 +1,9 @@
-"""Places for environments: a `Seat` makes, resets and steps one, and turns whatever goes wrong into `SeatFailure`.
+"""Places for environments: a `EnvWorker` makes, resets and steps one, and turns whatever goes wrong into `EnvFailure`.
 
 Without a deadline the environment is called inline on the event loop: nothing is faster, and the order of calls is
 fixed. With a deadline it lives on a thread of its own, so that a slow one delays nobody; one that overruns is left
-behind (a thread cannot be killed) and a new one is made for the next episode. A `Pool` keeps seats between rollouts.
+behind (a thread cannot be killed) and a new one is made for the next episode. An `EnvPool` keeps
+workers between rollouts.
 
 Left out on purpose: processes. `turnwise.envs.Isolated` is an environment that runs in one, for those that must be
 killed; it fits in here like any other.
@@ -32,11 +33,11 @@ PATIENCE = 10.0
 """How many deadlines the construction of an environment may take: it loads what later calls only use."""
 
 
-class SeatFailure(Exception):
+class EnvFailure(Exception):
     """The environment failed: the text says at what, and how."""
 
 
-class NoPlan(SeatFailure):
+class NoPlan(EnvFailure):
     """The environment is alive and knows no way to success from here; whoever asked may play on without a plan."""
 
 
@@ -56,7 +57,7 @@ class Answer:
     task_type: str | None
 
 
-class Seat:
+class EnvWorker:
     """One environment, made when it is needed and made anew after a failure."""
 
     def __init__(self, make: Make, deadline: float | None = None, alive: set[int] | None = None) -> None:
@@ -65,7 +66,7 @@ class Seat:
         Args:
             make: makes the environment.
             deadline: seconds for each reset and each step; None: no limit.
-            alive: ids of the environments that other seats hold, to be shared among them.
+            alive: ids of the environments that other workers hold, to be shared among them.
 
         """
         self._alive = set() if alive is None else alive
@@ -79,7 +80,7 @@ class Seat:
         """Return the first answer of an episode of the task.
 
         Raises:
-            SeatFailure: construction or reset failed, overran, or returned something else than text.
+            EnvFailure: construction or reset failed, overran, or returned something else than text.
 
         """
         if self._env is None:
@@ -97,13 +98,13 @@ class Seat:
             observation, info = result
             return _answer(observation, 0.0, False, False, info)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise SeatFailure(f"reset() returned what is no (observation, info): {error}") from error
+            raise EnvFailure(f"reset() returned what is no (observation, info): {error}") from error
 
     async def step(self, action: str) -> Answer:
         """Return the environment's answer to an action.
 
         Raises:
-            SeatFailure: the step failed, overran, or returned something else than Gymnasium's five values.
+            EnvFailure: the step failed, overran, or returned something else than Gymnasium's five values.
 
         """
         assert self._env is not None, "step() before reset()"
@@ -112,7 +113,7 @@ class Seat:
             observation, reward, terminated, truncated, info = result
             return _answer(observation, float(reward), bool(terminated), bool(truncated), info)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise SeatFailure(f"step() returned what are not Gymnasium's five values: {error}") from error
+            raise EnvFailure(f"step() returned what are not Gymnasium's five values: {error}") from error
 
     def planner(self) -> Callable[[], list[str]] | None:
         """Return a function that asks the environment for its plan, or None when it has none."""
@@ -129,7 +130,7 @@ class Seat:
                 return list(plan() if self._thread is None else self._thread.call(plan).result(self._deadline))
             except Exception as error:
                 says_so = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
-                kind = NoPlan if says_so else SeatFailure
+                kind = NoPlan if says_so else EnvFailure
                 raise kind(f"{type(error).__name__} in plan(): {error}") from error
 
         return ask
@@ -163,34 +164,34 @@ class Seat:
                 return future.result()
             future.cancel()
         except (Exception, SystemExit) as error:
-            raise SeatFailure(f"{type(error).__name__} in {what}: {error}") from error
-        raise SeatFailure(f"{what} took longer than {patience * self._deadline:g} seconds")
+            raise EnvFailure(f"{type(error).__name__} in {what}: {error}") from error
+        raise EnvFailure(f"{what} took longer than {patience * self._deadline:g} seconds")
 
 
-class Pool:
+class EnvPool:
     """Seats that outlive a rollout, so that environments are not made anew in every iteration of a training."""
 
     def __init__(self, make: Make, deadline: float | None = None) -> None:
         """Keep how to make environments; ``deadline`` in seconds for each reset and each step, None: no limit."""
         self._make = make
         self._deadline = deadline
-        self._free: list[Seat] = []
+        self._free: list[EnvWorker] = []
         self._alive: set[int] = set()
 
-    def take(self) -> Seat:
-        """Return a free seat, or a new one."""
-        return self._free.pop() if self._free else Seat(self._make, self._deadline, self._alive)
+    def take(self) -> EnvWorker:
+        """Return a free worker, or a new one."""
+        return self._free.pop() if self._free else EnvWorker(self._make, self._deadline, self._alive)
 
-    def give_back(self, seat: Seat) -> None:
-        """Take a seat back for the next user."""
-        self._free.append(seat)
+    def give_back(self, worker: EnvWorker) -> None:
+        """Take a worker back for the next user."""
+        self._free.append(worker)
 
     def close(self) -> None:
         """Close every environment that nobody holds."""
         while self._free:
             self._free.pop().close()
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> EnvPool:
         """Return the pool itself."""
         return self
 

@@ -115,7 +115,7 @@ def _sentence(error: BaseException) -> str:
 
 def command() -> list[str]:
     """Give the command line of a worker."""
-    return [sys.executable, "-P", "-m", "turnwise.training.worker"]
+    return [sys.executable, "-P", "-m", "turnwise.training.process_worker"]
 
 
 def job(table: dict[str, Any]) -> str:

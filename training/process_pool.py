@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from turnwise.training.config import Run
-from turnwise.training.worker import command, job
+from turnwise.training.process_worker import command, job
 
 State = Literal["waiting", "running", "finished", "stopped", "failed"]
 LOG = "worker.log"

@@ -1,6 +1,6 @@
 """An ablation's results for people: Markdown, a picture, and the table that the terminal shows.
 
-All of it is made of the table of `turnwise.training.findings`. Left out on purpose: any number that is not in there.
+All of it is made of the table of `turnwise.training.ablation_results`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.tools.sandbox import bwrap, cgroups, kernel, landlock, places, seccomp, slots
+from turnwise.tools.sandbox import bwrap, cgroups, kernel, landlock, mounts, seccomp, user_ids
 
 READ_ALONE: Final = (
     "/usr",
@@ -46,8 +46,8 @@ class Room:
     """A box, as the warden knows it."""
 
     uid: int
-    slot: slots.Slot | None
-    place: places.Place
+    slot: user_ids.Slot | None
+    place: mounts.Place
     group: cgroups.Group | None
     shown: list[tuple[str, str]]
     jobs: set[int] = field(default_factory=set)
@@ -139,7 +139,7 @@ class Warden:
         self, *, status: socket.socket, fds: list[int], kind: str, limits: dict[str, Any], shown: list[str]
     ) -> None:
         """Make a room, and send its name and the descriptor of its folder."""
-        slot = slots.lease() if os.geteuid() == 0 else None
+        slot = user_ids.lease() if os.geteuid() == 0 else None
         uid = slot.uid if slot else os.geteuid()
         try:
             place, pairs = _place(kind, uid, limits, shown)
@@ -185,7 +185,7 @@ class Warden:
         room = self.rooms.pop(name)
         for job in [self.jobs[pid] for pid in room.jobs]:
             self.kill(job)
-        clean = slots.kill_all(room.uid, self.reap) if room.slot else self._wait(room)
+        clean = user_ids.kill_all(room.uid, self.reap) if room.slot else self._wait(room)
         if not room.slot:
             self._end_strays(room.uid)
         for job in [self.jobs[pid] for pid in list(room.jobs)]:
@@ -267,7 +267,7 @@ class Warden:
     def _clear(self, room: Room, job: Job) -> None:
         """Without process numbers of its own a program may leave others behind: end them."""
         if room.slot and room.jobs == {job.pid}:
-            slots.kill_all(room.uid, self.reap)
+            user_ids.kill_all(room.uid, self.reap)
         else:
             self._end_strays(room.uid)
 
@@ -277,7 +277,7 @@ class Warden:
         while time.monotonic() < until:
             with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
                 strays = [
-                    pid for pid in map(int, file.read().split()) if pid not in self.jobs and slots.owner(pid) == uid
+                    pid for pid in map(int, file.read().split()) if pid not in self.jobs and user_ids.owner(pid) == uid
                 ]
             if not strays:
                 return
@@ -302,15 +302,15 @@ def _alive(pid: int) -> bool:
     return False
 
 
-def _place(kind: str, uid: int, limits: dict[str, Any], shown: list[str]) -> tuple[places.Place, list[tuple[str, str]]]:
+def _place(kind: str, uid: int, limits: dict[str, Any], shown: list[str]) -> tuple[mounts.Place, list[tuple[str, str]]]:
     """Return a place, and the shown folders as pairs of where they are and where a program sees them."""
     if kind == "walled":
         names = {f"shown{number}": path for number, path in enumerate(shown)} if os.geteuid() == 0 else {}
-        place = places.walled(uid, limits["disk"], limits["files"], names)
+        place = mounts.walled(uid, limits["disk"], limits["files"], names)
         return place, [(f"{place.path}/{name}", path) for name, path in names.items()] or [
             (path, path) for path in shown
         ]
-    return places.folder(uid), [(path, path) for path in shown]
+    return mounts.folder(uid), [(path, path) for path in shown]
 
 
 def _begin(room: Room, order: dict[str, Any], fds: list[int], info: int, status: int) -> None:
@@ -360,13 +360,13 @@ def _stripped(room: Room, order: dict[str, Any], fds: list[int]) -> list[str]:
     filter_ = seccomp.program(seccomp.alone(network=order["network"], own_uid=room.slot is None))
     _descriptors(fds[:3])
     if not room.slot:  # the limit counts what the user has running anyway
-        order["limits"]["RLIMIT_NPROC"] = [n + slots.tasks(room.uid) for n in order["limits"]["RLIMIT_NPROC"]]
+        order["limits"]["RLIMIT_NPROC"] = [n + user_ids.tasks(room.uid) for n in order["limits"]["RLIMIT_NPROC"]]
     _limit(order["limits"])
     _bind_to_parent(room, parent)
     os.chdir(f"{path}/work")
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     read = [*READ_ALONE, *(then for _, then in room.shown)]
-    write = [f"{path}/{name}" for name in places.FOLDERS]
+    write = [f"{path}/{name}" for name in mounts.FOLDERS]
     landlock.restrict(read, write, list(DEVICES), network=order["network"])
     seccomp.install(filter_)
     return list(order["argv"])
@@ -375,7 +375,7 @@ def _stripped(room: Room, order: dict[str, Any], fds: list[int]) -> list[str]:
 def _bind_to_parent(room: Room, parent: int) -> None:
     """Become the box's user, and die with the warden (in this order: a change of user undoes the other)."""
     if room.slot:
-        slots.become(room.uid)
+        user_ids.become(room.uid)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(127)
@@ -397,7 +397,7 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     os.umask(0o022)
     cgroups.sweep()
-    slots.sweep()
+    user_ids.sweep()
     warden = Warden(requests, int(sys.argv[1]))
     try:
         warden.run()

@@ -1,0 +1,27 @@
+"""turnwise: environments, step-level credit assignment and training for multi-turn, tool-using language-model agents.
+
+>>> import turnwise
+>>> turnwise.credit.__name__
+'turnwise.credit'
+
+The parts are imported when they are first used, so that `import turnwise` is instant and needs no optional package.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+__version__ = "0.1.0"
+
+_PARTS = ("agents", "cli", "credit", "envs", "tools", "training")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _PARTS:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PARTS])
