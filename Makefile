@@ -1,6 +1,7 @@
 # Every target works as the first command on a fresh clone: it makes .venv and installs what it needs.
 #   make demo     train an agent on generated household games and show the result
 #   make test     run the tests          make check   lint, format, types, layers
+#   make test-slow   the tests that take minutes
 #   make bench    the benchmarks         GPU=1        let pip choose a CUDA build of torch
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ ifndef GPU
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 endif
 
-.PHONY: demo test check install links bench clean
+.PHONY: demo test test-slow check install links bench clean
 
 install: $(STAMP) links
 
@@ -26,14 +27,17 @@ $(STAMP): pyproject.toml constraints.txt
 # Editable installs of renamed folders work through an import hook that type checkers do not run.
 links:
 	@mkdir -p .links/turnwise
-	@for file in __init__.py py.typed; do ln -sfn ../../turnwise/$$file .links/turnwise/$$file; done
+	@for file in turnwise/*; do ln -sfn ../../$$file .links/$$file; done
 	@for folder in agents cli credit envs tools training; do ln -sfn ../../$$folder .links/turnwise/$$folder; done
 
 demo: install
 	$(BIN)/turnwise demo --seed $(SEED)
 
 test: install
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test-slow: install
+	$(BIN)/python -m pytest -q -n 2 -m slow
 
 check: install
 	$(BIN)/ruff check .

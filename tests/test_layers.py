@@ -299,7 +299,9 @@ def test_pyproject_lists_every_package() -> None:
     folders = {relative(path.parent) for path in sources()}
     without_init = [folder for folder in folders if not (ROOT / folder / "__init__.py").exists()]
     assert without_init == []
-    assert set(project["tool"]["setuptools"]["package-dir"]) == {f"turnwise.{folder}" for folder in FOLDERS}
+    assert set(project["tool"]["setuptools"]["package-dir"]) == {"turnwise"} | {
+        f"turnwise.{folder}" for folder in FOLDERS
+    }
     depended = {entry.split(">")[0].split("=")[0].split("[")[0].strip() for entry in project["project"]["dependencies"]}
     assert depended == CORE
 
