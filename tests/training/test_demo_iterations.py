@@ -1,8 +1,7 @@
 """The demo's first three iterations, as they were recorded: every sampled id, every weight.
 
-The record changes only when the arithmetic changes on purpose. Sampled ids are compared everywhere. Weights are compared
-bit for bit where the processor has the vector instructions of the machine that recorded them, since torch adds numbers
-in another order elsewhere.
+The record changes only when the arithmetic changes on purpose. Sampled ids are compared everywhere; weights bit for bit
+where the processor has the vector instructions of the machine that recorded them.
 """
 
 import hashlib
