@@ -18,10 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.ablation_report import boards, markdown, terminal_table
+from turnwise.cli.ablation_report import charts, markdown, terminal_table
 from turnwise.cli.console import duration, out, percent, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.plots import save_boards
+from turnwise.cli.plots import save_charts
 from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SHORT = {"demonstrations": "demos", "imitation": "imitation", "evaluation": "eva
 """What a run does beside its iterations, in a word that fits a cell."""
 
 
-class Overview:
+class AblationProgress:
     """Arms by seeds, as they stand: a live table in a terminal, lines elsewhere; a context manager."""
 
     def __init__(self, jobs: Sequence[Job], workers: int) -> None:
@@ -51,7 +51,7 @@ class Overview:
         self.start = self.spoke = time.monotonic()
         self.live: Live | None = None
 
-    def __enter__(self) -> Overview:
+    def __enter__(self) -> AblationProgress:
         """Show the table, on a terminal."""
         if self.console.is_terminal:
             self.live = Live(console=self.console, get_renderable=self.render, refresh_per_second=2)
@@ -173,11 +173,11 @@ def write_results(ablation: Ablation, jobs: Sequence[Job]) -> dict[str, Any]:
     found = findings(ablation, states)
     write_json(ablation.folder / "results.json", found)
     picture, title = "curves.png", f"Success against iterations, {found['panel'].get('env', '')}"
-    drawn = boards(found)
+    drawn = charts(found)
     highest = max((y for board in drawn for curve in board.curves for y in (*curve.y, *curve.high)), default=1.0)
     try:
         path, ends = ablation.folder / picture, (0.0, min(1.0, math.ceil(10 * highest + 0.5) / 10))
-        save_boards(drawn, path, title=title, x_label="iteration", y_range=ends)
+        save_charts(drawn, path, title=title, x_label="iteration", y_range=ends)
     except UserError as error:
         warn(f"no picture: {error}")
         picture = ""
@@ -223,7 +223,7 @@ def ablate(
         jobs = jobs_of(ablation)
         _print_plan(ablation, workers)
         worked = any(job.state != "finished" for job in jobs)
-        with Overview(jobs, workers) as overview:
+        with AblationProgress(jobs, workers) as overview:
             whole = carry_out(jobs, workers, overview, idle=overview.idle)
         if worked:
             with (ablation.folder / CALLS).open("a", encoding="utf-8") as calls:

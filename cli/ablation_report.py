@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from turnwise.cli.console import duration
-from turnwise.cli.plots import Board, Curve
+from turnwise.cli.plots import Chart, Curve
 
 HEAD = ("arm", "mean over seeds", "seeds", "all episodes", "gain above the warm start", "against {}", "verdict")
 SMOOTH = 10
@@ -194,7 +194,7 @@ def _by_seed(found: Mapping[str, Any]) -> str:
 # ---- the picture ----
 
 
-def boards(found: Mapping[str, Any]) -> list[Board]:
+def charts(found: Mapping[str, Any]) -> list[Chart]:
     """Success against iterations while training and on the panel, the mean of each arm over its finished seeds."""
     training, judged, window = [], [], 1
     played: set[int] = set()
@@ -212,8 +212,8 @@ def boards(found: Mapping[str, Any]) -> list[Board]:
     tasks = len(found["panel"].get("tasks", ()))
     between = f" ({min(played)} of them in between)" if played and min(played) < max(played) else ""
     return [
-        Board("while training; band: ± standard error over seeds", f"success{smooth}", tuple(training)),
-        Board(f"on {tasks} tasks{between}; bars: 95 % t-interval over seeds", "success", tuple(judged)),
+        Chart("while training; band: ± standard error over seeds", f"success{smooth}", tuple(training)),
+        Chart(f"on {tasks} tasks{between}; bars: 95 % t-interval over seeds", "success", tuple(judged)),
     ]
 
 

@@ -11,7 +11,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from turnwise.cli.console import err, out, say
-from turnwise.cli.values import parse_options
+from turnwise.cli.options import parse_options
 
 _COLOURS = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
 

@@ -19,12 +19,12 @@ from rich.table import Table
 from turnwise.cli.console import out, percent, say, warn
 from turnwise.cli.errors import UserError, choose
 from turnwise.cli.evaluate import require_writable
+from turnwise.cli.options import parse_options
 from turnwise.cli.show import select
-from turnwise.cli.values import parse_options
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
-    from turnwise.cli.sidebyside import Comparison, Facts, Numbers
+    from turnwise.cli.credit_comparison import RuleComparison, RuleStatistics, TrajectoryFacts
     from turnwise.training.steps import Anchor
 
 DEFAULT = "gigpo,hgpo,salt,grpo"
@@ -57,7 +57,7 @@ def credit(
     """Compare estimators on stored trajectories: where each sees a difference, and where they agree."""
     from turnwise.agents.store import read_trajectories
     from turnwise.agents.trajectory import grouped
-    from turnwise.cli.sidebyside import compare
+    from turnwise.cli.credit_comparison import compare
 
     names = [name.strip() for name in estimators.split(",") if name.strip()]
     if not names:
@@ -105,7 +105,7 @@ def _lessons(group: Group) -> tuple[bool, int]:
 # ---- printing ----
 
 
-def _print(comparison: Comparison, anchor: Anchor) -> None:
+def _print(comparison: RuleComparison, anchor: Anchor) -> None:
     console = out()
     for line in _sentences(comparison.facts, anchor):
         console.print(textwrap.fill(line, console.width, subsequent_indent="  "), soft_wrap=True)
@@ -122,7 +122,7 @@ def _print(comparison: Comparison, anchor: Anchor) -> None:
             console.print()
 
 
-def _sentences(facts: Facts, anchor: Anchor) -> list[str]:
+def _sentences(facts: TrajectoryFacts, anchor: Anchor) -> list[str]:
     failed = f"; {facts.failed} ended as error and are left out" if facts.failed else ""
     key = "state" if anchor == "state" else "text"
     return [
@@ -145,10 +145,10 @@ def _table_of(names: Sequence[str]) -> Table:
     return table
 
 
-def _numbers_table(numbers: Mapping[str, Numbers]) -> Table:
+def _numbers_table(numbers: Mapping[str, RuleStatistics]) -> Table:
     table = _table_of(list(numbers))
 
-    def row(title: str, cell: Callable[[Numbers], str]) -> None:
+    def row(title: str, cell: Callable[[RuleStatistics], str]) -> None:
         table.add_row(title, *(cell(n) for n in numbers.values()))
 
     row("turns with an advantage", lambda n: percent(n.signal))
@@ -165,7 +165,7 @@ def _numbers_table(numbers: Mapping[str, Numbers]) -> Table:
     return table
 
 
-def _correlation_table(comparison: Comparison, columns: Sequence[str]) -> Table:
+def _correlation_table(comparison: RuleComparison, columns: Sequence[str]) -> Table:
     table = _table_of(columns)
     for one, row in comparison.correlation.items():
         table.add_row(one, *("-" if row[two] is None else f"{row[two]:+.3f}" for two in columns))
@@ -175,10 +175,10 @@ def _correlation_table(comparison: Comparison, columns: Sequence[str]) -> Table:
 # ---- drawing ----
 
 
-def _drawn(groups: Sequence[Group], number: int, comparison: Comparison, anchor: Anchor, suffix: str) -> str:
+def _drawn(groups: Sequence[Group], number: int, comparison: RuleComparison, anchor: Anchor, suffix: str) -> str:
     """The text of a picture's file: the graph of one group with the advantages of every estimator."""
-    from turnwise.cli.graphs.page import page
-    from turnwise.cli.graphs.scene import scene_of
+    from turnwise.cli.graphs.diagram import diagram_of
+    from turnwise.cli.graphs.html import page
     from turnwise.cli.graphs.svg import draw
     from turnwise.credit import graph as graphs
 
@@ -187,7 +187,7 @@ def _drawn(groups: Sequence[Group], number: int, comparison: Comparison, anchor:
     if suffix in (".graphml", ".dot", ".json"):
         write = {".graphml": graphs.to_graphml, ".dot": graphs.to_dot, ".json": graphs.to_json}[suffix]
         return write(graph)
-    scene = scene_of(
+    scene = diagram_of(
         graph,
         title=_goal(group),
         subtitle=f"{group.task}: {len(group.finished)} trajectories, {graph.graph['won']} won; "
@@ -198,7 +198,7 @@ def _drawn(groups: Sequence[Group], number: int, comparison: Comparison, anchor:
     return draw(scene) if suffix == ".svg" else page(scene)
 
 
-def _graph(groups: Sequence[Group], number: int, comparison: Comparison) -> Any:
+def _graph(groups: Sequence[Group], number: int, comparison: RuleComparison) -> Any:
     from turnwise.credit import trajectory_graph
 
     steps = comparison.steps

@@ -35,7 +35,7 @@ _BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "
 
 
 @dataclass(frozen=True)
-class Row:
+class ProbeResult:
     """What one probe found.
 
     Args:
@@ -51,26 +51,28 @@ class Row:
     remedy: str = ""
 
 
-def python() -> Iterable[Row]:
+def python() -> Iterable[ProbeResult]:
     """The interpreter."""
-    yield Row("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
+    yield ProbeResult("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
 
 
-def machine() -> Iterable[Row]:
+def machine() -> Iterable[ProbeResult]:
     """Cores and memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    yield Row("machine", True, f"{cores} cores, {size:.0f} GB of memory, {platform.system()} {platform.machine()}")
+    yield ProbeResult(
+        "machine", True, f"{cores} cores, {size:.0f} GB of memory, {platform.system()} {platform.machine()}"
+    )
 
 
-def extras() -> Iterable[Row]:
+def extras() -> Iterable[ProbeResult]:
     """The optional packages, by extra."""
     for extra, packages in EXTRAS.items():
         versions = {package: _version(package) for package in packages}
         missing = [package for package, version in versions.items() if not version]
         found = ", ".join(f"{package} {version}" for package, version in versions.items())
         words = f"without {', '.join(missing)}" if missing else found
-        yield Row(extra, not missing, words, f"pip install turnwise[{extra}]" if missing else "")
+        yield ProbeResult(extra, not missing, words, f"pip install turnwise[{extra}]" if missing else "")
 
 
 def _version(package: str) -> str:
@@ -80,28 +82,28 @@ def _version(package: str) -> str:
         return ""
 
 
-def browser() -> Iterable[Row]:
+def browser() -> Iterable[ProbeResult]:
     """A browser for web tasks."""
     found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
-    yield Row(
+    yield ProbeResult(
         "chromium", bool(found), found or "no chromium on the path", "" if found else f"apt install {_BROWSERS[0]}"
     )
 
 
-def sandbox() -> Iterable[Row]:
+def sandbox() -> Iterable[ProbeResult]:
     """The back ends of the sandbox that need no daemon, each after a trial."""
     from turnwise.tools.sandbox import probe
 
     for rung in probe():
         words = "; ".join([rung.words, *(f"weaker here: {line}" for line in rung.weaker)])
-        yield Row(rung.name, rung.holds, words, _apt("bubblewrap") if "apt install bubblewrap" in words else "")
+        yield ProbeResult(rung.name, rung.holds, words, _apt("bubblewrap") if "apt install bubblewrap" in words else "")
 
 
 def _apt(package: str) -> str:
     return f"apt install {package}"
 
 
-def docker() -> Iterable[Row]:
+def docker() -> Iterable[ProbeResult]:
     """The Docker daemon."""
     from turnwise.tools.sandbox import DockerUnavailable
     from turnwise.tools.sandbox.containers import connect
@@ -109,22 +111,22 @@ def docker() -> Iterable[Row]:
     try:
         version = connect().version()
     except DockerUnavailable as error:
-        yield Row("dockerd", False, str(error))
+        yield ProbeResult("dockerd", False, str(error))
         return
-    yield Row("dockerd", True, f"Docker {version.get('Version', '?')} answers")
+    yield ProbeResult("dockerd", True, f"Docker {version.get('Version', '?')} answers")
 
 
-PROBES: Final[tuple[Callable[[], Iterable[Row]], ...]] = (python, machine, extras, browser, sandbox, docker)
+PROBES: Final[tuple[Callable[[], Iterable[ProbeResult]], ...]] = (python, machine, extras, browser, sandbox, docker)
 
 
-def rows() -> list[Row]:
+def rows() -> list[ProbeResult]:
     """Return what every probe found; one that breaks gives a row that says so, and stops no other."""
-    found: list[Row] = []
+    found: list[ProbeResult] = []
     for probe in PROBES:
         try:
             found += probe()
         except Exception as error:
-            found.append(Row(probe.__name__, False, f"cannot be told: {type(error).__name__}: {error}"))
+            found.append(ProbeResult(probe.__name__, False, f"cannot be told: {type(error).__name__}: {error}"))
     return found
 
 

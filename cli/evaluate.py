@@ -17,16 +17,18 @@ from rich.text import Text
 
 from turnwise.cli.console import duration, err, out, percent, say, warn
 from turnwise.cli.errors import UserError, choose
-from turnwise.cli.values import parse_options
+from turnwise.cli.options import parse_options
 
 if TYPE_CHECKING:
     from turnwise.agents.comparison import Comparison
     from turnwise.agents.evaluation import Panel, Rate, Result
     from turnwise.agents.trajectory import Trajectory
-    from turnwise.cli.policies import Player, Target
+    from turnwise.cli.players import EnvChoice, Player
 
 
-def _panel_of(file: Path | None, wanted: Callable[[], Target], env_id: str | None, episodes: int, seed: int) -> Panel:
+def _panel_of(
+    file: Path | None, choose_env: Callable[[], EnvChoice], env_id: str | None, episodes: int, seed: int
+) -> Panel:
     """The panel of the file if it is there; else a new one, written to the file if one is named."""
     from turnwise.agents.evaluation import Panel, make_panel
 
@@ -35,7 +37,7 @@ def _panel_of(file: Path | None, wanted: Callable[[], Target], env_id: str | Non
         if env_id is not None and env_id != panel.env:
             raise UserError(f"{file} is a panel of {panel.env}, not of {env_id}.")
         return panel
-    target = wanted()
+    target = choose_env()
     panel = make_panel(target.env_id, target.kwargs, episodes, seed)
     if file is not None:
         panel.save(file)
@@ -59,7 +61,7 @@ def require_writable(path: Path) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-class Counter:
+class EpisodeCounter:
     """Counts finished episodes on a terminal's last line; silent elsewhere."""
 
     def __init__(self, total: int) -> None:
@@ -67,7 +69,7 @@ class Counter:
         self.total, self.done, self.won, self.begun = total, 0, 0, time.monotonic()
         self.live = Live(console=err(), get_renderable=self.render, refresh_per_second=4, transient=True)
 
-    def __enter__(self) -> Counter:
+    def __enter__(self) -> EpisodeCounter:
         """Show the count, on a terminal."""
         if self.live.console.is_terminal:
             self.live.start()
@@ -108,7 +110,7 @@ def play_panel(
     from turnwise.envs import make
 
     with ExitStack() as stack:
-        counter = stack.enter_context(Counter(len(panel.tasks)))
+        counter = stack.enter_context(EpisodeCounter(len(panel.tasks)))
         writer = None if keep is None else stack.enter_context(TrajectoryWriter(keep))
 
         def finished(trajectory: Trajectory) -> None:
@@ -212,7 +214,7 @@ def evaluate(
     ] = None,
 ) -> None:
     """Play a fixed panel of tasks and print success with its interval."""
-    from turnwise.cli.policies import load_player, split_words, take_agent_options, target
+    from turnwise.cli.players import load_player, split_words, take_agent_options, target
 
     env_id, words = split_words(env_id, options)
     env_options, agent_options = take_agent_options(parse_options(words))

@@ -18,7 +18,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from turnwise.cli import ablate, check, credit, data, demo, doctor, evaluate, lists, play, serve, show, train, verify
+from turnwise.cli import (
+    ablate,
+    check,
+    credit,
+    data,
+    demo,
+    doctor,
+    evaluate,
+    list_command,
+    play,
+    serve,
+    show,
+    train,
+    verify,
+)
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
 
 SENTENCE = (
@@ -27,7 +41,7 @@ SENTENCE = (
 )
 
 
-class Ending(TyperGroup):
+class CommandGroup(TyperGroup):
     """The command group that turns what went wrong into one sentence and an exit code."""
 
     def main(
@@ -102,7 +116,7 @@ def _version(wanted: bool) -> None:
 
 
 app = typer.Typer(
-    cls=Ending,
+    cls=CommandGroup,
     name="turnwise",
     help=SENTENCE,
     no_args_is_help=True,
@@ -132,7 +146,7 @@ app.command("credit", short_help="Compare credit rules on stored trajectories; d
 app.command("check", short_help="Prove that an environment keeps the contract.")(check.check)
 app.command("verify", short_help="Check golden vectors against our functions, or yours.")(verify.verify)
 app.command("doctor", short_help="What this machine has of what turnwise can use.")(doctor.doctor)
-app.command("list", short_help="List what can be named: environments, credit rules, keys, ...")(lists.list_names)
+app.command("list", short_help="List what can be named: environments, credit rules, keys, ...")(list_command.list_names)
 app.add_typer(data.app, name="data", short_help="Pack original games, write generated ones.")
 app.add_typer(serve.app, name="serve", short_help="The web shop as a site; a search service over passages.")
 

@@ -16,11 +16,11 @@ import typer
 
 from turnwise.cli.console import out, say
 from turnwise.cli.errors import UserError, near
-from turnwise.cli.session import Moment, Session, complete, meaning, whole
-from turnwise.cli.values import parse_options
+from turnwise.cli.options import parse_options
+from turnwise.cli.play_session import PlaySession, PlayTurn, complete, meaning, whole
 
 if TYPE_CHECKING:
-    from turnwise.cli.policies import Advisor
+    from turnwise.cli.players import Advisor
 
 HELP = {
     "an action": "in full, by its number, or by the beginnings of its words: `g cab 1` for `go to cabinet 1`",
@@ -38,14 +38,14 @@ HELP = {
 }
 
 
-class NoWay(UserError):
+class NoPlanFromHere(UserError):
     """The expert knows no way from here: a dead end, or a search that found nothing."""
 
 
 class PlayConsole:
-    """Where the person sits: turns what they type into moves of a `Session` and shows what follows."""
+    """Where the person sits: turns what they type into moves of a `PlaySession` and shows what follows."""
 
-    def __init__(self, session: Session, advisor: Advisor | None = None, *, hints: bool = False) -> None:
+    def __init__(self, session: PlaySession, advisor: Advisor | None = None, *, hints: bool = False) -> None:
         """Sit down at an episode.
 
         Args:
@@ -101,7 +101,7 @@ class PlayConsole:
             raise UserError(f"{word!r} can mean: {', '.join(matches)}")
         self.commands[matches[0]](rest.strip())
 
-    def _move(self, action: str) -> Moment:
+    def _move(self, action: str) -> PlayTurn:
         moment = self.session.act(action)
         say(moment.observation)
         if not moment.valid:
@@ -116,14 +116,14 @@ class PlayConsole:
         if self.hints and not self.session.ended:
             try:
                 self._hint()
-            except NoWay as error:  # the person plays on all the same
+            except NoPlanFromHere as error:  # the person plays on all the same
                 say(str(error), "yellow")
 
     def _closing(self) -> None:
         session = self.session
         word = "Won" if session.won else "Out of turns" if session.ended == "truncated" else "Lost"
         say(
-            f"{word} after {len(session.moments)} turns, reward {session.reward:g}. (:undo, :restart or :quit)",
+            f"{word} after {len(session.turns)} turns, reward {session.reward:g}. (:undo, :restart or :quit)",
             "bold green" if session.won else "bold yellow",
         )
 
@@ -141,7 +141,9 @@ class PlayConsole:
         try:
             return self.session.plan()
         except EnvError as error:
-            raise NoWay(f"The expert knows no way from here: {error}. (:undo takes the last action back.)") from error
+            raise NoPlanFromHere(
+                f"The expert has no plan from here: {error} (:undo takes the last action back)"
+            ) from error
 
     def _actions(self) -> None:
         actions = self.session.admissible
@@ -156,9 +158,9 @@ class PlayConsole:
             say("".join(f"{number:>4}  {action}".ljust(width) for number, action in cells).rstrip())
 
     def _history(self) -> None:
-        if not self.session.moments:
+        if not self.session.turns:
             say("(nothing yet)", "dim")
-        for number, moment in enumerate(self.session.moments, start=1):
+        for number, moment in enumerate(self.session.turns, start=1):
             reward = f"   reward {moment.reward:g}" if moment.reward else ""
             say(f"{number:>4}  > {moment.action}{reward}{'' if moment.valid else '   (not possible)'}", "bold")
             say("\n".join(f"      {part}" for part in moment.observation.splitlines()))
@@ -265,7 +267,7 @@ def play(
     ] = None,
 ) -> None:
     """Be the agent yourself, in the terminal (`:help` lists what can be typed)."""
-    from turnwise.cli.policies import load_advisor, split_words, take_agent_options, target
+    from turnwise.cli.players import load_advisor, split_words, take_agent_options, target
     from turnwise.envs import make
 
     env_id, words = split_words(env_id, options)
@@ -274,7 +276,7 @@ def play(
     env = make(wanted.env_id, **wanted.kwargs)
     advisor = load_advisor(policy, agent_options) if policy else None
     try:
-        console = PlayConsole(Session(env, task, seed), advisor, hints=hint)
+        console = PlayConsole(PlaySession(env, task, seed), advisor, hints=hint)
         console.open()
         say("(:help lists what can be typed)", "dim")
         _lines(console)

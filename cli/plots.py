@@ -191,7 +191,7 @@ _LEGEND = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class Chart:
     """One of several plots side by side: lines with bands, or points with intervals where `points` is set."""
 
     title: str
@@ -199,13 +199,13 @@ class Board:
     curves: tuple[Curve, ...]
 
 
-def save_boards(
-    boards: Sequence[Board], path: Path, *, title: str, x_label: str, y_range: tuple[float, float] | None
+def save_charts(
+    charts: Sequence[Chart], path: Path, *, title: str, x_label: str, y_range: tuple[float, float] | None
 ) -> None:
     """Write plots side by side as one PNG; a name has one colour, one stroke and one mark in all of them.
 
     Args:
-        boards: what to draw. A curve's `low` and `high` become a band, or error bars where it has `points`; those of
+        charts: what to draw. A curve's `low` and `high` become a band, or error bars where it has `points`; those of
             different curves are moved a little apart, so that none hides another.
         path: the file; its folder exists.
         title: the line above.
@@ -220,11 +220,11 @@ def save_boards(
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UserError("A PNG of the curves needs matplotlib: pip install turnwise[train].") from error
-    names = list(dict.fromkeys(curve.name for board in boards for curve in board.curves))
-    figure = Figure(figsize=(6 * len(boards), 5.2), dpi=150, layout="constrained")
+    names = list(dict.fromkeys(curve.name for board in charts for curve in board.curves))
+    figure = Figure(figsize=(6 * len(charts), 5.2), dpi=150, layout="constrained")
     figure.suptitle(title)
     handles: dict[str, Any] = {}
-    for axes, board in zip(figure.subplots(1, len(boards), squeeze=False)[0], boards, strict=True):
+    for axes, board in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
         width = max((x for curve in board.curves for x in curve.x), default=0.0)
         for curve in board.curves:
             number = names.index(curve.name)
@@ -236,7 +236,7 @@ def save_boards(
             axes.set_ylim(*y_range)
         axes.grid(alpha=0.25)
     longest = max((len(name) for name in handles), default=0)
-    columns = max(1, min(4, len(handles), _LEGEND * len(boards) // (longest + 6)))  # all of them equally wide
+    columns = max(1, min(4, len(handles), _LEGEND * len(charts) // (longest + 6)))  # all of them equally wide
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
     figure.savefig(path)
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from turnwise.cli.console import out
 from turnwise.cli.errors import UserError, choose, near
-from turnwise.cli.values import parse_options
+from turnwise.cli.options import parse_options
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
@@ -29,7 +29,7 @@ _TEXT_WIDTH = 46
 
 
 @dataclass(frozen=True, slots=True)
-class Credited:
+class CreditedTurn:
     """One turn with what the credit rule said of it.
 
     `value` is the advantage; `parts` are the summands that the rule names; `kept` is False if the rule drops the turn.
@@ -43,7 +43,7 @@ class Credited:
     kept: bool
 
 
-def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor) -> list[Credited]:
+def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor) -> list[CreditedTurn]:
     """Every turn of the finished trajectories of a group with its advantage, in the order of play.
 
     Args:
@@ -67,7 +67,7 @@ def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor
         return []
     result = get(rule, **options)(steps_of([group], anchor=anchor))
     return [
-        Credited(
+        CreditedTurn(
             trajectory,
             number,
             turn,
@@ -79,7 +79,7 @@ def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor
     ]
 
 
-def _state_names(rows: Sequence[Credited], anchor: Anchor) -> dict[str, str]:
+def _state_names(rows: Sequence[CreditedTurn], anchor: Anchor) -> dict[str, str]:
     """A short name for every anchor that at least two turns share, the largest first."""
     sizes: dict[str, int] = {}
     for row in rows:
@@ -104,14 +104,14 @@ def _short(text: str, width: int = _TEXT_WIDTH) -> str:
     return textwrap.shorten(" ".join(text.split()), width, placeholder=" ...") or "(nothing)"
 
 
-def _answer(row: Credited) -> str:
+def _answer(row: CreditedTurn) -> str:
     turns = row.trajectory.turns
     return turns[row.number].observation if row.number < len(turns) else row.trajectory.final_observation
 
 
-def _alike(rows: Sequence[Credited]) -> list[list[list[Credited]]]:
+def _alike(rows: Sequence[CreditedTurn]) -> list[list[list[CreditedTurn]]]:
     """The turns by trajectory, and trajectories that went the same way, with the same credit, side by side."""
-    ways: dict[tuple[object, ...], list[list[Credited]]] = {}
+    ways: dict[tuple[object, ...], list[list[CreditedTurn]]] = {}
     for _, members in itertools.groupby(rows, key=lambda row: row.trajectory.id):
         one = list(members)
         way = tuple((row.turn.action, row.turn.text, _answer(row), round(row.value, 3), row.kept) for row in one)
@@ -119,8 +119,10 @@ def _alike(rows: Sequence[Credited]) -> list[list[list[Credited]]]:
     return list(ways.values())
 
 
-def _print_way(console: Console, alike: Sequence[Sequence[Credited]], names: Mapping[str, str], anchor: Anchor) -> None:
-    """Trajectories that went the same way: a line for each, and their turns once."""
+def _print_identical(
+    console: Console, alike: Sequence[Sequence[CreditedTurn]], names: Mapping[str, str], anchor: Anchor
+) -> None:
+    """Print one line for each of several identical trajectories, then their turns once."""
     for trajectory in (rows[0].trajectory for rows in alike):
         outcome = "won" if trajectory.won else "not won"
         turns = len(trajectory.turns)
@@ -152,7 +154,7 @@ def _print_way(console: Console, alike: Sequence[Sequence[Credited]], names: Map
 
 
 def _print_states(
-    console: Console, rows: Sequence[Credited], names: Mapping[str, str], anchor: Anchor, most: int
+    console: Console, rows: Sequence[CreditedTurn], names: Mapping[str, str], anchor: Anchor, most: int
 ) -> None:
     """Side by side: what was done in each shared state, and what it was worth."""
     console.print("  states that several turns share, with what was done there:", style="dim")
@@ -187,7 +189,7 @@ def _print_group(
         console.print(f"  {_short(rows[0].turn.observation, 400)}\n", style="dim", soft_wrap=True)
     names = _state_names(rows, anchor)
     for alike in _alike(rows):
-        _print_way(console, alike, names, anchor)
+        _print_identical(console, alike, names, anchor)
     if names:
         _print_states(console, rows, names, anchor, states)
 
@@ -213,7 +215,7 @@ def _credit_of(
     file: Path, rule: str | None, options: dict[str, Any], anchor: str | None
 ) -> tuple[str, dict[str, Any], Anchor]:
     """The credit rule, its options and the anchor: what was asked for, else what the file's run was trained with."""
-    from turnwise.cli.policies import run_of
+    from turnwise.cli.players import run_of
 
     run = run_of(file.parent)
     if run is not None:

@@ -1,10 +1,7 @@
-"""Where places and steps go: layers from left to right by the number of steps from the start, wins above, losses below.
+"""Layered layout of a diagram: layers from left to right by distance from the start, wins above losses.
 
-The number of steps is the shortest way found, so that every step forward spans one layer; steps back and steps within a
-layer are bows.
-
-Left out on purpose: anything optimal. A few passes that put every place near its neighbours are enough for the some
-fifty places that a task's picture has.
+The distance is that of the shortest path, so every forward edge spans one layer. Backward edges and edges within a
+layer are drawn as arcs. The layout is a heuristic: a few barycentre passes, enough for the fifty or so nodes of a task.
 """
 
 from __future__ import annotations
@@ -12,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from turnwise.cli.graphs.scene import FATES, Scene, Way
+from turnwise.cli.graphs.diagram import FATES, Diagram, DiagramEdge
 
 WIDTH, HEIGHT = 156.0, 50.0
-"""Size of a place."""
+"""Size of a node."""
 PITCH, ROW = 312.0, 76.0
-"""Distance from layer to layer, and least distance of two places in a layer."""
+"""Distance from layer to layer, and least distance of two nodes in a layer."""
 MARGIN = 40.0
 _PASSES = 12
 
@@ -26,8 +23,8 @@ Links = dict[int, list[tuple[int, float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Centres of the places, the layer of each, and the size of the whole drawing."""
+class DiagramLayout:
+    """Centres of the nodes, the layer of each, and the size of the whole drawing."""
 
     centres: tuple[Point, ...]
     layers: tuple[int, ...]
@@ -35,18 +32,18 @@ class Layout:
     height: float
 
 
-def layout_of(scene: Scene) -> Layout:
-    """Return where the places of a scene go; the same scene gives the same picture."""
-    layers = _layers(scene)
-    columns = _columns(scene, layers)
-    links = _links(scene, layers)
+def layout_of(diagram: Diagram) -> DiagramLayout:
+    """Return where the nodes of a diagram go; the same diagram gives the same picture."""
+    layers = _layers(diagram)
+    columns = _columns(diagram, layers)
+    links = _links(diagram, layers)
     for sweep in range(_PASSES):
-        _order(scene, columns, links, forwards=sweep % 2 == 0)
-        _untangle(scene, columns, links)
-    height = [0.0] * len(scene.places)
+        _order(diagram, columns, links, forwards=sweep % 2 == 0)
+        _untangle(diagram, columns, links)
+    height = [0.0] * len(diagram.nodes)
     for column in columns:
-        for row, place in enumerate(column):
-            height[place] = ROW * (row - (len(column) - 1) / 2)
+        for row, node in enumerate(column):
+            height[node] = ROW * (row - (len(column) - 1) / 2)
     for sweep in range(_PASSES):
         for column in columns if sweep % 2 == 0 else reversed(columns):
             _settle(column, links, height)
@@ -55,77 +52,77 @@ def layout_of(scene: Scene) -> Layout:
         (MARGIN + WIDTH / 2 + PITCH * layer, MARGIN + HEIGHT + y - top) for layer, y in zip(layers, height, strict=True)
     )
     bottom = max((y for _, y in centres), default=0.0) + HEIGHT + MARGIN
-    return Layout(centres, tuple(layers), 2 * MARGIN + WIDTH + PITCH * max(layers, default=0), bottom)
+    return DiagramLayout(centres, tuple(layers), 2 * MARGIN + WIDTH + PITCH * max(layers, default=0), bottom)
 
 
-def _layers(scene: Scene) -> list[int]:
-    """The least number of steps from a start to each place."""
+def _layers(diagram: Diagram) -> list[int]:
+    """The least number of steps from a start to each node."""
     following: dict[int, list[int]] = {}
-    for way in scene.ways:
-        following.setdefault(way.start, []).append(way.end)
-    layer = {place: 0 for place, data in enumerate(scene.places) if data.start}
+    for edge in diagram.edges:
+        following.setdefault(edge.start, []).append(edge.end)
+    layer = {node: 0 for node, data in enumerate(diagram.nodes) if data.start}
     queue = list(layer)
-    for place in queue:  # grows as it is walked
-        for other in following.get(place, ()):
+    for node in queue:  # grows as it is walked
+        for other in following.get(node, ()):
             if other not in layer:
-                layer[other] = layer[place] + 1
+                layer[other] = layer[node] + 1
                 queue.append(other)
-    return [layer.get(place, 0) for place in range(len(scene.places))]
+    return [layer.get(node, 0) for node in range(len(diagram.nodes))]
 
 
-def _links(scene: Scene, layers: Sequence[int]) -> Links:
-    """The neighbours of each place in other layers, with how strongly they pull: steps back pull little."""
+def _links(diagram: Diagram, layers: Sequence[int]) -> Links:
+    """The neighbours of each node in other layers, with how strongly they pull: steps back pull little."""
     links: Links = {}
-    for way in scene.ways:
-        if layers[way.start] == layers[way.end]:
+    for edge in diagram.edges:
+        if layers[edge.start] == layers[edge.end]:
             continue
-        pull = way.count * (1.0 if layers[way.end] > layers[way.start] else 0.1)
-        links.setdefault(way.start, []).append((way.end, pull))
-        links.setdefault(way.end, []).append((way.start, pull))
+        pull = edge.count * (1.0 if layers[edge.end] > layers[edge.start] else 0.1)
+        links.setdefault(edge.start, []).append((edge.end, pull))
+        links.setdefault(edge.end, []).append((edge.start, pull))
     return links
 
 
-def _columns(scene: Scene, layers: Sequence[int]) -> list[list[int]]:
-    """The places of each layer, the lucky ones first."""
+def _columns(diagram: Diagram, layers: Sequence[int]) -> list[list[int]]:
+    """The nodes of each layer, the lucky ones first."""
     columns: list[list[int]] = [[] for _ in range(max(layers, default=0) + 1)]
-    for place, layer in enumerate(layers):
-        columns[layer].append(place)
+    for node, layer in enumerate(layers):
+        columns[layer].append(node)
     for column in columns:
-        column.sort(key=lambda place: (_fate(scene, place), -_share_won(scene, place), place))
+        column.sort(key=lambda node: (_fate(diagram, node), -_share_won(diagram, node), node))
     return columns
 
 
-def _fate(scene: Scene, place: int) -> int:
-    return FATES.index(scene.places[place].fate)
+def _fate(diagram: Diagram, node: int) -> int:
+    return FATES.index(diagram.nodes[node].fate)
 
 
-def _share_won(scene: Scene, place: int) -> float:
-    return scene.places[place].won / max(scene.places[place].trajectories, 1)
+def _share_won(diagram: Diagram, node: int) -> float:
+    return diagram.nodes[node].won / max(diagram.nodes[node].trajectories, 1)
 
 
-def _order(scene: Scene, columns: list[list[int]], links: Links, *, forwards: bool) -> None:
+def _order(diagram: Diagram, columns: list[list[int]], links: Links, *, forwards: bool) -> None:
     """Sort each layer by where its neighbours in the layer before it (or after it) lie; fates stay apart."""
     for number in range(1, len(columns)) if forwards else range(len(columns) - 2, -1, -1):
         beside = _rows(columns[number - 1 if forwards else number + 1])
         rows = _rows(columns[number])
         wish = {p: _mean(((beside[o], w) for o, w in links.get(p, ()) if o in beside), rows[p]) for p in rows}
-        columns[number].sort(key=lambda place, wish=wish: (_fate(scene, place), wish[place], place))  # type: ignore[misc]
+        columns[number].sort(key=lambda node, wish=wish: (_fate(diagram, node), wish[node], node))  # type: ignore[misc]
 
 
-def _untangle(scene: Scene, columns: list[list[int]], links: Links) -> None:
-    """Swap places that lie beside one another wherever fewer steps cross then."""
+def _untangle(diagram: Diagram, columns: list[list[int]], links: Links) -> None:
+    """Swap nodes that lie beside one another wherever fewer steps cross then."""
     for number, column in enumerate(columns):
         sides = [_rows(columns[other]) for other in (number - 1, number + 1) if 0 <= other < len(columns)]
         for row in range(len(column) - 1):
             one, two = column[row], column[row + 1]
-            if _fate(scene, one) == _fate(scene, two) and _crossings(one, two, sides, links) > _crossings(
+            if _fate(diagram, one) == _fate(diagram, two) and _crossings(one, two, sides, links) > _crossings(
                 two, one, sides, links
             ):
                 column[row], column[row + 1] = two, one
 
 
 def _crossings(above: int, below: int, sides: Sequence[dict[int, float]], links: Links) -> int:
-    """How many steps of two places cross when one lies above the other."""
+    """How many steps of two nodes cross when one lies above the other."""
     return sum(
         side[one] > side[two]
         for side in sides
@@ -137,19 +134,19 @@ def _crossings(above: int, below: int, sides: Sequence[dict[int, float]], links:
 
 
 def _rows(column: Sequence[int]) -> dict[int, float]:
-    """The row of each place, counted from the middle of its layer."""
-    return {place: row - (len(column) - 1) / 2 for row, place in enumerate(column)}
+    """The row of each node, counted from the middle of its layer."""
+    return {node: row - (len(column) - 1) / 2 for row, node in enumerate(column)}
 
 
 def _settle(column: Sequence[int], links: Links, height: list[float]) -> None:
-    """Move the places of a layer towards their neighbours, keeping their order and their distance."""
-    wish = [_mean(((height[other], pull) for other, pull in links.get(place, ())), height[place]) for place in column]
+    """Move the nodes of a layer towards their neighbours, keeping their order and their distance."""
+    wish = [_mean(((height[other], pull) for other, pull in links.get(node, ())), height[node]) for node in column]
     placed: list[float] = []
     for y in wish:
         placed.append(y if not placed else max(y, placed[-1] + ROW))
     shift = sum(y - at for y, at in zip(wish, placed, strict=True)) / max(len(wish), 1)
-    for place, y in zip(column, placed, strict=True):
-        height[place] = y + shift
+    for node, y in zip(column, placed, strict=True):
+        height[node] = y + shift
 
 
 def _mean(values: Iterable[tuple[float, float]], otherwise: float) -> float:
@@ -158,17 +155,17 @@ def _mean(values: Iterable[tuple[float, float]], otherwise: float) -> float:
     return sum(v * w for v, w in pairs) / weight if weight > 0 else otherwise
 
 
-def curve(layout: Layout, way: Way, bend: float = 0.0) -> tuple[Point, Point, Point, Point]:
+def curve(layout: DiagramLayout, edge: DiagramEdge, bend: float = 0.0) -> tuple[Point, Point, Point, Point]:
     """Return the four points of a cubic curve that draws a step.
 
     Args:
-        layout: where the places are.
-        way: the step.
-        bend: how far the middle is moved off the straight way, for steps beside one another.
+        layout: where the nodes are.
+        edge: the step.
+        bend: how far the middle is moved off the straight line, for parallel edges.
     """
-    (x0, y0), (x1, y1) = layout.centres[way.start], layout.centres[way.end]
-    jump = layout.layers[way.end] - layout.layers[way.start]
-    if way.start == way.end:
+    (x0, y0), (x1, y1) = layout.centres[edge.start], layout.centres[edge.end]
+    jump = layout.layers[edge.end] - layout.layers[edge.start]
+    if edge.start == edge.end:
         x, y = x0 - WIDTH / 4, y0 - HEIGHT / 2
         return (x - 16, y), (x - 26, y - 34), (x + 26, y - 34), (x + 16, y)
     if jump > 0:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnwise.cli.graphs.paint import CHARACTER, DIAMOND, DIAMOND_EDGE, FILL, LINE, colour, text
-from turnwise.cli.graphs.scene import Scene
+from turnwise.cli.graphs.diagram import Diagram
+from turnwise.cli.graphs.style import CHARACTER, DIAMOND, DIAMOND_EDGE, FILL, LINE, colour, text
 
 _LEFT = 24.0
 _STEPS = {
@@ -20,18 +20,18 @@ _REST = (
 )
 
 
-def head(scene: Scene, estimator: str) -> list[str]:
+def head(diagram: Diagram, estimator: str) -> list[str]:
     """Return the lines of SVG that say what the picture shows.
 
     Args:
-        scene: what is drawn.
+        diagram: what is drawn.
         estimator: whose advantages colour the steps.
     """
     return [
-        f'<text x="{_LEFT}" y="28" class="title">{text(scene.title)}</text>',
-        f'<text x="{_LEFT}" y="47" class="under">{text(scene.subtitle)}</text>',
+        f'<text x="{_LEFT}" y="28" class="title">{text(diagram.title)}</text>',
+        f'<text x="{_LEFT}" y="47" class="under">{text(diagram.subtitle)}</text>',
         *_kinds(),
-        *_scale(estimator, scene.extent.get(estimator, 0.0)),
+        *_scale(estimator, diagram.extent.get(estimator, 0.0)),
     ]
 
 
@@ -39,7 +39,7 @@ def _kinds() -> list[str]:
     out, x = [], _LEFT
     for kind, words in _STEPS.items():
         if kind == "winning":
-            continue  # a plain line like a shared one; its places say it
+            continue  # a plain line like a shared one; its nodes say it
         dash = f' stroke-dasharray="{LINE[kind]}"' if LINE[kind] else ""
         wide = 2 if kind == "detour" else 5
         if kind == "decisive":

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from toys.gated import GATE
 
-from turnwise.cli.ablation_report import boards, grid, interval, markdown
-from turnwise.cli.plots import Board, Curve, save_boards
+from turnwise.cli.ablation_report import charts, grid, interval, markdown
+from turnwise.cli.plots import Chart, Curve, save_charts
 
 TESTS = Path(__file__).parent.parent
 ARMS = ("credit=grpo,gigpo:w=0.5", "train.steps=3")
@@ -218,7 +218,7 @@ def seeds(*values: float, state: str = "finished") -> dict[str, Any]:
 
 def test_curves_are_means_over_finished_seeds() -> None:
     arms = {"one": {"seeds": seeds(0.4, 0.6)}, "two": {"seeds": {**seeds(0.5), "1": {"state": "failed"}}}}
-    left, right = boards({"arms": arms, "panel": {"tasks": ["a", "b"]}})
+    left, right = charts({"arms": arms, "panel": {"tasks": ["a", "b"]}})
     one, two = left.curves
     assert (one.name, two.name) == ("one (n = 2 seeds)", "two (n = 1 seed)")
     assert one.y == pytest.approx((0.0, 0.5))
@@ -243,8 +243,8 @@ def test_a_picture_of_one_arm_and_of_many(tmp_path: Path) -> None:
     curves = [Curve(f"arm {k}", (1.0, 2.0), (0.1, 0.2), (0.0, 0.1), (0.2, 0.3), points=bool(k % 2)) for k in range(16)]
     for number in (0, 1, 16):
         path = tmp_path / f"{number}.png"
-        drawn = [Board("left", "success", tuple(curves[:number])), Board("right", "success", tuple(curves[:number]))]
-        save_boards(drawn, path, title="title", x_label="iteration", y_range=(0, 1))
+        drawn = [Chart("left", "success", tuple(curves[:number])), Chart("right", "success", tuple(curves[:number]))]
+        save_charts(drawn, path, title="title", x_label="iteration", y_range=(0, 1))
         assert path.read_bytes()[:4] == b"\x89PNG"
 
 
@@ -266,7 +266,7 @@ def test_the_overview_shows_how_every_run_stands(
     from rich.console import Console
 
     from turnwise.cli import ablate
-    from turnwise.cli.ablate import WARM, Overview
+    from turnwise.cli.ablate import WARM, AblationProgress
     from turnwise.training.config import Run
     from turnwise.training.process_pool import Job
 
@@ -274,7 +274,7 @@ def test_the_overview_shows_how_every_run_stands(
     run = Run.parse({"output": "nowhere", "train": {"steps": 50}})
     warm = Job(WARM, 0, run)
     jobs = [warm, *(Job(name, 0, run, warm) for name in ("grpo", "gigpo", "hgpo", "salt", "rloo"))]
-    overview = Overview(jobs, 2)
+    overview = AblationProgress(jobs, 2)
     for job, state in zip(jobs, ("finished", "finished", "running", "running", "failed", "waiting"), strict=True):
         overview(job, {"phase": "begun"})
         job.state = state

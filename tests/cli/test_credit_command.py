@@ -16,9 +16,9 @@ from commands import one_sentence
 from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn
 from turnwise.cli.credit import instructive, texts_of
+from turnwise.cli.graphs.diagram import diagram_of
 from turnwise.cli.graphs.layout import HEIGHT, WIDTH, layout_of
-from turnwise.cli.graphs.paint import colour
-from turnwise.cli.graphs.scene import scene_of
+from turnwise.cli.graphs.style import colour
 from turnwise.cli.graphs.svg import draw
 from turnwise.credit import estimators
 
@@ -143,8 +143,8 @@ def test_the_mixed_task_is_drawn(turnwise: Call, file: Path, tmp_path: Path) -> 
     text = (tmp_path / "graph.svg").read_text(encoding="utf-8")
     root = ET.fromstring(text)
     steps = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("class") == "step"]
-    places = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("class") == "place"]
-    assert (len(steps), len(places)) == (4, 4)
+    nodes = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("class") == "node"]
+    assert (len(steps), len(nodes)) == (4, 4)
     titles = [group[0].text for group in steps]
     assert sum("decides" in (title or "") for title in titles) == 2
     assert sum("dead end" in (title or "") for title in titles) == 1
@@ -162,9 +162,9 @@ def test_the_page_is_whole_and_fetches_nothing(turnwise: Call, file: Path, tmp_p
     assert page.tags.count("option") == 2
     assert "svg" in page.tags
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
-    assert len(data["ways"]) == 4
+    assert len(data["edges"]) == 4
     assert set(data["extent"]) == {"gigpo", "grpo"}
-    assert any("decides" in way["tip"] for way in data["ways"])
+    assert any("decides" in edge["tip"] for edge in data["edges"])
     assert re.search(r'<tr class="decisive"><td>decisive</td><td>A door\.</td><td>open</td>', text)
 
 
@@ -213,15 +213,15 @@ def big_graph() -> Any:
 
 
 def test_no_place_lies_on_another_and_layers_go_right() -> None:
-    scene = scene_of(big_graph(), title="", subtitle="", texts={}, estimators=["it"], fold=False)
-    layout = layout_of(scene)
+    diagram = diagram_of(big_graph(), title="", subtitle="", texts={}, estimators=["it"], fold=False)
+    layout = layout_of(diagram)
     boxes = list(layout.centres)
     for number, (x, y) in enumerate(boxes):
         for a, b in boxes[:number]:
             assert abs(x - a) >= WIDTH or abs(y - b) >= HEIGHT
-    assert all(layout.layers[way.end] == layout.layers[way.start] + 1 for way in scene.ways)
+    assert all(layout.layers[edge.end] == layout.layers[edge.start] + 1 for edge in diagram.edges)
     assert all(0 < x < layout.width and 0 < y < layout.height for x, y in boxes)
-    ET.fromstring(draw(scene))
+    ET.fromstring(draw(diagram))
 
 
 def test_what_one_trajectory_saw_is_folded_up() -> None:
@@ -234,14 +234,14 @@ def test_what_one_trajectory_saw_is_folded_up() -> None:
         for turn, (state, after) in enumerate(itertools.pairwise(path))
     ]
     graph = trajectory_graph(Steps.from_rows(rows))
-    scene = scene_of(graph, title="", subtitle="", texts={"c": "A cellar."}, estimators=[])
-    assert sorted(place.states for place in scene.places) == [1, 1, 1, 5]
-    heap = next(place for place in scene.places if place.states == 5)
+    diagram = diagram_of(graph, title="", subtitle="", texts={"c": "A cellar."}, estimators=[])
+    assert sorted(node.states for node in diagram.nodes) == [1, 1, 1, 5]
+    heap = next(node for node in diagram.nodes if node.states == 5)
     assert (heap.visits, heap.trajectories, heap.ends, heap.ends_won, heap.fate) == (4, 1, 1, 0, "lost")
     assert "A cellar." in heap.text
-    assert [(way.kind, way.count) for way in scene.ways if scene.places[way.end] is heap] == [("decisive", 1)]
-    assert len(scene.ways) == 3
-    assert len(scene_of(graph, title="", subtitle="", texts={}, estimators=[], fold=False).places) == len(graph) == 8
+    assert [(edge.kind, edge.count) for edge in diagram.edges if diagram.nodes[edge.end] is heap] == [("decisive", 1)]
+    assert len(diagram.edges) == 3
+    assert len(diagram_of(graph, title="", subtitle="", texts={}, estimators=[], fold=False).nodes) == len(graph) == 8
 
 
 def test_colours_are_symmetric_and_grey_at_zero() -> None:

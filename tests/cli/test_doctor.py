@@ -15,10 +15,13 @@ def run(monkeypatch: pytest.MonkeyPatch):
         raise RuntimeError("a probe of somebody's")
 
     def sandbox():
-        return [doctor.Row("bwrap", True, "holds"), doctor.Row("landlock", False, "the kernel has no landlock")]
+        return [
+            doctor.ProbeResult("bwrap", True, "holds"),
+            doctor.ProbeResult("landlock", False, "the kernel has no landlock"),
+        ]
 
     def own():
-        return [doctor.Row("thing", False, "not here", "apt install thing")]
+        return [doctor.ProbeResult("thing", False, "not here", "apt install thing")]
 
     monkeypatch.setattr(doctor, "PROBES", (doctor.python, doctor.machine, broken, sandbox, own))
     return lambda *words: CliRunner().invoke(app, ["doctor", *words])

@@ -161,11 +161,11 @@ def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Pa
     code = (
         "import os, signal, sys\n"
         "from turnwise.cli import evaluate; from turnwise.cli.main import app; from toys.corridor import register\n"
-        "count = evaluate.Counter.__call__\n"
+        "count = evaluate.EpisodeCounter.__call__\n"
         "def press(self, trajectory):\n"
         "    count(self, trajectory)\n"
         "    if self.done == 7: os.kill(os.getpid(), signal.SIGINT)\n"
-        "evaluate.Counter.__call__ = press\n"
+        "evaluate.EpisodeCounter.__call__ = press\n"
         "register(); app(sys.argv[1:])"
     )
     words = [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TrajectoryFacts:
     """What the file holds, whatever the estimator.
 
     `texts_with_several_states` counts the texts of a task that stand for more than one state, and the turns that saw
@@ -43,7 +43,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class RuleStatistics:
     """What one estimator made of the turns.
 
     `signal` is the share of turns with an advantage other than zero; `step_signal` the share in which the turn itself
@@ -61,11 +61,11 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RuleComparison:
     """Estimators side by side; `left_out` says why an estimator has no column."""
 
-    facts: Facts
-    numbers: Mapping[str, Numbers]
+    facts: TrajectoryFacts
+    numbers: Mapping[str, RuleStatistics]
     correlation: Mapping[str, Mapping[str, float | None]]
     left_out: Mapping[str, str]
     steps: Steps = field(repr=False)
@@ -83,7 +83,7 @@ class Comparison:
 
 def compare(
     groups: Sequence[Group], estimators: Sequence[str], anchor: Anchor, options: Mapping[str, Any]
-) -> Comparison:
+) -> RuleComparison:
     """Return what the estimators make of the same turns.
 
     Args:
@@ -116,7 +116,7 @@ def compare(
     if not results:
         raise UserError(f"No estimator can read these trajectories: {'; '.join(left_out.values())}.")
     numbers = {name: _numbers(steps, result) for name, result in results.items()}
-    return Comparison(_facts(groups, steps), numbers, _correlation(results), left_out, steps, results)
+    return RuleComparison(_facts(groups, steps), numbers, _correlation(results), left_out, steps, results)
 
 
 def _check_options(options: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
@@ -143,9 +143,9 @@ def _estimate(name: str, options: Mapping[str, Any], steps: Steps) -> Advantages
         return str(error)
 
 
-def _numbers(steps: Steps, result: Advantages) -> Numbers:
+def _numbers(steps: Steps, result: Advantages) -> RuleStatistics:
     values = result.values
-    return Numbers(
+    return RuleStatistics(
         signal=_share(values != 0.0),
         step_signal=_step_level(steps, result),
         dropped=int((~result.keep).sum()),
@@ -197,13 +197,13 @@ def _correlation(results: Mapping[str, Advantages]) -> dict[str, dict[str, float
     return out
 
 
-def _facts(groups: Sequence[Group], steps: Steps) -> Facts:
+def _facts(groups: Sequence[Group], steps: Steps) -> TrajectoryFacts:
     finished = [trajectory for group in groups for trajectory in group.finished]
     flat = sum(len({t.reward for t in group.finished}) == 1 for group in groups if len(group.finished) > 1)
     by_state = shared_states(steps)
     texts = _several([[(turn.observation, turn.state) for t in g.finished for turn in t.turns] for g in groups])
     states = _several([[(turn.state, turn.observation) for t in g.finished for turn in t.turns] for g in groups])
-    return Facts(
+    return TrajectoryFacts(
         groups=len(groups),
         groups_of_one=sum(len(group.finished) == 1 for group in groups),
         groups_without_spread=flat,

@@ -12,7 +12,7 @@ from toys.corridor import Corridor
 
 from turnwise.cli.errors import UserError
 from turnwise.cli.play import PlayConsole
-from turnwise.cli.session import Session, complete, meaning
+from turnwise.cli.play_session import PlaySession, complete, meaning
 from turnwise.envs.errors import EnvError
 
 ACTIONS = ["go to cabinet 1", "go to cabinet 10", "go to desk 1", "look", "take mug 2 from desk 1"]
@@ -64,8 +64,8 @@ def test_completion_only_ever_gives_admissible_actions(typed: str) -> None:
     assert set(complete(typed, ACTIONS)) <= set(ACTIONS)
 
 
-def session(task: str = "fetch-4-2") -> Session:
-    return Session(Corridor(), task, seed=3)
+def session(task: str = "fetch-4-2") -> PlaySession:
+    return PlaySession(Corridor(), task, seed=3)
 
 
 def test_a_session_ends_won_and_says_so() -> None:
@@ -106,16 +106,16 @@ def test_undo_brings_an_ended_episode_back_to_life() -> None:
 
 
 def test_a_task_that_the_seed_drew_stays_the_task() -> None:
-    play = Session(Corridor(), None, seed=11)
+    play = PlaySession(Corridor(), None, seed=11)
     task, start = play.task, play.start
     play.act("look")
     play.restart()
-    assert (play.task, play.start, play.moments) == (task, start, [])
+    assert (play.task, play.start, play.turns) == (task, start, [])
 
 
 def test_an_environment_without_expert_gives_no_hints() -> None:
     env = Corridor()
-    play = Session(env, "open-3-1")
+    play = PlaySession(env, "open-3-1")
 
     def absent(name: str) -> object:
         raise AttributeError(name)
@@ -130,13 +130,13 @@ def test_a_dead_end_is_said_and_the_person_plays_on(capsys: pytest.CaptureFixtur
         def plan(self) -> list[str]:
             raise EnvError("the mug is stuck")
 
-    console = PlayConsole(Session(DeadEnd(), "open-3-1", seed=3), hints=True)
+    console = PlayConsole(PlaySession(DeadEnd(), "open-3-1", seed=3), hints=True)
     console.open()
-    assert "The expert knows no way from here: the mug is stuck." in capsys.readouterr().out
+    assert "The expert knows no way from here: the mug is stuck" in capsys.readouterr().out
     for line in (":hint", ":plan", "look"):
         console.take(line)
         assert "the mug is stuck" in capsys.readouterr().out
-    assert len(console.session.moments) == 1
+    assert len(console.session.turns) == 1
 
 
 WORDS = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.cli.errors import UserError, near
-from turnwise.cli.session import Session
+from turnwise.cli.play_session import PlaySession
 
 if TYPE_CHECKING:
     from turnwise.agents.agent import Agent
@@ -46,7 +46,7 @@ class Player:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class EnvChoice:
     """The environment that is meant: its id, its arguments, and the run that they come from, if any."""
 
     env_id: str
@@ -104,7 +104,7 @@ def run_of(folder: Path) -> Run | None:
     return None
 
 
-def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -> Target:
+def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -> EnvChoice:
     """The environment that a command is about.
 
     With an id, the options given are all its arguments. Without one, the run of the checkpoint says the environment
@@ -114,13 +114,13 @@ def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -
         UserError: neither an id nor a checkpoint with a run.
     """
     if env_id is not None:
-        return Target(env_id, dict(options))
+        return EnvChoice(env_id, dict(options))
     run = run_of(find_checkpoint(Path(policy))) if policy and policy not in BASELINES else None
     if run is None:
         from turnwise.envs import env_ids
 
         raise UserError(f"Which environment? None was named, and no run says so.{near('', env_ids())}")
-    return Target(run.env.id, {**run.evaluation_kwargs(), **options}, run)
+    return EnvChoice(run.env.id, {**run.evaluation_kwargs(), **options}, run)
 
 
 def load_player(
@@ -197,7 +197,7 @@ class Advisor:
         self.player = player
         self._asked = 0
 
-    def ask(self, session: Session) -> Advice:
+    def ask(self, session: PlaySession) -> Advice:
         """What the player would do now.
 
         The conversation is written anew from what happened, with the person's actions in the form that the player's
@@ -210,7 +210,7 @@ class Advisor:
             raise UserError("The episode is over.")
         return asyncio.run(self._ask(session))
 
-    async def _ask(self, session: Session) -> Advice:
+    async def _ask(self, session: PlaySession) -> Advice:
         agent, sampler = self.player.agent, self.player.sampler
         self._asked += 1
         episode = f"{session.task}#{self._asked}@{session.seed}"
@@ -225,7 +225,7 @@ class Advisor:
         certainty = math.exp(sum(answer.logprobs)) if answer.logprobs else None
         return Advice(answer.text, parsed.action, certainty)
 
-    def _request(self, session: Session, episode: str) -> Any:
+    def _request(self, session: PlaySession, episode: str) -> Any:
         from turnwise.agents.chat import codec_of
         from turnwise.agents.prompt import Exchange, View
         from turnwise.agents.rollout import sampling_seed
@@ -235,7 +235,7 @@ class Advisor:
         memory: list[Exchange] = []
         previous: tuple[int, ...] = ()
         observation = session.start
-        for moment in session.moments:
+        for moment in session.turns:
             text = agent.reads.write(moment.action)
             if tokenizer is not None:
                 view = View(session.start, observation, moment.possible or None, len(memory))

@@ -1,7 +1,7 @@
 """What is drawn of a trajectory graph: its states and steps, with what only one trajectory did folded up.
 
 A state that a single trajectory saw, and that decides nothing, has nothing beside it to be compared with. Such states
-are folded into one place ("7 states seen by one trajectory"), else they would bury the ones that matter.
+are folded into one node ("7 states seen by one trajectory"), else they would bury the ones that matter.
 
 Left out on purpose: coordinates and colours (`layout`, `svg`).
 """
@@ -17,13 +17,13 @@ KINDS = {
     "decisive": "decides: a win was open before it, and won or lost after it",
     "shared": "shared: several trajectories went here, both ends still possible",
     "detour": "taken by one trajectory, both ends still possible",
-    "winning": "on the way to a win, nothing else ahead",
+    "winning": "leads only to wins",
     "dead end": "dead end: no win from here on in any trajectory",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DiagramNode:
     """A state, or several that were folded up.
 
     `fate` is "won" (only wins lie ahead), "lost" (none does) or "open"; `states` counts what was folded up.
@@ -42,8 +42,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A step from one place to another (numbers of places), or several that were folded up.
+class DiagramEdge:
+    """A step from one node to another (numbers of nodes), or several that were folded up.
 
     `worth` is the mean advantage by estimator; `actions` says what was done and how often.
     """
@@ -60,24 +60,24 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Diagram:
     """A picture's content."""
 
     title: str
     subtitle: str
     estimators: tuple[str, ...]
-    places: tuple[Place, ...]
-    ways: tuple[Way, ...]
+    nodes: tuple[DiagramNode, ...]
+    edges: tuple[DiagramEdge, ...]
 
     @property
     def extent(self) -> dict[str, float]:
         """The largest mean advantage of a step by estimator, sign aside; the end of its colour scale."""
-        return {name: max((abs(way.worth[name]) for way in self.ways), default=0.0) for name in self.estimators}
+        return {name: max((abs(edge.worth[name]) for edge in self.edges), default=0.0) for name in self.estimators}
 
 
-def scene_of(
+def diagram_of(
     graph: Any, *, title: str, subtitle: str, texts: Mapping[str, str], estimators: Sequence[str], fold: bool = True
-) -> Scene:
+) -> Diagram:
     """Return what is to be drawn of the graph of one task.
 
     Args:
@@ -90,16 +90,16 @@ def scene_of(
     """
     members = _folded(graph) if fold else [[node] for node in graph]
     number = {node: index for index, nodes in enumerate(members) for node in nodes}
-    places = tuple(_place(graph, nodes, texts) for nodes in members)
+    nodes = tuple(_node(graph, nodes, texts) for nodes in members)
     bundles: dict[tuple[int, int, str], list[dict[str, Any]]] = {}
     for start, end, data in graph.edges(data=True):
         a, b = number[start], number[end]
-        if a == b and places[a].states > 1:
+        if a == b and nodes[a].states > 1:
             continue  # inside of what was folded up
-        together = a == b or places[a].states > 1 or places[b].states > 1
+        together = a == b or nodes[a].states > 1 or nodes[b].states > 1
         bundles.setdefault((a, b, data["kind"] if together else data["action"]), []).append(data)
-    ways = tuple(_way(a, b, data, estimators) for (a, b, _), data in bundles.items())
-    return Scene(title, subtitle, tuple(estimators), places, ways)
+    edges = tuple(_edge(a, b, data, estimators) for (a, b, _), data in bundles.items())
+    return Diagram(title, subtitle, tuple(estimators), nodes, edges)
 
 
 def fate(data: Mapping[str, Any]) -> str:
@@ -137,7 +137,7 @@ def _alike(graph: Any, one: str, other: str) -> bool:
     return fate(graph.nodes[one]) == fate(graph.nodes[other])
 
 
-def _place(graph: Any, nodes: Sequence[str], texts: Mapping[str, str]) -> Place:
+def _node(graph: Any, nodes: Sequence[str], texts: Mapping[str, str]) -> DiagramNode:
     all_data = [graph.nodes[node] for node in nodes]
     first = all_data[0]
     text = texts.get(nodes[0], first["state"])
@@ -146,7 +146,7 @@ def _place(graph: Any, nodes: Sequence[str], texts: Mapping[str, str]) -> Place:
         gist = f"{len(nodes)} states that one trajectory saw"
         text = "\n".join(f"· {' '.join(texts.get(node, graph.nodes[node]['state']).split())}" for node in nodes[:12])
         text = f"{gist}:\n{text}" + (f"\n… {len(nodes) - 12} more" if len(nodes) > 12 else "")
-    return Place(
+    return DiagramNode(
         gist=gist,
         text=text,
         fate=fate(first),
@@ -160,13 +160,13 @@ def _place(graph: Any, nodes: Sequence[str], texts: Mapping[str, str]) -> Place:
     )
 
 
-def _way(start: int, end: int, data: Sequence[Mapping[str, Any]], estimators: Sequence[str]) -> Way:
+def _edge(start: int, end: int, data: Sequence[Mapping[str, Any]], estimators: Sequence[str]) -> DiagramEdge:
     count = sum(edge["count"] for edge in data)
     actions: dict[str, int] = {}
     for edge in data:
         actions[edge["action"]] = actions.get(edge["action"], 0) + edge["count"]
     worth = {name: sum(edge[f"advantage {name}"] * edge["count"] for edge in data) / count for name in estimators}
-    return Way(
+    return DiagramEdge(
         start,
         end,
         min((edge["kind"] for edge in data), key=list(KINDS).index),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnwise.cli.console import say
-from turnwise.cli.creditlist import print_estimators
+from turnwise.cli.credit_list import print_estimators
 from turnwise.cli.errors import choose
 
 Rows = Iterable[tuple[str, str]]

@@ -1,4 +1,4 @@
-"""Colours, lines and letters of the picture, in one place.
+"""Colours, line styles and fonts of the diagram.
 
 Blue and orange are told apart by every kind of colour vision.
 """
@@ -13,14 +13,14 @@ WON_INK, LOST_INK = "#2166ac", "#b04a00"
 LINE = {"shared": "", "detour": "2 4", "decisive": "", "winning": "", "dead end": "8 5"}
 """Dashes of a step's line by kind."""
 FILL = {"won": ("#e3eef8", "#2166ac"), "open": ("#ffffff", "#555555"), "lost": ("#f1efec", "#a08a70")}
-"""Inside and border of a place by fate."""
+"""Inside and border of a node by fate."""
 DIAMOND = "l8 -8l8 8l-8 8z"
 DIAMOND_EDGE = 'stroke="#111" stroke-width="1.5"'
 CHARACTER = 5.9
 """Width of a letter of the labels in pixels, taken generously: a viewer's font is not known."""
 STYLE = (
     "text{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;fill:#222}"
-    ".way{fill:none}.label{font-size:10.5px}.gist{font-size:11px}.small{font-size:9.5px;fill:#555}"
+    ".edge{fill:none}.label{font-size:10.5px}.gist{font-size:11px}.small{font-size:9.5px;fill:#555}"
     ".mark{font-size:11px;text-anchor:middle;fill:#fff}.title{font-size:17px;font-weight:bold}.under{font-size:12px}"
 )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PlayTurn:
     """One turn that was played: the action, the answer, the reward, whether the action was possible, and which were."""
 
     action: str
@@ -29,7 +29,7 @@ class Moment:
 
 
 @dataclass
-class Session:
+class PlaySession:
     """An episode of `env` on one task; every method leaves it in a state that can be shown.
 
     Args:
@@ -41,7 +41,7 @@ class Session:
     env: gymnasium.Env[Any, Any]
     task: str | None = None
     seed: int = 0
-    moments: list[Moment] = field(default_factory=list)
+    turns: list[PlayTurn] = field(default_factory=list)
     start: str = ""
     observation: str = ""
     info: dict[str, Any] = field(default_factory=dict)
@@ -58,10 +58,10 @@ class Session:
         self.info = dict(info)
         self.task = str(self.info.get("task", self.task))
         self.start = self.observation = _text(observation)
-        self.moments = []
+        self.turns = []
         self.ended = None
 
-    def act(self, action: str) -> Moment:
+    def act(self, action: str) -> PlayTurn:
         """The answer to one action.
 
         Raises:
@@ -74,14 +74,14 @@ class Session:
         self.info = dict(info)
         self.observation = _text(observation)
         self.ended = "terminated" if terminated else "truncated" if truncated else None
-        moment = Moment(action, self.observation, float(reward), bool(self.info.get("valid", True)), possible)
-        self.moments.append(moment)
+        moment = PlayTurn(action, self.observation, float(reward), bool(self.info.get("valid", True)), possible)
+        self.turns.append(moment)
         return moment
 
     def undo(self, turns: int = 1) -> int:
         """Take the last actions back; returns how many were really taken back."""
-        kept = [moment.action for moment in self.moments[: max(len(self.moments) - turns, 0)]]
-        undone = len(self.moments) - len(kept)
+        kept = [moment.action for moment in self.turns[: max(len(self.turns) - turns, 0)]]
+        undone = len(self.turns) - len(kept)
         self.restart()
         for action in kept:
             self.act(action)
@@ -105,7 +105,7 @@ class Session:
     @property
     def reward(self) -> float:
         """Sum of the rewards so far."""
-        return sum(moment.reward for moment in self.moments)
+        return sum(moment.reward for moment in self.turns)
 
     def plan(self) -> list[str]:
         """Actions from here to success.

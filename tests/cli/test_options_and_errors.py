@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from turnwise.cli.console import count, duration, percent
 from turnwise.cli.errors import UserError, choose, near, sentence_of
-from turnwise.cli.values import parse_options
+from turnwise.cli.options import parse_options
 from turnwise.training.config import parse_value
 
 
