@@ -18,14 +18,17 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
 
 from turnwise.agents.errors import AgentError
+from turnwise.agents.trajectory import Extra, check_extras
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK_TYPE, VALID, WON
+
+EXTRAS = "extras"
 
 Make = Callable[[], "gymnasium.Env[Any, Any]"]
 
@@ -55,6 +58,8 @@ class Answer:
     won: bool | None
     score: float | None
     task_type: str | None
+    extras: Mapping[str, Extra] = field(default_factory=dict)
+    """Columns of the turn just played; after a reset, defaults for all turns of the episode."""
 
 
 class EnvWorker:
@@ -271,6 +276,7 @@ def _answer(observation: Any, reward: float, terminated: bool, truncated: bool, 
         won=None if won is None else bool(won),
         score=None if score is None else float(score),
         task_type=None if kind is None else str(kind),
+        extras=check_extras(read(EXTRAS)),
     )
 
 

@@ -15,10 +15,10 @@ import gymnasium
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import Answer, EnvFailure, EnvWorker
-from turnwise.agents.errors import ContextOverflow
+from turnwise.agents.errors import ContextOverflow, SamplerError
 from turnwise.agents.prompt import Exchange, View
 from turnwise.agents.samplers.base import Completion, Request, Sampler
-from turnwise.agents.trajectory import Stop, Trajectory, Turn
+from turnwise.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
 
 LONGEST_TEXT = 20_000
 """Most characters of an answer that are kept and parsed."""
@@ -79,6 +79,7 @@ class Episode:
         self.answer: Answer | None = None
         self.plan: Callable[[], list[str]] | None = None
         self.error: str | None = None
+        self.extras: dict[str, Extra] = {}
 
     async def play(self) -> Trajectory:
         """Play it to its end."""
@@ -98,6 +99,7 @@ class Episode:
     async def _run(self) -> Stop:
         self.answer = answer = await self.worker.reset(self.job.task, self.job.seed)
         self.start = self.observation = answer.observation
+        self.extras = dict(answer.extras)
         self.plan = self.worker.planner()
         for turn in range(self.agent.max_turns):
             view = View(self.start, self.observation, self.answer.admissible, turn)
@@ -146,7 +148,7 @@ class Episode:
         )
         text = _clean(completion.text)
         parsed = self.read(text)
-        reward, valid = 0.0, False
+        reward, valid, extras = 0.0, False, self.extras | _extras(completion)
         try:
             if parsed.action is None:
                 self.observation = agent.correction(str(parsed.why))
@@ -155,9 +157,10 @@ class Episode:
                 valid = listed is None or parsed.action in listed
                 self.answer = after = await self.worker.step(parsed.action)
                 self.observation = after.observation
+                extras |= after.extras
                 reward, valid = after.reward, (valid if after.valid is None else after.valid)
         finally:
-            self._write(view, completion, prompt, text, parsed.action, before.state, reward, valid)
+            self._write(view, completion, prompt, text, parsed.action, before.state, reward, valid, extras)
 
     def _write(
         self,
@@ -169,6 +172,7 @@ class Episode:
         state: str,
         reward: float,
         valid: bool,
+        extras: dict[str, Extra],
     ) -> None:
         response = completion.tokens
         self.turns.append(
@@ -184,6 +188,7 @@ class Episode:
                 reward,
                 valid,
                 view.admissible if self.lists else None,
+                extras,
             )
         )
         self.memory.append(Exchange(view.observation, text, action))
@@ -208,6 +213,13 @@ class Episode:
             error=self.error,
             seconds=seconds,
         )
+
+
+def _extras(completion: Completion) -> dict[str, Extra]:
+    try:
+        return check_extras(completion.extras)
+    except TypeError as error:
+        raise SamplerError(f"the sampler's completion: {error}") from error
 
 
 def _clean(text: str) -> str:

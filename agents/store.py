@@ -25,10 +25,13 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from turnwise.agents.errors import StoreError
-from turnwise.agents.trajectory import STOPS, Trajectory, Turn
+from turnwise.agents.trajectory import STOPS, Trajectory, Turn, check_extras
 
 VERSION = 1
 """Of the lines' form. Readers refuse what is newer."""
+
+_BESIDE = ("prompt", "admissible", "extras")
+"""Fields of a turn that are stored in a form of their own, or only where there is something to store."""
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -55,11 +58,13 @@ def to_json(trajectory: Trajectory) -> str:
     turns = []
     previous: tuple[int, ...] = ()
     for turn in trajectory.turns:
-        entry = {name: getattr(turn, name) for name in Turn.__slots__ if name not in ("prompt", "admissible")}
+        entry = {name: getattr(turn, name) for name in Turn.__slots__ if name not in _BESIDE}
         extends = bool(previous) and turn.prompt[: len(previous)] == previous
         entry["adds" if extends else "prompt"] = turn.prompt[len(previous) :] if extends else turn.prompt
         if turn.admissible is not None:
             entry["admissible"] = turn.admissible
+        if turn.extras:
+            entry["extras"] = dict(turn.extras)
         turns.append(entry)
         previous = turn.prompt + turn.response
     return json.dumps(record | {"turns": turns}, separators=(",", ":"))
@@ -93,12 +98,13 @@ def _turns(entries: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     previous: tuple[int, ...] = ()
     for entry in entries:
-        values = {name: entry[name] for name in Turn.__slots__ if name not in ("prompt", "admissible")}
+        values = {name: entry[name] for name in Turn.__slots__ if name not in _BESIDE}
         prompt = previous + tuple(entry["adds"]) if "adds" in entry else tuple(entry["prompt"])
         values["response"] = tuple(values["response"])
         values["logprobs"] = tuple(values["logprobs"])
         listed = entry.get("admissible")
-        turns.append(Turn(prompt=prompt, admissible=None if listed is None else tuple(listed), **values))
+        admissible = None if listed is None else tuple(listed)
+        turns.append(Turn(prompt=prompt, admissible=admissible, extras=check_extras(entry.get("extras")), **values))
         previous = prompt + values["response"]
     return tuple(turns)
 

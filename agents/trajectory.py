@@ -7,15 +7,54 @@ the prompt (it follows from the observations and the prompt builder).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 Stop = Literal["terminated", "truncated", "turns", "tokens", "error"]
 """Why an episode ended: the environment ended it, the environment cut it, the agent's limit of turns, the context of
 the model, or a failure (an exception of the environment, a deadline)."""
 
 STOPS: tuple[str, ...] = get_args(Stop)
+
+Extra = float | int | str | tuple[float | int | str, ...]
+"""Value of a column that an environment or a sampler adds to a turn."""
+
+
+def check_extras(extras: Any) -> dict[str, Extra]:
+    """Return extra columns of a turn with plain Python values: NumPy scalars and lists are converted.
+
+    Args:
+        extras: mapping of column names to numbers, strings, or sequences of these; None means no columns.
+
+    Raises:
+        TypeError: not a mapping, a name that is not a string, or a value of another type.
+    """
+    if extras is None:
+        return {}
+    if not isinstance(extras, Mapping):
+        raise TypeError(f"extras must be a mapping of column names to values, got {type(extras).__name__}")
+    return {_column(name): _extra(name, value) for name, value in extras.items()}
+
+
+def _column(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the names of extras must be strings, got {name!r}")
+    return name
+
+
+def _extra(name: str, value: Any) -> Extra:
+    if isinstance(value, list | tuple):
+        return tuple(_scalar(name, item) for item in value)
+    return _scalar(name, value)
+
+
+def _scalar(name: str, value: Any) -> float | int | str:
+    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+    if not isinstance(value, float | int | str):
+        kind = type(value).__name__
+        raise TypeError(f"extras[{name!r}] must be a number, a string or a tuple of these, got {kind}")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +84,8 @@ class Turn:
     admissible: tuple[str, ...] | None = None
     """The actions that were possible, kept where the agent's template lists them (the prompt is made of them); else
     None."""
+    extras: Mapping[str, Extra] = field(default_factory=dict, hash=False)
+    """Further columns for credit rules (`role`, `value`, `tree`, ...), from ``info["extras"]`` and the sampler."""
 
 
 @dataclass(frozen=True, slots=True)

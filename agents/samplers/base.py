@@ -7,12 +7,13 @@ ids (or the `View`, when it has no tokenizer).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from turnwise.agents.chat import Tokenizer
 from turnwise.agents.prompt import View
+from turnwise.agents.trajectory import Extra
 
 __all__ = ["Completion", "Request", "Sampler", "Tokenizer", "task_of"]
 
@@ -53,6 +54,8 @@ class Completion:
     """Version of the weights that sampled it."""
     finish: Literal["stop", "length"]
     """``stop``: end token or stop string; ``length``: cut at ``max_tokens``."""
+    extras: Mapping[str, Extra] = field(default_factory=dict, hash=False)
+    """Further columns of the turn, such as a critic's `value`; see `turnwise.agents.trajectory.Turn`."""
 
 
 class Sampler(Protocol):
