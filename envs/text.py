@@ -1,17 +1,18 @@
-"""What text environments with task ids do alike, so that a class says only what is its own.
+"""Base classes for text environments whose tasks have ids.
 
-`TextEnv` is a plain `gymnasium.Env` to whoever plays it. A class of one's own says six things:
+`TextEnv` implements the parts of `gymnasium.Env` that all such environments share. A subclass implements:
 
-    _ids(count)            the ids of its tasks
-    _start(task, options)  begins a task: its first observation
-    _act(action)           does an action: observation, reward, and whether the action was valid
-    _ended()               whether the episode is over
-    _info(valid)           the keys of `info` (see `turnwise.envs.info`)
-    _draw()                the id of a task drawn by chance; left out, all tasks are equally likely
+    list_tasks(count)          ids of the tasks
+    start_task(task, options)  start a task, return its first observation
+    take_action(action)        apply an action, return (observation, reward, valid)
+    is_over()                  whether the episode has ended
+    get_info(valid)            the `info` dictionary (keys: `turnwise.envs.info`)
+    draw_task()                optional: draw the id of a random task; by default all are equally likely
 
-`SavableEnv` adds `snapshot` and `restore`, for which a class says three more: `_made`, `_save` and `_load`.
+`SavableEnv` adds `snapshot` and `restore`; a subclass also implements `snapshot_arguments`, `save_episode` and
+`load_episode`.
 
-Left out on purpose: limits of turns, which are Gymnasium's; so nothing here truncates.
+Turn limits are left to Gymnasium (`max_episode_steps`), so these classes never truncate.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ __all__ = ["SavableEnv", "TextEnv"]
 
 
 class TextEnv(gymnasium.Env[str, str], ABC):
-    """A text environment whose tasks have ids: whatever is the same in all of them.
+    """Base class of a text environment whose tasks have ids.
 
     Args:
         render_mode: None, or one of those in `metadata`.
 
     Raises:
-        UnknownOption: there is no such render mode.
+        UnknownOption: `render_mode` is not supported.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (Gymnasium's attribute)
-    _OPTIONS: ClassVar[tuple[str, ...]] = ("task",)
-    """Options that reset() takes."""
-    _EXAMPLE: ClassVar[str] = "look"
-    """An action, for the message to whoever gives something else than a text."""
+    RESET_OPTIONS: ClassVar[tuple[str, ...]] = ("task",)
+    """Keys that the `options` of `reset` may have."""
+    EXAMPLE_ACTION: ClassVar[str] = "look"
+    """A valid action, shown in error messages."""
 
     def __init__(self, render_mode: str | None = None) -> None:
         if render_mode is not None:
@@ -52,179 +53,181 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         self.observation_space = Text()
         self.action_space = Text()
         self.render_mode = render_mode
-        self._id: str | None = None
-        """The task that is played; None before the first reset."""
-        self._shown: tuple[str, Any] = ("", "")
-        """The last action and its answer, for `render`."""
+        self.task_id: str | None = None
+        """Id of the current task; None before the first reset."""
+        self.last_exchange: tuple[str, Any] = ("", "")
+        """The last action and the observation that followed it; the action is "" after a reset."""
 
     def task_ids(self, count: int | None = None) -> list[str]:
-        """Return the ids of the tasks of the split, in a fixed order.
+        """Return the ids of the tasks in this split, in a fixed order.
 
         Args:
-            count: how many, from the first on; None: all, or where tasks are generated without end the first 1,000.
+            count: return only the first `count`. None returns all of them, or the first 1,000 where tasks are generated
+                without end.
 
         Raises:
-            UnknownOption: `count` is no whole number, or below 0.
+            UnknownOption: `count` is negative or not an integer.
         """
-        return self._ids(None if count is None else whole("count", count))
+        return self.list_tasks(None if count is None else whole("count", count))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode.
 
         Args:
-            seed: seeds the drawing of a task where none is asked for, and whatever else is left to chance.
-            options: {"task": id} to play that task.
+            seed: seeds the choice of a task, if `options` names none, and everything else that is random.
+            options: {"task": id} plays that task.
 
         Returns:
-            The first observation, and `info` (see `turnwise.envs.info`).
+            The first observation and `info` (keys: `turnwise.envs.info`).
 
         Raises:
-            UnknownTask: there is no such task.
-            UnknownOption: options hold anything else.
+            UnknownTask: there is no task with this id.
+            UnknownOption: `options` has other keys than `RESET_OPTIONS`.
         """
         super().reset(seed=seed)
         if options is not None and not isinstance(options, Mapping):
-            raise UnknownOption(f"options of reset() are a mapping, such as {{'task': id}}; got {options!r}")
+            raise UnknownOption(f"reset options must be a mapping such as {{'task': id}}, got {options!r}")
         given = dict(options or {})
         for key in given:
-            choice("reset option", key, self._OPTIONS)
-        task = self._chosen(given)
-        observation = self._start(task, given)
-        self._id, self._shown = task, ("", observation)
-        return observation, self._info(True)
+            choice("reset option", key, self.RESET_OPTIONS)
+        task = self.choose_task(given)
+        observation = self.start_task(task, given)
+        self.task_id, self.last_exchange = task, ("", observation)
+        return observation, self.get_info(True)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Do an action; what is not possible changes nothing, and the answer says so.
+        """Apply an action. An invalid action changes nothing, and the observation says why it is invalid.
 
         Returns:
             observation, reward, terminated, truncated (always False), info.
 
         Raises:
-            NotReset: before the first reset.
+            NotReset: called before the first reset.
             StepAfterEnd: the episode has ended.
-            UnknownOption: the action is no str.
+            UnknownOption: `action` is not a str.
         """
-        if self._id is None:
+        if self.task_id is None:
             raise NotReset
-        if self._ended():
+        if self.is_over():
             raise StepAfterEnd
         if not isinstance(action, str):
-            raise UnknownOption(f"an action is a str such as {self._EXAMPLE!r}; got {type(action).__name__}")
-        observation, reward, valid = self._act(action)
-        self._shown = (action, observation)
-        return observation, reward, self._ended(), False, self._info(valid)
+            raise UnknownOption(f"action must be a str such as {self.EXAMPLE_ACTION!r}, got {type(action).__name__}")
+        observation, reward, valid = self.take_action(action)
+        self.last_exchange = (action, observation)
+        return observation, reward, self.is_over(), False, self.get_info(valid)
 
     def render(self) -> Any:
-        """Return the last action and its answer as the player saw them, for render_mode "ansi"; else None."""
+        """Return the last action and its observation as text if `render_mode` is "ansi", else None."""
         if self.render_mode != "ansi":
             return None
-        action, seen = self._shown
-        observation = seen["text"] if isinstance(seen, dict) else seen  # with a screen, both
+        action, seen = self.last_exchange
+        observation = seen["text"] if isinstance(seen, dict) else seen  # a dict holds text and image
         return f"> {action}\n{observation}\n" if action else f"{observation}\n"
 
     @abstractmethod
-    def _ids(self, count: int | None) -> list[str]:
-        """Return the ids of the first so many tasks; of all, or of as many as are worth listing, for None."""
+    def list_tasks(self, count: int | None) -> list[str]:
+        """Return the ids of the first `count` tasks; for None, of all tasks (or the first 1,000 of endless ones)."""
 
-    def _draw(self) -> str:
-        """Return the id of a task, drawn with `np_random`: each of `_ids` is equally likely."""
-        known = self._ids(None)
+    def draw_task(self) -> str:
+        """Return the id of a task drawn with `self.np_random`; by default all tasks are equally likely."""
+        known = self.list_tasks(None)
         return known[int(self.np_random.integers(len(known)))]
 
-    def _chosen(self, options: Mapping[str, Any]) -> str:
-        """Return the id of the task that the options of reset() ask for, or one that is drawn.
+    def choose_task(self, options: Mapping[str, Any]) -> str:
+        """Return the id of the task that `options` names, or of a random one.
 
         Raises:
-            UnknownTask: what they ask for is no id.
+            UnknownTask: the value under "task" is not a str.
         """
         task = options.get("task")
         if task is None:
-            return self._draw()
+            return self.draw_task()
         if not isinstance(task, str):
-            raise UnknownTask(f"a task is named by its id, a str; got {task!r}")
+            raise UnknownTask(f"task must be an id (str), got {task!r}")
         return task
 
     @abstractmethod
-    def _start(self, task: str, options: Mapping[str, Any]) -> str:
-        """Begin a task, and return its first observation.
+    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
+        """Start a task and return its first observation.
 
         Args:
-            task: an id, perhaps of no task.
-            options: those of reset(), of which every name is one of `_OPTIONS`.
+            task: the requested id, which may not exist.
+            options: the options of `reset`; all keys are in `RESET_OPTIONS`.
 
         Raises:
-            UnknownTask: there is no such task; the episode that was being played goes on.
+            UnknownTask: there is no such task. The current episode must stay as it is.
         """
 
     @abstractmethod
-    def _act(self, action: str) -> tuple[str, float, bool]:
-        """Do an action in an episode that is not over: return observation, reward, and whether it was valid."""
+    def take_action(self, action: str) -> tuple[str, float, bool]:
+        """Apply an action to an episode that is not over; return observation, reward, and whether it was valid."""
 
     @abstractmethod
-    def _ended(self) -> bool:
-        """Return whether the episode is over."""
+    def is_over(self) -> bool:
+        """Return whether the episode has ended."""
 
     @abstractmethod
-    def _info(self, valid: bool) -> dict[str, Any]:
-        """Return `info` at this moment; `valid` is that of the last action."""
+    def get_info(self, valid: bool) -> dict[str, Any]:
+        """Return `info` for the current state; `valid` says whether the last action was valid."""
 
 
 class SavableEnv(TextEnv):
     """A text environment whose episode can be saved and resumed (`turnwise.envs.info.HasSnapshot`)."""
 
-    _SAVED: ClassVar[tuple[str, int]]
-    """What its snapshots are called, and the version of what is in them, to be raised when that changes."""
+    SNAPSHOT_FORMAT: ClassVar[tuple[str, int]]
+    """Name and version of the snapshot format. Increase the version when the contents change."""
 
     def snapshot(self) -> bytes:
-        """Return the episode at this moment, for `restore`.
+        """Return the current episode as bytes, for `restore`.
 
         Raises:
-            NotReset: before the first reset.
+            NotReset: called before the first reset.
         """
-        if self._id is None:
+        if self.task_id is None:
             raise NotReset
-        episode = {"task": self._id, **self._save(), "shown": list(self._shown), "random": random_state(self)}
-        return pack(*self._SAVED, self._made(), episode)
+        shared = {"shown": list(self.last_exchange), "random": random_state(self)}
+        episode = {"task": self.task_id, **self.save_episode(), **shared}
+        return pack(*self.SNAPSHOT_FORMAT, self.snapshot_arguments(), episode)
 
     def restore(self, data: bytes, /) -> tuple[str, dict[str, Any]]:
-        """Go on from a snapshot of an environment that was made with the same arguments.
+        """Resume the episode of a snapshot, taken from an environment with the same arguments.
 
         Returns:
-            Observation and `info` of that moment; `valid` is True.
+            The observation and `info` of that state; `valid` is True.
 
         Raises:
-            BadSnapshot: the bytes are none, or torn, or of something else; the present episode goes on.
+            BadSnapshot: `data` is not a snapshot of such an environment. The current episode stays as it is.
         """
-        saved = unpack(data, *self._SAVED, self._made())
+        saved = unpack(data, *self.SNAPSHOT_FORMAT, self.snapshot_arguments())
         task, shown, drawn = saved.get("task", str), saved.pair("shown"), random_from(saved)
         try:
-            self._load(task, saved)
+            self.load_episode(task, saved)
         except (UnknownTask, UnknownOption) as error:
-            raise BadSnapshot(f"the snapshot's task is not here: {error}") from error
-        self._id, self._shown = task, shown
+            raise BadSnapshot(f"this environment does not have the snapshot's task: {error}") from error
+        self.task_id, self.last_exchange = task, shown
         self._np_random, self._np_random_seed = drawn
-        return shown[1], self._info(True)
+        return shown[1], self.get_info(True)
 
     @abstractmethod
-    def _made(self) -> dict[str, Any]:
-        """Return what has to be the same where a snapshot is restored: the arguments that matter to an episode."""
+    def snapshot_arguments(self) -> dict[str, Any]:
+        """Return the constructor arguments that must be equal for a snapshot to be restored here."""
 
     @abstractmethod
-    def _save(self) -> dict[str, Any]:
-        """Return the episode, in what JSON can say, under other names than "task", "shown" and "random"."""
+    def save_episode(self) -> dict[str, Any]:
+        """Return the episode as JSON-compatible data. The keys "task", "shown" and "random" are reserved."""
 
     @abstractmethod
-    def _load(self, task: str, saved: Fields) -> None:
-        """Take over an episode that `_save` gave.
+    def load_episode(self, task: str, saved: Fields) -> None:
+        """Replace the current episode by one that `save_episode` returned.
 
-        All of it is read and judged before anything is taken over: what raises has to leave the present episode as it
-        was, and bytes may come from anywhere.
+        Validate everything before changing anything: snapshots may come from untrusted sources, and if this raises, the
+        current episode must stay as it is.
 
         Args:
-            task: id of the task, perhaps of none.
-            saved: what `_save` gave, or what a stranger has made of it.
+            task: id of the task, which may not exist.
+            saved: the data of `save_episode`, possibly tampered with.
 
         Raises:
             UnknownTask: there is no such task.
-            BadSnapshot: the rest is no episode of it.
+            BadSnapshot: the data do not describe an episode of the task.
         """

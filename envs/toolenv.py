@@ -61,7 +61,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         EnvError: there are no tasks, or a value is not one of the choices.
     """
 
-    _EXAMPLE = "<answer>42</answer>"
+    EXAMPLE_ACTION = "<answer>42</answer>"
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         if self._box is not None:
             self._box.close()
 
-    def _ids(self, count: int | None) -> list[str]:
+    def list_tasks(self, count: int | None) -> list[str]:
         return list(self._tasks)[:count]
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         if task not in self._tasks:
             raise UnknownTask.of(task, self._tasks, "this environment")
         self._world = self._begin(self._tasks[task])
@@ -111,13 +111,13 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self._calls: list[tuple[str, Mapping[str, Any]]] = []
         return f"{_written(self._sentence(task))}\n\n{self._form.describe(list(self._box))}"
 
-    def _act(self, action: str) -> tuple[str, float, bool]:
+    def take_action(self, action: str) -> tuple[str, float, bool]:
         box = self._playing()
         calls, problem = self._read(action, box)
         observation = _written(problem or self._called(calls, box))
         return observation, self._score if self._over else 0.0, not problem
 
-    def _ended(self) -> bool:
+    def is_over(self) -> bool:
         return self._over
 
     def _sentence(self, task: str) -> str:
@@ -180,9 +180,9 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             raise NotReset
         return self._box
 
-    def _info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> dict[str, Any]:
         info: dict[str, Any] = {
-            "task": self._id,
+            "task": self.task_id,
             "state": self._key(),
             "valid": valid,
             "score": self._score,

@@ -216,12 +216,12 @@ class WindowEnv(TextEnv):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
     observation_space: gymnasium.Space[Any]
-    _EXAMPLE = "click[e3]"
+    EXAMPLE_ACTION = "click[e3]"
     _window: Window
 
     def render(self) -> Any:
         """Return the last action and its answer ("ansi"), or the page as an image ("rgb_array"); else None."""
-        if self.render_mode != "rgb_array" or self._id is None:
+        if self.render_mode != "rgb_array" or self.task_id is None:
             return super().render()
         self._window.wake(self._enter)
         return self._window.image()

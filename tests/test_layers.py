@@ -324,6 +324,26 @@ def public(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
 
 
+@cache
+def classes() -> dict[str, ast.ClassDef]:
+    """Every class of the package by name."""
+    found = (node for path in sources() for node, _ in walk(tree(path), False))
+    return {node.name: node for node in found if isinstance(node, ast.ClassDef)}
+
+
+def inherits_docstring(owner: ast.ClassDef, method: str) -> bool:
+    """Whether a base class of `owner` in the package documents `method`."""
+    names = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in owner.bases]
+    bases = [classes()[name] for name in names if name in classes()]
+    return any(
+        inherits_docstring(base, method)
+        or any(
+            isinstance(node, ast.FunctionDef) and node.name == method and ast.get_docstring(node) for node in base.body
+        )
+        for base in bases
+    )
+
+
 def undocumented(path: Path) -> list[str]:
     module = tree(path)
     found = [] if ast.get_docstring(module) else [f"{relative(path)}: the module"]
@@ -336,7 +356,8 @@ def undocumented(path: Path) -> list[str]:
             assert isinstance(thing, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             overloaded = any("overload" in ast.unparse(decorator) for decorator in thing.decorator_list)
             setter = any(ast.unparse(decorator).endswith(".setter") for decorator in thing.decorator_list)
-            if not ast.get_docstring(thing) and not overloaded and not setter:
+            inherited = thing is not node and isinstance(node, ast.ClassDef) and inherits_docstring(node, thing.name)
+            if not ast.get_docstring(thing) and not overloaded and not setter and not inherited:
                 found.append(f"{relative(path)}:{thing.lineno} {thing.name}")
     return found
 

@@ -65,8 +65,8 @@ class BashEnv(SavableEnv):
         EnvError: a value is not one of the choices.
     """
 
-    _SAVED = ("Bash", 1)
-    _EXAMPLE = "ls"
+    SNAPSHOT_FORMAT = ("Bash", 1)
+    EXAMPLE_ACTION = "ls"
 
     def __init__(
         self,
@@ -144,14 +144,14 @@ class BashEnv(SavableEnv):
         """Close the box."""
         self._shell.close()
 
-    def _ids(self, count: int | None) -> list[str]:
+    def list_tasks(self, count: int | None) -> list[str]:
         """Return ids in which the families of tasks go round."""
         return task_ids(self._split, self._level, _DEFAULT_COUNT if count is None else count)
 
-    def _draw(self) -> str:
+    def draw_task(self) -> str:
         return task_ids(self._split, self._level, 1, int(self.np_random.integers(_DRAWN_FROM)))[0]
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         """Return the statement and the forms of actions."""
         self._begin(generated(task))
         return f"{self.task.statement}\n{_HELP}"
@@ -161,7 +161,7 @@ class BashEnv(SavableEnv):
         self._answer, self._verdict, self._looked = "", None, False
         self._route = {self._key(): 0}
 
-    def _act(self, action: str) -> tuple[str, float, bool]:
+    def take_action(self, action: str) -> tuple[str, float, bool]:
         found, valid, reward = read(action), True, 0.0
         if isinstance(found, str):
             said, valid = found, False
@@ -174,7 +174,7 @@ class BashEnv(SavableEnv):
             said, valid = self._command(found.text)
         return cut(said, self._budget), reward, valid
 
-    def _ended(self) -> bool:
+    def is_over(self) -> bool:
         return self._verdict is not None
 
     def _command(self, text: str) -> tuple[str, bool]:
@@ -202,11 +202,11 @@ class BashEnv(SavableEnv):
             return 0.0
         return self._verdict.partial if self._partial else float(self._verdict.won)
 
-    def _made(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, Any]:
         reward = "partial" if self._partial else "whole"
         return {"split": self._split, "level": self._level.text, "reward": reward, "budget": self._budget}
 
-    def _save(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, Any]:
         return {
             "files": base64.b64encode(to_tar(self._tree)).decode(),
             "folder": self._folder,
@@ -216,7 +216,7 @@ class BashEnv(SavableEnv):
             "route": [[key, done] for key, done in self._route.items()],
         }
 
-    def _load(self, task: str, saved: Fields) -> None:
+    def load_episode(self, task: str, saved: Fields) -> None:
         known = generated(task)
         try:
             tree = from_tar(base64.b64decode(saved.get("files", str), validate=True))
@@ -229,7 +229,7 @@ class BashEnv(SavableEnv):
         self._tree, self._folder, self._answer, self._route = tree, folder, answer, route
         self._looked, self._verdict = looked, judge(known, tree, answer) if over else None
 
-    def _info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> dict[str, Any]:
         over = self._verdict is not None
         return {
             "task": self.task.id,

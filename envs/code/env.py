@@ -64,8 +64,8 @@ class CodeEnv(SavableEnv):
         EnvError: there are no such tasks, or a value is not one of the choices.
     """
 
-    _SAVED = ("Code", 1)
-    _EXAMPLE = "test"
+    SNAPSHOT_FORMAT = ("Code", 1)
+    EXAMPLE_ACTION = "test"
 
     def __init__(
         self,
@@ -141,13 +141,13 @@ class CodeEnv(SavableEnv):
             state["_workshop"] = other
         return state
 
-    def _ids(self, count: int | None) -> list[str]:
+    def list_tasks(self, count: int | None) -> list[str]:
         return self._source.ids(count)
 
-    def _draw(self) -> str:
+    def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         known = self._source.get(task)
         self._begin(known, dict(known.files))
         return self._opening()
@@ -158,7 +158,7 @@ class CodeEnv(SavableEnv):
         self._task, self._workshop = task, Workshop(files, task.main, self._judge)
         self._best, self._score = 0.0, None
 
-    def _act(self, action: str) -> tuple[str, float, bool]:
+    def take_action(self, action: str) -> tuple[str, float, bool]:
         found = read(action)
         valid, reward = not isinstance(found, str), 0.0
         if isinstance(found, str):
@@ -174,10 +174,10 @@ class CodeEnv(SavableEnv):
                 raise EnvError(f"the program could not be run: {error}") from error
         return cut(said, self._budget), reward, valid
 
-    def _ended(self) -> bool:
+    def is_over(self) -> bool:
         return self._score is not None
 
-    def _made(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, Any]:
         return self._source.made | {
             "reward": "all" if self._all else "share",
             "shaping": self._shaping,
@@ -186,7 +186,7 @@ class CodeEnv(SavableEnv):
             "packages": bool(self._packages),
         }
 
-    def _save(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, Any]:
         task, workshop = self._playing()
         return {
             "fingerprint": fingerprint(task),
@@ -195,7 +195,7 @@ class CodeEnv(SavableEnv):
             "score": self._score,
         }
 
-    def _load(self, task: str, saved: Fields) -> None:
+    def load_episode(self, task: str, saved: Fields) -> None:
         known = self._source.get(task)
         check_task(saved, known)
         files, best = files_of(saved, known), share_of(saved, "best")
@@ -290,7 +290,7 @@ class CodeEnv(SavableEnv):
 
     def _changed(self) -> bool:
         """Return whether the last action changed a file: what it answered says so."""
-        last, said = read(self._shown[0]), self._shown[1].partition("\n")[0]
+        last, said = read(self.last_exchange[0]), self.last_exchange[1].partition("\n")[0]
         return not isinstance(last, str) and last.kind in ("write", "edit", "replace") and said.endswith(" is now:")
 
     def _playing(self) -> tuple[Task, Workshop]:
@@ -298,7 +298,7 @@ class CodeEnv(SavableEnv):
             raise NotReset
         return self._task, self._workshop
 
-    def _info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> dict[str, Any]:
         task, workshop = self._playing()
         over = self._score is not None
         best = f"{self._best:.6f}" if self._shaping else ""

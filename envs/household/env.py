@@ -59,7 +59,7 @@ class HouseholdEnv(SavableEnv):
         EnvError: there are no such games, or a value is not one of the choices.
     """
 
-    _SAVED = ("Household", 1)
+    SNAPSHOT_FORMAT = ("Household", 1)
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"searcher": Searcher}
 
     def __init__(
@@ -95,33 +95,33 @@ class HouseholdEnv(SavableEnv):
         world = self._playing()
         return [] if world.won else plan(world)
 
-    def _ids(self, count: int | None) -> list[str]:
+    def list_tasks(self, count: int | None) -> list[str]:
         return self._games.ids(count)
 
-    def _draw(self) -> str:
+    def draw_task(self) -> str:
         return self._games.draw(self.np_random)
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         human = int(self.np_random.integers(2**31)) if self._human else None
         names = int(self.np_random.integers(2**63)) if self._randomized else None
         drawn = _Drawn(task, human, names)
         self._world, self._drawn, self._over = World(self._game(drawn)), drawn, False
         return self._world.reset()
 
-    def _act(self, action: str) -> tuple[str, float, bool]:
+    def take_action(self, action: str) -> tuple[str, float, bool]:
         world = self._playing()
         valid = action.strip() in world.actions()
         observation = world.step(action)
         self._over = world.won
         return observation, float(self._over), valid
 
-    def _ended(self) -> bool:
+    def is_over(self) -> bool:
         return self._over
 
-    def _made(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, Any]:
         return {**self._games.made(), "human": self._human, "domain_randomization": self._randomized}
 
-    def _save(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, Any]:
         world = self._playing()
         return {
             "human": self._drawn.human,
@@ -131,7 +131,7 @@ class HouseholdEnv(SavableEnv):
             "over": self._over,
         }
 
-    def _load(self, task: str, saved: Fields) -> None:
+    def load_episode(self, task: str, saved: Fields) -> None:
         drawn = _Drawn(task, saved.maybe("human", int), saved.maybe("names", int))
         world, over = self._world_of(saved, drawn), saved.get("over", bool)
         self._world, self._drawn, self._over = world, drawn, over
@@ -162,7 +162,7 @@ class HouseholdEnv(SavableEnv):
             raise NotReset
         return self._world
 
-    def _info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> dict[str, Any]:
         world = self._playing()
         won = world.won
         info: dict[str, Any] = {

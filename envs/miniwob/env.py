@@ -97,29 +97,29 @@ class MiniWoBEnv(WindowEnv):
         self._over = False
         self._reward = 0.0
 
-    def _ids(self, count: int | None) -> list[str]:
+    def list_tasks(self, count: int | None) -> list[str]:
         names = self._names
         numbers = range(_DEFAULT_COUNT if count is None else count)
         return [f"{self._split}/{names[n % len(names)]}/{n // len(names):06d}" for n in numbers]
 
-    def _draw(self) -> str:
+    def draw_task(self) -> str:
         name = self._names[int(self.np_random.integers(len(self._names)))]
         return f"{self._split}/{name}/{int(self.np_random.integers(_DRAWN_FROM)):06d}"
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> Any:
+    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
         self._known(task)
         self._task = task
         self._window.open(self._enter)
         self._over, self._reward = False, 0.0
         return self._observation()
 
-    def _act(self, action: str) -> tuple[Any, float, bool]:
+    def take_action(self, action: str) -> tuple[Any, float, bool]:
         self._window.wake(self._enter)
         valid = self._window.act(action)
         self._judge()
         return self._observation(), self._reward, valid
 
-    def _ended(self) -> bool:
+    def is_over(self) -> bool:
         return self._over
 
     def _known(self, task: str) -> tuple[str, int]:
@@ -162,7 +162,7 @@ class MiniWoBEnv(WindowEnv):
         body = f"The task has ended with reward {self._reward:g}." if self._over else None
         return self._window.observation(f"Goal: {self._goal}", body=body)
 
-    def _info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> dict[str, Any]:
         name, _ = self._known(self._task)
         window = self._window
         return {

@@ -81,8 +81,8 @@ class SearchEnv(SavableEnv):
         EnvError: a file is missing or broken, or a value is not one of the choices.
     """
 
-    _SAVED = ("Search", 1)
-    _EXAMPLE = "<search> red lamp </search>"
+    SNAPSHOT_FORMAT = ("Search", 1)
+    EXAMPLE_ACTION = "<search> red lamp </search>"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"reader": Reader}
 
     def __init__(
@@ -180,13 +180,13 @@ class SearchEnv(SavableEnv):
             self._write("answer", task.question.answers[0]),
         ]
 
-    def _ids(self, count: int | None) -> list[str]:
+    def list_tasks(self, count: int | None) -> list[str]:
         return self._source.ids(count)
 
-    def _draw(self) -> str:
+    def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         self._task = self._source.get(task)
         self._engine = self._patient(self._task.find)
         observation = self._opening(self._task.question)
@@ -197,7 +197,7 @@ class SearchEnv(SavableEnv):
     def _opening(self, question: Question) -> str:
         return self._instructions.replace("{question}", asked(question.text))
 
-    def _act(self, action: str) -> tuple[str, float, bool]:
+    def take_action(self, action: str) -> tuple[str, float, bool]:
         played = self._played
         move = self._surface.read(action)
         said = action if move is None else move.said
@@ -208,10 +208,10 @@ class SearchEnv(SavableEnv):
             reward = self._rule.answer(played)
         return observation, reward, valid
 
-    def _ended(self) -> bool:
+    def is_over(self) -> bool:
         return self._played.answer is not None
 
-    def _made(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, Any]:
         reward, options = self._paid_by
         return {
             **self._source.made(),
@@ -225,10 +225,10 @@ class SearchEnv(SavableEnv):
             "observation_limit": self._limit,
         }
 
-    def _save(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, Any]:
         return {"played": saved_played(self._played), "seen": self._seen}
 
-    def _load(self, task: str, saved: Fields) -> None:
+    def load_episode(self, task: str, saved: Fields) -> None:
         known = self._source.get(task)
         played = played_of(saved.part("played"), known.question, self._opening(known.question))
         seen, engine = titles_of(saved, "seen"), self._patient(known.find)
@@ -294,7 +294,7 @@ class SearchEnv(SavableEnv):
     def _left(self) -> int | None:
         return None if self._budget is None else max(self._budget - self._played.searches, 0)
 
-    def _info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> dict[str, Any]:
         played = self._played
         over = played.answer is not None
         info: dict[str, Any] = {

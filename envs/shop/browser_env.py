@@ -126,12 +126,12 @@ class WebShopBrowserEnv(WindowEnv, WebShopEnv):
         super().close()
         self._leave()
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> Any:
-        super()._start(task, options)
+    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+        super().start_task(task, options)
         self._window.open(self._enter)
         return self._window.observation("")
 
-    def _act(self, action: str) -> tuple[Any, float, bool]:
+    def take_action(self, action: str) -> tuple[Any, float, bool]:
         self._window.wake(self._enter)
         valid = self._window.act(action)
         return self._window.observation(""), self._payoff(), valid
@@ -163,8 +163,8 @@ class WebShopBrowserEnv(WindowEnv, WebShopEnv):
             self._site().sessions.drop(self._number)
             self._number = ""
 
-    def _info(self, valid: bool) -> dict[str, Any]:
-        info = super()._info(valid)
+    def get_info(self, valid: bool) -> dict[str, Any]:
+        info = super().get_info(valid)
         over = self.session.done
         info["admissible_actions"] = [] if over else self._admissible(info["admissible_actions"])
         info["free_actions"] = [] if over else self._window.free()

@@ -75,9 +75,9 @@ class WebShopEnv(SavableEnv):
         EnvError: a file is missing or broken, or a value is not one of the choices.
     """
 
-    _SAVED = ("WebShop", 1)
-    _OPTIONS = ("task", "goal", "prices", "session")
-    _EXAMPLE = "click[buy now]"
+    SNAPSHOT_FORMAT = ("WebShop", 1)
+    RESET_OPTIONS = ("task", "goal", "prices", "session")
+    EXAMPLE_ACTION = "click[buy now]"
     demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"shopper": Shopper, "careful": Careful}
 
     def __init__(
@@ -197,21 +197,21 @@ class WebShopEnv(SavableEnv):
             raise EnvError("something was bought and the episode is over: no way leads from here to a full score")
         return plan(session)
 
-    def _ids(self, count: int | None) -> list[str]:
+    def list_tasks(self, count: int | None) -> list[str]:
         return self._source.ids(count)
 
-    def _draw(self) -> str:
+    def draw_task(self) -> str:
         return self._source.draw(self.np_random)
 
-    def _chosen(self, options: Mapping[str, Any]) -> str:
+    def choose_task(self, options: Mapping[str, Any]) -> str:
         """Return the id of a goal of the split, or a name for one that is given whole."""
         if options.get("goal") is None:
-            return super()._chosen(options)
+            return super().choose_task(options)
         if options.get("task") is not None:
             raise UnknownOption("options hold a task and a goal; one of them says what to buy")
         return f"{GIVEN}{digest_of(goal_of(options['goal'], self._source))}"
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         name = options.get("session")
         if options.get("goal") is None:
             goal, usual = self._source.get(task), task.replace("/", "-")
@@ -225,7 +225,7 @@ class WebShopEnv(SavableEnv):
         self._seen, self._done = [observation], []
         return observation
 
-    def _act(self, action: str) -> tuple[str, float, bool]:
+    def take_action(self, action: str) -> tuple[str, float, bool]:
         session = self.session
         valid = session.act(action)
         observation = self._page(session)
@@ -233,10 +233,10 @@ class WebShopEnv(SavableEnv):
             observation = self._remembered(action, observation)
         return observation, self._payoff(), valid
 
-    def _ended(self) -> bool:
+    def is_over(self) -> bool:
         return self.session.done
 
-    def _made(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, Any]:
         shop = self._source.shop
         judge = shop.judge
         return {
@@ -250,7 +250,7 @@ class WebShopEnv(SavableEnv):
             "num_prev_actions": self._before[1],
         }
 
-    def _save(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, Any]:
         return {
             "session": saved_session(self.session),
             "page": self._page(self.session),
@@ -258,7 +258,7 @@ class WebShopEnv(SavableEnv):
             "done": self._done,
         }
 
-    def _load(self, task: str, saved: Fields) -> None:
+    def load_episode(self, task: str, saved: Fields) -> None:
         session = session_of(saved.part("session"), self._source, task)
         if self._page(session) != saved.get("page", str):
             raise BadSnapshot(
@@ -291,11 +291,11 @@ class WebShopEnv(SavableEnv):
             return 0.0
         return _JACKPOT * self._won() if self._sparse else reward.total
 
-    def _info(self, valid: bool) -> dict[str, Any]:
+    def get_info(self, valid: bool) -> dict[str, Any]:
         session = self.session
         reward = session.reward
         info: dict[str, Any] = {
-            "task": self._id,
+            "task": self.task_id,
             "state": self._state(),
             "admissible_actions": admissible(session),
             "free_actions": [] if reward else [FREE],

@@ -34,51 +34,51 @@ from turnwise.envs.toolenv import ToolEnv
 class Stairs(SavableEnv):
     """Climb so many stairs; task "3" has three of them. With the option "from", some are climbed already."""
 
-    _SAVED = ("Stairs", 1)
-    _OPTIONS = ("task", "from")
-    _EXAMPLE = "up"
+    SNAPSHOT_FORMAT = ("Stairs", 1)
+    RESET_OPTIONS = ("task", "from")
+    EXAMPLE_ACTION = "up"
 
     def __init__(self, tallest: int = 5, render_mode: str | None = None) -> None:
         super().__init__(render_mode)
         self.tallest = tallest
         self.at = 0
 
-    def _ids(self, count: int | None) -> list[str]:
+    def list_tasks(self, count: int | None) -> list[str]:
         return [str(number) for number in range(1, self.tallest + 1)][:count]
 
-    def _start(self, task: str, options: Mapping[str, Any]) -> str:
+    def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         self.top = self._top(task)
         self.at = options.get("from", 0)
         return f"There are {self.top} stairs."
 
     def _top(self, task: str) -> int:
-        if task not in self._ids(None):
-            raise UnknownTask.of(task, self._ids(None), "these stairs")
+        if task not in self.list_tasks(None):
+            raise UnknownTask.of(task, self.list_tasks(None), "these stairs")
         return int(task)
 
-    def _act(self, action: str) -> tuple[str, float, bool]:
+    def take_action(self, action: str) -> tuple[str, float, bool]:
         step = {"up": 1, "down": -1}.get(action, 0)
         if not step or self.at + step < 0:
             return "Nothing happens.", 0.0, False
         self.at += step
         return f"You are on stair {self.at}.", float(self.at == self.top), True
 
-    def _ended(self) -> bool:
+    def is_over(self) -> bool:
         return self.at == self.top
 
-    def _info(self, valid: bool) -> dict[str, Any]:
-        won = self._ended()
+    def get_info(self, valid: bool) -> dict[str, Any]:
+        won = self.is_over()
         actions = [] if won else ["up", *(["down"] if self.at else [])]
-        known = {"task": self._id, "state": f"at={self.at}", "admissible_actions": actions}
+        known = {"task": self.task_id, "state": f"at={self.at}", "admissible_actions": actions}
         return known | {"valid": valid, "score": float(won), "won": won}
 
-    def _made(self) -> dict[str, Any]:
+    def snapshot_arguments(self) -> dict[str, Any]:
         return {"tallest": self.tallest}
 
-    def _save(self) -> dict[str, Any]:
+    def save_episode(self) -> dict[str, Any]:
         return {"at": self.at}
 
-    def _load(self, task: str, saved: Fields) -> None:
+    def load_episode(self, task: str, saved: Fields) -> None:
         top, at = self._top(task), saved.get("at", int)
         if not 0 <= at <= top:
             raise saved.wrong("at", f"a stair from 0 to {top}")
@@ -110,11 +110,11 @@ def test_what_makes_no_sense_is_refused_in_every_environment(kind: str):
     assert isinstance(env, gymnasium.Env)
     with pytest.raises(NotReset):
         env.step("look")
-    with pytest.raises(UnknownTask, match="a task is named by its id, a str; got 5"):
+    with pytest.raises(UnknownTask, match=r"task must be an id \(str\), got 5"):
         env.reset(options={"task": 5})
     with pytest.raises(UnknownOption, match="no reset option 'tsk'"):
         env.reset(options={"tsk": "x"})
-    with pytest.raises(UnknownOption, match=r"options of reset\(\) are a mapping"):
+    with pytest.raises(UnknownOption, match=r"reset options must be a mapping"):
         env.reset(options=["task"])  # type: ignore[arg-type]
     for count in (-1, 1.0, True):
         with pytest.raises(UnknownOption, match=r"count is .*whole number, 0 or more"):
@@ -123,7 +123,7 @@ def test_what_makes_no_sense_is_refused_in_every_environment(kind: str):
     with pytest.raises(NotReset):  # none of that has begun an episode
         env.step("look")
     _, info = env.reset(seed=0)
-    with pytest.raises(UnknownOption, match=r"an action is a str such as .*; got int"):
+    with pytest.raises(UnknownOption, match=r"action must be a str such as .*, got int"):
         env.step(3)  # type: ignore[arg-type]
     assert env.reset(options={"task": info["task"]})[1] == info
     with pytest.raises(UnknownOption, match="no render_mode 'human'"):

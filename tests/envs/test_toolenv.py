@@ -261,7 +261,7 @@ def test_what_a_user_can_cause_says_so() -> None:
     with pytest.raises(UnknownOption, match="no reset option 'tsk'"):
         env.reset(options={"tsk": "two"})
     start(env)
-    with pytest.raises(UnknownOption, match="an action is a str"):
+    with pytest.raises(UnknownOption, match="action must be a str"):
         env.step(3)  # type: ignore[arg-type]
     env.step("<answer>x</answer>")
     with pytest.raises(StepAfterEnd):

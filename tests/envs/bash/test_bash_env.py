@@ -170,12 +170,12 @@ def test_snapshots_go_on_elsewhere(env: BashEnv) -> None:
     data = env.snapshot()
     other = BashEnv(level="tiny", seconds=60)
     observation, info = other.restore(data)
-    assert (observation, info["state"]) == ("(no output)", env._info(True)["state"])
+    assert (observation, info["state"]) == ("(no output)", env.get_info(True)["state"])
     assert other.step("cat f; pwd")[0] == env.step("cat f; pwd")[0] == "x\n/work/q"
     assert other.plan() == env.plan()
     other.step("submit")
     over = BashEnv(level="tiny")
-    assert over.restore(other.snapshot())[1]["state"] == other._info(True)["state"]
+    assert over.restore(other.snapshot())[1]["state"] == other.get_info(True)["state"]
     with pytest.raises(StepAfterEnd):
         over.step("ls")
     with pytest.raises(BadSnapshot, match="level"):

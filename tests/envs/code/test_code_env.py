@@ -91,7 +91,7 @@ def test_branches_go_on_alike_and_apart() -> None:
     env.step(first)
     one, two = branch(env, 2)
     assert [one.step(action)[:3] for action in rest] == [env.step(action)[:3] for action in rest]
-    assert one.unwrapped._info(True)["won"]  # type: ignore[attr-defined]
+    assert one.unwrapped.get_info(True)["won"]  # type: ignore[attr-defined]
     two.step("write solution.py\npass")
     assert two.step("submit")[1] == 0.0
     for other in (env, one, two):
@@ -196,7 +196,7 @@ def test_snapshots_carry_the_episode_and_its_chance() -> None:
     other = CodeEnv(level="tiny", shaping=0.5)
     observation, info = other.restore(env.snapshot())
     assert observation == "a.txt is now:\n1 b"
-    assert info == env._info(True)
+    assert info == env.get_info(True)
     assert other.snapshot() == env.snapshot()
     assert other.reset() == env.reset()  # the next task is drawn alike
 
@@ -222,10 +222,10 @@ def test_snapshots_carry_the_episode_and_its_chance() -> None:
 )
 def test_forged_snapshots_are_refused(change: dict[str, object], why: str) -> None:
     env = begun()
-    saved = unpack(env.snapshot(), "Code", 1, env._made())._values
+    saved = unpack(env.snapshot(), "Code", 1, env.snapshot_arguments())._values
     with pytest.raises(BadSnapshot, match=why):
-        env.restore(pack("Code", 1, env._made(), saved | change))
-    assert env.restore(env.snapshot())[1] == env._info(True)  # the episode goes on
+        env.restore(pack("Code", 1, env.snapshot_arguments(), saved | change))
+    assert env.restore(env.snapshot())[1] == env.get_info(True)  # the episode goes on
 
 
 def test_snapshots_of_other_versions_and_arguments_are_refused() -> None:
@@ -241,7 +241,12 @@ def test_snapshots_of_other_versions_and_arguments_are_refused() -> None:
     ):
         with pytest.raises(BadSnapshot, match=next(iter(other))):
             CodeEnv(**{"level": "tiny", **other}).restore(env.snapshot())  # type: ignore[arg-type]
-    for data in (env.snapshot()[:-1], b"{}", pack("Code", 2, env._made(), {}), pack("Bash", 1, env._made(), {})):
+    for data in (
+        env.snapshot()[:-1],
+        b"{}",
+        pack("Code", 2, env.snapshot_arguments(), {}),
+        pack("Bash", 1, env.snapshot_arguments(), {}),
+    ):
         with pytest.raises(BadSnapshot):
             env.restore(data)
 

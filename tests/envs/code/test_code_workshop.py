@@ -89,7 +89,7 @@ def test_limits_are_for_what_a_run_makes_or_changes(tmp_path: Path) -> None:
     assert len(files_of(env)) == MOST_FILES
     assert f"{99 + 3 - MOST_FILES} files are" in made
     data = env.snapshot()
-    assert env.restore(data)[1]["state"] == env._info(True)["state"]
+    assert env.restore(data)[1]["state"] == env.get_info(True)["state"]
     env.close()
 
 

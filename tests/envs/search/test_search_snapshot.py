@@ -128,7 +128,9 @@ def test_passages_that_only_the_retriever_has_are_kept(tmp_path):
     assert other.restore(env.snapshot())[1] == info
     assert "<search> Deep Sea </search>" in info["admissible_actions"]
     with pytest.raises(BadSnapshot, match="retriever='Own', and this one has retriever='bm25'"):
-        SearchEnv(level="tiny").restore(pack("Search", 1, {**SearchEnv(level="tiny")._made(), "retriever": "Own"}, {}))
+        SearchEnv(level="tiny").restore(
+            pack("Search", 1, {**SearchEnv(level="tiny").snapshot_arguments(), "retriever": "Own"}, {})
+        )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(BadSnapshot, match="the question 'q2' is not the same here"):
         SearchEnv(changed, corpus).restore(data)
     changed.write_text("".join(json.dumps(one | {"id": one["id"] + "x"}) + "\n" for one in QUESTIONS))
-    with pytest.raises(BadSnapshot, match="the snapshot's task is not here: no task 'q2'"):
+    with pytest.raises(BadSnapshot, match="does not have the snapshot's task: no task 'q2'"):
         SearchEnv(changed, corpus).restore(data)
     changed.write_text("".join(json.dumps({"id": id, "contents": text + "!"}) + "\n" for id, text in PASSAGES))
     with pytest.raises(BadSnapshot, match=r"corpus='4 passages \(\w+\)', and this one has corpus='4 passages"):
