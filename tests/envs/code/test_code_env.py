@@ -205,7 +205,7 @@ def test_snapshots_carry_the_episode_and_its_chance() -> None:
     ("change", "why"),
     [
         ({"task": 1}, "'task' is 1; it is a text"),
-        ({"task": "train/tiny/1"}, "task is not here"),
+        ({"task": "train/tiny/1"}, "does not have the snapshot.s task"),
         ({"fingerprint": "x"}, "not the same here"),
         ({"files": ["a"]}, "'files' is"),
         ({"files": {"a": 1}}, "object of texts"),

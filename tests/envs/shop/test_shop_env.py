@@ -185,7 +185,7 @@ def test_attributes_page_and_rendering(paths: dict[str, Path]) -> None:
 
 
 def test_options_of_a_reset_are_a_mapping(paths: dict[str, Path]) -> None:
-    with pytest.raises(UnknownOption, match="are a mapping"):
+    with pytest.raises(UnknownOption, match="must be a mapping"):
         opened(paths).reset(options=[1])  # type: ignore[arg-type]
 
 
