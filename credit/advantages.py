@@ -1,33 +1,40 @@
-"""What an estimator gives back: one advantage a row, which rows to train on, and where the number comes from.
+"""The result of a credit rule: one advantage per row, with the trajectory and turn that the row belongs to.
 
-Left out on purpose: tokens. Whoever packs a batch puts the row's advantage on the row's tokens.
+Advantages are joined with other data by (trajectory, turn), never by the order of rows.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Self
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from turnwise.credit.errors import CreditError
-from turnwise.credit.steps import Bools, Floats, Ints
+from turnwise.credit.keys import freeze
+from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 
 @dataclass(frozen=True, eq=False)
 class Advantages:
-    """One advantage for every row of a table, in the table's order.
+    """One advantage for every row of a table. Create it with `Advantages.of`.
 
     Args:
+        task, trajectory: object [N], the ids of each row as they were given to `Steps`.
+        turn: int64 [N], the turn number of each row.
         values: float64 [N], the advantage of each turn, finite.
-        keep: bool [N], false for a row that the method wants out of the loss.
-        weight: float64 [N], factor of the row's loss; 1 where the method weighs nothing.
-        parts: the terms of `values` by name, float64 [N] each, as the method's equation has them (before any factor
+        keep: bool [N], False for rows that the method excludes from the loss.
+        weight: float64 [N], factor of the row's loss; 1 where the method does not weight rows.
+        parts: the terms of `values` by name, float64 [N] each, as they appear in the method's equation (before factors
             such as GiGPO's w).
-        report: scalars worth a line in a log: numbers of groups, of groups without spread, of penalised turns, ...
-        state: what a method with memory wants back at its next call, as its option `state`; None for the others, and
-            at the first call. Plain Python values and numpy arrays, so that a checkpoint can keep it.
+        report: scalars to log: number of groups, groups without spread, penalised turns, ...
+        state: memory of the method, to be passed to its next call as the option `state`; None for methods without
+            memory. It consists of plain Python values and numpy arrays, so that a checkpoint can store it.
     """
 
+    task: npt.NDArray[Any]
+    trajectory: npt.NDArray[Any]
+    turn: Ints
     values: Floats
     keep: Bools
     weight: Floats
@@ -36,10 +43,11 @@ class Advantages:
     state: object = None
 
     def __post_init__(self) -> None:
-        """Refuse what would silently poison an update."""
-        for name, column in {"keep": self.keep, "weight": self.weight, **self.parts}.items():
+        """Refuse wrong shapes and advantages that are not finite."""
+        columns = {"task": self.task, "trajectory": self.trajectory, "turn": self.turn, "keep": self.keep}
+        for name, column in {**columns, "weight": self.weight, **self.parts}.items():
             if column.shape != self.values.shape:
-                raise CreditError(f"{name!r} has shape {column.shape}, the advantages have {self.values.shape}")
+                raise CreditError(f"{name!r} has shape {column.shape}, but the advantages have {self.values.shape}")
         if not np.isfinite(self.values).all():
             raise CreditError(
                 f"{int((~np.isfinite(self.values)).sum())} of {len(self.values)} advantages are not finite"
@@ -47,21 +55,81 @@ class Advantages:
 
     @classmethod
     def of(
-        cls, values: Floats, parts: Mapping[str, Floats] | None = None, report: Mapping[str, float] | None = None
+        cls,
+        steps: Steps,
+        values: Floats,
+        parts: Mapping[str, Floats] | None = None,
+        report: Mapping[str, float] | None = None,
+        *,
+        keep: Bools | None = None,
+        weight: Floats | None = None,
+        state: object = None,
     ) -> Self:
-        """Return advantages that keep every row at weight one."""
-        ones = np.ones(len(values))
-        return cls(values, np.ones(len(values), dtype=np.bool_), ones, dict(parts or {}), dict(report or {}))
+        """Return the advantages of a table's rows.
+
+        Args:
+            steps: the table, N rows.
+            values: float64 [N], in the order of the table's rows.
+            parts, report, state: see the class.
+            keep: bool [N]; None keeps every row.
+            weight: float64 [N]; None gives every row weight 1.
+
+        Raises:
+            CreditError: a column has another length than the table, or an advantage is not finite.
+        """
+        if values.shape != (len(steps),):
+            raise CreditError(f"the table has {len(steps)} rows, but the advantages have shape {values.shape}")
+        keep = np.ones(len(values), dtype=np.bool_) if keep is None else keep
+        weight = np.ones(len(values)) if weight is None else weight
+        rows = steps.ids("task"), steps.ids("trajectory"), steps.turn
+        return cls(*rows, values, keep, weight, dict(parts or {}), dict(report or {}), state)
 
     def __len__(self) -> int:
         """Number of rows N."""
         return len(self.values)
 
-    def spread(self, source: Ints) -> Self:
-        """Return the advantages of a longer table, whose row i stands for row `source[i]` of this one.
+    def take(self, rows: Ints) -> Self:
+        """Return the advantages of some rows.
 
         Args:
-            source: int64 [M], row numbers of this result.
+            rows: int64 [M], row numbers; a row may occur more than once.
         """
-        parts = {name: column[source] for name, column in self.parts.items()}
-        return type(self)(self.values[source], self.keep[source], self.weight[source], parts, self.report, self.state)
+        columns = ("task", "trajectory", "turn", "values", "keep", "weight")
+        parts = {name: column[rows] for name, column in self.parts.items()}
+        return replace(self, parts=parts, **{name: getattr(self, name)[rows] for name in columns})
+
+    def aligned(self, trajectory: Iterable[object], turn: Iterable[int]) -> Self:
+        """Return the advantages of the given turns, in the given order.
+
+            >>> steps = Steps.from_columns(task=["t", "t"], trajectory=["a", "b"], turn=[0, 0], reward=[1.0, 0.0])
+            >>> Advantages.of(steps, steps.reward).aligned(["b", "a"], [0, 0]).values.tolist()
+            [0.0, 1.0]
+
+        Args:
+            trajectory: M trajectory ids.
+            turn: M turn numbers.
+
+        Raises:
+            CreditError: a turn has no advantage, or trajectories of several tasks share its id.
+        """
+        known = self._rows()
+        rows = []
+        for name, number in zip(trajectory, turn, strict=True):
+            row = known.get((freeze(name), int(number)))
+            if row is None:
+                raise CreditError(f"turn {number} of trajectory {name!r} has no advantage; was it in the table?")
+            rows.append(row)
+        return self.take(np.asarray(rows, dtype=np.int64))
+
+    def _rows(self) -> dict[tuple[Any, int], int]:
+        """The row of each turn by trajectory and turn number."""
+        rows: dict[tuple[Any, int], int] = {}
+        turns = zip(self.task.tolist(), self.trajectory.tolist(), self.turn.tolist(), strict=True)
+        for row, (task, trajectory, turn) in enumerate(turns):
+            first = rows.setdefault((freeze(trajectory), turn), row)
+            if first != row and freeze(self.task[first]) != freeze(task):
+                raise CreditError(
+                    f"trajectory {trajectory!r} occurs in tasks {self.task[first]!r} and {task!r}; "
+                    "rows can be joined by trajectory only where ids are unique over all tasks"
+                )
+        return rows

@@ -163,6 +163,9 @@ class Episodes:
         value: Floats,
         parts: dict[str, Floats] | None = None,
         report: dict[str, float] | None = None,
+        *,
+        keep: Bools | None = None,
+        state: object = None,
     ) -> Advantages:
         """Return advantages in which each row has the value of its trajectory.
 
@@ -170,6 +173,9 @@ class Episodes:
             value: float64 [J].
             parts: terms by name, float64 [J] each; the value alone, as "episode", when absent.
             report: scalars.
+            keep: bool [J], the trajectories to train on; None keeps all.
+            state: memory for the next call.
         """
-        parts = {"episode": value} if parts is None else parts
-        return Advantages.of(value[self.member], {name: part[self.member] for name, part in parts.items()}, report)
+        parts = {name: part[self.member] for name, part in ({"episode": value} if parts is None else parts).items()}
+        kept = None if keep is None else keep[self.member]
+        return Advantages.of(self.steps, value[self.member], parts, report, keep=kept, state=state)

@@ -121,7 +121,7 @@ def joined(
     if rule.penalty_in == "advantage":
         parts = {**parts, "penalty": -penalties(steps, rule.invalid_penalty)}
         values = values + parts["penalty"]
-    return Advantages.of(values, parts, report)
+    return Advantages.of(steps, values, parts, report)
 
 
 def on_originals(steps: Steps, estimate: Callable[[Steps], Advantages]) -> Advantages:
@@ -137,4 +137,4 @@ def on_originals(steps: Steps, estimate: Callable[[Steps], Advantages]) -> Advan
     originals = np.flatnonzero(steps.source == np.arange(len(steps)))
     place = np.zeros(len(steps), dtype=np.int64)
     place[originals] = np.arange(len(originals))
-    return estimate(steps.take(originals)).spread(place[steps.source])
+    return estimate(steps.take(originals)).take(place[steps.source])

@@ -210,6 +210,26 @@ class Steps:
         """bool [N]: whether the row's action was invalid; all false when the table does not say."""
         return np.zeros(len(self), dtype=np.bool_) if self.valid is None else ~self.valid
 
+    def ids(self, column: str) -> npt.NDArray[Any]:
+        """Return a column of keys as the values that were given, object [N]; codes where the table has no names.
+
+            >>> steps = Steps.from_columns(task=["t"], trajectory=["a"], turn=[0], reward=[1.0])
+            >>> steps.ids("trajectory").tolist()
+            ['a']
+
+        Args:
+            column: `task`, `trajectory`, or another column of keys that the table has.
+        """
+        codes: Ints = getattr(self, column)
+        names = self.names.get("state" if column == "next_state" else column)
+        if names is None:
+            return np.asarray(codes, dtype=object)
+        known = np.empty(len(names), dtype=object)
+        for code, name in enumerate(names):  # one by one: numpy would unpack a name that is a sequence
+            known[code] = name
+        found: npt.NDArray[Any] = known[codes]
+        return found
+
     def take(self, rows: npt.ArrayLike) -> Self:
         """Return the table of some rows, in the order given; codes and names stay as they are.
 

@@ -24,6 +24,7 @@ from turnwise.envs import demonstrators
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.noisy_expert import Noisy, WithNoise
 from turnwise.training.setup import Demonstrations, Setup
+from turnwise.training.steps import steps_of
 
 Tick = Callable[[Trajectory], None]
 
@@ -57,8 +58,8 @@ class Played:
         """
         filled = [tokenize_trajectory(one, agent, tokenizer, rewrite=True) for one in self.trajectories]
         keep = [(one.id, number) not in self.noisy for one in filled for number in range(len(one.turns))]
-        ones = np.ones(len(keep))
-        return [Group(one.task, (one,)) for one in filled], Advantages(ones, np.array(keep, dtype=np.bool_), ones)
+        groups = [Group(one.task, (one,)) for one in filled]
+        return groups, Advantages.of(steps_of(groups), np.ones(len(keep)), keep=np.array(keep, dtype=np.bool_))
 
 
 def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_finish: Tick | None = None) -> Played:

@@ -281,7 +281,7 @@ def run(case: Case, entry: Entry, steps: Steps, options: Mapping[str, Any]) -> A
     result = case.use(entry)(steps, **{**without_penalty(entry.options, steps), **options})
     values, whole = values_of(result, len(steps))
     case.plain = whole is None
-    return Advantages.of(values) if whole is None else whole
+    return Advantages.of(steps, values) if whole is None else whole
 
 
 def without_penalty(options: Mapping[str, Any], steps: Steps) -> dict[str, float]:

@@ -70,12 +70,13 @@ def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = 
         one, other = ((i - 1.0) * new + total) / i, (new + (i - 1.0) * total) / i
         value = np.where(np.abs(one) <= np.abs(other), one, other)
         fresh = float((visit == 1.0).sum())
-        found = episodes.advantages(
-            value, {"episode": value, "new": new, "total": total}, {"tasks": float(len(keys)), "tasks_unseen": fresh}
-        )
         rows = zip(keys, visit.tolist(), centre.tolist(), spread.tolist(), strict=True)
         after = {**known, **{key: (int(count), middle, width) for key, count, middle, width in rows}}
-        return Advantages(found.values, found.keep, found.weight, found.parts, found.report, after)
+        parts, report = (
+            {"episode": value, "new": new, "total": total},
+            {"tasks": float(len(keys)), "tasks_unseen": fresh},
+        )
+        return episodes.advantages(value, parts, report, state=after)
 
     return on_originals(steps, estimate)
 

@@ -65,7 +65,7 @@ def evol(
 
     def estimate(table: Steps) -> Advantages:
         if not len(table):
-            return Advantages.of(np.zeros(0), {"episode": np.zeros(0)})
+            return Advantages.of(table, np.zeros(0), {"episode": np.zeros(0)})
         episodes = Episodes.of(table)
         task, answered = episodes.task, _answered(episodes)
         if by == "majority":

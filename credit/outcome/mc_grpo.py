@@ -65,8 +65,8 @@ def mc_grpo(
         episodes = Episodes.of(table, reward=rule.paid_reward(table))
         value = np.clip(_distances(episodes, rule.eps, rescale), -clip, clip)
         dropped = _one_median_episode(episodes)
-        found = episodes.advantages(value, report={**episodes.counts, "left_out": float(dropped.sum())})
-        return Advantages(found.values, ~dropped[episodes.member], found.weight, found.parts, found.report)
+        report = {**episodes.counts, "left_out": float(dropped.sum())}
+        return episodes.advantages(value, report=report, keep=~dropped)
 
     return on_originals(steps, estimate)
 

@@ -56,7 +56,7 @@ def reinforce_pp(
         returns = discounted_returns(table, gamma, reward=paid)
         terms = discounted_returns(table, gamma, reward=np.abs(paid))
         value = whiten(returns, table.tokens, ddof=rule.ddof, eps=rule.eps, size_of_terms=terms)
-        return Advantages.of(value, {"return": value})
+        return Advantages.of(table, value, {"return": value})
 
     return on_originals(steps, estimate)
 
@@ -109,6 +109,6 @@ def reinforce_pp_baseline(
         tokens = np.where(left_out[episodes.member], 0, np.zeros(0) if table.tokens is None else table.tokens)
         terms = episodes.size_of_terms[episodes.member]
         value = whiten(centred[episodes.member], tokens, ddof=rule.ddof, eps=rule.eps, size_of_terms=terms)
-        return Advantages.of(value, {"episode": value}, episodes.counts)
+        return Advantages.of(table, value, {"episode": value}, episodes.counts)
 
     return on_originals(steps, estimate)

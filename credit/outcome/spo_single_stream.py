@@ -94,9 +94,9 @@ def spo_single_stream(
         rho = np.clip(2.0 ** (-_drift(episodes, drift) / half_life), rho_min, rho_max)
         parts = {"episode": value, "baseline": baseline[episodes.task], "rho": rho[episodes.task]}
         fresh = float(sum(key not in known for key in keys))
-        found = episodes.advantages(value, parts, {"tasks": float(len(keys)), "tasks_unseen": fresh})
+        report = {"tasks": float(len(keys)), "tasks_unseen": fresh}
         after = {**known, **_updated(episodes, keys, tracked, rho)}
-        return Advantages(found.values, found.keep, found.weight, found.parts, found.report, after)
+        return episodes.advantages(value, parts, report, state=after)
 
     return on_originals(steps, estimate)
 

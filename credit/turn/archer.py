@@ -38,8 +38,8 @@ def archer(steps: Steps) -> Advantages:
 
     def estimate(table: Steps) -> Advantages:
         if table.metric is None or table.value is None:  # only a table without rows
-            return Advantages.of(np.zeros(len(table)))
+            return Advantages.of(table, np.zeros(len(table)))
         q = table.metric if table.metric.ndim == 1 else table.metric.min(axis=1)
-        return Advantages.of(q - table.value, {"q": q, "value": table.value})
+        return Advantages.of(table, q - table.value, {"q": q, "value": table.value})
 
     return on_originals(steps, estimate)

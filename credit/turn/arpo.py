@@ -105,6 +105,8 @@ def arpo_hard(
         tree = paths(table, key)
         values, own = tree.means(path)[tree.after], path[episodes.member]
         shared = float((tree.sharers > 1).mean()) if len(table) else 0.0
-        return Advantages.of(values, {"episode": own, "step": values - own}, {**episodes.counts, "shared": shared})
+        return Advantages.of(
+            table, values, {"episode": own, "step": values - own}, {**episodes.counts, "shared": shared}
+        )
 
     return on_originals(steps, estimate)

@@ -132,7 +132,7 @@ def arpo_replay(
         now = {"calls": memory["calls"] + (1 if len(table) else 0), "stored": kept, "replaced": replaced}
         values, keep = np.where(gone, 0.0, value)[episodes.member], ~gone[episodes.member]
         report = {**episodes.counts, "replaced": float(len(replaced))}
-        return Advantages(values, keep, np.ones(len(table)), {"episode": values.copy()}, report, now)
+        return Advantages.of(table, values, {"episode": values.copy()}, report, keep=keep, state=now)
 
     return on_originals(steps, estimate)
 

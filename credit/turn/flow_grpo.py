@@ -73,6 +73,6 @@ def flow_grpo(
         values = np.zeros(len(table))
         values[trained] = rule.norm(Groups(score, key, weight, size_of_terms=terms))
         report = {**episodes.counts, "trained_turns": float(trained.sum())}
-        return Advantages(values, trained, np.ones(len(table)), {"episode": values}, report)
+        return Advantages.of(table, values, {"episode": values}, report, keep=trained)
 
     return on_originals(steps, estimate)

@@ -63,7 +63,7 @@ def gae(
 
     def estimate(table: Steps) -> Advantages:
         if not len(table):
-            return Advantages.of(np.zeros(0), {"return": np.zeros(0), "value": np.zeros(0)})
+            return Advantages.of(table, np.zeros(0), {"return": np.zeros(0), "value": np.zeros(0)})
         assert table.value is not None
         order = table.time_order
         paid, value = table.reward - penalties(table, invalid_penalty), table.value
@@ -72,6 +72,6 @@ def gae(
         parts = {"return": values + value, "value": value}
         if whitening != "none":
             values = whiten(values, table.tokens if whitening == "token" else None)
-        return Advantages.of(values, parts)
+        return Advantages.of(table, values, parts)
 
     return on_originals(steps, estimate)

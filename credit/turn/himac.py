@@ -82,7 +82,7 @@ def himac(
         keep = np.ones(len(table), dtype=np.bool_) if phase == "both" else planning == (phase == "macro")
         values = np.where(keep, parts["macro"] + parts["micro"], 0.0)
         report = {"plans": float(groups_of(plan)), "planning_turns": float(planning.sum())}
-        return Advantages(values, keep, np.ones(len(table)), parts, report)
+        return Advantages.of(table, values, parts, report, keep=keep)
 
     return on_originals(steps, estimate)
 

@@ -61,6 +61,6 @@ def loop(
         keep = np.abs(values) >= threshold
         dropped = float((np.abs(value) < threshold).mean()) if len(value) else 0.0
         report = {**episodes.counts, "dropped": dropped}
-        return Advantages(values, keep, np.ones(len(values)), {"episode": values.copy()}, report)
+        return Advantages.of(table, values, {"episode": values.copy()}, report, keep=keep)
 
     return on_originals(steps, estimate)

@@ -91,7 +91,8 @@ def m_grpo(
             times[~leads] = _times(compact(rollout[~leads]), align, rng)
         report = {"main_rollouts": float(leads.sum()), "sub_trajectories": float((~leads).sum())}
         values, weight = value[played.member], times[played.member]
-        return Advantages(values, weight > 0.0, weight, {"episode": values.copy()}, report)
+        parts = {"episode": values.copy()}
+        return Advantages.of(table, values, parts, report, keep=weight > 0.0, weight=weight)
 
     return on_originals(steps, estimate)
 

@@ -86,6 +86,6 @@ def mapo_dialogue(
             every = np.zeros(len(table), dtype=np.int64)
             weight = unit_weights(every, table.trajectory, unit)
             name, other = "batch", rule.norm(Groups(returns, every, weight, size_of_terms=terms))
-        return Advantages.of(alpha * turn + (1.0 - alpha) * other, {"turn": turn, name: other})
+        return Advantages.of(table, alpha * turn + (1.0 - alpha) * other, {"turn": turn, name: other})
 
     return on_originals(steps, estimate)

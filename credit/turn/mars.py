@@ -82,7 +82,7 @@ def mars(
         relative = returns - _mean_of_distinct(returns, role, terms)[role]
         tokens = None if table.tokens is None else np.maximum(table.tokens, 0)
         values = whiten(relative, tokens, size_of_terms=terms)
-        return Advantages.of(values, {"reward": reward, "role": relative}, {"roles": float(groups_of(role))})
+        return Advantages.of(table, values, {"reward": reward, "role": relative}, {"roles": float(groups_of(role))})
 
     return on_originals(steps, estimate)
 

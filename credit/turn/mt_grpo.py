@@ -74,7 +74,7 @@ def mt_grpo(
         paid = rule.paid_reward(table)
         episodes = Episodes.of(table, reward=paid)
         outcome, turn = (_turns if form == "turns" else _segments)(episodes, paid, rule)
-        return Advantages.of(outcome + coef * turn, {"outcome": outcome, "turn": turn}, episodes.counts)
+        return Advantages.of(table, outcome + coef * turn, {"outcome": outcome, "turn": turn}, episodes.counts)
 
     return on_originals(steps, estimate)
 

@@ -65,7 +65,7 @@ def rtmc(
 
     def estimate(table: Steps) -> Advantages:
         if table.state is None or table.action is None:
-            return Advantages.of(np.zeros(0))
+            return Advantages.of(table, np.zeros(0))
         state, action = compact(table.task, table.state), compact(table.task, table.state, table.action)
         paid, late = rule.paid_reward(table), rule.late_penalty(table)
         returns = discounted_returns(table, gamma, reward=paid) - late

@@ -64,7 +64,7 @@ def seeupo(
         every = np.zeros(len(table), dtype=np.int64)
         weight = unit_weights(every, table.trajectory, unit)
         values = batch.norm(Groups(outcome, every, weight, size_of_terms=terms))
-        return Advantages.of(values, {"outcome": outcome}, episodes.counts)
+        return Advantages.of(table, values, {"outcome": outcome}, episodes.counts)
 
     return on_originals(steps, estimate)
 

@@ -88,11 +88,9 @@ def spear(
         value = rule.norm(episodes.groups)
         found = {"means": plain.groups.mean(), "stds": plain.groups.deviation(ddof)}
         kept: dict[str, Any] = {name: np.append(memory[name], new)[-history:] for name, new in found.items()}
-        result = episodes.advantages(value, {"episode": value, "bonus": bonus}, episodes.counts)
         calls = memory["calls"] + (1 if len(table) else 0)
-        return Advantages(
-            result.values, result.keep, result.weight, result.parts, result.report, {**kept, "calls": calls}
-        )
+        parts = {"episode": value, "bonus": bonus}
+        return episodes.advantages(value, parts, episodes.counts, state={**kept, "calls": calls})
 
     return on_originals(steps, estimate)
 
@@ -155,7 +153,8 @@ def spear_replay(
         spread = float(np.percentile(memory["stds"], percentile)) + eps if scale == "std" and len(table) else 1.0
         values = ((episodes.score - baseline) / spread)[episodes.member]
         factor = np.full(len(table), weight * (1.0 - _fading(memory["calls"], warmup)))
-        return Advantages(values, values >= 0.0, factor, {"episode": values.copy()}, {"baseline": baseline})
+        parts = {"episode": values.copy()}
+        return Advantages.of(table, values, parts, {"baseline": baseline}, keep=values >= 0.0, weight=factor)
 
     return on_originals(steps, estimate)
 

@@ -88,7 +88,7 @@ def spo_segment(
             return episodes.advantages(episodes.score, {"after": episodes.score, "before": episodes.score})
         if mode == "chain":
             before, after = _chain(table, episodes)
-            return Advantages.of(after - before, {"after": after, "before": before})
+            return Advantages.of(table, after - before, {"after": after, "before": before})
         tree = paths(table, "parent")
         nodes = _Nodes(tree, positions(table))
         value = nodes.values(episodes.score)
@@ -98,7 +98,8 @@ def spo_segment(
             spread = nodes.sibling_spread(value, ddof)[tree.after] + eps
             gain = np.divide(gain, spread, out=np.zeros(len(gain)), where=spread > 0.0)
         keep = gain != 0.0 if drop_zero else np.ones(len(gain), dtype=np.bool_)
-        return Advantages(gain, keep, 1.0 / tree.sharers, {"after": after, "before": before}, episodes.counts)
+        parts = {"after": after, "before": before}
+        return Advantages.of(table, gain, parts, episodes.counts, keep=keep, weight=1.0 / tree.sharers)
 
     return on_originals(steps, estimate)
 

@@ -58,6 +58,6 @@ def step_grpo(
         anchor = anchors(table)
         weight = unit_weights(anchor, table.trajectory, unit)
         step, counts = step_term(Groups(rule.paid_reward(table), anchor, weight), rule)
-        return Advantages.of(step, {"step": step}, counts)
+        return Advantages.of(table, step, {"step": step}, counts)
 
     return on_originals(steps, estimate)

@@ -108,4 +108,4 @@ def _per_token(table: Steps, episodes: Episodes, tree: Ints, rule: Rule, margin:
         )
         parts[name] = np.zeros(len(table))
         parts[name][counted] = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps)
-    return Advantages.of(parts["episode"] + parts["step"], parts, episodes.counts)
+    return Advantages.of(table, parts["episode"] + parts["step"], parts, episodes.counts)

@@ -79,7 +79,7 @@ def trloo(
         alone = (groups.size == 1.0)[key]
         against = np.where(alone, returns if singleton == "raw" else 0.0, _less_the_others(table, groups, unit))
         report = {"groups": float(len(groups.size)), "groups_of_one": float((groups.size == 1.0).sum())}
-        return Advantages.of(against, {"return": returns}, report)
+        return Advantages.of(table, against, {"return": returns}, report)
 
     return on_originals(steps, estimate)
 

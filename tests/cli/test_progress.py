@@ -75,10 +75,10 @@ def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
     """The words above are worth nothing if the loop calls its numbers otherwise."""
     import numpy as np
 
-    from turnwise.credit import Advantages
+    from turnwise.credit import Advantages, Steps
     from turnwise.training.metrics import credit_metrics, play_metrics
 
-    known = {*play_metrics([]), *credit_metrics(Advantages.of(np.zeros(0)))}
+    known = {*play_metrics([]), *credit_metrics(Advantages.of(Steps.empty(), np.zeros(0)))}
     known |= {"entropy", "clip_fraction", "loss", "skipped", "rollout_tokens_per_second", "update_tokens_per_second"}
     assert {key for key, _, _ in SHOWN} <= known
 

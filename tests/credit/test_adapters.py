@@ -153,7 +153,9 @@ def test_an_empty_batch():
 
 def test_weights_and_dropped_turns_reach_the_tokens():
     packed = from_sequences(uid=[0], response_mask=[[1, 0, 1, 1]], rewards=[1.0])
-    advantages = Advantages(np.array([3.0, 4.0]), np.array([False, True]), np.array([1.0, 0.5]))
+    advantages = Advantages.of(
+        packed.steps, np.array([3.0, 4.0]), keep=np.array([False, True]), weight=np.array([1.0, 0.5])
+    )
     assert packed.tokens(advantages).tolist() == [[0.0, 0.0, 2.0, 2.0]]
     assert packed.mask(advantages).tolist() == [[False, False, True, True]]
     assert packed.spread(np.array([3.0, 4.0])).tolist() == [[3.0, 0.0, 4.0, 4.0]]

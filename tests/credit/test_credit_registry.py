@@ -32,7 +32,7 @@ STEPS = Steps.from_rows([*full_episode([1.0], 0), *full_episode([0.0], 1)])
 
 def halves(steps: Steps, *, factor: float, shift: float = 0.0) -> Advantages:
     """Half of every reward."""
-    return Advantages.of(steps.reward * factor + shift)
+    return Advantages.of(steps, steps.reward * factor + shift)
 
 
 WORDLESS = Entry("theirs", "Theirs", None, (), "our reading", "never", halves)
@@ -141,9 +141,36 @@ def test_a_name_is_registered_once(monkeypatch):
 
 def test_results_that_would_poison_an_update_are_refused():
     with pytest.raises(CreditError, match="1 of 2 advantages are not finite"):
-        Advantages.of(np.array([np.nan, 1.0]))
+        Advantages.of(STEPS, np.array([np.nan, 1.0]))
     with pytest.raises(CreditError, match="'step' has shape"):
-        Advantages.of(np.zeros(2), {"step": np.zeros(3)})
+        Advantages.of(STEPS, np.zeros(2), {"step": np.zeros(3)})
+    with pytest.raises(CreditError, match=r"the table has 2 rows, but the advantages have shape \(3,\)"):
+        Advantages.of(STEPS, np.zeros(3))
+
+
+def test_advantages_are_joined_by_trajectory_and_turn_and_never_by_row():
+    steps = Steps.from_columns(
+        task=["t"] * 3, trajectory=[("x", 1), [1, 2], ("x", 1)], turn=[0, 4, 7], reward=[0.0] * 3
+    )
+    given = Advantages.of(
+        steps, np.array([1.0, 2.0, 3.0]), {"step": np.array([4.0, 5.0, 6.0])}, keep=np.array([True, False, True])
+    )
+    assert given.trajectory.tolist() == [("x", 1), [1, 2], ("x", 1)]
+    assert given.turn.tolist() == [0, 4, 7]
+    joined = given.aligned([[1, 2], ("x", 1), ("x", 1)], np.array([4, 7, 7]))
+    assert joined.values.tolist() == [2.0, 3.0, 3.0]
+    assert joined.keep.tolist() == [False, True, True]
+    assert joined.parts["step"].tolist() == [5.0, 6.0, 6.0]
+    assert len(given.aligned([], [])) == 0
+    with pytest.raises(CreditError, match=r"turn 1 of trajectory \('x', 1\) has no advantage"):
+        given.aligned([("x", 1), ("x", 1)], [0, 1])
+    again = Steps.from_columns(task=["t", "u"], trajectory=["a", "a"], turn=[0, 0], reward=[0.0] * 2)
+    with pytest.raises(CreditError, match="trajectory 'a' occurs in tasks 't' and 'u'"):
+        Advantages.of(again, np.zeros(2)).aligned(["a"], [0])
+    copied = Steps.from_columns(
+        task=["t"] * 2, trajectory=["a"] * 2, turn=[0, 0], reward=[0.0] * 2, duplicate_of_row=[-1, 0]
+    )
+    assert len(get("grpo")(copied).aligned(["a", "a"], [0, 0])) == 2
 
 
 def test_credit_is_numpy_alone():

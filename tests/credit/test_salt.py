@@ -152,7 +152,9 @@ def test_what_the_base_keeps_and_remembers_comes_through():
     def odd(steps, *, state=None, rng=None):
         drawn = rng.random()
         keep = steps.turn > 0
-        return Advantages(np.full(len(steps), drawn), keep, 2.0 * np.ones(len(steps)), state=(state or 0) + 1)
+        return Advantages.of(
+            steps, np.full(len(steps), drawn), keep=keep, weight=np.full(len(steps), 2.0), state=(state or 0) + 1
+        )
 
     _entries["odd"] = Entry("odd", "for this test", None, (), "our reading", "", odd)
     try:

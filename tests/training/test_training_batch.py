@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from training_helpers import VOCAB, gradient, play, random_advantages, tiny_llama, trajectory, turn
 
 from turnwise.agents.trajectory import Group
-from turnwise.credit.advantages import Advantages
+from turnwise.credit import Advantages, Steps
 from turnwise.training.batch import micro_batches, pack
 from turnwise.training.gradient import Meter, Plan, accumulate
 from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, get, objectives
 from turnwise.training.scores import token_scores
+from turnwise.training.steps import steps_of
 
 torch.set_num_threads(1)
 
@@ -138,7 +139,8 @@ def test_rows_without_signal_count_in_the_denominator_and_are_not_computed():
 def test_layout_by_hand():
     a, b = turn([1, 2], [3, 4], logprobs=(-0.5, -0.6)), turn([1, 2, 3, 4, 5], [6], logprobs=(-0.7,))
     c = turn([9], [8, 7], logprobs=(-0.1, -0.2))  # does not extend: a sequence of its own
-    batch = pack([Group("t", (trajectory([a, b, c]),))], Advantages.of(np.array([1.0, 2.0, 3.0])))
+    groups = [Group("t", (trajectory([a, b, c]),))]
+    batch = pack(groups, Advantages.of(steps_of(groups), np.array([1.0, 2.0, 3.0])))
     assert batch.tokens.tolist() == [[1, 2, 3, 4, 5, 6], [9, 8, 7, 0, 0, 0]]
     assert batch.lengths.tolist() == [6, 3]
     assert batch.mask.astype(int).tolist() == [[0, 0, 1, 1, 0, 1], [0, 1, 1, 0, 0, 0]]
@@ -150,7 +152,8 @@ def test_layout_by_hand():
 
 def test_dropped_rows_stay_as_context_without_loss():
     groups = [Group("t", (trajectory([turn([1], [2]), turn([1, 2, 3], [4])]),))]
-    batch = pack(groups, Advantages(np.array([1.0, 2.0]), np.array([False, True]), np.array([1.0, 0.5])))
+    keep, weight = np.array([False, True]), np.array([1.0, 0.5])
+    batch = pack(groups, Advantages.of(steps_of(groups), np.array([1.0, 2.0]), keep=keep, weight=weight))
     assert batch.tokens.tolist() == [[1, 2, 3, 4]]
     assert batch.mask.astype(int).tolist() == [[0, 0, 0, 1]]
     assert batch.advantages.tolist() == [[0, 0, 0, 1.0]]  # the weight halves it
@@ -158,15 +161,21 @@ def test_dropped_rows_stay_as_context_without_loss():
 
 def test_failed_episodes_have_no_rows():
     good, bad = trajectory([turn([1], [2])]), trajectory([turn([5], [6])], stop="error")
-    batch = pack([Group("t", (bad, good))], Advantages.of(np.array([1.0])))
+    groups = [Group("t", (bad, good))]
+    batch = pack(groups, Advantages.of(steps_of(groups), np.array([1.0])))
     assert batch.tokens.tolist() == [[1, 2]]
-    assert len(pack([Group("t", (bad,))], Advantages.of(np.zeros(0)))) == 0
+    assert len(pack([Group("t", (bad,))], Advantages.of(Steps.empty(), np.zeros(0)))) == 0
 
 
 def test_advantages_of_other_groups_are_refused():
     groups = [Group("t", (trajectory([turn([1], [2])]),))]
     with pytest.raises(ValueError, match="2 advantages came for 1 turns"):
-        pack(groups, Advantages.of(np.zeros(2)))
+        pack(
+            groups,
+            Advantages.of(
+                Steps.from_columns(task=[0] * 2, trajectory=[0, 1], turn=[0] * 2, reward=[0.0] * 2), np.zeros(2)
+            ),
+        )
     with pytest.raises(ValueError, match="2 tokens and 1 log-prob"):
         pack([Group("t", (trajectory([turn([1], [2, 3], logprobs=(-1.0,))]),))])
 

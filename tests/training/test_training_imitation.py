@@ -23,6 +23,7 @@ from turnwise.training.imitation import Recipe, _steps, demonstration_batch, imi
 from turnwise.training.noisy_expert import slip, typo
 from turnwise.training.policy import build_policy
 from turnwise.training.setup import prepare
+from turnwise.training.steps import steps_of
 from turnwise.training.update import score
 
 torch.set_num_threads(1)
@@ -31,8 +32,8 @@ torch.set_num_threads(1)
 def _batch(count=6, context=1000, keep=None):
     rng = np.random.default_rng(0)
     groups = [Group("t", (trajectory(conversation(rng, 3), won=True),)) for _ in range(count)]
-    ones = np.ones(3 * count)
-    return demonstration_batch(groups, Advantages(ones, ones > 0 if keep is None else keep, ones), context=context)
+    advantages = Advantages.of(steps_of(groups), np.ones(3 * count), keep=keep)
+    return demonstration_batch(groups, advantages, context=context)
 
 
 def _setup(tmp_path, env=None, **imitation):
@@ -101,7 +102,8 @@ def test_what_was_seen_is_learned_by_its_weight():
     rng = np.random.default_rng(0)
     groups = [Group("t", (trajectory(conversation(rng, 3), won=True),))]
     keep = np.array([True, False, True])
-    batch = demonstration_batch(groups, Advantages(np.ones(3), keep, np.ones(3)), context=99, observations=0.25)
+    advantages = Advantages.of(steps_of(groups), np.ones(3), keep=keep)
+    batch = demonstration_batch(groups, advantages, context=99, observations=0.25)
     said = np.isin(batch.turn, (0, 2))
     seen = (batch.turn == -1) & (np.arange(batch.tokens.shape[1]) > 0)
     assert (batch.advantages == said + 0.25 * seen).all()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,7 +161,7 @@ def counting(steps, *, step=1, state=None):
     COUNTED.append(seen["calls"])
     outcome = steps.reward - seen["total"][0] / max(1.0, seen["total"][1])
     total = seen["total"] + [steps.reward.sum(), len(steps)]
-    return replace(Advantages.of(outcome), state={"calls": seen["calls"] + step, "total": total})
+    return Advantages.of(steps, outcome, state={"calls": seen["calls"] + step, "total": total})
 
 
 def test_what_a_credit_rule_remembers_is_carried_on_and_kept(tmp_path, monkeypatch):

@@ -48,16 +48,23 @@ def test_play_by_hand():
     assert [repeated_turns(one) for one in (won, lost)] == [1, 1]
 
 
+def of(values, *more, **named):
+    """Advantages of as many trajectories of one turn as there are values."""
+    count = len(values)
+    steps = Steps.from_columns(task=[0] * count, trajectory=range(count), turn=[0] * count, reward=[0.0] * count)
+    return Advantages.of(steps, values, *more, **named)
+
+
 def test_nothing_played_gives_zeros():
     assert set(play_metrics([]).values()) == {0}
-    assert credit_metrics(Advantages.of(np.zeros(0))) == {"signal": 0.0, "step_signal": 0.0}
+    assert credit_metrics(of(np.zeros(0))) == {"signal": 0.0, "step_signal": 0.0}
 
 
 def test_credit_by_hand():
     part = {"episode": np.array([1.0, 0.0, 1.0, 0.0]), "step": np.array([0.0, 0.0, -1.0, 0.0])}
-    advantages = Advantages.of(part["episode"] + part["step"], part)
+    advantages = of(part["episode"] + part["step"], part)
     assert credit_metrics(advantages) == {"signal": 0.25, "step_signal": 0.25}
-    assert credit_metrics(Advantages.of(np.array([1.0, 2.0])))["step_signal"] == 0.0
+    assert credit_metrics(of(np.array([1.0, 2.0])))["step_signal"] == 0.0
 
 
 def test_lines_are_there_at_once_and_cut_where_a_checkpoint_stood(tmp_path):
@@ -108,9 +115,9 @@ def test_a_full_disk_is_said_with_the_name_of_the_file():
 
 
 def test_a_rule_says_itself_which_turns_have_a_say():
-    based = Advantages.of(np.array([1.0, 2.0, 2.0, 2.0]), {"base": np.array([1.0, 1.0, 2.0, 2.0])})
+    based = of(np.array([1.0, 2.0, 2.0, 2.0]), {"base": np.array([1.0, 1.0, 2.0, 2.0])})
     assert credit_metrics(based)["step_signal"] == 0.25
-    assert credit_metrics(Advantages.of(np.ones(4), report={"step_signal": 0.75}))["step_signal"] == 0.75
+    assert credit_metrics(of(np.ones(4), report={"step_signal": 0.75}))["step_signal"] == 0.75
 
 
 def test_what_there_was_to_compare_by_hand():
@@ -123,7 +130,7 @@ def test_what_there_was_to_compare_by_hand():
         state=["hall", "hall", "door", "hall", "wall", "hall", "hall"],
     )
     values = np.array([1.0, 1.0, 4.0, -2.0, 0.0, 0.0, 0.0])  # means of trajectories 2, -1, 0, 0
-    got = group_metrics(steps, Advantages.of(values))
+    got = group_metrics(steps, Advantages.of(steps, values))
     assert got == {
         "flat_groups": 0.5,  # u
         "lone_states": 0.5,  # t/door and t/wall, of four
@@ -131,9 +138,9 @@ def test_what_there_was_to_compare_by_hand():
         # within: 1 + 1 + 4, 1 + 1; in all: 1 + 1 + 16 + 4 - 4^2 / 7
         "turn_share": pytest.approx(8 / (22 - 16 / 7)),
     }
-    even = group_metrics(steps, Advantages.of(np.array([1.0, 1, 1, -1, -1, 0, 0])))
+    even = group_metrics(steps, Advantages.of(steps, np.array([1.0, 1, 1, -1, -1, 0, 0])))
     assert even["turn_share"] == 0.0
-    assert set(group_metrics(Steps.empty(), Advantages.of(np.zeros(0))).values()) == {0.0}
+    assert set(group_metrics(Steps.empty(), Advantages.of(Steps.empty(), np.zeros(0))).values()) == {0.0}
 
 
 def test_events_are_read_but_torn_lines(tmp_path):

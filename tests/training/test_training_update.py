@@ -9,6 +9,7 @@ from training_helpers import play, random_advantages, tiny_llama
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch import pack
 from turnwise.training.objectives import Objective
+from turnwise.training.steps import steps_of
 from turnwise.training.update import Plan, deal, learning_rate, make_optimizer, score, token_scores, update
 
 torch.set_num_threads(1)
@@ -70,7 +71,7 @@ def test_the_number_of_optimiser_steps_is_fixed(most):
 def test_good_actions_become_likelier_and_bad_ones_less():
     groups, _, _ = _made(groups=1, size=2, most=1)
     sign = np.array([1.0, -1.0])
-    batch = pack(groups, Advantages.of(sign))
+    batch = pack(groups, Advantages.of(steps_of(groups), sign))
     model = tiny_llama()
     batch = replace(batch, old=score(model, batch))
     before = score(model, batch).sum(1)
@@ -81,7 +82,7 @@ def test_good_actions_become_likelier_and_bad_ones_less():
 
 def test_nothing_to_learn_costs_no_update():
     groups, advantages, _ = _made()
-    batch = pack(groups, Advantages.of(np.zeros(len(advantages))))
+    batch = pack(groups, Advantages.of(steps_of(groups), np.zeros(len(advantages))))
     model = tiny_llama()
     optimizer = make_optimizer(model, lr=1e-2, weight_decay=0.1)
     before = _weights(model)
@@ -111,7 +112,7 @@ def test_the_deal_is_even_and_never_cuts_a_trajectory():
     values = advantages.values.copy()
     count = sum(len(one.turns) for one in groups[0].trajectories)
     values[:count] = 0.0
-    batch = pack(groups, Advantages.of(values), merge=False)
+    batch = pack(groups, Advantages.of(steps_of(groups), values), merge=False)
     parts = deal(batch, 4, seed=1)
     assert sorted(np.concatenate(parts)) == list(range(len(batch)))
     homes = [set(batch.trajectory[part]) for part in parts]

@@ -1,12 +1,12 @@
 """What the tests of training share: made-up trajectories and a very small Llama in float64."""
 
-import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
+from turnwise.training.steps import steps_of
 
 VOCAB = 23
 
@@ -94,9 +94,9 @@ def play(rng, groups=2, size=3, most=4):
 
 
 def random_advantages(rng, groups, drop=0.0):
-    count = sum(len(one.turns) for group in groups for one in group.trajectories if one.stop != "error")
-    keep = rng.random(count) >= drop
-    return Advantages(rng.normal(size=count), keep, np.ones(count))
+    steps = steps_of(groups)
+    keep = rng.random(len(steps)) >= drop
+    return Advantages.of(steps, rng.normal(size=len(steps)), keep=keep)
 
 
 def gradient(model):
