@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from turnwise.tools.browser import Tab, View
 
-__all__ = ["BUDGET", "FREE", "Window", "WindowEnv", "seconds", "told"]
+__all__ = ["BUDGET", "FREE", "BrowserEnv", "BrowserWindow", "seconds", "told"]
 
 BUDGET: Final = 8000
 """Most characters of a page in an observation, about."""
@@ -69,7 +69,7 @@ def told() -> Iterator[None]:
         raise EnvError(str(error)) from error
 
 
-class Window:
+class BrowserWindow:
     """A tab, the view of its page, and the actions done in it."""
 
     def __init__(self, *, screenshot: bool, budget: int, size: tuple[int, int]) -> None:
@@ -211,13 +211,13 @@ class Window:
             raise
 
 
-class WindowEnv(TextEnv):
+class BrowserEnv(TextEnv):
     """A text environment that is played in a window of a browser."""
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
     observation_space: gymnasium.Space[Any]
     EXAMPLE_ACTION = "click[e3]"
-    _window: Window
+    _window: BrowserWindow
 
     def render(self) -> Any:
         """Return the last action and its answer ("ansi"), or the page as an image ("rgb_array"); else None."""

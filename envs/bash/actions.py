@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["FORMS", "LONGEST", "Command", "Submit", "read"]
+__all__ = ["FORMS", "LONGEST", "ShellCommand", "Submission", "parse_action"]
 
 FORMS: Final = ("...", "submit ...")
 """The forms of actions that hold any text, for `info["free_actions"]`."""
@@ -25,20 +25,20 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A text for the shell."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Submit:
+class Submission:
     """The end; `answer` is "" where none was given."""
 
     answer: str
 
 
-def read(said: str) -> Command | Submit | str:
+def parse_action(said: str) -> ShellCommand | Submission | str:
     """Return the action that a text says, or one sentence about what is wrong with it; any text gives one of the two.
 
     >>> read("wc -l notes.txt")
@@ -62,5 +62,5 @@ def read(said: str) -> Command | Submit | str:
     except UnicodeEncodeError as error:
         return f"an action is Unicode text, and this one is not, at character {error.start}"
     if end := _SUBMIT.fullmatch(text):
-        return Submit((end["answer"] or "").strip())
-    return Command(text)
+        return Submission((end["answer"] or "").strip())
+    return ShellCommand(text)

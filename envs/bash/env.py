@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from turnwise.envs.bash import expert
-from turnwise.envs.bash.actions import FORMS, Submit, read
-from turnwise.envs.bash.generator import SPLITS, Level, generated, task_ids
-from turnwise.envs.bash.judge import Verdict, judge
+from turnwise.envs.bash.actions import FORMS, Submission, parse_action
+from turnwise.envs.bash.expert import restore_commands
+from turnwise.envs.bash.filetree import Tree, digest, from_tar, to_tar
+from turnwise.envs.bash.generator import SPLITS, BashLevel, generate, task_ids
+from turnwise.envs.bash.grading import BashGrade, grade
 from turnwise.envs.bash.shell import LIMITS, ROOT, Shell
-from turnwise.envs.bash.task import Task
-from turnwise.envs.bash.tree import Tree, digest, from_tar, to_tar
+from turnwise.envs.bash.task import BashTask
 from turnwise.envs.cut import cut
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
 from turnwise.envs.snapshot import Fields
@@ -72,7 +72,7 @@ class BashEnv(SavableEnv):
         self,
         *,
         split: str = "train",
-        level: str | Level = "small",
+        level: str | BashLevel = "small",
         reward: str = "whole",
         budget: int = 1500,
         sandbox: str = "auto",
@@ -84,7 +84,7 @@ class BashEnv(SavableEnv):
     ) -> None:
         super().__init__(render_mode)
         self._split = choice("split", split, SPLITS)
-        self._level = Level.of(level)
+        self._level = BashLevel.of(level)
         self._partial = choice("reward", reward, REWARDS) == "partial"
         self._budget = whole("budget", budget, 100, of="characters")
         choice("sandbox", sandbox, ("auto", *BACKENDS))
@@ -96,16 +96,16 @@ class BashEnv(SavableEnv):
             seconds,
             f"{sandbox} {image} {seconds} {wanted}" if flag("memory", memory) else None,
         )
-        self._task: Task | None = None
+        self._task: BashTask | None = None
         self._tree: Tree = {}
         self._folder = ""
         self._answer = ""
-        self._verdict: Verdict | None = None
+        self._verdict: BashGrade | None = None
         self._route: dict[str, int] = {}
         self._looked = False
 
     @property
-    def task(self) -> Task:
+    def task(self) -> BashTask:
         """The task that is played, with its solution.
 
         Raises:
@@ -116,7 +116,7 @@ class BashEnv(SavableEnv):
         return self._task
 
     @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> BashGrade | None:
         """What became of the task; None before the end."""
         return self._verdict
 
@@ -138,7 +138,7 @@ class BashEnv(SavableEnv):
         done = self._route.get(self._key())
         if done is not None:
             return [*first, *task.commands[done:], task.submission]
-        return [*first, *expert.mended(self._tree, task.before), *task.commands, task.submission]
+        return [*first, *restore_commands(self._tree, task.before), *task.commands, task.submission]
 
     def close(self) -> None:
         """Close the box."""
@@ -153,21 +153,21 @@ class BashEnv(SavableEnv):
 
     def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         """Return the statement and the forms of actions."""
-        self._begin(generated(task))
+        self._begin(generate(task))
         return f"{self.task.statement}\n{_HELP}"
 
-    def _begin(self, task: Task) -> None:
+    def _begin(self, task: BashTask) -> None:
         self._task, self._tree, self._folder = task, task.before, ""
         self._answer, self._verdict, self._looked = "", None, False
         self._route = {self._key(): 0}
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
-        found, valid, reward = read(action), True, 0.0
+        found, valid, reward = parse_action(action), True, 0.0
         if isinstance(found, str):
             said, valid = found, False
-        elif isinstance(found, Submit):
+        elif isinstance(found, Submission):
             self._answer = found.answer
-            self._verdict = judge(self.task, self._tree, self._answer)
+            self._verdict = grade(self.task, self._tree, self._answer)
             reward = self._score()
             said = "Submitted: the task is done." if self._verdict.won else "Submitted: the task is not done."
         else:
@@ -217,7 +217,7 @@ class BashEnv(SavableEnv):
         }
 
     def load_episode(self, task: str, saved: Fields) -> None:
-        known = generated(task)
+        known = generate(task)
         try:
             tree = from_tar(base64.b64decode(saved.get("files", str), validate=True))
             route = {str(key): int(done) for key, done in saved.get("route", list)}
@@ -227,7 +227,7 @@ class BashEnv(SavableEnv):
         looked, over = saved.get("looked", bool), saved.get("over", bool)
         self._begin(known)
         self._tree, self._folder, self._answer, self._route = tree, folder, answer, route
-        self._looked, self._verdict = looked, judge(known, tree, answer) if over else None
+        self._looked, self._verdict = looked, grade(known, tree, answer) if over else None
 
     def get_info(self, valid: bool) -> dict[str, Any]:
         over = self._verdict is not None

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from turnwise.envs.bash.actions import LONGEST
+from turnwise.envs.bash.filetree import FileNode
 from turnwise.envs.bash.shell import ROOT
-from turnwise.envs.bash.tree import Node
 
-__all__ = ["mended"]
+__all__ = ["restore_commands"]
 
 _CHUNK: Final = 3000  # bytes written by one command, so that it stays below the longest action
 
 
-def mended(tree: Mapping[str, Node], wanted: Mapping[str, Node]) -> list[str]:
+def restore_commands(tree: Mapping[str, FileNode], wanted: Mapping[str, FileNode]) -> list[str]:
     """Return commands that turn a tree into another one, whatever folder the shell is in."""
     commands = [f"cd {ROOT}"]
     for step in _steps(tree, wanted):
@@ -28,7 +28,7 @@ def mended(tree: Mapping[str, Node], wanted: Mapping[str, Node]) -> list[str]:
     return commands
 
 
-def _steps(tree: Mapping[str, Node], wanted: Mapping[str, Node]) -> Iterator[str]:
+def _steps(tree: Mapping[str, FileNode], wanted: Mapping[str, FileNode]) -> Iterator[str]:
     gone: list[str] = []
     for path, node in sorted(tree.items()):
         if path in wanted and wanted[path].kind == node.kind:

@@ -21,12 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.bash.tree import TIME, Tree, digest, from_tar, to_tar
+from turnwise.envs.bash.filetree import TIME, Tree, digest, from_tar, to_tar
 from turnwise.envs.caching import Memory
 from turnwise.envs.cut import shown
 from turnwise.tools.sandbox import Box, Limits, Result, SandboxError
 
-__all__ = ["LIMITS", "ROOT", "Answer", "Shell"]
+__all__ = ["LIMITS", "ROOT", "Shell", "ShellResult"]
 
 ROOT: Final = "/work"
 LIMITS: Final = Limits(output=256 << 10, file_size=8 << 20, disk=16 << 20, files=2048, processes=64)
@@ -58,7 +58,7 @@ _INNER: Final = r"""trap "printf '\n%s at ' $1 >&9; pwd -P >&9 2>/dev/null" EXIT
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ShellResult:
     """What came of one command.
 
     Args:
@@ -75,7 +75,7 @@ class Answer:
     folder: str
 
 
-_MEMORY: Final[Memory[tuple[Answer, bool]]] = Memory()
+_MEMORY: Final[Memory[tuple[ShellResult, bool]]] = Memory()
 
 
 class Shell:
@@ -94,7 +94,7 @@ class Shell:
         self._box: Box | None = None
         self._like = like
 
-    def run(self, tree: Tree, folder: str, command: str) -> Answer:
+    def run(self, tree: Tree, folder: str, command: str) -> ShellResult:
         """Return what a command does on a tree; what was cut short by a limit is run anew each time.
 
         Raises:
@@ -115,7 +115,7 @@ class Shell:
         """Leave the box out."""
         return {**self.__dict__, "_box": None}
 
-    def _anew(self, tree: Tree, folder: str, command: str) -> tuple[Answer, bool]:
+    def _anew(self, tree: Tree, folder: str, command: str) -> tuple[ShellResult, bool]:
         for attempt in range(2):
             try:
                 if self._box is None or self._box.closed:
@@ -128,7 +128,7 @@ class Shell:
                     raise
         raise AssertionError
 
-    def _once(self, box: Box, tree: Tree, folder: str, command: str) -> tuple[Answer, bool]:
+    def _once(self, box: Box, tree: Tree, folder: str, command: str) -> tuple[ShellResult, bool]:
         """Return the answer, and whether it was given without haste: nothing was cut short."""
         box.restore(to_tar(tree))
         nonce, home = secrets.token_hex(8), box.folder
@@ -150,11 +150,11 @@ class Shell:
         text = shown(_moved(result.stdout, home, ROOT))
         parts = [text.rstrip("\n"), note, _how(result, self._seconds)]
         understood = "syntax" not in told and (result.code != _NOT_FOUND or after != tree)
-        answer = Answer("\n".join(part for part in parts if part) or "(no output)", understood, after, place)
+        answer = ShellResult("\n".join(part for part in parts if part) or "(no output)", understood, after, place)
         return answer, result.stop == "exit" and not note
 
 
-def _weight(found: tuple[Answer, bool]) -> int | None:
+def _weight(found: tuple[ShellResult, bool]) -> int | None:
     answer, sure = found
     return len(answer.text) + sum(len(node.data) for node in answer.tree.values()) if sure else None
 

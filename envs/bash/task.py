@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnwise.envs.bash.tree import Tree
+from turnwise.envs.bash.filetree import Tree
 
-__all__ = ["Task"]
+__all__ = ["BashTask"]
 
 
 @dataclass(frozen=True)
-class Task:
+class BashTask:
     """One task.
 
     Args:

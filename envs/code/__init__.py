@@ -1,8 +1,19 @@
 """Programs to be written and repaired in a sandbox, and judged by tests that nobody inside can read or talk to."""
 
 from turnwise.envs.code.env import CodeEnv
-from turnwise.envs.code.generator import Level
-from turnwise.envs.code.judge import Judge, Outcome, Verdict
-from turnwise.envs.code.task import BadTask, Call, Exchange, Script, Task
+from turnwise.envs.code.generator import CodeLevel
+from turnwise.envs.code.grading import CaseResult, CodeGrade, CodeGrader
+from turnwise.envs.code.task import BadTask, CallTest, CodeTask, ScriptTest, StdioTest
 
-__all__ = ["BadTask", "Call", "CodeEnv", "Exchange", "Judge", "Level", "Outcome", "Script", "Task", "Verdict"]
+__all__ = [
+    "BadTask",
+    "CallTest",
+    "CaseResult",
+    "CodeEnv",
+    "CodeGrade",
+    "CodeGrader",
+    "CodeLevel",
+    "CodeTask",
+    "ScriptTest",
+    "StdioTest",
+]

@@ -30,10 +30,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["FORMS", "Action", "Kind", "path_problem", "read", "repairs", "replaced"]
+__all__ = ["FORMS", "ActionKind", "CodeAction", "apply_edit", "parse_action", "path_problem", "repair_actions"]
 
-Kind = Literal["run", "show", "write", "edit", "replace", "test", "submit"]
-_KINDS: Final[tuple[Kind, ...]] = ("run", "show", "write", "edit", "replace", "test", "submit")
+ActionKind = Literal["run", "show", "write", "edit", "replace", "test", "submit"]
+_KINDS: Final[tuple[ActionKind, ...]] = ("run", "show", "write", "edit", "replace", "test", "submit")
 FORMS: Final = ("run\n...", "show ...", "write ...\n...", "edit ...\n...", "replace ...")
 """The forms of actions that hold any text, for `info["free_actions"]`."""
 
@@ -47,7 +47,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class CodeAction:
     """One action.
 
     Args:
@@ -59,7 +59,7 @@ class Action:
         keep: take over the old line's indentation ("replace").
     """
 
-    kind: Kind
+    kind: ActionKind
     path: str = ""
     text: str = ""
     old: str = ""
@@ -67,7 +67,7 @@ class Action:
     keep: bool = False
 
 
-def read(said: str) -> Action | str:
+def parse_action(said: str) -> CodeAction | str:
     """Return the action that a text says, or one sentence about what is wrong with it; any text gives one of the two.
 
     >>> read("replace 3: return a + b")
@@ -92,33 +92,33 @@ def read(said: str) -> Action | str:
     return _READERS[word](rest, body)
 
 
-def _alone(kind: Kind, rest: str, body: str) -> Action | str:
+def _alone(kind: ActionKind, rest: str, body: str) -> CodeAction | str:
     if rest or body.strip():
         return f"{kind} stands alone, and {_short(rest or body)} followed it"
-    return Action(kind)
+    return CodeAction(kind)
 
 
-def _run(rest: str, body: str) -> Action | str:
+def _run(rest: str, body: str) -> CodeAction | str:
     if rest:
         return f"the program of run begins on the next line, not with {_short(rest)} behind it"
-    return Action("run", text=_unfenced(body))
+    return CodeAction("run", text=_unfenced(body))
 
 
-def _show(rest: str, body: str) -> Action | str:
+def _show(rest: str, body: str) -> CodeAction | str:
     if body.strip():
         return f"show takes a path and nothing below it, not {_short(body)}"
-    return path_problem("show", rest) or Action("show", rest)
+    return path_problem("show", rest) or CodeAction("show", rest)
 
 
-def _write(rest: str, body: str) -> Action | str:
+def _write(rest: str, body: str) -> CodeAction | str:
     if problem := path_problem("write", rest):
         return problem
     if not body:
         return f"write {rest} wants the text of the file on the lines below it"
-    return Action("write", rest, _ended(_unfenced(body)))
+    return CodeAction("write", rest, _ended(_unfenced(body)))
 
 
-def _edit(rest: str, body: str) -> Action | str:
+def _edit(rest: str, body: str) -> CodeAction | str:
     if problem := path_problem("edit", rest):
         return problem
     found = _EDIT.match(_unfenced(body))
@@ -126,10 +126,10 @@ def _edit(rest: str, body: str) -> Action | str:
         return "edit wants a line of <<<<<<<, the old lines, a line of =======, the new lines, and a line of >>>>>>>"
     if not found["old"].strip():
         return "the old lines of edit were empty, so they tell no place: use write for a whole file"
-    return Action("edit", rest, found["new"], found["old"])
+    return CodeAction("edit", rest, found["new"], found["old"])
 
 
-def _replace(rest: str, body: str) -> Action | str:
+def _replace(rest: str, body: str) -> CodeAction | str:
     found = _REPLACE.fullmatch(rest)
     if found is None:
         return "replace wants a line number and the new line, such as replace 3: return a"
@@ -141,12 +141,12 @@ def _replace(rest: str, body: str) -> Action | str:
     if found["mark"]:
         if body.strip():
             return f"with replace {line}: the new line stands behind the colon; below replace {line} stand several"
-        return Action("replace", path, text.strip(), line=line, keep=True)
+        return CodeAction("replace", path, text.strip(), line=line, keep=True)
     if text.strip():
         return f"replace {line} wants a colon before the new line"
     if not body:
         return f"replace {line} wants the new line behind a colon, or new lines below it"
-    return Action("replace", path, _ended(_unfenced(body)), line=line)
+    return CodeAction("replace", path, _ended(_unfenced(body)), line=line)
 
 
 def path_problem(kind: str, path: str) -> str:
@@ -161,7 +161,7 @@ def path_problem(kind: str, path: str) -> str:
     return ""
 
 
-def replaced(text: str, action: Action) -> str:
+def apply_edit(text: str, action: CodeAction) -> str:
     """Return a file's text after an "edit" or a "replace".
 
     Raises:
@@ -184,7 +184,7 @@ def replaced(text: str, action: Action) -> str:
     return "".join([*lines[: action.line - 1], new, *lines[action.line :]])
 
 
-def repairs(path: str, main: str, old: str, new: str) -> list[str]:
+def repair_actions(path: str, main: str, old: str, new: str) -> list[str]:
     """Return actions that make one text of another: single lines where few differ, else the whole file.
 
     Args:
@@ -200,8 +200,8 @@ def repairs(path: str, main: str, old: str, new: str) -> list[str]:
     text = old
     if len(before) == len(after) and len(apart) <= 3:
         for said in actions:
-            action = read(said)
-            text = replaced(text, action) if isinstance(action, Action) else ""
+            action = parse_action(said)
+            text = apply_edit(text, action) if isinstance(action, CodeAction) else ""
         if text == new:
             return actions
     return [f"write {path}\n{new}"]
@@ -225,7 +225,7 @@ def _listed() -> str:
     return f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]}"
 
 
-_READERS: Final[dict[str, Callable[[str, str], Action | str]]] = {
+_READERS: Final[dict[str, Callable[[str, str], CodeAction | str]]] = {
     "run": _run,
     "show": _show,
     "write": _write,

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from turnwise.envs.code.actions import FORMS, Action, read, repairs, replaced
-from turnwise.envs.code.generator import Level
-from turnwise.envs.code.judge import LIMITS, Judge, Outcome
-from turnwise.envs.code.saved import check_task, files_of, share_of
-from turnwise.envs.code.sources import Files, Generated, Source
-from turnwise.envs.code.task import Call, Task, digest, fingerprint, names_of
-from turnwise.envs.code.workshop import Workshop, refuse_file
+from turnwise.envs.code.actions import FORMS, CodeAction, apply_edit, parse_action, repair_actions
+from turnwise.envs.code.generator import CodeLevel
+from turnwise.envs.code.grading import LIMITS, CaseResult, CodeGrader
+from turnwise.envs.code.snapshots import check_task, files_of, share_of
+from turnwise.envs.code.task import CallTest, CodeTask, digest, fingerprint, names_of
+from turnwise.envs.code.task_sources import CodeTaskSource, FileCodeTasks, GeneratedCodeTasks
+from turnwise.envs.code.workspace import Workspace, refuse_file
 from turnwise.envs.cut import cut, shown
 from turnwise.envs.errors import EnvError, NotReset, choices
 from turnwise.envs.snapshot import Fields
@@ -72,7 +72,7 @@ class CodeEnv(SavableEnv):
         tasks: str | os.PathLike[str] | None = None,
         *,
         split: str | None = None,
-        level: str | Level = "small",
+        level: str | CodeLevel = "small",
         reward: str = "share",
         shaping: float = 0.0,
         budget: int = 2000,
@@ -92,16 +92,16 @@ class CodeEnv(SavableEnv):
         self._budget = whole("budget", budget, 100, of="characters")
         self._packages = packages
         if tasks is None:
-            self._source: Source = Generated(level, split or "train")
+            self._source: CodeTaskSource = GeneratedCodeTasks(level, split or "train")
         else:
-            self._source = Files(tasks, split or "all", strict)
+            self._source = FileCodeTasks(tasks, split or "all", strict)
         self.skipped: int = self._source.skipped
         wanted = limits or LIMITS
         wanted = wanted.but(wall=max(wanted.wall, 10 * self._seconds), cpu=max(wanted.cpu, 10 * self._seconds))
         box = partial(start, wanted, backend=sandbox, image=image)
-        self._judge = Judge(box, self._seconds, packages, f"{wanted} {sandbox} {image}")
-        self._task: Task | None = None
-        self._workshop: Workshop | None = None
+        self._judge = CodeGrader(box, self._seconds, packages, f"{wanted} {sandbox} {image}")
+        self._task: CodeTask | None = None
+        self._workshop: Workspace | None = None
         self._best = 0.0
         self._score: float | None = None
 
@@ -124,7 +124,7 @@ class CodeEnv(SavableEnv):
         actions: list[str] = []
         for path, text in task.solved.items():
             if workshop.files.get(path) != text:
-                actions += repairs(path, task.main, workshop.files.get(path, ""), text)
+                actions += repair_actions(path, task.main, workshop.files.get(path, ""), text)
         test = ["test"] if task.visible else []
         return [*(test if self._changed() else []), *actions, *(test if actions else []), "submit"]
 
@@ -137,7 +137,7 @@ class CodeEnv(SavableEnv):
         """Leave the box out: it is made anew when it is needed."""
         state = self.__dict__.copy()
         if self._workshop is not None:
-            other = Workshop(self._workshop.files, self._workshop.main, self._judge)
+            other = Workspace(self._workshop.files, self._workshop.main, self._judge)
             state["_workshop"] = other
         return state
 
@@ -152,14 +152,14 @@ class CodeEnv(SavableEnv):
         self._begin(known, dict(known.files))
         return self._opening()
 
-    def _begin(self, task: Task, files: dict[str, str]) -> None:
+    def _begin(self, task: CodeTask, files: dict[str, str]) -> None:
         if self._workshop is not None:
             self._workshop.close()
-        self._task, self._workshop = task, Workshop(files, task.main, self._judge)
+        self._task, self._workshop = task, Workspace(files, task.main, self._judge)
         self._best, self._score = 0.0, None
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
-        found = read(action)
+        found = parse_action(action)
         valid, reward = not isinstance(found, str), 0.0
         if isinstance(found, str):
             said = found
@@ -203,7 +203,7 @@ class CodeEnv(SavableEnv):
         self._begin(known, files)
         self._best, self._score = best, score
 
-    def _do(self, action: Action) -> tuple[str, float]:
+    def _do(self, action: CodeAction) -> tuple[str, float]:
         """Return the answer to an action and its reward.
 
         Raises:
@@ -224,7 +224,7 @@ class CodeEnv(SavableEnv):
         elif action.kind == "show":
             return _numbered(workshop.files[path]), 0.0
         else:
-            text = replaced(workshop.files[path], action)
+            text = apply_edit(workshop.files[path], action)
         refuse_file(workshop.files, path, text)
         workshop.files[path] = text
         return f"{path} is now:\n{_numbered(text)}", 0.0
@@ -253,7 +253,7 @@ class CodeEnv(SavableEnv):
         late = " (the time was up)" if verdict.late else ""
         return f"Handed in: {passed} of {len(verdict.outcomes)} hidden tests pass{late}.", reward
 
-    def _overfull(self, action: Action, error: BoxFull) -> str:
+    def _overfull(self, action: CodeAction, error: BoxFull) -> str:
         """Return the answer where the agent has made more than a box holds; what is handed in so has failed.
 
         Raises:
@@ -281,7 +281,7 @@ class CodeEnv(SavableEnv):
                 parts.append(f"{path}: {len(text):,} characters")
         if task.visible:
             lines = [
-                f"{test.text} == {test.returns}" if isinstance(test, Call) else name
+                f"{test.text} == {test.returns}" if isinstance(test, CallTest) else name
                 for test in task.visible
                 for name in names_of(test)
             ]
@@ -290,10 +290,10 @@ class CodeEnv(SavableEnv):
 
     def _changed(self) -> bool:
         """Return whether the last action changed a file: what it answered says so."""
-        last, said = read(self.last_exchange[0]), self.last_exchange[1].partition("\n")[0]
+        last, said = parse_action(self.last_exchange[0]), self.last_exchange[1].partition("\n")[0]
         return not isinstance(last, str) and last.kind in ("write", "edit", "replace") and said.endswith(" is now:")
 
-    def _playing(self) -> tuple[Task, Workshop]:
+    def _playing(self) -> tuple[CodeTask, Workspace]:
         if self._task is None or self._workshop is None:
             raise NotReset
         return self._task, self._workshop
@@ -317,7 +317,7 @@ class CodeEnv(SavableEnv):
         return info
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: CaseResult) -> str:
     return f"{outcome.name} {'passed' if outcome.passed else outcome.said or 'failed'}"
 
 

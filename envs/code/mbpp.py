@@ -14,7 +14,7 @@ import ast
 import builtins
 from typing import Any, Final
 
-from turnwise.envs.code.task import MAIN, BadTask, Call, Script, Task, Test, call_of
+from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, call_of
 
 __all__ = ["SPLITS", "is_mbpp", "mbpp"]
 
@@ -28,7 +28,7 @@ def is_mbpp(data: dict[str, Any]) -> bool:
     return data.keys() >= _KEYS and ("text" in data or "prompt" in data)
 
 
-def mbpp(data: dict[str, Any], number: int) -> Task:
+def mbpp(data: dict[str, Any], number: int) -> CodeTask:
     """Return the task of a JSON object.
 
     Args:
@@ -48,8 +48,8 @@ def mbpp(data: dict[str, Any], number: int) -> Task:
     if not tests:
         raise BadTask(f"the task {known!r} has no tests in its test_list")
     entry = _entry(asserts[0], setup, own)
-    example = "" if isinstance(tests[0], Call) else f"\nIt has to pass this test:\n{asserts[0].strip()}"
-    return Task(
+    example = "" if isinstance(tests[0], CallTest) else f"\nIt has to pass this test:\n{asserts[0].strip()}"
+    return CodeTask(
         id=f"MBPP/{known}",
         statement=f"{text.strip()}\nCall the function {entry}.{example}",
         files={MAIN: ""},
@@ -91,7 +91,7 @@ def _defined(code: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
-def _test(text: str, number: int, setup: str, plain: bool, own: set[str]) -> Test:
+def _test(text: str, number: int, setup: str, plain: bool, own: set[str]) -> CodeTest:
     tree = _parsed(text)
     if not any(isinstance(node, ast.Assert) for node in tree.body):
         raise BadTask(f"a test is an assert, not {text[:80]!r}")
@@ -101,10 +101,10 @@ def _test(text: str, number: int, setup: str, plain: bool, own: set[str]) -> Tes
     names = _names(text, setup, own)
     wanted = f"from {MAIN.removesuffix('.py')} import {', '.join(names)}\n" if names else ""
     inner = "".join(f"    {line}\n" for line in ast.unparse(tree).split("\n"))
-    return Script(f"{wanted}{setup.strip()}\n\n\ndef test_{number}():\n{inner}", "functions")
+    return ScriptTest(f"{wanted}{setup.strip()}\n\n\ndef test_{number}():\n{inner}", "functions")
 
 
-def equality(node: ast.stmt, entry: str = "") -> Call | None:
+def equality(node: ast.stmt, entry: str = "") -> CallTest | None:
     """Return the call of `assert f(literals) == literal`; None for any other statement, or another function's."""
     if not isinstance(node, ast.Assert) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
         return None

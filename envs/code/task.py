@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Final, Literal
 
@@ -14,11 +14,11 @@ from turnwise.envs.errors import EnvError
 __all__ = [
     "MAIN",
     "BadTask",
-    "Call",
-    "Exchange",
-    "Script",
-    "Task",
-    "Test",
+    "CallTest",
+    "CodeTask",
+    "CodeTest",
+    "ScriptTest",
+    "StdioTest",
     "call_of",
     "digest",
     "fingerprint",
@@ -34,7 +34,7 @@ class BadTask(EnvError):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallTest:
     """A function of the main file is called, and what it returns is compared outside, as plain data.
 
     Args:
@@ -58,7 +58,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class StdioTest:
     """The main file is run as a program; what it writes is compared without trailing white space.
 
     Args:
@@ -71,7 +71,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class ScriptTest:
     """Tests as a program, which runs apart from the candidate and calls it from there.
 
     Args:
@@ -93,11 +93,11 @@ class Script:
     own: tuple[str, ...] = ()
 
 
-Test = Call | Exchange | Script
+CodeTest = CallTest | StdioTest | ScriptTest
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class CodeTask:
     """One task.
 
     Args:
@@ -115,8 +115,8 @@ class Task:
     id: str
     statement: str
     files: Mapping[str, str]
-    visible: tuple[Test, ...]
-    hidden: tuple[Test, ...]
+    visible: tuple[CodeTest, ...]
+    hidden: tuple[CodeTest, ...]
     solution: Mapping[str, str] = field(default_factory=dict)
     main: str = MAIN
     kind: str = ""
@@ -142,7 +142,7 @@ class Task:
         return {**self.files, **self.solution}
 
 
-def call_of(text: str, returns: str, where: str) -> Call:
+def call_of(text: str, returns: str, where: str) -> CallTest:
     """Return the test of a call written as a program would: call_of("f([1], k=2)", "3", "task 7").
 
     Raises:
@@ -154,7 +154,7 @@ def call_of(text: str, returns: str, where: str) -> Call:
             raise ValueError("not a call")
         arguments = tuple(ast.literal_eval(node) for node in tree.args)
         keywords = {word.arg: ast.literal_eval(word.value) for word in tree.keywords if word.arg}
-        return Call(tree.func.id, repr(arguments), repr(ast.literal_eval(returns.strip())), repr(keywords))
+        return CallTest(tree.func.id, repr(arguments), repr(ast.literal_eval(returns.strip())), repr(keywords))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise BadTask(
             f"{where}: a test calls a function with literals and names what it returns, such as "
@@ -162,15 +162,15 @@ def call_of(text: str, returns: str, where: str) -> Call:
         ) from None
 
 
-def names_of(test: Test) -> list[str]:
+def names_of(test: CodeTest) -> list[str]:
     """Return the names of the tests that a test consists of: one, or those of a script.
 
     Raises:
         BadTask: a script that is no program, or does not define what its form wants.
     """
-    if isinstance(test, Call):
+    if isinstance(test, CallTest):
         return [test.text]
-    if isinstance(test, Exchange):
+    if isinstance(test, StdioTest):
         return [f"input {test.stdin[:40]!r}"]
     try:
         tree = ast.parse(test.code)
@@ -206,9 +206,32 @@ def module_of(path: str) -> str:
     return path.removesuffix(".py").replace("/", ".")
 
 
-def fingerprint(task: Task) -> str:
-    """Return a key of everything that a task consists of."""
-    return digest(dict(task.files), task.statement, task.main, repr((task.visible, task.hidden)))
+def fingerprint(task: CodeTask) -> str:
+    """Return a key of everything that a task consists of; snapshots store it, so it must not change."""
+    return digest(dict(task.files), task.statement, task.main, stored_text(task.visible, task.hidden))
+
+
+_STORED_NAMES: Final[dict[type, str]] = {CallTest: "Call", StdioTest: "Exchange", ScriptTest: "Script"}
+
+
+def stored_text(*suites: tuple[CodeTest, ...]) -> str:
+    """Return tests as text, with the type names that stored fingerprints contain.
+
+    >>> stored_text((CallTest("f", "(1,)", "2"),))
+    "((Call(name='f', arguments='(1,)', returns='2', keywords='{}'),),)"
+    """
+    return repr(tuple(tuple(_StoredTest(test) for test in suite) for suite in suites))
+
+
+class _StoredTest:
+    """Prints a test under its stored name."""
+
+    def __init__(self, test: CodeTest) -> None:
+        self.test = test
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{field.name}={getattr(self.test, field.name)!r}" for field in fields(self.test))
+        return f"{_STORED_NAMES[type(self.test)]}({values})"
 
 
 def digest(files: Mapping[str, str], *more: str) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
 from turnwise.envs.validation import choice
-from turnwise.envs.web import BUDGET, Window, WindowEnv, seconds
+from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, seconds
 
 if TYPE_CHECKING:
     from turnwise.tools.browser import Tab
@@ -56,7 +56,7 @@ _GOAL: Final = """
 _VERDICT: Final = "() => [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL]"
 
 
-class MiniWoBEnv(WindowEnv):
+class MiniWoBEnv(BrowserEnv):
     """Do on a small page what a sentence asks for.
 
     An action is one of the browser's grammar; what is not possible changes nothing and is explained. Where there is no
@@ -90,7 +90,7 @@ class MiniWoBEnv(WindowEnv):
         self._names = _names(task)
         self._split = choice("split", split, SPLITS)
         self._deadline = seconds(deadline)
-        self._window = Window(screenshot=screenshot, budget=budget, size=_SIZE)
+        self._window = BrowserWindow(screenshot=screenshot, budget=budget, size=_SIZE)
         self.observation_space = self._window.space()
         self._task = ""
         self._goal = ""

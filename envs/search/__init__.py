@@ -7,16 +7,16 @@
 retrievers.
 """
 
-from turnwise.envs.search.engine import Engine, SearchFailed
 from turnwise.envs.search.env import SearchEnv
-from turnwise.envs.search.oracle import oracle_answer, recall
 from turnwise.envs.search.questions import Question, load_questions
-from turnwise.envs.search.reader import Reader
+from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator
+from turnwise.envs.search.retrieval_quality import oracle_answer, recall
+from turnwise.envs.search.search_engine import SearchEngine, SearchFailed
 
 __all__ = [
-    "Engine",
     "Question",
-    "Reader",
+    "ReaderDemonstrator",
+    "SearchEngine",
     "SearchEnv",
     "SearchFailed",
     "load_questions",

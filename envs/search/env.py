@@ -18,15 +18,15 @@ from typing import Any, ClassVar, Final
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption
 from turnwise.envs.info import Demonstrator
-from turnwise.envs.search.engine import Engine, SearchFailed
-from turnwise.envs.search.generator import Level
-from turnwise.envs.search.protocol import FORMS, Brackets, Move, Surface, Tags, asked
+from turnwise.envs.search.generator import SearchLevel
+from turnwise.envs.search.protocol import FORMS, ActionFormat, BracketFormat, SearchAction, TagFormat, asked
 from turnwise.envs.search.questions import Question
-from turnwise.envs.search.reader import Reader
+from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator
+from turnwise.envs.search.reward_rules import EpisodeRecord, make_rule
 from turnwise.envs.search.rewards import contains
-from turnwise.envs.search.rules import Played, make_rule
-from turnwise.envs.search.saved import played_of, saved_played, titles_of
-from turnwise.envs.search.sources import Source, Task
+from turnwise.envs.search.search_engine import SearchEngine, SearchFailed
+from turnwise.envs.search.snapshots import played_of, saved_played, titles_of
+from turnwise.envs.search.task_sources import SearchTask, SearchTaskSource
 from turnwise.envs.search.validation import instructions_of, means_of, source_of
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
@@ -83,7 +83,7 @@ class SearchEnv(SavableEnv):
 
     SNAPSHOT_FORMAT = ("Search", 1)
     EXAMPLE_ACTION = "<search> red lamp </search>"
-    demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"reader": Reader}
+    demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"reader": ReaderDemonstrator}
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class SearchEnv(SavableEnv):
         timeout: float | None = None,
         on_failure: str = "tell",
         strict: bool = True,
-        level: str | Level = "small",
+        level: str | SearchLevel = "small",
         render_mode: str | None = None,
     ) -> None:
         super().__init__(render_mode)
@@ -115,7 +115,7 @@ class SearchEnv(SavableEnv):
         self._tags = choice("tags", tags, _TAGS)
         self._tell = choice("on_failure", on_failure, _ON_FAILURE) == "tell"
         flag("strict", strict)
-        self._surface: Surface = Tags(single=tags == "single") if form == "tags" else Brackets()
+        self._surface: ActionFormat = TagFormat(single=tags == "single") if form == "tags" else BracketFormat()
         self._paid_by = reward, dict(reward_options or {})
         self._rule = make_rule(*self._paid_by)
         if self._rule.thinks and form != "tags":
@@ -127,10 +127,10 @@ class SearchEnv(SavableEnv):
         self._patience = retries, backoff, timeout
         self._patient(_nothing)  # refuses what makes no sense now, not at the first search
         means = means_of(retriever, model, keep, timeout)
-        self._source: Source = source_of(questions, corpus, split, retriever, strict, level, means)
-        self._task: Task | None = None
-        self._engine: Engine | None = None
-        self._played = Played(_NO_QUESTION)
+        self._source: SearchTaskSource = source_of(questions, corpus, split, retriever, strict, level, means)
+        self._task: SearchTask | None = None
+        self._engine: SearchEngine | None = None
+        self._played = EpisodeRecord(_NO_QUESTION)
         self._seen: dict[str, str] = {}  # titles by the ids of the passages
 
     def __getstate__(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class SearchEnv(SavableEnv):
         self._engine = None if self._task is None else self._patient(self._task.find)
 
     @property
-    def task(self) -> Task:
+    def task(self) -> SearchTask:
         """The task that is played: its `question`, and `find(query, k)`.
 
         Raises:
@@ -166,7 +166,7 @@ class SearchEnv(SavableEnv):
             NotReset: before the first reset.
             EnvError: another answer was given.
         """
-        from turnwise.envs.search.expert import way
+        from turnwise.envs.search.expert import plan_queries
 
         task, played = self.task, self._played
         if played.answer is not None:
@@ -174,7 +174,7 @@ class SearchEnv(SavableEnv):
                 return []
             raise EnvError("another answer was given and the episode is over: no way leads from here to the right one")
         assert self._engine is not None
-        queries = way(task, self._engine, self._topk, self._seen, self._left())
+        queries = plan_queries(task, self._engine, self._topk, self._seen, self._left())
         return [
             *(self._write("search", query) for query in queries),
             self._write("answer", task.question.answers[0]),
@@ -190,7 +190,7 @@ class SearchEnv(SavableEnv):
         self._task = self._source.get(task)
         self._engine = self._patient(self._task.find)
         observation = self._opening(self._task.question)
-        self._played = Played(self._task.question, start=observation)
+        self._played = EpisodeRecord(self._task.question, start=observation)
         self._seen = {}
         return observation
 
@@ -234,11 +234,11 @@ class SearchEnv(SavableEnv):
         seen, engine = titles_of(saved, "seen"), self._patient(known.find)
         self._task, self._engine, self._played, self._seen = known, engine, played, seen
 
-    def _patient(self, find: Callable[[str, int], Sequence[Passage]]) -> Engine:
+    def _patient(self, find: Callable[[str, int], Sequence[Passage]]) -> SearchEngine:
         retries, backoff, timeout = self._patience
-        return Engine(find, retries=retries, backoff=backoff, timeout=timeout)
+        return SearchEngine(find, retries=retries, backoff=backoff, timeout=timeout)
 
-    def _move(self, move: Move | None, said: str) -> tuple[str, float, bool]:
+    def _move(self, move: SearchAction | None, said: str) -> tuple[str, float, bool]:
         """Do a move; return the observation, what a search earned, and whether the move was admissible."""
         if move is None:
             self._played.thoughts.append(said)
@@ -253,7 +253,7 @@ class SearchEnv(SavableEnv):
             return self._surface.tell(problem), 0.0, False
         return self._search(move.words, said)
 
-    def _problem(self, move: Move) -> str:
+    def _problem(self, move: SearchAction) -> str:
         """Say in a sentence why a move cannot be done; "" where it can."""
         if not move.words:
             return f"The {'query' if move.kind == 'search' else 'answer'} was empty."

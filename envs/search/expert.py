@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from turnwise.envs.errors import EnvError
-from turnwise.envs.search.engine import Engine
-from turnwise.envs.search.sources import Task
+from turnwise.envs.search.search_engine import SearchEngine
+from turnwise.envs.search.task_sources import SearchTask
 
-__all__ = ["way"]
+__all__ = ["plan_queries"]
 
 
-def way(task: Task, engine: Engine, topk: int, seen: Collection[str], searches: int | None = None) -> list[str]:
+def plan_queries(
+    task: SearchTask, engine: SearchEngine, topk: int, seen: Collection[str], searches: int | None = None
+) -> list[str]:
     """Return queries that bring the gold passages which were not seen yet, in the order in which they are needed.
 
     Args:
@@ -27,7 +29,7 @@ def way(task: Task, engine: Engine, topk: int, seen: Collection[str], searches: 
     """
     queries: list[str] = []
     shown = set(seen)
-    for hint in task.way:
+    for hint in task.hints:
         if hint.id in shown or (searches is not None and len(queries) >= searches):
             continue
         for query in hint.queries:

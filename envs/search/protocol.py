@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from turnwise.tools.retrieval import Passage
 
-__all__ = ["FORMS", "INSTRUCTIONS", "Brackets", "Move", "Surface", "Tags", "asked"]
+__all__ = ["FORMS", "INSTRUCTIONS", "ActionFormat", "BracketFormat", "SearchAction", "TagFormat", "asked"]
 
 ANSWER: Final = "answer"
 SEARCH: Final = "search"
@@ -44,7 +44,7 @@ _ANY_TAG: Final = re.compile(r"<(/?)(search|answer)>")
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class SearchAction:
     """What the model wants: to search a query, or to give an answer; and what it said up to there."""
 
     kind: str
@@ -62,13 +62,13 @@ def asked(question: str) -> str:
     return question if question.endswith("?") else question + "?"
 
 
-class Surface(Protocol):
+class ActionFormat(Protocol):
     """How actions read, and how the environment answers."""
 
     name: str
     free: tuple[str, str]
 
-    def read(self, text: str) -> Move | None:
+    def read(self, text: str) -> SearchAction | None:
         """Return what the model wants, None where that cannot be read."""
 
     def write(self, kind: str, words: str) -> str:
@@ -84,7 +84,7 @@ class Surface(Protocol):
         """Return the observation after what could not be read."""
 
 
-class Tags:
+class TagFormat:
     """Search-R1's surface.
 
     What follows the first `</search>`, or where there is none the first `</answer>`, is cut off; the first whole pair
@@ -102,7 +102,7 @@ class Tags:
         """
         self._single = single
 
-    def read(self, text: str) -> Move | None:
+    def read(self, text: str) -> SearchAction | None:
         """Return the move of the first whole pair of tags.
 
         >>> Tags().read("<think>?</think><search> red lamp </search> and so on").words
@@ -117,7 +117,7 @@ class Tags:
         if not pairs:
             return None
         start, end, kind = min(pairs)
-        return Move(kind, said[start:end].strip(), said)
+        return SearchAction(kind, said[start:end].strip(), said)
 
     def write(self, kind: str, words: str) -> str:
         """Return the words between tags."""
@@ -144,7 +144,7 @@ class Tags:
         )
 
 
-class Brackets:
+class BracketFormat:
     """The short surface: the last thing said is `search[...]` or `answer[...]`; what was thought may stand before it.
 
     Results are numbered lines; a title is left out where the text begins with it.
@@ -153,7 +153,7 @@ class Brackets:
     name = "brackets"
     free = ("search[...]", "answer[...]")
 
-    def read(self, text: str) -> Move | None:
+    def read(self, text: str) -> SearchAction | None:
         """Return the move at the end of a text.
 
         >>> Brackets().read("search[red lamp]")
@@ -163,7 +163,7 @@ class Brackets:
         start, kind = max((said.rfind(f"{kind}["), kind) for kind in (SEARCH, ANSWER))
         if start < 0 or not said.endswith("]"):
             return None
-        return Move(kind, said[start + len(kind) + 1 : -1].strip(), text)
+        return SearchAction(kind, said[start + len(kind) + 1 : -1].strip(), text)
 
     def write(self, kind: str, words: str) -> str:
         """Return the words in brackets; brackets in the words become spaces."""
@@ -187,7 +187,7 @@ class Brackets:
         return "\nNothing was done: write search[words] or answer[words].\n"
 
 
-FORMS: Final[dict[str, type[Tags] | type[Brackets]]] = {"tags": Tags, "brackets": Brackets}
+FORMS: Final[dict[str, type[TagFormat] | type[BracketFormat]]] = {"tags": TagFormat, "brackets": BracketFormat}
 
 
 def _cut(text: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.search.engine import Means
-from turnwise.envs.search.generator import Level
+from turnwise.envs.search.generator import SearchLevel
 from turnwise.envs.search.protocol import INSTRUCTIONS
-from turnwise.envs.search.sources import Files, Generated, Source
+from turnwise.envs.search.search_engine import RetrieverOptions
+from turnwise.envs.search.task_sources import FileSearchTasks, GeneratedSearchTasks, SearchTaskSource
 
 __all__ = ["instructions_of", "means_of", "source_of"]
 
@@ -30,7 +30,7 @@ def instructions_of(given: object, form: str) -> str:
     return given
 
 
-def means_of(retriever: object, model: object, keep: object, timeout: float | None) -> Means:
+def means_of(retriever: object, model: object, keep: object, timeout: float | None) -> RetrieverOptions:
     """Return what a retriever is made with; the arguments are the environment's.
 
     Raises:
@@ -38,7 +38,7 @@ def means_of(retriever: object, model: object, keep: object, timeout: float | No
     """
     encoder = None if model is None else _path("model", model, "folder")
     folder = None if keep is None else _path("keep", keep, "folder")
-    return Means.of(retriever, encoder, folder, timeout)
+    return RetrieverOptions.of(retriever, encoder, folder, timeout)
 
 
 def source_of(
@@ -48,8 +48,8 @@ def source_of(
     retriever: object,
     strict: bool,
     level: object,
-    means: Means,
-) -> Source:
+    means: RetrieverOptions,
+) -> SearchTaskSource:
     """Return where the questions come from; the arguments are the environment's.
 
     Raises:
@@ -60,9 +60,9 @@ def source_of(
     if questions is None:
         if corpus is not None:
             raise UnknownOption("corpus is given and questions is not: passages of a file need questions about them")
-        return Generated(split, Level.of(level), retriever, means)
+        return GeneratedSearchTasks(split, SearchLevel.of(level), retriever, means)
     paths = [None if one is None else _path(what, one) for what, one in (("questions", questions), ("corpus", corpus))]
-    return Files(str(paths[0]), paths[1], split, retriever, strict, means)
+    return FileSearchTasks(str(paths[0]), paths[1], split, retriever, strict, means)
 
 
 def _path(what: str, given: object, kind: str = "file") -> str:

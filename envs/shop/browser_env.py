@@ -28,7 +28,7 @@ from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.session import Page, Shop, parse
 from turnwise.envs.shop.sources import Source
-from turnwise.envs.web import BUDGET, Window, WindowEnv, seconds
+from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, seconds
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.site.sessions import Sessions
@@ -45,7 +45,7 @@ _TEXT_ONLY: Final = {
 }
 
 
-class WebShopBrowserEnv(WindowEnv, WebShopEnv):
+class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
     """Buy in a web shop what a sentence asks for, in a real browser.
 
     An action is one of the browser's grammar; what is not possible changes nothing and is explained. The option
@@ -82,7 +82,7 @@ class WebShopBrowserEnv(WindowEnv, WebShopEnv):
             raise UnknownOption(f"catalogues is {many!r}; the shop in a browser has one, as a site is of one shop")
         self._deadline = seconds(deadline)
         super().__init__(*args, render_mode=render_mode, **kwargs)
-        self._window = Window(screenshot=screenshot, budget=budget, size=_VIEWPORT)
+        self._window = BrowserWindow(screenshot=screenshot, budget=budget, size=_VIEWPORT)
         self._number = ""
         self.observation_space = self._window.space()
 
@@ -101,7 +101,7 @@ class WebShopBrowserEnv(WindowEnv, WebShopEnv):
         self._window.wake(self._enter)
         sessions, name, page = self._site().sessions, _fresh(), self.session.page
         sessions.start(name, self.session.goal, self.session.prices)
-        window = Window(screenshot=False, budget=BUDGET, size=_VIEWPORT)
+        window = BrowserWindow(screenshot=False, budget=BUDGET, size=_VIEWPORT)
         try:
             window.open(lambda: self._opened(name, page))
             for action in wanted:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from turnwise.envs.bash.tree import Node, file
+from turnwise.envs.bash.filetree import FileNode, file
 
-__all__ = ["Draft"]
+__all__ = ["TaskDraft"]
 
 
 @dataclass(frozen=True)
-class Draft:
+class TaskDraft:
     """A task that is being made.
 
     Args:
@@ -26,12 +26,12 @@ class Draft:
     statement: str
     commands: tuple[str, ...]
     answer: str = ""
-    made: dict[str, Node] = field(default_factory=dict)
+    made: dict[str, FileNode] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
     modes: bool = False
 
     @classmethod
-    def of_lines(cls, statement: str, path: str, lines: list[str], *commands: str) -> Draft:
+    def of_lines(cls, statement: str, path: str, lines: list[str], *commands: str) -> TaskDraft:
         """Return a task whose end is one new file with these lines."""
         return cls(statement, commands, made={path: file("".join(f"{line}\n" for line in lines))})

@@ -7,7 +7,7 @@ from typing import Final
 
 from turnwise.envs.levels import BaseLevel, Dials
 
-__all__ = ["FAMILY_NAMES", "PRESETS", "Level"]
+__all__ = ["FAMILY_NAMES", "PRESETS", "BashLevel"]
 
 FAMILY_NAMES: Final = (
     "archive",
@@ -35,7 +35,7 @@ _DIALS: Final = Dials(
 
 
 @dataclass(frozen=True, slots=True)
-class Level(BaseLevel):
+class BashLevel(BaseLevel):
     """How big the file tree of a task is, and how hard.
 
     files: least and most files that a task is about.
@@ -63,12 +63,12 @@ class Level(BaseLevel):
         object.__setattr__(self, "families", tuple(sorted(set(self.families))))
 
 
-PRESETS: dict[str, Level] = {
-    "tiny": Level(files=(2, 3), lines=(3, 5), depth=0, distractors=1, variants=1),
-    "small": Level(),
-    "medium": Level(files=(8, 14), lines=(10, 25), depth=3, distractors=6, spaces=0.15),
-    "large": Level(files=(15, 30), lines=(20, 60), depth=4, distractors=12, spaces=0.3),
+PRESETS: dict[str, BashLevel] = {
+    "tiny": BashLevel(files=(2, 3), lines=(3, 5), depth=0, distractors=1, variants=1),
+    "small": BashLevel(),
+    "medium": BashLevel(files=(8, 14), lines=(10, 25), depth=3, distractors=6, spaces=0.15),
+    "large": BashLevel(files=(15, 30), lines=(20, 60), depth=4, distractors=12, spaces=0.3),
 }
 """Sizes by name. "tiny" is for models that learn to type commands on it."""
 
-Level.presets = PRESETS
+BashLevel.presets = PRESETS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-__all__ = ["DRAWS", "LETTERS", "WORDS", "Draft"]
+__all__ = ["DRAWS", "LETTERS", "WORDS", "FunctionDraft"]
 
 WORDS: Final = (
     "pear",
@@ -29,7 +29,7 @@ LETTERS: Final = "abcde"
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class FunctionDraft:
     """A function as a family draws it.
 
     Args:

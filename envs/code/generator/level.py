@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnwise.envs.code.generator.families import FAMILIES
-from turnwise.envs.code.generator.mutate import KINDS
+from turnwise.envs.code.generator.mutations import KINDS
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.levels import BaseLevel, Dials
 
-__all__ = ["PRESETS", "Level"]
+__all__ = ["PRESETS", "CodeLevel"]
 
 _DIALS: Final = Dials(
     "the code generator",
@@ -21,7 +21,7 @@ _DIALS: Final = Dials(
 
 
 @dataclass(frozen=True, slots=True)
-class Level(BaseLevel):
+class CodeLevel(BaseLevel):
     """How long generated programs are, and how hard the tasks are that are made of them.
 
     families: how many families of programs, the easier ones first.
@@ -59,12 +59,16 @@ class Level(BaseLevel):
             )
 
 
-PRESETS: dict[str, Level] = {
-    "tiny": Level(lines=(2, 5), repair=1.0, kinds=3, visible=(2, 2), hidden=(6, 6), names=0),
-    "small": Level(),
-    "medium": Level(functions=(2, 3), chain=0.6, bugs=(1, 2), repair=0.6, shown=0.8, visible=(3, 4), hidden=(10, 12)),
-    "large": Level(functions=(3, 6), chain=0.7, bugs=(1, 3), repair=0.5, shown=0.5, visible=(2, 4), hidden=(12, 16)),
+PRESETS: dict[str, CodeLevel] = {
+    "tiny": CodeLevel(lines=(2, 5), repair=1.0, kinds=3, visible=(2, 2), hidden=(6, 6), names=0),
+    "small": CodeLevel(),
+    "medium": CodeLevel(
+        functions=(2, 3), chain=0.6, bugs=(1, 2), repair=0.6, shown=0.8, visible=(3, 4), hidden=(10, 12)
+    ),
+    "large": CodeLevel(
+        functions=(3, 6), chain=0.7, bugs=(1, 3), repair=0.5, shown=0.5, visible=(2, 4), hidden=(12, 16)
+    ),
 }
 """Sizes by name. "tiny" is for models that learn to read on it."""
 
-Level.presets = PRESETS
+CodeLevel.presets = PRESETS

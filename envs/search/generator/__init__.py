@@ -8,8 +8,18 @@ The vocabulary is written for this project. Left out on purpose: passages that c
 count or compare.
 """
 
-from turnwise.envs.search.generator.level import PRESETS, Level
-from turnwise.envs.search.generator.puzzles import Hop, Puzzle, Puzzles
-from turnwise.envs.search.generator.world import SPLITS, Thing, World, world
+from turnwise.envs.search.generator.level import PRESETS, SearchLevel
+from turnwise.envs.search.generator.questions import GeneratedQuestion, Hop, QuestionGenerator
+from turnwise.envs.search.generator.world import SPLITS, Entity, SearchWorld, world
 
-__all__ = ["PRESETS", "SPLITS", "Hop", "Level", "Puzzle", "Puzzles", "Thing", "World", "world"]
+__all__ = [
+    "PRESETS",
+    "SPLITS",
+    "Entity",
+    "GeneratedQuestion",
+    "Hop",
+    "QuestionGenerator",
+    "SearchLevel",
+    "SearchWorld",
+    "world",
+]

@@ -7,7 +7,7 @@ from typing import Final
 
 from turnwise.envs.levels import BaseLevel, Dials
 
-__all__ = ["PRESETS", "Level"]
+__all__ = ["PRESETS", "SearchLevel"]
 
 _DIALS: Final = Dials(
     "the search world",
@@ -18,7 +18,7 @@ _DIALS: Final = Dials(
 
 
 @dataclass(frozen=True, slots=True)
-class Level(BaseLevel):
+class SearchLevel(BaseLevel):
     """How big a generated world is, and how hard the questions are that are asked about it.
 
     passages: how many things the world holds; each has one passage.
@@ -48,8 +48,8 @@ class Level(BaseLevel):
     filler: float = 0.2
 
 
-PRESETS: dict[str, Level] = {
-    "tiny": Level(
+PRESETS: dict[str, SearchLevel] = {
+    "tiny": SearchLevel(
         passages=40,
         worlds=1_000_000,
         hops=(1, 2),
@@ -61,8 +61,8 @@ PRESETS: dict[str, Level] = {
         mentions=0.0,
         filler=0.0,
     ),
-    "small": Level(),
-    "medium": Level(
+    "small": SearchLevel(),
+    "medium": SearchLevel(
         passages=2000,
         worlds=20,
         hops=(1, 4),
@@ -74,7 +74,7 @@ PRESETS: dict[str, Level] = {
         mentions=0.3,
         filler=0.4,
     ),
-    "large": Level(
+    "large": SearchLevel(
         passages=5000,
         worlds=1,
         hops=(2, 4),
@@ -89,4 +89,4 @@ PRESETS: dict[str, Level] = {
 }
 """Sizes by name. "tiny" is for models that learn to read on it."""
 
-Level.presets = PRESETS
+SearchLevel.presets = PRESETS

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from turnwise.envs.draw import Draw
-from turnwise.envs.search.generator.level import Level
+from turnwise.envs.search.generator.level import SearchLevel
 from turnwise.envs.search.generator.names import Namer
 from turnwise.envs.search.generator.relations import (
     FILLERS,
@@ -25,7 +25,7 @@ from turnwise.envs.search.generator.relations import (
 )
 from turnwise.tools.retrieval import Passage, Passages
 
-__all__ = ["SPLITS", "Thing", "World", "called", "world"]
+__all__ = ["SPLITS", "Entity", "SearchWorld", "called", "world"]
 
 SPLITS: Final = ("train", "held_out")
 _WEIGHTS: Final[Mapping[str, float]] = {
@@ -41,7 +41,7 @@ _FIRST_YEAR, _YEARS = 1760, 190  # in which people are born
 
 
 @dataclass(eq=False, slots=True)
-class Thing:
+class Entity:
     """Something that has a passage.
 
     Attributes:
@@ -55,7 +55,7 @@ class Thing:
     kind: str
     name: str
     words: tuple[str, str, str]
-    truth: dict[str, Thing | str] = field(default_factory=dict)
+    truth: dict[str, Entity | str] = field(default_factory=dict)
     told: tuple[Relation, ...] = ()
     id: str = ""
 
@@ -66,14 +66,14 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SearchWorld:
     """Things, and their passages."""
 
-    things: tuple[Thing, ...]
+    things: tuple[Entity, ...]
     corpus: Passages
 
 
-def called(one: Thing | str) -> str:
+def called(one: Entity | str) -> str:
     """Return how a thing or a value is called in a sentence."""
     if isinstance(one, str):
         return one
@@ -81,16 +81,16 @@ def called(one: Thing | str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _small(split: str, text: str, number: int) -> World:
+def _small(split: str, text: str, number: int) -> SearchWorld:
     return _make(split, text, number)
 
 
 @lru_cache(maxsize=3)
-def _big(split: str, text: str, number: int) -> World:
+def _big(split: str, text: str, number: int) -> SearchWorld:
     return _make(split, text, number)
 
 
-def world(split: str, level: Level | str = "small", number: int = 0) -> World:
+def world(split: str, level: SearchLevel | str = "small", number: int = 0) -> SearchWorld:
     """Return a world: the same everywhere and for ever; the last few are kept.
 
     Args:
@@ -101,12 +101,12 @@ def world(split: str, level: Level | str = "small", number: int = 0) -> World:
     Raises:
         UnknownOption: the text is not a level.
     """
-    level = Level.parse(level) if isinstance(level, str) else level
+    level = SearchLevel.parse(level) if isinstance(level, str) else level
     return (_small if level.passages <= 500 else _big)(split, level.text, number)
 
 
-def _make(split: str, text: str, number: int) -> World:
-    level = Level.parse(text)
+def _make(split: str, text: str, number: int) -> SearchWorld:
+    level = SearchLevel.parse(text)
     draw = Draw(f"search world {split}/{text}/{number}")
     things = _things(draw, level, split)
     relations = relations_of(level.kinds)
@@ -123,10 +123,10 @@ def _make(split: str, text: str, number: int) -> World:
         Passage(thing.id, f'"{thing.name}"', _write(draw, level, thing, mentioned.get(thing.id, [])))
         for thing in (things[index] for index in order)
     ]
-    return World(tuple(things), Passages.of(passages))
+    return SearchWorld(tuple(things), Passages.of(passages))
 
 
-def _things(draw: Draw, level: Level, split: str) -> list[Thing]:
+def _things(draw: Draw, level: SearchLevel, split: str) -> list[Entity]:
     namer = Namer(draw, split, level.names, level.alike)
     kinds = KINDS[: level.kinds]
     total = sum(_WEIGHTS[kind] for kind in kinds)
@@ -139,11 +139,11 @@ def _things(draw: Draw, level: Level, split: str) -> list[Thing]:
         sorts = sorts[:1] if level.kinds == 3 else sorts
         for _ in range(counts[kind]):
             words = draw.pick(sorts)
-            made.append(Thing(kind, namer.name(kind, words[0]), words))
+            made.append(Entity(kind, namer.name(kind, words[0]), words))
     return made
 
 
-def _connect(draw: Draw, relations: Mapping[str, tuple[Relation, ...]], by_kind: Mapping[str, list[Thing]]) -> None:
+def _connect(draw: Draw, relations: Mapping[str, tuple[Relation, ...]], by_kind: Mapping[str, list[Entity]]) -> None:
     """Say what is true of each thing."""
     people = by_kind["person"]
     born = {id(one): _FIRST_YEAR + _YEARS * place // len(people) for place, one in enumerate(people)}
@@ -163,24 +163,24 @@ def _connect(draw: Draw, relations: Mapping[str, tuple[Relation, ...]], by_kind:
                     thing.truth[relation.name] = draw.pick(by_kind[relation.object])
 
 
-def _year(draw: Draw, thing: Thing, born: Mapping[int, int]) -> int:
+def _year(draw: Draw, thing: Entity, born: Mapping[int, int]) -> int:
     """Return the year of a work, when its author was grown up; of anything else some year."""
     author = thing.truth.get("author")
     return draw.between(1500, 1900) if author is None else born[id(author)] + draw.between(22, 60)
 
 
-def _mentioned(draw: Draw, level: Level, things: list[Thing]) -> dict[str, list[tuple[Relation, Thing]]]:
+def _mentioned(draw: Draw, level: SearchLevel, things: list[Entity]) -> dict[str, list[tuple[Relation, Entity]]]:
     """Return for passages what is told in them of other things."""
-    found: dict[str, list[tuple[Relation, Thing]]] = {}
+    found: dict[str, list[tuple[Relation, Entity]]] = {}
     for thing in things:
         for relation in thing.told:
             other = thing.truth[relation.name]
-            if isinstance(other, Thing) and relation.mentions and draw.chance(level.mentions):
+            if isinstance(other, Entity) and relation.mentions and draw.chance(level.mentions):
                 found.setdefault(other.id, []).append((relation, thing))
     return found
 
 
-def _write(draw: Draw, level: Level, thing: Thing, mentioned: list[tuple[Relation, Thing]]) -> str:
+def _write(draw: Draw, level: SearchLevel, thing: Entity, mentioned: list[tuple[Relation, Entity]]) -> str:
     """Return the text of a passage."""
     tellings = [(draw.pick(one.says[: level.wordings]), called(thing.truth[one.name])) for one in thing.told]
     tellings += [(draw.pick(one.mentions), called(other)) for one, other in mentioned[:2]]
@@ -194,7 +194,7 @@ def _write(draw: Draw, level: Level, thing: Thing, mentioned: list[tuple[Relatio
     return " ".join(said)
 
 
-def _later(name: str, thing: Thing, text: str) -> str:
+def _later(name: str, thing: Entity, text: str) -> str:
     """Return how a thing is called in a later sentence; no noun twice ("the town is a town")."""
     name = name.format(kind=thing.words[0], last=thing.name.rpartition(" ")[2])
     noun = name.removeprefix("the ")

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from turnwise.envs.bash.task import Task
-from turnwise.envs.bash.tree import file, with_folders
+from turnwise.envs.bash.filetree import file, with_folders
+from turnwise.envs.bash.task import BashTask
 from turnwise.tools.sandbox import probe
 
 HELD = any(rung.holds for rung in probe())
@@ -16,7 +16,7 @@ boxed = pytest.mark.skipif(
 )
 
 
-def small_task(**changes: object) -> Task:
+def small_task(**changes: object) -> BashTask:
     """Return a task with two files of which one is to be changed, one is to be made, and an answer."""
     before = with_folders({"d/a.txt": file("one\n"), "d/b.txt": file("two\n")})
     after = with_folders({"d/a.txt": file("ONE\n"), "d/b.txt": file("two\n"), "c.txt": file("new\n")})
@@ -29,4 +29,4 @@ def small_task(**changes: object) -> Task:
         "commands": ("echo ONE > d/a.txt", "echo new > c.txt"),
         "answer": "7",
     }
-    return Task(**{**found, **changes})  # type: ignore[arg-type]
+    return BashTask(**{**found, **changes})  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.bash.actions import LONGEST, Command, Submit, read
+from turnwise.envs.bash.actions import LONGEST, ShellCommand, Submission, parse_action
 from turnwise.envs.info import fits
 
 COMMANDS = {
@@ -40,25 +40,25 @@ WRONG = {
 
 @pytest.mark.parametrize(("said", "command"), COMMANDS.items())
 def test_commands_are_taken_as_they_stand(said: str, command: str) -> None:
-    assert read(said) == Command(command)
+    assert parse_action(said) == ShellCommand(command)
 
 
 @pytest.mark.parametrize(("said", "answer"), ENDS.items())
 def test_submit_ends_with_or_without_an_answer(said: str, answer: str) -> None:
-    assert read(said) == Submit(answer)
+    assert parse_action(said) == Submission(answer)
 
 
 @pytest.mark.parametrize(("said", "words"), WRONG.items(), ids=range(len(WRONG)))
 def test_what_is_no_action_is_told_why(said: str, words: str) -> None:
-    found = read(said)
+    found = parse_action(said)
     assert isinstance(found, str)
     assert words.replace("\\\\", "\\") in found
 
 
 @given(st.text())
 def test_any_text_is_an_action_or_a_reason(said: str) -> None:
-    found = read(said)
-    assert isinstance(found, Command | Submit | str)
-    if isinstance(found, Command):
+    found = parse_action(said)
+    assert isinstance(found, ShellCommand | Submission | str)
+    if isinstance(found, ShellCommand):
         assert fits(found.text, ["..."])
         assert found.text

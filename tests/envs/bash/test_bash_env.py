@@ -11,7 +11,7 @@ from bash_boxes import boxed
 from turnwise import envs
 from turnwise.envs.bash import FAMILIES, BashEnv
 from turnwise.envs.bash.env import LOOK
-from turnwise.envs.bash.shell import Answer, Shell
+from turnwise.envs.bash.shell import Shell, ShellResult
 from turnwise.envs.caching import Memory
 from turnwise.envs.check import Effort, check_env
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
@@ -209,7 +209,7 @@ def test_answers_are_remembered_and_forgotten_with_memory_off() -> None:
     class Counted(Shell):
         def _anew(self, tree, folder, command):
             calls.append(command)
-            return Answer("said", True, tree, folder), command != "slow"
+            return ShellResult("said", True, tree, folder), command != "slow"
 
     def never() -> object:
         raise AssertionError

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.bash.generator import FAMILIES, PRESETS, SPLITS, Level, generated, task_ids
+from turnwise.envs.bash.filetree import digest
+from turnwise.envs.bash.generator import FAMILIES, PRESETS, SPLITS, BashLevel, generate, task_ids
 from turnwise.envs.bash.generator.words import FOLDERS
-from turnwise.envs.bash.judge import judge
-from turnwise.envs.bash.tree import digest
+from turnwise.envs.bash.grading import grade
 from turnwise.envs.errors import UnknownOption, UnknownTask
 
 
@@ -20,32 +20,32 @@ from turnwise.envs.errors import UnknownOption, UnknownTask
 @pytest.mark.parametrize("level", PRESETS)
 def test_tasks_are_undone_at_first_and_done_at_the_end(split: str, level: str) -> None:
     for id in task_ids(split, PRESETS[level], 3 * len(FAMILIES)):
-        task = generated(id)
-        assert judge(task, task.after, task.answer).won, id
-        assert not judge(task, task.before, "").won, id
+        task = generate(id)
+        assert grade(task, task.after, task.answer).won, id
+        assert not grade(task, task.before, "").won, id
         assert task.answer == "" or task.after == task.before
         assert any(folder in task.statement for folder in FOLDERS[split])
 
 
 def test_families_go_round() -> None:
-    counts = Counter(generated(id).family for id in task_ids("train", Level(), 2 * len(FAMILIES)))
+    counts = Counter(generate(id).family for id in task_ids("train", BashLevel(), 2 * len(FAMILIES)))
     assert counts == dict.fromkeys(FAMILIES, 2)
-    only = Level.parse("tiny+families=sum,count")
-    assert [generated(id).family for id in task_ids("train", only, 3)] == ["count", "sum", "count"]
+    only = BashLevel.parse("tiny+families=sum,count")
+    assert [generate(id).family for id in task_ids("train", only, 3)] == ["count", "sum", "count"]
 
 
 def test_splits_have_no_folder_in_common() -> None:
     train, held_out = (set(FOLDERS[split]) for split in SPLITS)
     assert not train & held_out
     for split in SPLITS:
-        tops = {path.split("/")[0] for id in task_ids(split, Level(), 50) for path in generated(id).before}
+        tops = {path.split("/")[0] for id in task_ids(split, BashLevel(), 50) for path in generate(id).before}
         assert tops <= set(FOLDERS[split])
 
 
 def test_ids_mean_the_same_everywhere() -> None:
     keys = []
     for id in ("train/small/000000", "train/tiny/000123", "held_out/large/000011"):
-        task = generated(id)
+        task = generate(id)
         keys.append(digest(task.before, *sorted(task.after), task.statement, task.answer, *task.commands))
     assert keys == EXPECTED
 
@@ -69,18 +69,18 @@ EXPECTED = ["965f470c44338c5f7d91cc454b8e0ace", "759a6869d610776b1a99991b2743128
 )
 def test_other_ids_are_refused(id: str) -> None:
     with pytest.raises(UnknownTask, match="shell tasks"):
-        generated(id)
+        generate(id)
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_levels_are_read_back(name: str) -> None:
     assert PRESETS[name].text == name
-    assert Level.parse(PRESETS[name].text) == PRESETS[name]
+    assert BashLevel.parse(PRESETS[name].text) == PRESETS[name]
 
 
 @given(
     st.builds(
-        Level,
+        BashLevel,
         files=st.tuples(st.integers(2, 9), st.integers(9, 20)),
         lines=st.tuples(st.integers(2, 9), st.integers(9, 20)),
         depth=st.integers(0, 6),
@@ -90,10 +90,10 @@ def test_levels_are_read_back(name: str) -> None:
         families=st.lists(st.sampled_from(FAMILIES), max_size=3).map(tuple),
     )
 )
-def test_any_level_can_be_said_and_gives_tasks(level: Level) -> None:
-    assert Level.parse(level.text) == level
-    task = generated(task_ids("train", level, 1, 5)[0])
-    assert not judge(task, task.before, "").won
+def test_any_level_can_be_said_and_gives_tasks(level: BashLevel) -> None:
+    assert BashLevel.parse(level.text) == level
+    task = generate(task_ids("train", level, 1, 5)[0])
+    assert not grade(task, task.before, "").won
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_any_level_can_be_said_and_gives_tasks(level: Level) -> None:
 )
 def test_wrong_levels_are_named(text: str, words: str) -> None:
     with pytest.raises(UnknownOption, match=words):
-        Level.parse(text)
+        BashLevel.parse(text)
 
 
 def test_every_dial_is_checked() -> None:
-    for field in fields(Level):
+    for field in fields(BashLevel):
         with pytest.raises((UnknownOption, TypeError, ValueError)):
-            replace(Level(), **{field.name: ("no such", -1) if field.name == "families" else (-1, -2)})
+            replace(BashLevel(), **{field.name: ("no such", -1) if field.name == "families" else (-1, -2)})

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from turnwise.envs.code.judge import LIMITS, Judge
+from turnwise.envs.code.grading import LIMITS, CodeGrader
 from turnwise.tools.sandbox import Box, probe, start
 
 HELD = any(rung.holds for rung in probe())
@@ -20,9 +20,9 @@ def box() -> Box:
     return start(LIMITS)
 
 
-def judge(seconds: float = 20.0) -> Judge:
+def judge(seconds: float = 20.0) -> CodeGrader:
     """Return a judge; its limit is for programs that do not end."""
-    return Judge(box, seconds)
+    return CodeGrader(box, seconds)
 
 
 CHEATS = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.code.actions import FORMS, Action, read, replaced
+from turnwise.envs.code.actions import FORMS, CodeAction, apply_edit, parse_action
 from turnwise.envs.info import fits
 
 WORDS = st.sampled_from(["run", "show", "write", "edit", "replace", "test", "submit", "<<<<<<<\n", "=======\n"])
@@ -13,23 +13,23 @@ WORDS = st.sampled_from(["run", "show", "write", "edit", "replace", "test", "sub
 @pytest.mark.parametrize(
     ("said", "action"),
     [
-        ("test", Action("test")),
-        ("  submit \n", Action("submit")),
-        ("run", Action("run")),
-        ("run\nprint(1)\n  x", Action("run", text="print(1)\n  x")),
-        ("run\n```python\nprint(1)\n```", Action("run", text="print(1)")),
-        ("show a/b.py", Action("show", "a/b.py")),
-        ("write a.py\nx = 1", Action("write", "a.py", "x = 1\n")),
-        ("replace 3: return b", Action("replace", text="return b", line=3, keep=True)),
-        ("replace 3:return b", Action("replace", text="return b", line=3, keep=True)),
-        ("replace h.py 2: x", Action("replace", "h.py", "x", line=2, keep=True)),
-        ("replace 2\n    x\n    y", Action("replace", text="    x\n    y\n", line=2)),
-        ("edit a.py\n<<<<<<<\nold\n=======\nnew\n>>>>>>>", Action("edit", "a.py", "new\n", "old\n")),
-        ("edit a.py\r\n<<<<<<<\r\nold\r\n=======\r\n>>>>>>>", Action("edit", "a.py", "", "old\n")),
+        ("test", CodeAction("test")),
+        ("  submit \n", CodeAction("submit")),
+        ("run", CodeAction("run")),
+        ("run\nprint(1)\n  x", CodeAction("run", text="print(1)\n  x")),
+        ("run\n```python\nprint(1)\n```", CodeAction("run", text="print(1)")),
+        ("show a/b.py", CodeAction("show", "a/b.py")),
+        ("write a.py\nx = 1", CodeAction("write", "a.py", "x = 1\n")),
+        ("replace 3: return b", CodeAction("replace", text="return b", line=3, keep=True)),
+        ("replace 3:return b", CodeAction("replace", text="return b", line=3, keep=True)),
+        ("replace h.py 2: x", CodeAction("replace", "h.py", "x", line=2, keep=True)),
+        ("replace 2\n    x\n    y", CodeAction("replace", text="    x\n    y\n", line=2)),
+        ("edit a.py\n<<<<<<<\nold\n=======\nnew\n>>>>>>>", CodeAction("edit", "a.py", "new\n", "old\n")),
+        ("edit a.py\r\n<<<<<<<\r\nold\r\n=======\r\n>>>>>>>", CodeAction("edit", "a.py", "", "old\n")),
     ],
 )
-def test_an_action_is_read_as_it_is_written(said: str, action: Action) -> None:
-    assert read(said) == action
+def test_an_action_is_read_as_it_is_written(said: str, action: CodeAction) -> None:
+    assert parse_action(said) == action
 
 
 @pytest.mark.parametrize(
@@ -54,22 +54,22 @@ def test_an_action_is_read_as_it_is_written(said: str, action: Action) -> None:
     ],
 )
 def test_what_is_no_action_is_explained(said: str, why: str) -> None:
-    found = read(said)
+    found = parse_action(said)
     assert isinstance(found, str)
     assert why in found
 
 
 @given(st.one_of(st.text(), st.lists(st.one_of(WORDS, st.text(max_size=9))).map(" ".join)))
 def test_any_text_is_an_action_or_an_explanation(said: str) -> None:
-    found = read(said)
-    assert isinstance(found, Action) or (found and "\n" not in found)
+    found = parse_action(said)
+    assert isinstance(found, CodeAction) or (found and "\n" not in found)
 
 
 @given(st.lists(WORDS | st.text(max_size=9)).map("\n".join))
 def test_an_action_has_a_form_or_is_a_single_word(said: str) -> None:
     text = said.replace("\r\n", "\n").strip()
-    found = read(text)
-    if isinstance(found, Action) and found.kind not in ("test", "submit") and text != "run" and "\t" not in text:
+    found = parse_action(text)
+    if isinstance(found, CodeAction) and found.kind not in ("test", "submit") and text != "run" and "\t" not in text:
         assert fits(" ".join(text.split(" ")), FORMS) or "  " in text or text.startswith("run")
 
 
@@ -87,9 +87,9 @@ TEXT = "def f(a):\n    if a:\n        return 1\n    return 2\n"
     ],
 )
 def test_edits(said: str, text: str) -> None:
-    action = read(said)
-    assert isinstance(action, Action)
-    assert replaced(TEXT, action) == text
+    action = parse_action(said)
+    assert isinstance(action, CodeAction)
+    assert apply_edit(TEXT, action) == text
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_edits(said: str, text: str) -> None:
     [("replace 5: x", "the file has 4"), ("edit x\n<<<<<<<\nreturn\n=======\n>>>>>>>", "2 times")],
 )
 def test_an_edit_that_has_no_place_says_so(said: str, why: str) -> None:
-    action = read(said)
-    assert isinstance(action, Action)
+    action = parse_action(said)
+    assert isinstance(action, CodeAction)
     with pytest.raises(LookupError, match=why):
-        replaced(TEXT, action)
+        apply_edit(TEXT, action)

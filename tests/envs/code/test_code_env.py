@@ -285,14 +285,14 @@ def test_actions_that_have_no_place_are_answered() -> None:
 
 
 def test_where_nothing_holds_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnwise.envs.code.judge import VERDICTS
+    from turnwise.envs.code.grading import GRADES
     from turnwise.tools.sandbox import NoSandbox
 
     def nothing(*_: object, **__: object) -> object:
         raise NoSandbox("nothing on this machine can hold a program, so nothing is run (bwrap: not installed)")
 
     monkeypatch.setattr("turnwise.envs.code.env.start", nothing)
-    VERDICTS.forget()
+    GRADES.forget()
     env = begun()
     with pytest.raises(EnvError, match="the program could not be run: nothing on this machine"):
         env.step("test")

@@ -8,8 +8,8 @@ import pytest
 from code_boxes import judge, needs_box
 
 from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.files import read_tasks
-from turnwise.envs.code.task import Call, Script
+from turnwise.envs.code.task import CallTest, ScriptTest
+from turnwise.envs.code.task_files import read_tasks
 from turnwise.envs.errors import GameFileError, NoGames, UnknownOption
 
 DATA = Path(os.environ.get("TURNWISE_DATA", "")) / "code"
@@ -55,11 +55,11 @@ def test_mbpp_has_its_splits_and_both_show_their_examples() -> None:
         374,
     ]
     task = read_tasks(HUMAN)[0][0]
-    assert [test.text for test in task.visible if isinstance(test, Call)] == [
+    assert [test.text for test in task.visible if isinstance(test, CallTest)] == [
         "has_close_elements([1.0, 2.0, 3.0], 0.5)",
         "has_close_elements([1.0, 2.8, 3.0, 4.0, 5.0, 2.0], 0.3)",
     ]
-    assert any(isinstance(test, Script) for one in read_tasks(HUMAN)[0] for test in one.hidden)
+    assert any(isinstance(test, ScriptTest) for one in read_tasks(HUMAN)[0] for test in one.hidden)
     observation, _ = CodeEnv(HUMAN).reset(options={"task": "HumanEval/0"})
     assert "canonical" not in observation
     assert "0.95" not in observation

@@ -178,10 +178,10 @@ def test_a_retriever_that_is_slow_has_failed(files):
 
 
 def test_pauses_grow_between_tries():
-    from turnwise.envs.search import Engine
+    from turnwise.envs.search import SearchEngine
 
     pauses = []
-    engine = Engine(Flaky(99).find, retries=3, backoff=0.5, sleep=pauses.append)
+    engine = SearchEngine(Flaky(99).find, retries=3, backoff=0.5, sleep=pauses.append)
     with pytest.raises(SearchFailed):
         engine.find("x", 3)
     assert pauses == [0.5, 1.0, 2.0]

@@ -4,13 +4,13 @@ import pytest
 
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.search.env import SearchEnv
-from turnwise.envs.search.generator import PRESETS, Level, Puzzles, Thing, world
+from turnwise.envs.search.generator import PRESETS, Entity, QuestionGenerator, SearchLevel, world
 from turnwise.envs.search.generator.relations import KINDS, RELATIONS, SORTS, VALUES
-from turnwise.envs.search.reader import Reader, take_apart
+from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator, take_apart
 
 
 def test_a_task_means_the_same_on_every_machine():
-    puzzle = Puzzles("held_out", "tiny").get("held_out/tiny/000012")
+    puzzle = QuestionGenerator("held_out", "tiny").get("held_out/tiny/000012")
     passage = puzzle.world.corpus[puzzle.question.gold[0]]
     assert (puzzle.question.text, puzzle.question.answers, passage.text) == FIXED
 
@@ -42,7 +42,7 @@ def test_worlds_are_of_their_size_and_names_are_unique(level):
         assert "{" not in text
         for relation in thing.told:
             reached = thing.truth[relation.name]
-            assert (reached.name if isinstance(reached, Thing) else reached) in text
+            assert (reached.name if isinstance(reached, Entity) else reached) in text
 
 
 def test_times_fit_together():
@@ -55,7 +55,7 @@ def test_times_fit_together():
 
 @pytest.mark.parametrize("level", ["tiny", "small", "medium"])
 def test_answers_follow_from_the_gold_passages_and_from_no_question(level):
-    puzzles = Puzzles("train", f"{level}+worlds=2")
+    puzzles = QuestionGenerator("train", f"{level}+worlds=2")
     lengths = set()
     for id in puzzles.ids(40):
         puzzle = puzzles.get(id)
@@ -73,7 +73,7 @@ def test_answers_follow_from_the_gold_passages_and_from_no_question(level):
 
 @pytest.mark.parametrize("level", ["tiny", "small", "medium"])
 def test_a_question_comes_apart_in_one_way_the_one_in_which_it_was_made(level):
-    puzzles = Puzzles("held_out", f"{level}+worlds=2")
+    puzzles = QuestionGenerator("held_out", f"{level}+worlds=2")
     for id in puzzles.ids(150):
         puzzle = puzzles.get(id)
         name, steps = take_apart(puzzle.question.text)
@@ -87,7 +87,7 @@ def test_a_reader_who_knows_no_more_than_the_agent_wins(level, form, count):
     won = 0
     for task in env.task_ids(count):
         observation, info = env.reset(options={"task": task})
-        reader = Reader()
+        reader = ReaderDemonstrator()
         reader.start(observation)
         for _ in range(5):
             observation, _, over, _, info = env.step(reader.act(observation, info["admissible_actions"]))
@@ -129,10 +129,10 @@ def test_words_of_relations_fit_their_kinds():
 def test_levels_are_read_back_from_their_texts(name):
     level = PRESETS[name]
     assert level.text == name
-    assert Level.parse(level.text) == level
-    other = Level.parse(f"{name}+hops=2-2+alike=0.5")
+    assert SearchLevel.parse(level.text) == level
+    other = SearchLevel.parse(f"{name}+hops=2-2+alike=0.5")
     assert (other.hops, other.alike) == ((2, 2), 0.5)
-    assert Level.parse(other.text) == other
+    assert SearchLevel.parse(other.text) == other
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_levels_are_read_back_from_their_texts(name):
 )
 def test_unknown_levels_are_named(text, said):
     with pytest.raises(UnknownOption, match=said):
-        Level.parse(text)
+        SearchLevel.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_unknown_levels_are_named(text, said):
 )
 def test_ids_of_other_questions_are_refused(id):
     with pytest.raises(UnknownTask, match="000012"):
-        Puzzles("held_out", "tiny").get(id)
+        QuestionGenerator("held_out", "tiny").get(id)
 
 
 def test_a_world_that_is_too_big_for_its_names_is_refused_not_endless():
     with pytest.raises(UnknownOption, match="passages"):
-        Level.parse("large+passages=900000")
+        SearchLevel.parse("large+passages=900000")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.envs.search.protocol import Brackets, Tags, asked
+from turnwise.envs.search.protocol import BracketFormat, TagFormat, asked
 from turnwise.tools.retrieval import Passage
 
 PASSAGES = [Passage("1", '"Red Lamp"', "Red Lamp is a novel."), Passage("2", '"Ada"', "Marsh wrote it.\nTwice.")]
@@ -28,13 +28,13 @@ PASSAGES = [Passage("1", '"Red Lamp"', "Red Lamp is a novel."), Passage("2", '"A
     ],
 )
 def test_tags_read_the_first_whole_pair(text, kind, words):
-    move = Tags().read(text)
+    move = TagFormat().read(text)
     assert (None if move is None else (move.kind, move.words)) == (None if kind is None else (kind, words))
 
 
 def test_what_follows_the_first_search_is_cut_off():
-    assert Tags().read("<search>a</search><information>invented</information>").said == "<search>a</search>"
-    assert Tags().read("<answer>a</answer> tail").said == "<answer>a</answer>"
+    assert TagFormat().read("<search>a</search><information>invented</information>").said == "<search>a</search>"
+    assert TagFormat().read("<answer>a</answer> tail").said == "<answer>a</answer>"
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_what_follows_the_first_search_is_cut_off():
     ["<search>a</search><answer>b</answer>", "<search>a</search><search>b</search>", "<search><search>a</search>"],
 )
 def test_single_refuses_more_than_one_pair(text):
-    assert Tags(single=True).read(text) is None
-    assert Tags().read(text) is not None
+    assert TagFormat(single=True).read(text) is None
+    assert TagFormat().read(text) is not None
 
 
 pieces = st.lists(
@@ -60,7 +60,7 @@ def test_tags_agree_with_the_original_pattern(parts):
             cut = text.split(end)[0] + end
             break
     found = re.search(r"<(search|answer)>(.*?)</\1>", cut, re.DOTALL)
-    move = Tags().read(text)
+    move = TagFormat().read(text)
     assert (move is None) == (found is None)
     if found:
         assert (move.kind, move.words) == (found[1], found[2].strip())
@@ -69,7 +69,7 @@ def test_tags_agree_with_the_original_pattern(parts):
 @given(pieces)
 def test_brackets_read_what_is_said_last(parts):
     text = "".join(parts)
-    move = Brackets().read(text)
+    move = BracketFormat().read(text)
     if move is not None:
         assert text.rstrip().endswith("]")
         assert "search[" not in move.words
@@ -86,11 +86,11 @@ def test_brackets_read_what_is_said_last(parts):
     ],
 )
 def test_brackets(text, kind, words):
-    move = Brackets().read(text)
+    move = BracketFormat().read(text)
     assert (None if move is None else (move.kind, move.words)) == (None if kind is None else (kind, words))
 
 
-@pytest.mark.parametrize("surface", [Tags(), Brackets()])
+@pytest.mark.parametrize("surface", [TagFormat(), BracketFormat()])
 @pytest.mark.parametrize("kind", ["search", "answer"])
 def test_what_is_written_is_read_and_has_the_free_form(surface, kind):
     from turnwise.envs.info import fits
@@ -109,21 +109,21 @@ def test_a_megabyte_of_openings_is_read_in_no_time():
         "search[" * 150_000 + "]",
     ):
         began = time.perf_counter()
-        Tags().read(text)
-        Brackets().read(text)
+        TagFormat().read(text)
+        BracketFormat().read(text)
         assert time.perf_counter() - began < 120  # the pattern of the original takes hours
 
 
 def test_results_read_as_the_original_writes_them():
-    assert Tags().show(PASSAGES, 1000) == (
+    assert TagFormat().show(PASSAGES, 1000) == (
         '\n\n<information>Doc 1(Title: "Red Lamp") Red Lamp is a novel.\nDoc 2(Title: "Ada") Marsh wrote it.\nTwice.'
         "</information>\n\n"
     )
-    assert Brackets().show(PASSAGES, 1000) == "\n1 Red Lamp is a novel.\n2 Ada: Marsh wrote it.\nTwice.\n"
+    assert BracketFormat().show(PASSAGES, 1000) == "\n1 Red Lamp is a novel.\n2 Ada: Marsh wrote it.\nTwice.\n"
 
 
 def test_results_are_cut_inside_the_tags():
-    assert Tags().show(PASSAGES, 5) == "\n\n<information>Doc 1</information>\n\n"
+    assert TagFormat().show(PASSAGES, 5) == "\n\n<information>Doc 1</information>\n\n"
 
 
 def test_a_question_gets_its_mark_once():

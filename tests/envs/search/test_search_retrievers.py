@@ -13,7 +13,7 @@ from search_worlds import write_files
 from toys.service import serving
 
 from turnwise.envs.errors import BadSnapshot, EnvError
-from turnwise.envs.search import SearchEnv, SearchFailed, engine, sources
+from turnwise.envs.search import SearchEnv, SearchFailed, search_engine, task_sources
 from turnwise.tools.retrieval import Passage, SentenceModel
 
 Q2 = {"task": "q2"}
@@ -24,7 +24,7 @@ SEARCH = "<search>Red Lamp</search>"
 def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatch, timeout):
     made = []
 
-    class Recorded(engine.Remote):
+    class Recorded(search_engine.Remote):
         def __init__(self, *args, **options):
             super().__init__(*args, clock=lambda: 0.0, **options)  # no time passes before it asks
 
@@ -32,7 +32,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
             made.append(timeout)
             return {"result": [[]]}
 
-    monkeypatch.setattr(engine, "Remote", Recorded)
+    monkeypatch.setattr(search_engine, "Remote", Recorded)
     env = SearchEnv(write_files(tmp_path)[0], retriever="http://search.invalid", timeout=timeout)
     env.reset(options=Q2)
     assert "No results." in env.step(SEARCH)[0]
@@ -101,11 +101,11 @@ def encoder(monkeypatch):
             return found / np.linalg.norm(found, axis=1, keepdims=True)
 
     def anew() -> None:
-        for cached in (sources._indexed, sources._read, sources._shared, engine._model):
+        for cached in (task_sources._indexed, task_sources._read, task_sources._shared, search_engine._model):
             cached.cache_clear()
 
-    monkeypatch.setattr(engine, "SentenceModel", Letters)
-    monkeypatch.setattr(engine, "packaged", lambda: pytest.fail("the model of the extra was asked for"))
+    monkeypatch.setattr(search_engine, "SentenceModel", Letters)
+    monkeypatch.setattr(search_engine, "packaged", lambda: pytest.fail("the model of the extra was asked for"))
     anew()
     yield asked, anew
     anew()
@@ -204,8 +204,8 @@ def test_a_corpus_that_is_broken_when_read_is_not_read_again():
 
     def find(query: str, k: int) -> list[Passage]:
         asked.append(query)
-        raise engine.RetrievalError("the corpus has changed")
+        raise search_engine.RetrievalError("the corpus has changed")
 
     with pytest.raises(SearchFailed, match="failed, and would again: the corpus has changed"):
-        engine.Engine(find, backoff=3600).find("x", 3)
+        search_engine.SearchEngine(find, backoff=3600).find("x", 3)
     assert asked == ["x"]

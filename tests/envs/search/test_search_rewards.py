@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.search import rewards
 from turnwise.envs.search.questions import Question
-from turnwise.envs.search.rules import RULES, Played, make_rule
+from turnwise.envs.search.reward_rules import REWARD_RULES, EpisodeRecord, make_rule
 
 
 @pytest.mark.parametrize(
@@ -208,29 +208,31 @@ QUESTION = Question("q", "Who?", ("Ada Marsh",), entities=("Oakford", "Red Lamp"
     ],
 )
 def test_rules_pay_for_answers(name, options, answer, searches, thoughts, paid):
-    played = Played(QUESTION, answer=answer, searches=searches, thoughts=[thoughts])
+    played = EpisodeRecord(QUESTION, answer=answer, searches=searches, thoughts=[thoughts])
     assert make_rule(name, options).answer(played) == pytest.approx(paid)
 
 
 def test_the_rule_of_two_answers_counts_the_example_of_the_instructions():
     rule = make_rule("em", {"two_answers": True})
     said = ["<answer> Ada Marsh </answer>", ""]
-    assert rule.answer(Played(QUESTION, start="<answer> Beijing </answer> ?", said=said, answer="Ada Marsh")) == 1
-    assert rule.answer(Played(QUESTION, start="Question: Who?", said=said, answer="Ada Marsh")) == 0
-    assert rule.past(Played(QUESTION, start="<answer> Beijing </answer>")) != rule.past(Played(QUESTION))
+    assert (
+        rule.answer(EpisodeRecord(QUESTION, start="<answer> Beijing </answer> ?", said=said, answer="Ada Marsh")) == 1
+    )
+    assert rule.answer(EpisodeRecord(QUESTION, start="Question: Who?", said=said, answer="Ada Marsh")) == 0
+    assert rule.past(EpisodeRecord(QUESTION, start="<answer> Beijing </answer>")) != rule.past(EpisodeRecord(QUESTION))
 
 
 def test_graphrag_pays_searches_less_and_less():
     rule = make_rule("graphrag")
-    paid = [rule.search(Played(QUESTION, searches=calls)) for calls in range(1, 7)]
+    paid = [rule.search(EpisodeRecord(QUESTION, searches=calls)) for calls in range(1, 7)]
     assert paid == pytest.approx([0.2, 0.1, 0.05, 0.025, 0.0, 0.0])
 
 
-@pytest.mark.parametrize("name", sorted(RULES))
+@pytest.mark.parametrize("name", sorted(REWARD_RULES))
 def test_scores_of_every_rule_lie_in_range_and_are_one_when_won(name):
     rule = make_rule(name)
     for answer in ("Ada Marsh", "Ada", "x", "Ada Marsh and Ben"):
-        played = Played(QUESTION, answer=answer)
+        played = EpisodeRecord(QUESTION, answer=answer)
         assert 0 <= rule.score(played) <= 1
         assert (rule.score(played) == 1) == rule.right(played)
 

@@ -8,8 +8,8 @@ from code_boxes import needs_box
 from toys.sandboxes import ALL, needed
 
 from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.judge import LIMITS, Judge
-from turnwise.envs.code.workshop import LONGEST_FILE, MOST_FILES
+from turnwise.envs.code.grading import LIMITS, CodeGrader
+from turnwise.envs.code.workspace import LONGEST_FILE, MOST_FILES
 from turnwise.envs.errors import EnvError
 from turnwise.tools.sandbox import BadPath, Box, BoxFull, BoxLost, Limits, SandboxError, start
 
@@ -162,7 +162,7 @@ def test_a_box_that_dies_is_replaced_once(action: str, tmp_path: Path) -> None:
     for times in (1, 2):
         env = env_of(tmp_path, {"n.txt": f"{action} {times}"})
         env.step(f"write solution.py\n{SUM}")
-        judge = Judge(Dying(times), 10.0, key="dying")
+        judge = CodeGrader(Dying(times), 10.0, key="dying")
         assert env._workshop is not None
         env._judge = env._workshop.judge = judge
         if times == 1:

@@ -18,12 +18,12 @@ from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
 from turnwise.envs.caching import Memory
-from turnwise.envs.code.judge import VERDICTS, Judge, Verdict, weight
-from turnwise.envs.code.task import Test, digest
+from turnwise.envs.code.grading import GRADES, CodeGrade, CodeGrader, weight
+from turnwise.envs.code.task import CodeTest, digest
 from turnwise.envs.cut import shown
 from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, Result, SandboxError
 
-__all__ = ["LONGEST_FILE", "MOST_FILES", "Workshop", "refuse_file", "taken"]
+__all__ = ["LONGEST_FILE", "MOST_FILES", "Workspace", "refuse_file", "taken"]
 
 LONGEST_FILE: Final = 100_000  # characters
 MOST_FILES: Final = 64
@@ -36,7 +36,7 @@ Ran: TypeAlias = tuple[str, str, dict[str, str], bool]
 _RUNS: Final[Memory[Ran]] = Memory()
 
 
-class Workshop:
+class Workspace:
     """The files of one episode and the box in which they are run.
 
     Args:
@@ -45,7 +45,7 @@ class Workshop:
         judge: runs tests, and knows how boxes are made.
     """
 
-    def __init__(self, files: Mapping[str, str], main: str, judge: Judge) -> None:
+    def __init__(self, files: Mapping[str, str], main: str, judge: CodeGrader) -> None:
         self.files = dict(files)
         self.main = main
         self.judge = judge
@@ -79,12 +79,12 @@ class Workshop:
 
         return self._with(go)
 
-    def test(self, tests: Sequence[Test]) -> Verdict:
+    def test(self, tests: Sequence[CodeTest]) -> CodeGrade:
         """Return which tests the files pass, in the agent's own box."""
         key = digest(self.files, "test", self.main, repr(tests), self.judge.key)
-        return VERDICTS.recall(key, lambda: self._with(lambda box: self._tested(tests, box)), weight)
+        return GRADES.recall(key, lambda: self._with(lambda box: self._tested(tests, box)), weight)
 
-    def _tested(self, tests: Sequence[Test], box: Box) -> Verdict:
+    def _tested(self, tests: Sequence[CodeTest], box: Box) -> CodeGrade:
         return self.judge(self.files, self.main, tests, box)
 
     def close(self) -> None:

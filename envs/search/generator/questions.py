@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption, UnknownTask, choices
-from turnwise.envs.search.generator.level import Level
+from turnwise.envs.search.generator.level import SearchLevel
 from turnwise.envs.search.generator.relations import Relation
-from turnwise.envs.search.generator.world import SPLITS, Thing, World, called, world
+from turnwise.envs.search.generator.world import SPLITS, Entity, SearchWorld, called, world
 from turnwise.envs.search.questions import Question
 
-__all__ = ["Hop", "Puzzle", "Puzzles"]
+__all__ = ["GeneratedQuestion", "Hop", "QuestionGenerator"]
 
 _NUMBER: Final = re.compile(r"[0-9]{6,12}")
 _DRAWN_FROM: Final = 10**6  # `draw` gives ids of six digits
@@ -28,25 +28,25 @@ _TRIES: Final = 300
 class Hop:
     """One fact: of a thing, by a relation, what it leads to."""
 
-    thing: Thing
+    thing: Entity
     relation: Relation
-    leads_to: Thing | str
+    leads_to: Entity | str
 
 
 @dataclass(frozen=True, slots=True)
-class Puzzle:
+class GeneratedQuestion:
     """A question, the facts that answer it one after the other, and the world that it is about."""
 
     question: Question
     hops: tuple[Hop, ...]
-    world: World
+    world: SearchWorld
     world_name: str
 
 
-class Puzzles:
+class QuestionGenerator:
     """The questions of one split and level, numbered from 0 on."""
 
-    def __init__(self, split: str, level: Level | str = "small") -> None:
+    def __init__(self, split: str, level: SearchLevel | str = "small") -> None:
         """See the class.
 
         Raises:
@@ -55,7 +55,7 @@ class Puzzles:
         if split not in SPLITS:
             raise UnknownOption(f"generated questions have no split {split!r}: {choices(split, SPLITS)}")
         self.split = split
-        self.level = Level.parse(level) if isinstance(level, str) else level
+        self.level = SearchLevel.parse(level) if isinstance(level, str) else level
         self.prefix = f"{split}/{self.level.text}/"
 
     def ids(self, count: int | None = None) -> list[str]:
@@ -66,7 +66,7 @@ class Puzzles:
         """Return the id of one of the first million questions, drawn with a numpy Generator."""
         return f"{self.prefix}{int(rng.integers(_DRAWN_FROM)):06d}"
 
-    def get(self, id: str) -> Puzzle:
+    def get(self, id: str) -> GeneratedQuestion:
         """Return the question of an id.
 
         Raises:
@@ -81,7 +81,7 @@ class Puzzles:
 
 
 @lru_cache(maxsize=256)
-def _puzzle(split: str, level: Level, id: str, number: int) -> Puzzle:
+def _puzzle(split: str, level: SearchLevel, id: str, number: int) -> GeneratedQuestion:
     index = number % level.worlds
     about = world(split, level, index)
     draw = Draw(f"search question {id}")
@@ -95,10 +95,10 @@ def _puzzle(split: str, level: Level, id: str, number: int) -> Puzzle:
         entities=tuple(hop.thing.name for hop in hops[1:]),
         kind=f"{len(hops)}-hop",
     )
-    return Puzzle(question, hops, about, f"{split}/{level.text}/{index}")
+    return GeneratedQuestion(question, hops, about, f"{split}/{level.text}/{index}")
 
 
-def _hops(draw: Draw, about: World, length: int) -> tuple[Hop, ...]:
+def _hops(draw: Draw, about: SearchWorld, length: int) -> tuple[Hop, ...]:
     """Return a chain of facts that passages tell; a shorter one where none of that length is found."""
     best: tuple[Hop, ...] = ()
     for _ in range(_TRIES):
@@ -109,12 +109,12 @@ def _hops(draw: Draw, about: World, length: int) -> tuple[Hop, ...]:
     return best
 
 
-def _walk(draw: Draw, thing: Thing, length: int) -> tuple[Hop, ...]:
+def _walk(draw: Draw, thing: Entity, length: int) -> tuple[Hop, ...]:
     hops: list[Hop] = []
     seen = {thing.name}
     while len(hops) < length:
         last = len(hops) == length - 1
-        ways = [one for one in thing.told if last or (one.phrases and isinstance(thing.truth[one.name], Thing))]
+        ways = [one for one in thing.told if last or (one.phrases and isinstance(thing.truth[one.name], Entity))]
         ways = [one for one in ways if called(thing.truth[one.name]).removeprefix("the ") not in seen]
         if not ways:
             break
@@ -128,7 +128,7 @@ def _walk(draw: Draw, thing: Thing, length: int) -> tuple[Hop, ...]:
     return tuple(hops)
 
 
-def _word(draw: Draw, level: Level, hops: tuple[Hop, ...]) -> str:
+def _word(draw: Draw, level: SearchLevel, hops: tuple[Hop, ...]) -> str:
     """Return the question: phrases inside each other, the last fact asked for.
 
     Of two templates inside each other at most one goes on after its place, since "the town where the town that ... is

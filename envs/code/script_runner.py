@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from turnwise.envs.code.plain import NotPlain, decode, encode
+from turnwise.envs.code.serialization import NotPlain, decode, encode
 
 outbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -37,7 +37,7 @@ moves: list[None] = []  # one for every request after which a thing may hold som
 MANY = 100_000
 
 
-class Failed(AssertionError):
+class CandidateFailed(AssertionError):
     """The candidate did not answer a call, or raised what no test may mistake for its own failure."""
 
 
@@ -63,10 +63,10 @@ def _error(names: list[str]) -> type[BaseException]:
             if name == names[0]:
                 return kind
             return errors.setdefault(names[0], type(names[0], (kind,), {}))
-    return Failed
+    return CandidateFailed
 
 
-class Remote:
+class RemoteObject:
     """Something that is where the candidate is; a container's contents are compared here, as plain data."""
 
     def __init__(self, number: int, kind: str, callable_: bool, walks: bool, plain: bool) -> None:
@@ -98,7 +98,7 @@ class Remote:
 
     def __iter__(self) -> Iterator[Any]:
         if self.__dict__["_remote"][3]:
-            return iter(self.__next__, Remote)
+            return iter(self.__next__, RemoteObject)
         return iter(self._ask(do="list", most=MANY))
 
     def __next__(self) -> Any:
@@ -133,11 +133,11 @@ class Remote:
         self._call("__exit__", None, None, None)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Remote) and other.__dict__["_remote"][0] == self.__dict__["_remote"][0]:
+        if isinstance(other, RemoteObject) and other.__dict__["_remote"][0] == self.__dict__["_remote"][0]:
             return True
         if not self.__dict__["_remote"][4]:
             return False
-        return bool(self._plain() == (other._plain() if isinstance(other, Remote) else other))
+        return bool(self._plain() == (other._plain() if isinstance(other, RemoteObject) else other))
 
     def __hash__(self) -> int:
         return hash(self.__dict__["_remote"][0])
@@ -152,7 +152,7 @@ class Remote:
 def _remote(data: dict[str, Any]) -> Any:
     if "h" in data:
         number, kind, callable_, walks, plain = data["h"]
-        return Remote(int(number), str(kind), bool(callable_), bool(walks), bool(plain))
+        return RemoteObject(int(number), str(kind), bool(callable_), bool(walks), bool(plain))
     if "E" in data:
         return _error([str(name) for name in data["E"]])
     raise NotPlain("no value")
@@ -160,7 +160,7 @@ def _remote(data: dict[str, Any]) -> Any:
 
 def _local(value: Any) -> Any:
     """Return the data of an argument that is not plain."""
-    if isinstance(value, Remote):
+    if isinstance(value, RemoteObject):
         return {"h": value.__dict__["_remote"][0]}
     name = type(value).__name__
     if name in shared:
@@ -170,7 +170,7 @@ def _local(value: Any) -> Any:
     raise TypeError(f"a {name} cannot be handed to the candidate: it gets numbers, texts and containers of these")
 
 
-class Stand(types.ModuleType):
+class ModuleProxy(types.ModuleType):
     """What tests import in the place of a module of the candidate's."""
 
     def __getattr__(self, name: str) -> Any:
@@ -381,7 +381,7 @@ def _judge(order: dict[str, Any]) -> list[list[Any]]:
     # A file of the candidate's that is called like a module of the tests' would give them what it likes.
     stands = [name for name in order["modules"] if name in order["own"] or not _is_here(name.partition(".")[0])]
     for name in stands:
-        sys.modules[name] = Stand(name)
+        sys.modules[name] = ModuleProxy(name)
     sys.modules["pytest"] = _pytest()
     exec(compile(order["prelude"], "<prelude>", "exec"), space)
     shared.update({name: order["module"] for name, value in space.items() if isinstance(value, type)})
@@ -393,7 +393,8 @@ def _judge(order: dict[str, Any]) -> list[list[Any]]:
             part()
             verdicts.append([name, True, ""])
         except BaseException as error:
-            verdicts.append([name, False, f"{type(error).__name__}: {error}"[:300]])
+            kind = "Failed" if isinstance(error, CandidateFailed) else type(error).__name__
+            verdicts.append([name, False, f"{kind}: {error}"[:300]])
     return verdicts
 
 

@@ -7,18 +7,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from turnwise.envs.code.files import read_tasks
-from turnwise.envs.code.generator import SPLITS, Level, generated, task_ids
-from turnwise.envs.code.task import Task, digest
+from turnwise.envs.code.generator import SPLITS, CodeLevel, generate, task_ids
+from turnwise.envs.code.task import CodeTask, digest
+from turnwise.envs.code.task_files import read_tasks
 from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask, choices
 
-__all__ = ["Files", "Generated", "Source"]
+__all__ = ["CodeTaskSource", "FileCodeTasks", "GeneratedCodeTasks"]
 
 _DEFAULT_COUNT: Final = 1000
 _DRAWN_FROM: Final = 10**6  # generated tasks are drawn from the first so many indices
 
 
-class Source(Protocol):
+class CodeTaskSource(Protocol):
     """Tasks by id."""
 
     skipped: int
@@ -32,20 +32,20 @@ class Source(Protocol):
         """Return an id by chance."""
         ...
 
-    def get(self, id: str) -> Task:
+    def get(self, id: str) -> CodeTask:
         """Return a task."""
         ...
 
 
-class Generated:
+class GeneratedCodeTasks:
     """Tasks made from their ids."""
 
     skipped = 0
 
-    def __init__(self, level: str | Level, split: str) -> None:
+    def __init__(self, level: str | CodeLevel, split: str) -> None:
         if split not in SPLITS:
             raise UnknownOption(f"no split {split!r} of generated code tasks: {choices(split, SPLITS)}")
-        self.level = Level.of(level)
+        self.level = CodeLevel.of(level)
         self.split = split
         self.made: dict[str, Any] = {"tasks": "generated", "split": split, "level": self.level.text}
 
@@ -57,12 +57,12 @@ class Generated:
         """Return an id by chance."""
         return task_ids(self.split, self.level, 1, int(rng.integers(_DRAWN_FROM)))[0]
 
-    def get(self, id: str) -> Task:
+    def get(self, id: str) -> CodeTask:
         """Return a task; one of another split or level can be named too."""
-        return generated(id)
+        return generate(id)
 
 
-class Files:
+class FileCodeTasks:
     """Tasks of a file or a folder."""
 
     def __init__(self, path: str | os.PathLike[str], split: str, strict: bool) -> None:
@@ -86,14 +86,14 @@ class Files:
         """Return an id by chance."""
         return self.ids(None)[int(rng.integers(len(self.tasks)))]
 
-    def get(self, id: str) -> Task:
+    def get(self, id: str) -> CodeTask:
         """Return a task."""
         if id not in self.tasks:
             raise UnknownTask.of(id, self.tasks, self.where)
         return self.tasks[id]
 
 
-def _read(path: Path, strict: bool) -> tuple[list[Task], int]:
+def _read(path: Path, strict: bool) -> tuple[list[CodeTask], int]:
     """Return the tasks of a file, read once as long as it does not change, or of a folder."""
     if not path.is_file():
         return read_tasks(path, strict=strict)
@@ -102,5 +102,5 @@ def _read(path: Path, strict: bool) -> tuple[list[Task], int]:
 
 
 @lru_cache(maxsize=8)
-def _known(path: Path, strict: bool, size: int, changed: int) -> tuple[list[Task], int]:
+def _known(path: Path, strict: bool, size: int, changed: int) -> tuple[list[CodeTask], int]:
     return read_tasks(path, strict=strict)

@@ -20,7 +20,7 @@ from turnwise.envs.errors import EnvError
 from turnwise.envs.search.generator.relations import LATER, RELATIONS, SORTS, Relation
 from turnwise.envs.search.protocol import FORMS
 
-__all__ = ["Reader", "Step", "queries", "take_apart"]
+__all__ = ["QuestionStep", "ReaderDemonstrator", "queries", "take_apart"]
 
 _QUESTION: Final = re.compile(r"Question: (.*\S)", re.DOTALL)
 _TAGGED: Final = re.compile(r'^(?:<information>)?Doc \d+\(Title: "?(.*?)"?\) (.*?)(?:</information>)?$')
@@ -29,21 +29,21 @@ _LINE: Final = re.compile(r"^\d+ (.*)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class QuestionStep:
     """What is asked of a name: a relation, and its words for this kind of thing."""
 
     relation: Relation
     role: str
 
 
-def queries(step: Step, name: str) -> tuple[str, ...]:
+def queries(step: QuestionStep, name: str) -> tuple[str, ...]:
     """Return what to search for a fact about a name, the likeliest first."""
     name = name.removeprefix("the ")
     words = step.relation.words.replace("{role}", step.role).strip()
     return (f"{name} {words}", name, *(f"{name} {name} {one}" for one in words.split()))
 
 
-def take_apart(question: str) -> tuple[str, list[Step]] | None:
+def take_apart(question: str) -> tuple[str, list[QuestionStep]] | None:
     """Return the name at the heart of a question and the steps from it to the answer; None for other questions.
 
     >>> name, steps = take_apart("Where was the author of The Red Lamp born?")
@@ -57,7 +57,7 @@ def take_apart(question: str) -> tuple[str, list[Step]] | None:
     return None
 
 
-def _steps(phrase: str, kind: str) -> tuple[str, list[Step]] | None:
+def _steps(phrase: str, kind: str) -> tuple[str, list[QuestionStep]] | None:
     """Return the name in a phrase for a thing of a kind, and the steps from it to that thing."""
     for inside, step in _apart(_phrases(), phrase):
         if step.relation.object == kind and (found := _steps(inside, step.relation.subject)):
@@ -66,7 +66,7 @@ def _steps(phrase: str, kind: str) -> tuple[str, list[Step]] | None:
     return (named, []) if all(one[:1].isupper() or one in _INSIDE for one in named.split()) else None
 
 
-class Reader:
+class ReaderDemonstrator:
     """Looks up one name after the other, and answers."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Reader:
                 title, colon, text = found[1].partition(": ")
                 self._lines[(title, text) if colon else ("", found[1])] = None
 
-    def _fact(self, name: str, step: Step) -> str | None:
+    def _fact(self, name: str, step: QuestionStep) -> str | None:
         """Return what the passage about a name says, if it was read."""
         plain = name.removeprefix("the ")
         for title, text in self._lines:
@@ -124,7 +124,7 @@ class Reader:
                             return found["o"]
         return None
 
-    def _look_up(self, name: str, step: Step) -> str:
+    def _look_up(self, name: str, step: QuestionStep) -> str:
         for query in queries(step, name):
             if query not in self._tried:
                 self._tried.append(query)
@@ -189,10 +189,10 @@ def _says(relation: Relation, name: str) -> tuple[re.Pattern[str], ...]:
     return tuple(_pattern(relation, text, f"(?i:{called})", "(?P<o>[^.]+?)") for text in relation.says)
 
 
-def _apart(kinds: Iterable[tuple[Relation, re.Pattern[str]]], text: str) -> list[tuple[str, Step]]:
+def _apart(kinds: Iterable[tuple[Relation, re.Pattern[str]]], text: str) -> list[tuple[str, QuestionStep]]:
     """Return all ways to take the outermost template off a text: what stands inside, and the step."""
     ways = []
     for relation, pattern in kinds:
         if found := pattern.fullmatch(text):
-            ways.append((found["s"], Step(relation, _role(relation, found.groupdict()))))
+            ways.append((found["s"], QuestionStep(relation, _role(relation, found.groupdict()))))
     return ways

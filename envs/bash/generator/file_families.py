@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from turnwise.envs.bash.generator.draft import Draft
-from turnwise.envs.bash.generator.scene import Scene
+from turnwise.envs.bash.filetree import FileNode, file, to_tar
+from turnwise.envs.bash.generator.builder import TaskBuilder
+from turnwise.envs.bash.generator.draft import TaskDraft
 from turnwise.envs.bash.generator.words import INNER, WORDS
-from turnwise.envs.bash.tree import Node, file, to_tar
 
 __all__ = ["archive", "clean", "modes", "move", "rename", "tree"]
 
@@ -15,7 +15,7 @@ _ENDINGS = (".txt", ".log", ".md", ".note")
 _EACH = "| sort | while IFS= read -r f; do"
 
 
-def rename(scene: Scene) -> Draft:
+def rename(scene: TaskBuilder) -> TaskDraft:
     """Names after a pattern."""
     top, what = scene.top, scene.variant(("ending", "prefix", "capitals"))
     old, new, *others = scene.some(_ENDINGS, 4)
@@ -35,10 +35,10 @@ def rename(scene: Scene) -> Draft:
         names = {path: str(PurePosixPath(path).with_name(PurePosixPath(path).name.upper())) for path in paths}
         asked = f"Rename {which} so that its whole name, with the ending, is in capitals; it stays in its folder."
         loop = 'mv "$f" "$(dirname "$f")/$(basename "$f" | tr \'a-z\' \'A-Z\')"'
-    return Draft(asked, (f"{given} {loop}; done",), made=_moved(scene, names), gone=tuple(names))
+    return TaskDraft(asked, (f"{given} {loop}; done",), made=_moved(scene, names), gone=tuple(names))
 
 
-def move(scene: Scene) -> Draft:
+def move(scene: TaskBuilder) -> TaskDraft:
     """Files put into folders by their ending, their year or their first letter."""
     top, what = scene.top, scene.variant(("ending", "year", "letter"))
     names: dict[str, str] = {}
@@ -73,10 +73,10 @@ def move(scene: Scene) -> Draft:
             f"letter of its name: nut.txt into {top}/n."
         )
         loop = f'for f in {top}/*.txt; do n=$(basename "$f" | cut -c1); mkdir -p "{top}/$n"; mv "$f" "{top}/$n/"; done'
-    return Draft(asked, (loop,), made=_moved(scene, names), gone=tuple(names))
+    return TaskDraft(asked, (loop,), made=_moved(scene, names), gone=tuple(names))
 
 
-def modes(scene: Scene) -> Draft:
+def modes(scene: TaskBuilder) -> TaskDraft:
     """Rights of files."""
     top, what = scene.top, scene.variant(("scripts", "keys", "open"))
     ending, mode = {"scripts": (".sh", 0o755), "keys": (".key", 0o600), "open": (".txt", 0o644)}[what]
@@ -90,10 +90,12 @@ def modes(scene: Scene) -> Draft:
     made = {path: scene.files[path]._replace(mode=mode) for path in paths}
     which = f"every file below {top} whose name ends in {ending}"
     asked = f"Give {which} the mode {mode:o}."
-    return Draft(asked, (f"find {top} -type f -name '*{ending}' -exec chmod {mode:o} {{}} +",), made=made, modes=True)
+    return TaskDraft(
+        asked, (f"find {top} -type f -name '*{ending}' -exec chmod {mode:o} {{}} +",), made=made, modes=True
+    )
 
 
-def archive(scene: Scene) -> Draft:
+def archive(scene: TaskBuilder) -> TaskDraft:
     """Files packed, or unpacked."""
     top, what = scene.top, scene.variant(("pack", "unpack"))
     ending, *others = scene.some(_ENDINGS, 4)
@@ -106,7 +108,7 @@ def archive(scene: Scene) -> Draft:
             f"compressed by gzip), with their paths from {top} on."
         )
         command = f"find {top} -type f -name '*{ending}' -exec tar -czf packed.tar.gz {{}} +"
-        return Draft(asked, (command,), made=made, archives=("packed.tar.gz",))
+        return TaskDraft(asked, (command,), made=made, archives=("packed.tar.gz",))
     inside = {}
     for _ in range(scene.count()):
         inside[f"{scene.place('data')}/{scene.name()}{ending}"] = file("".join(f"{line}\n" for line in scene.lines()))
@@ -115,10 +117,10 @@ def archive(scene: Scene) -> Draft:
     made = {f"{top}/restored/{path}": node for path, node in inside.items()}
     asked = f"Unpack {top}/saved.tar into the new folder {top}/restored, and then delete {top}/saved.tar."
     commands = (f"mkdir {top}/restored", f"tar -xf {top}/saved.tar -C {top}/restored", f"rm {top}/saved.tar")
-    return Draft(asked, commands, made=made, gone=(f"{top}/saved.tar",))
+    return TaskDraft(asked, commands, made=made, gone=(f"{top}/saved.tar",))
 
 
-def tree(scene: Scene) -> Draft:
+def tree(scene: TaskBuilder) -> TaskDraft:
     """Folders and files made after a list."""
     top, what = scene.top, scene.variant(("files", "folders", "written"))
     plan, site = f"{top}/plan.txt", f"{top}/site"
@@ -131,14 +133,14 @@ def tree(scene: Scene) -> Draft:
     each = "while IFS= read -r p; do"
     if what == "folders":
         asked = f"Each line of {plan} is the path of a folder. Make all of them below {site}."
-        made = {f"{site}/{path}": Node("folder", 0o755, b"") for path in paths}
-        return Draft(asked, (f'{each} mkdir -p "{site}/$p"; done < {plan}',), made=made)
+        made = {f"{site}/{path}": FileNode("folder", 0o755, b"") for path in paths}
+        return TaskDraft(asked, (f'{each} mkdir -p "{site}/$p"; done < {plan}',), made=made)
     start = f'{each} mkdir -p "{site}/$(dirname "$p")";'
     if what == "files":
         asked = (
             f"Each line of {plan} is a path. Make an empty file of that path below {site}, with the folders it needs."
         )
-        return Draft(
+        return TaskDraft(
             asked, (f'{start} : > "{site}/$p"; done < {plan}',), made={f"{site}/{path}": file("") for path in paths}
         )
     asked = (
@@ -146,10 +148,10 @@ def tree(scene: Scene) -> Draft:
         f"line is the path as it stands in {plan}."
     )
     made = {f"{site}/{path}": file(f"{path}\n") for path in paths}
-    return Draft(asked, (f'{start} echo "$p" > "{site}/$p"; done < {plan}',), made=made)
+    return TaskDraft(asked, (f'{start} echo "$p" > "{site}/$p"; done < {plan}',), made=made)
 
 
-def clean(scene: Scene) -> Draft:
+def clean(scene: TaskBuilder) -> TaskDraft:
     """Files deleted: by ending, empty ones, or second copies."""
     top, what = scene.top, scene.variant(("ending", "empty", "copies"))
     scene.scatter(".txt")
@@ -169,9 +171,9 @@ def clean(scene: Scene) -> Draft:
             f"where its contents are those of the first, and keep it where they differ."
         )
         loop = f'find {top} -name \'*.copy\' {_EACH} cmp -s "$f" "${{f%.copy}}" && rm "$f"; done'
-        return Draft(asked, (loop,), gone=tuple(gone))
-    return Draft(asked, (f"{command} -exec rm {{}} +",), gone=tuple(gone))
+        return TaskDraft(asked, (loop,), gone=tuple(gone))
+    return TaskDraft(asked, (f"{command} -exec rm {{}} +",), gone=tuple(gone))
 
 
-def _moved(scene: Scene, names: dict[str, str]) -> dict[str, Node]:
+def _moved(scene: TaskBuilder, names: dict[str, str]) -> dict[str, FileNode]:
     return {new: scene.files[old] for old, new in names.items()}

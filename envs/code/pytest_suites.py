@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from turnwise.envs.code.task import BadTask, Script, module_of
+from turnwise.envs.code.task import BadTask, ScriptTest, module_of
 
 __all__ = ["is_test", "suite", "suites"]
 
@@ -26,7 +26,7 @@ _WHAT: Final = (
 )
 
 
-def suites(tests: Mapping[str, str], task: Mapping[str, str], place: str) -> tuple[Script, ...]:
+def suites(tests: Mapping[str, str], task: Mapping[str, str], place: str) -> tuple[ScriptTest, ...]:
     """Return the tests of a folder; what else is there lies beside them, as do the task's files that are no modules.
 
     Args:
@@ -51,7 +51,7 @@ def suites(tests: Mapping[str, str], task: Mapping[str, str], place: str) -> tup
     return tuple(suite(text, f"{place}/{path}", task, beside) for path, text in tests.items() if is_test(path))
 
 
-def suite(code: str, where: str, task: Mapping[str, str], beside: Mapping[str, str] | None = None) -> Script:
+def suite(code: str, where: str, task: Mapping[str, str], beside: Mapping[str, str] | None = None) -> ScriptTest:
     """Return tests, once it is known that they can be run here.
 
     Args:
@@ -67,7 +67,7 @@ def suite(code: str, where: str, task: Mapping[str, str], beside: Mapping[str, s
     _refuse(_parsed(code, where), where, set(own))
     if beside is None:
         beside = {path: text for path, text in task.items() if not path.endswith(".py")}
-    return Script(code, "functions", beside=tuple(sorted(beside.items())), own=own)
+    return ScriptTest(code, "functions", beside=tuple(sorted(beside.items())), own=own)
 
 
 def is_test(path: str) -> bool:

@@ -12,38 +12,38 @@ from hashlib import blake2b
 from pathlib import PurePosixPath
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["TIME", "Node", "Tree", "digest", "file", "folder", "from_tar", "to_tar", "with_folders"]
+__all__ = ["TIME", "FileNode", "Tree", "digest", "file", "folder", "from_tar", "to_tar", "with_folders"]
 
 TIME: Final = 1_704_067_200
 """Of every file and folder before every command: 2024-01-01 00:00 UTC, in seconds."""
 
-Kind = Literal["file", "folder", "link"]
-_TYPES: Final[dict[Kind, bytes]] = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
+NodeKind = Literal["file", "folder", "link"]
+_TYPES: Final[dict[NodeKind, bytes]] = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
 
 
-class Node(NamedTuple):
+class FileNode(NamedTuple):
     """A file, a folder, or a link (of which `data` is what it points at)."""
 
-    kind: Kind
+    kind: NodeKind
     mode: int
     data: bytes
 
 
-Tree = dict[str, Node]
+Tree = dict[str, FileNode]
 """Path below the box's folder, without "./" -> what lies there."""
 
 
-def file(text: str | bytes, mode: int = 0o644) -> Node:
+def file(text: str | bytes, mode: int = 0o644) -> FileNode:
     """Return a plain file."""
-    return Node("file", mode, text.encode() if isinstance(text, str) else text)
+    return FileNode("file", mode, text.encode() if isinstance(text, str) else text)
 
 
-def folder(mode: int = 0o755) -> Node:
+def folder(mode: int = 0o755) -> FileNode:
     """Return a folder."""
-    return Node("folder", mode, b"")
+    return FileNode("folder", mode, b"")
 
 
-def with_folders(tree: Mapping[str, Node]) -> Tree:
+def with_folders(tree: Mapping[str, FileNode]) -> Tree:
     """Return a tree in which every folder that holds something stands too, sorted by path."""
     found = dict(tree)
     for path in tree:
@@ -62,18 +62,18 @@ def from_tar(archive: bytes) -> Tree:
     return dict(sorted(_nodes(archive)))
 
 
-def _nodes(archive: bytes) -> Iterator[tuple[str, Node]]:
+def _nodes(archive: bytes) -> Iterator[tuple[str, FileNode]]:
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
         for member in tar:
             if member.isdir():
                 yield member.name, folder((member.mode & 0o777) | 0o700)
             elif member.issym():
-                yield member.name, Node("link", 0o777, member.linkname.encode("utf-8", "surrogateescape"))
+                yield member.name, FileNode("link", 0o777, member.linkname.encode("utf-8", "surrogateescape"))
             elif member.isfile() and (data := tar.extractfile(member)) is not None:
                 yield member.name, file(data.read(), member.mode & 0o777)
 
 
-def to_tar(tree: Mapping[str, Node]) -> bytes:
+def to_tar(tree: Mapping[str, FileNode]) -> bytes:
     """Return a snapshot that a box can restore; equal trees give equal bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape") as tar:
@@ -89,7 +89,7 @@ def to_tar(tree: Mapping[str, Node]) -> bytes:
     return buffer.getvalue()
 
 
-def digest(tree: Mapping[str, Node], *words: str) -> str:
+def digest(tree: Mapping[str, FileNode], *words: str) -> str:
     """Return a key of a tree and some words; equal exactly when these are."""
     hashed = blake2b(digest_size=16)
     for path, node in sorted(tree.items()):

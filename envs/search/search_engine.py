@@ -32,7 +32,7 @@ from turnwise.tools.retrieval import (
 )
 from turnwise.tools.retrieval.open import Index
 
-__all__ = ["Engine", "Finder", "Means", "Ranker", "SearchFailed", "engine"]
+__all__ = ["PassageFinder", "PassageRanker", "RetrieverOptions", "SearchEngine", "SearchFailed", "open_retriever"]
 
 _ADDRESS: Final = ("http://", "https://")
 _PATIENCE: Final = 30.0  # seconds for an answer of a service, where nothing is said: one that hangs must not hang a run
@@ -53,7 +53,7 @@ class SearchFailed(EnvError):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class RetrieverOptions:
     """What a retriever that is named is made with.
 
     Args:
@@ -67,7 +67,7 @@ class Means:
     timeout: float | None = None
 
     @classmethod
-    def of(cls, retriever: object, model: str | None, keep: str | None, timeout: float | None) -> Means:
+    def of(cls, retriever: object, model: str | None, keep: str | None, timeout: float | None) -> RetrieverOptions:
         """Return what of it concerns a retriever.
 
         Raises:
@@ -84,11 +84,11 @@ class Means:
         return cls(model, keep, timeout if remote else None)
 
 
-_PLAIN: Final = Means()
+_PLAIN: Final = RetrieverOptions()
 
 
 @runtime_checkable
-class Finder(Protocol):
+class PassageFinder(Protocol):
     """What finds passages by itself, such as a library or a client of a server."""
 
     def find(self, query: str, k: int) -> Sequence[Any]:
@@ -96,14 +96,14 @@ class Finder(Protocol):
 
 
 @runtime_checkable
-class Ranker(Protocol):
+class PassageRanker(Protocol):
     """What ranks the passages of a corpus."""
 
     def search(self, query: str, k: int) -> Sequence[tuple[str, float]]:
         """Return at most k pairs (id, score), the best first."""
 
 
-class Engine:
+class SearchEngine:
     """A retriever that is asked again, a little later, where it fails.
 
     Args:
@@ -187,7 +187,9 @@ def _failed(how: str, error: Exception) -> SearchFailed:
     return SearchFailed(f"the retriever{place} {how}: {why}", told=f"the retriever {how}: {why}")
 
 
-def engine(retriever: object, corpus: Passages | None, means: Means = _PLAIN) -> Callable[[str, int], list[Passage]]:
+def open_retriever(
+    retriever: object, corpus: Passages | None, means: RetrieverOptions = _PLAIN
+) -> Callable[[str, int], list[Passage]]:
     """Return the function that finds passages.
 
     Args:
@@ -202,18 +204,20 @@ def engine(retriever: object, corpus: Passages | None, means: Means = _PLAIN) ->
     if isinstance(retriever, str):
         retriever = _named(retriever, corpus, means)
     # A class has the methods of its instances, and is a function that makes one.
-    if callable(retriever) and (isinstance(retriever, type) or not isinstance(retriever, Finder | Ranker)):
+    if callable(retriever) and (
+        isinstance(retriever, type) or not isinstance(retriever, PassageFinder | PassageRanker)
+    ):
         retriever = retriever(_needed(corpus))
-    if isinstance(retriever, Finder):
+    if isinstance(retriever, PassageFinder):
         finder = retriever
         return lambda query, k: [_passage(one) for one in finder.find(query, k)]
-    if isinstance(retriever, Ranker):
+    if isinstance(retriever, PassageRanker):
         ranker, passages = retriever, _needed(corpus)
         return lambda query, k: [_ranked(passages, id, score) for id, score in ranker.search(query, k)]
     raise UnknownOption(f"retriever is {retriever!r}; it needs find(query, k) or search(query, k), or is 'bm25'")
 
 
-def _named(name: str, corpus: Passages | None, means: Means) -> Finder | Ranker:
+def _named(name: str, corpus: Passages | None, means: RetrieverOptions) -> PassageFinder | PassageRanker:
     """Return the retriever of a name, or the client of an address."""
     try:
         if name.startswith(_ADDRESS):

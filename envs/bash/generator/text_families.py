@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from turnwise.envs.bash.generator.draft import Draft
-from turnwise.envs.bash.generator.scene import Scene
+from turnwise.envs.bash.filetree import file
+from turnwise.envs.bash.generator.builder import TaskBuilder
+from turnwise.envs.bash.generator.draft import TaskDraft
 from turnwise.envs.bash.generator.words import CITIES
-from turnwise.envs.bash.tree import file
 
 __all__ = ["columns", "compare", "find", "merge", "replace"]
 
 _ENDINGS = (".txt", ".log", ".md", ".note")
 
 
-def find(scene: Scene) -> Draft:
+def find(scene: TaskBuilder) -> TaskDraft:
     """A list of the files with something in common: name, contents or size."""
     top, what = scene.top, scene.variant(("name", "contents", "size", "empty"))
     ending, *others = scene.some(_ENDINGS, 4)
@@ -37,10 +37,10 @@ def find(scene: Scene) -> Draft:
         test, which = f"-size +{bound}c", f"of more than {bound} bytes"
     made = "found.txt"
     asked = f"Write the paths of all files below {top} {which} to {made}. {where}"
-    return Draft.of_lines(asked, made, chosen, f"find {top} -type f {test} | sort > {made}")
+    return TaskDraft.of_lines(asked, made, chosen, f"find {top} -type f {test} | sort > {made}")
 
 
-def merge(scene: Scene) -> Draft:
+def merge(scene: TaskBuilder) -> TaskDraft:
     """Several lists made into one."""
     top, what = scene.top, scene.variant(("once", "sorted", "numbers", "repeated"))
     pool = [scene.line() for _ in range(scene.level.lines[1] + 2)]
@@ -60,19 +60,19 @@ def merge(scene: Scene) -> Draft:
     which = f"the lines of all files below {top} whose names end in .list"
     if what == "numbers":
         asked = f"Write {which} to {made}: they are numbers, and the largest comes first."
-        return Draft.of_lines(asked, made, sorted(every, key=int, reverse=True), f"{given} | sort -rn > {made}")
+        return TaskDraft.of_lines(asked, made, sorted(every, key=int, reverse=True), f"{given} | sort -rn > {made}")
     if what == "sorted":
         asked = f"Write {which} to {made}, sorted by bytes; a line that occurs several times stays so often."
-        return Draft.of_lines(asked, made, sorted(every), f"{given} | sort > {made}")
+        return TaskDraft.of_lines(asked, made, sorted(every), f"{given} | sort > {made}")
     if what == "repeated":
         again = sorted({line for line in every if every.count(line) > 1})
         asked = f"Of {which}, write those that occur more than once to {made}, each once, sorted by bytes."
-        return Draft.of_lines(asked, made, again, f"{given} | sort | uniq -d > {made}")
+        return TaskDraft.of_lines(asked, made, again, f"{given} | sort | uniq -d > {made}")
     asked = f"Write {which} to {made}, each different line once, sorted by bytes."
-    return Draft.of_lines(asked, made, sorted(set(every)), f"{given} | sort -u > {made}")
+    return TaskDraft.of_lines(asked, made, sorted(set(every)), f"{given} | sort -u > {made}")
 
 
-def columns(scene: Scene) -> Draft:
+def columns(scene: TaskBuilder) -> TaskDraft:
     """Some columns of some rows of a table."""
     top, what = scene.top, scene.variant(("two", "where", "swapped"))
     source, made = f"{scene.place()}/people.csv", f"{top}/out.csv"
@@ -90,18 +90,18 @@ def columns(scene: Scene) -> Draft:
         lines = [f"{row[1]},{row[3]}" for row in rows if row[2] == city]
         asked = f"{form} Write name,age of the people of {city} to {made}, in the same order, without heads."
         command = f'awk -F, \'$3 == "{city}" {{print $2 "," $4}}\' {source} > {made}'
-        return Draft.of_lines(asked, made, lines, command)
+        return TaskDraft.of_lines(asked, made, lines, command)
     if what == "swapped":
         lines = [f"{row[2]};{row[1]}" for row in rows]
         asked = f"{form} Write city;name of all people to {made}, in the same order, without heads."
         command = f"awk -F, 'NR > 1 {{print $3 \";\" $2}}' {source} > {made}"
-        return Draft.of_lines(asked, made, lines, command)
+        return TaskDraft.of_lines(asked, made, lines, command)
     lines = ["name,city", *(f"{row[1]},{row[2]}" for row in rows)]
     asked = f"{form} Write the columns name and city to {made}, with the heads."
-    return Draft.of_lines(asked, made, lines, f"cut -d, -f2,3 {source} > {made}")
+    return TaskDraft.of_lines(asked, made, lines, f"cut -d, -f2,3 {source} > {made}")
 
 
-def replace(scene: Scene) -> Draft:
+def replace(scene: TaskBuilder) -> TaskDraft:
     """A word put in the place of another, a line dropped or added, in some files only."""
     top, what = scene.top, scene.variant(("word", "delete", "append"))
     old, new = scene.some(("amber7", "port-81", "host_a", "beta2", "key-x", "mode_b", "zone-9"), 2)
@@ -123,14 +123,16 @@ def replace(scene: Scene) -> Draft:
             lines = [*lines, f"# {new}"]
         made[path] = file("".join(f"{line}\n" for line in lines))
     if what == "word":
-        return Draft(f"In {which}, replace every {old} by {new}.", (f"{run} 's/{old}/{new}/g' {{}} +",), made=made)
+        return TaskDraft(f"In {which}, replace every {old} by {new}.", (f"{run} 's/{old}/{new}/g' {{}} +",), made=made)
     if what == "delete":
-        return Draft(f"In {which}, delete every line that contains {old}.", (f"{run} '/{old}/d' {{}} +",), made=made)
+        return TaskDraft(
+            f"In {which}, delete every line that contains {old}.", (f"{run} '/{old}/d' {{}} +",), made=made
+        )
     loop = f"find {top} -name '*.conf' | while IFS= read -r f; do echo '# {new}' >> \"$f\"; done"
-    return Draft(f"Append the line '# {new}' to {which}.", (loop,), made=made)
+    return TaskDraft(f"Append the line '# {new}' to {which}.", (loop,), made=made)
 
 
-def compare(scene: Scene) -> Draft:
+def compare(scene: TaskBuilder) -> TaskDraft:
     """Two folders side by side."""
     what = scene.variant(("missing", "differ", "copy"))
     top = scene.top
@@ -152,13 +154,13 @@ def compare(scene: Scene) -> Draft:
     if what == "copy":
         made = {f"{new}/{name}": scene.files[f"{old}/{name}"] for name in missing}
         asked = f"Copy every file of {old} of which {new} has none of that name to {new}."
-        return Draft(asked, (f'{each} [ -e "{new}/$n" ] || cp "$f" "{new}/$n"; done',), made=made)
+        return TaskDraft(asked, (f'{each} [ -e "{new}/$n" ] || cp "$f" "{new}/$n"; done',), made=made)
     path = f"{top}/{what}.txt"
     if what == "missing":
         asked = (
             f"Write the names of the files of {old} that {new} does not have to {path}, one a line, sorted by bytes."
         )
-        return Draft.of_lines(
+        return TaskDraft.of_lines(
             asked, path, sorted(missing), f'{each} [ -e "{new}/$n" ] || echo "$n"; done | sort > {path}'
         )
     asked = (
@@ -166,4 +168,4 @@ def compare(scene: Scene) -> Draft:
         f"line, sorted by bytes."
     )
     test = f'[ ! -e "{new}/$n" ] || cmp -s "$f" "{new}/$n" || echo "$n"'
-    return Draft.of_lines(asked, path, sorted(differ), f"{each} {test}; done | sort > {path}")
+    return TaskDraft.of_lines(asked, path, sorted(differ), f"{each} {test}; done | sort > {path}")

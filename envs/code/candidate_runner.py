@@ -15,17 +15,17 @@ import signal
 import sys
 from typing import Any
 
-from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
+from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
 
 things: dict[int, Any] = {}  # what was handed out by number, since it is not plain
 
 
-class Late(BaseException):
+class CallTimeout(BaseException):
     """A call took too long; no `except Exception` catches it."""
 
 
 def _ring(number: int, frame: object) -> None:
-    raise Late
+    raise CallTimeout
 
 
 def _other(value: Any) -> Any:

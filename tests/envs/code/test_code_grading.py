@@ -7,20 +7,20 @@ from code_boxes import CHEATS, box, judge, needs_box
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from turnwise.envs.code.judge import VERDICTS
-from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
-from turnwise.envs.code.task import BadTask, Call, Exchange, Script, call_of
+from turnwise.envs.code.grading import GRADES
+from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
+from turnwise.envs.code.task import BadTask, CallTest, ScriptTest, StdioTest, call_of
 
 CALLS = (call_of("f(1, 2)", "3", ""), call_of("f(2, b=5)", "7", ""), call_of("f([1], [2])", "[1, 2]", ""))
 RIGHT = "def f(a, b):\n    return a + b\n"
-CHECK = Script(
+CHECK = ScriptTest(
     "def check(candidate):\n    x = 5\n    assert candidate(1, 2) == 3\n    for i in range(3):\n"
     "        assert candidate(i, x) == right(i, x), 'no'\n    assert candidate('x', 'y') == 'xy'\n",
     "check",
     "f",
     "def right(a, b):\n    return a + b\n",
 )
-UNIT = Script(
+UNIT = ScriptTest(
     "import unittest\nfrom solution import f\n\n\ndef test_sum():\n    assert f(1, 2) == 3\n\n\n"
     "class TestF(unittest.TestCase):\n    def test_more(self):\n        self.assertEqual(f(2, 5), 7)\n",
     "functions",
@@ -59,7 +59,7 @@ def test_what_a_program_leaves_running_does_not_judge_the_next_one() -> None:
 
 @needs_box
 def test_programs_that_read_and_write() -> None:
-    tests = (Exchange("3 4\n", "7\n"), Exchange("1 1", "2"))
+    tests = (StdioTest("3 4\n", "7\n"), StdioTest("1 1", "2"))
     right = "a, b = map(int, input().split())\nprint(a + b, ' ')\n"
     for text, share in (
         (right, 1.0),
@@ -91,7 +91,7 @@ def test_objects_of_the_candidate_can_be_used_from_tests_and_equal_nothing() -> 
         "    def __iter__(self):\n        return iter(self.items)\n"
         "    @property\n    def size(self):\n        return len(self.items)\n"
     )
-    verdict = judge()({"solution.py": solution}, "solution.py", (Script(code, "functions"),))
+    verdict = judge()({"solution.py": solution}, "solution.py", (ScriptTest(code, "functions"),))
     assert {one.name: one.passed for one in verdict.outcomes} == {
         "test_stack": True,
         "test_error": True,
@@ -114,7 +114,7 @@ def test_a_container_of_the_candidates_own_keeps_its_methods_and_is_compared_out
         "        return list.__iter__(self)\n"
         "def f():\n    return Guess()\n"
     )
-    verdict = judge()({"solution.py": cheat}, "solution.py", (Script(code, "functions"),))
+    verdict = judge()({"solution.py": cheat}, "solution.py", (ScriptTest(code, "functions"),))
     assert [(one.name, one.passed) for one in verdict.outcomes] == [("test_pile", True), ("test_guesses", False)]
 
 
@@ -126,7 +126,7 @@ def test_verdicts_are_remembered_and_a_changed_program_is_judged_anew() -> None:
         made.append(1)
         return box()
 
-    VERDICTS.forget()
+    GRADES.forget()
     one = judge()
     one.box = counted  # type: ignore[assignment]
     for text in (RIGHT, RIGHT, RIGHT + "\n", RIGHT):
@@ -138,7 +138,9 @@ def test_verdicts_are_remembered_and_a_changed_program_is_judged_anew() -> None:
 def test_tests_that_are_broken_are_the_tasks_fault() -> None:
     with pytest.raises(BadTask, match="cannot be run"):
         judge()(
-            {"solution.py": RIGHT}, "solution.py", (Script("import nothing\ndef test_a():\n    pass\n", "functions"),)
+            {"solution.py": RIGHT},
+            "solution.py",
+            (ScriptTest("import nothing\ndef test_a():\n    pass\n", "functions"),),
         )
 
 
@@ -194,5 +196,5 @@ def test_what_is_no_call_is_refused(text: str) -> None:
 
 def test_a_call_is_shown_as_it_is_written() -> None:
     assert [call.text for call in CALLS] == ["f(1, 2)", "f(2, b=5)", "f([1], [2])"]
-    assert Call("f", "(1,)", "2").text == "f(1)"
+    assert CallTest("f", "(1,)", "2").text == "f(1)"
     assert ast.literal_eval(CALLS[1].keywords) == {"b": 5}

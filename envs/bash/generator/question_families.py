@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from turnwise.envs.bash.generator.draft import Draft
-from turnwise.envs.bash.generator.scene import Scene
+from turnwise.envs.bash.generator.builder import TaskBuilder
+from turnwise.envs.bash.generator.draft import TaskDraft
 from turnwise.envs.bash.generator.words import CITIES
 
 __all__ = ["count", "log", "sum_"]
@@ -14,7 +14,7 @@ _ENDINGS = (".txt", ".log", ".md", ".note")
 _KEEP = "Change no file."
 
 
-def count(scene: Scene) -> Draft:
+def count(scene: TaskBuilder) -> TaskDraft:
     """How many lines, words or files."""
     ending, *others = scene.some(_ENDINGS, 4)
     top, what = scene.top, scene.variant(("lines with", "files", "lines", "words", "files with"))
@@ -39,7 +39,7 @@ def count(scene: Scene) -> Draft:
     return _answer(asked, f"{find} -exec grep -l '{word}' {{}} + | wc -l", number)
 
 
-def log(scene: Scene) -> Draft:
+def log(scene: TaskBuilder) -> TaskDraft:
     """What a log tells: the most frequent address, a count for each status, the first error."""
     what = scene.variant(("most", "statuses", "slowest"))
     path = f"{scene.place()}/access.log"
@@ -79,10 +79,10 @@ def log(scene: Scene) -> Draft:
         f"{form} Write to {made} each status and how often it occurs, such as '200 7', one a line, sorted by status."
     )
     command = f"awk '{{n[$3]++}} END {{for (s in n) print s, n[s]}}' {path} | sort > {made}"
-    return Draft.of_lines(asked, made, lines, command)
+    return TaskDraft.of_lines(asked, made, lines, command)
 
 
-def sum_(scene: Scene) -> Draft:
+def sum_(scene: TaskBuilder) -> TaskDraft:
     """The sum of a column."""
     what = scene.variant(("city", "all", "largest"))
     city, *others = scene.some(CITIES, 4)
@@ -113,5 +113,5 @@ def sum_(scene: Scene) -> Draft:
     return _answer(f"{form} What is the sum of the amounts of the city {city}?", command, total)
 
 
-def _answer(asked: str, command: str, answer: object) -> Draft:
-    return Draft(f"{asked} {_KEEP}", (command,), answer=str(answer))
+def _answer(asked: str, command: str, answer: object) -> TaskDraft:
+    return TaskDraft(f"{asked} {_KEEP}", (command,), answer=str(answer))

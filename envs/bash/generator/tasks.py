@@ -12,45 +12,45 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.bash.generator import asking, places, texts
-from turnwise.envs.bash.generator.draft import Draft
-from turnwise.envs.bash.generator.level import FAMILY_NAMES, Level
-from turnwise.envs.bash.generator.scene import Scene
-from turnwise.envs.bash.task import Task
-from turnwise.envs.bash.tree import with_folders
+from turnwise.envs.bash.filetree import with_folders
+from turnwise.envs.bash.generator import file_families, question_families, text_families
+from turnwise.envs.bash.generator.builder import TaskBuilder
+from turnwise.envs.bash.generator.draft import TaskDraft
+from turnwise.envs.bash.generator.level import FAMILY_NAMES, BashLevel
+from turnwise.envs.bash.task import BashTask
 from turnwise.envs.errors import UnknownOption, UnknownTask, choices
 
-__all__ = ["FAMILIES", "SPLITS", "generated", "task_ids"]
+__all__ = ["FAMILIES", "SPLITS", "generate", "task_ids"]
 
 SPLITS: Final = ("train", "held_out")
-_MAKERS: Final[dict[str, Callable[[Scene], Draft]]] = {
-    "archive": places.archive,
-    "clean": places.clean,
-    "columns": texts.columns,
-    "compare": texts.compare,
-    "count": asking.count,
-    "find": texts.find,
-    "log": asking.log,
-    "merge": texts.merge,
-    "modes": places.modes,
-    "move": places.move,
-    "rename": places.rename,
-    "replace": texts.replace,
-    "sum": asking.sum_,
-    "tree": places.tree,
+_MAKERS: Final[dict[str, Callable[[TaskBuilder], TaskDraft]]] = {
+    "archive": file_families.archive,
+    "clean": file_families.clean,
+    "columns": text_families.columns,
+    "compare": text_families.compare,
+    "count": question_families.count,
+    "find": text_families.find,
+    "log": question_families.log,
+    "merge": text_families.merge,
+    "modes": file_families.modes,
+    "move": file_families.move,
+    "rename": file_families.rename,
+    "replace": text_families.replace,
+    "sum": question_families.sum_,
+    "tree": file_families.tree,
 }
 FAMILIES: Final = FAMILY_NAMES
 _ID: Final = re.compile(r"(?P<split>[a-z_]+)/(?P<level>[^/]+)/(?P<number>[0-9]{6,12})")
 _LEAVE: Final = "Leave all other files as they are."
 
 
-def task_ids(split: str, level: Level, count: int, start: int = 0) -> list[str]:
+def task_ids(split: str, level: BashLevel, count: int, start: int = 0) -> list[str]:
     """Return so many ids from a number on, without making the tasks."""
     return [f"{split}/{level.text}/{number:06d}" for number in range(start, start + count)]
 
 
 @lru_cache(maxsize=64)
-def generated(id: str) -> Task:
+def generate(id: str) -> BashTask:
     """Return the task of an id.
 
     Raises:
@@ -61,22 +61,22 @@ def generated(id: str) -> Task:
         raise UnknownTask(f"no task {id!r} among generated shell tasks: ids are like 'train/small/000012'")
     number = int(found["number"])
     try:
-        level = Level.parse(found["level"])
+        level = BashLevel.parse(found["level"])
     except UnknownOption as error:
         raise UnknownTask(f"no task {id!r} among generated shell tasks: {error}") from None
     (known,) = task_ids(found["split"], level, 1, number)
     if id != known:
         raise UnknownTask(f"no task {id!r} among generated shell tasks: {choices(id, [known])}")
     names = level.families or FAMILIES
-    return _made(id, names[number % len(names)], Scene(f"shell {id}", found["split"], level))
+    return _made(id, names[number % len(names)], TaskBuilder(f"shell {id}", found["split"], level))
 
 
-def _made(id: str, family: str, scene: Scene) -> Task:
+def _made(id: str, family: str, scene: TaskBuilder) -> BashTask:
     draft = _MAKERS[family](scene)
     before = with_folders(scene.files)
     kept = {path: node for path, node in scene.files.items() if path not in draft.gone}
     statement = draft.statement if draft.answer else f"{draft.statement} {_LEAVE}"
-    return Task(
+    return BashTask(
         id=id,
         family=family,
         statement=statement,

@@ -8,15 +8,15 @@ import math
 import pytest
 from bash_boxes import small_task
 
-from turnwise.envs.bash.judge import judge, same_answer
-from turnwise.envs.bash.tree import Node, Tree, digest, file, folder, from_tar, to_tar, with_folders
+from turnwise.envs.bash.filetree import FileNode, Tree, digest, file, folder, from_tar, to_tar, with_folders
+from turnwise.envs.bash.grading import grade, same_answer
 
 TASK = small_task()
-LINK = Node("link", 0o777, b"d/b.txt")
+LINK = FileNode("link", 0o777, b"d/b.txt")
 ONE = 1 - math.erf(1)
 
 
-def but(**changes: Node | None) -> Tree:
+def but(**changes: FileNode | None) -> Tree:
     """Return the right end with some paths changed ("__" for "/", "_" for ".")."""
     tree = dict(TASK.after)
     for name, node in changes.items():
@@ -43,14 +43,14 @@ def but(**changes: Node | None) -> Tree:
         (but(d__a_txt=file("one\n")), "7", False),
         (but(d__b_txt=file("two")), "7", False),
         (but(d__b_txt=None), "7", False),
-        (but(d__b_txt=Node("link", 0o777, b"a.txt")), "7", False),
+        (but(d__b_txt=FileNode("link", 0o777, b"a.txt")), "7", False),
         (but(extra=file("")), "7", False),
         (but(extra=LINK), "7", False),
         (but(extra=folder()), "7", True),
     ],
 )
 def test_the_whole_end_counts(tree: Tree, answer: str, won: bool) -> None:
-    verdict = judge(TASK, tree, answer)
+    verdict = grade(TASK, tree, answer)
     assert verdict.won is won
     assert (verdict.partial == 1.0) is won
 
@@ -67,21 +67,21 @@ def test_the_whole_end_counts(tree: Tree, answer: str, won: bool) -> None:
     ],
 )
 def test_shares_are_intercodes(tree: Tree, answer: str, share: float) -> None:
-    assert judge(TASK, tree, answer).partial == pytest.approx(share)
+    assert grade(TASK, tree, answer).partial == pytest.approx(share)
 
 
 def test_folders_count_where_they_were_asked_for() -> None:
     task = small_task(after=with_folders({**TASK.before, "new/inner": folder()}), answer="")
-    assert judge(task, task.after, "").won
-    assert judge(task, task.before, "").wrong == ("new", "new/inner")
-    assert not judge(task, {**task.before, "new": file("")}, "").won
+    assert grade(task, task.after, "").won
+    assert grade(task, task.before, "").wrong == ("new", "new/inner")
+    assert not grade(task, {**task.before, "new": file("")}, "").won
 
 
 def test_modes_count_where_they_were_asked_for() -> None:
     task = small_task(after={**TASK.before, "d/a.txt": file("one\n", 0o600)}, answer="", modes=True)
-    assert judge(task, task.after, "").won
-    assert judge(task, task.before, "").wrong == ("d/a.txt",)
-    assert judge(task, {**task.after, "d/b.txt": file("two\n", 0o600)}, "").wrong == ("d/b.txt",)
+    assert grade(task, task.after, "").won
+    assert grade(task, task.before, "").wrong == ("d/a.txt",)
+    assert grade(task, {**task.after, "d/b.txt": file("two\n", 0o600)}, "").wrong == ("d/b.txt",)
 
 
 def test_archives_count_by_their_contents() -> None:
@@ -93,12 +93,12 @@ def test_archives_count_by_their_contents() -> None:
         (to_tar({"./d/a.txt": file("one\n", 0o600)}), True),
         (to_tar({"d/a.txt": file("two\n")}), False),
         (to_tar({**inside, "d/b.txt": file("")}), False),
-        (to_tar({"d/a.txt": Node("link", 0o777, b"../d/a.txt")}), False),
+        (to_tar({"d/a.txt": FileNode("link", 0o777, b"../d/a.txt")}), False),
         (wanted.data[:-9], False),
         (b"", False),
         (b"\x1f\x8bnothing", False),
     ]:
-        assert judge(task, {**TASK.before, "p.tar.gz": file(data)}, "").won is won
+        assert grade(task, {**TASK.before, "p.tar.gz": file(data)}, "").won is won
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_answers_are_compared_as_numbers_and_texts(given: str, wanted: str, same
 
 
 def test_trees_survive_a_box_and_have_keys_of_their_own() -> None:
-    tree = with_folders({"a b/é": file(b"\0\xff", 0o600), "l": Node("link", 0o777, b"a b"), "e/f": folder()})
+    tree = with_folders({"a b/é": file(b"\0\xff", 0o600), "l": FileNode("link", 0o777, b"a b"), "e/f": folder()})
     odd = {**tree, "\udcff": file("")}
     assert from_tar(to_tar(odd)) == dict(sorted(odd.items()))
     others = [

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask, choices
-from turnwise.envs.search.engine import Finder, Means, Ranker, engine
-from turnwise.envs.search.generator import Level, Puzzles
+from turnwise.envs.search.generator import QuestionGenerator, SearchLevel
 from turnwise.envs.search.generator import world as world_of
 from turnwise.envs.search.questions import Question, load_questions
-from turnwise.envs.search.reader import Step, queries
+from turnwise.envs.search.reader_demonstrator import QuestionStep, queries
+from turnwise.envs.search.search_engine import PassageFinder, PassageRanker, RetrieverOptions, open_retriever
 from turnwise.tools.retrieval import Passage, Passages, RetrievalError
 
-__all__ = ["FILE_SPLITS", "Files", "Generated", "Hint", "Source", "Task"]
+__all__ = ["FILE_SPLITS", "FileSearchTasks", "GeneratedSearchTasks", "PassageHint", "SearchTask", "SearchTaskSource"]
 
 FILE_SPLITS: Final = ("all", "train", "held_out")
 _HELD_OUT: Final = 5
@@ -31,7 +31,7 @@ Find = Callable[[str, int], list[Passage]]
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
+class PassageHint:
     """How an expert comes to one of the gold passages: its id, and queries to try."""
 
     id: str
@@ -39,15 +39,15 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SearchTask:
     """A question, the search that belongs to it, and the way to its answer."""
 
     question: Question
     find: Find
-    way: tuple[Hint, ...]
+    hints: tuple[PassageHint, ...]
 
 
-class Source(Protocol):
+class SearchTaskSource(Protocol):
     """Where an environment takes its tasks from."""
 
     def ids(self, count: int | None) -> list[str]:
@@ -56,27 +56,27 @@ class Source(Protocol):
     def draw(self, rng: Any) -> str:
         """Return the id of a task that `rng` (a numpy Generator) draws."""
 
-    def get(self, id: str) -> Task:
+    def get(self, id: str) -> SearchTask:
         """Return the task of an id."""
 
     def made(self) -> dict[str, Any]:
         """Return what tells this source from others, on any machine (see `turnwise.envs.snapshot`)."""
 
 
-class Generated:
+class GeneratedSearchTasks:
     """Questions about generated worlds."""
 
-    def __init__(self, split: str | None, level: Level | str, retriever: object, means: Means) -> None:
+    def __init__(self, split: str | None, level: SearchLevel | str, retriever: object, means: RetrieverOptions) -> None:
         """Take a split (None: "train") of a level; where indexes are kept, each world has a folder of its own.
 
         Raises:
             UnknownOption: no such split or level, or no such retriever.
         """
         self._made_of = split, level, retriever, means
-        self._puzzles = Puzzles(split or "train", level)
+        self._puzzles = QuestionGenerator(split or "train", level)
         remote = isinstance(retriever, str) and retriever.startswith("http")
         if remote or (
-            isinstance(retriever, Finder | Ranker) and not isinstance(retriever, str | type)
+            isinstance(retriever, PassageFinder | PassageRanker) and not isinstance(retriever, str | type)
         ):  # a str has find()
             raise UnknownOption(
                 "generated worlds have passages of their own: give the retriever as a function of a corpus, not as "
@@ -85,7 +85,7 @@ class Generated:
         self._retriever, self._means = retriever, means
         self._own: dict[str, Find] = {}
         if isinstance(retriever, str) or not callable(retriever):  # refuses now what makes no sense
-            engine(retriever, world_of(self._puzzles.split, "tiny").corpus, replace(means, keep=None))
+            open_retriever(retriever, world_of(self._puzzles.split, "tiny").corpus, replace(means, keep=None))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as the recipe."""
@@ -99,17 +99,18 @@ class Generated:
         """Return the id of a task."""
         return self._puzzles.draw(rng)
 
-    def get(self, id: str) -> Task:
+    def get(self, id: str) -> SearchTask:
         """Return the task of an id.
 
         Raises:
             UnknownTask: there is none.
         """
         puzzle = self._puzzles.get(id)
-        way = tuple(
-            Hint(hop.thing.id, queries(Step(hop.relation, hop.thing.words[2]), hop.thing.name)) for hop in puzzle.hops
+        hints = tuple(
+            PassageHint(hop.thing.id, queries(QuestionStep(hop.relation, hop.thing.words[2]), hop.thing.name))
+            for hop in puzzle.hops
         )
-        return Task(puzzle.question, self._find(puzzle.world_name, puzzle.world.corpus), way)
+        return SearchTask(puzzle.question, self._find(puzzle.world_name, puzzle.world.corpus), hints)
 
     def made(self) -> dict[str, Any]:
         """Return what tells this source from others."""
@@ -124,23 +125,29 @@ class Generated:
         if name not in self._own:
             while len(self._own) >= 8:
                 self._own.pop(next(iter(self._own)))
-            self._own[name] = engine(self._retriever, corpus)
+            self._own[name] = open_retriever(self._retriever, corpus)
         return self._own[name]
 
 
 @lru_cache(maxsize=32)
-def _shared(retriever: str, name: str, means: Means) -> Find:
+def _shared(retriever: str, name: str, means: RetrieverOptions) -> Find:
     split, level, number = name.split("/")
     if means.keep is not None:
         means = replace(means, keep=str(Path(means.keep, split, level, number)))
-    return engine(retriever, world_of(split, level, int(number)).corpus, means)
+    return open_retriever(retriever, world_of(split, level, int(number)).corpus, means)
 
 
-class Files:
+class FileSearchTasks:
     """Questions of a file, about the passages of another one or of a retriever that has its own."""
 
     def __init__(
-        self, questions: str, corpus: str | None, split: str | None, retriever: object, strict: bool, means: Means
+        self,
+        questions: str,
+        corpus: str | None,
+        split: str | None,
+        retriever: object,
+        strict: bool,
+        means: RetrieverOptions,
     ) -> None:
         """Read the files.
 
@@ -170,7 +177,7 @@ class Files:
         """Return the id of a question."""
         return list(self._questions)[int(rng.integers(len(self._questions)))]
 
-    def get(self, id: str) -> Task:
+    def get(self, id: str) -> SearchTask:
         """Return the task of an id.
 
         Raises:
@@ -179,8 +186,8 @@ class Files:
         question = self._questions.get(id)
         if question is None:
             raise UnknownTask.of(id, self._questions, f"the split {self._split!r} of {self._path}")
-        way = tuple(Hint(gold, (question.text, *self._titles(gold))) for gold in question.gold)
-        return Task(question, self._find, way)
+        hints = tuple(PassageHint(gold, (question.text, *self._titles(gold))) for gold in question.gold)
+        return SearchTask(question, self._find, hints)
 
     def made(self) -> dict[str, Any]:
         """Return what tells this source from others: not the paths, which differ between machines."""
@@ -206,17 +213,17 @@ def _read(path: str, strict: bool, stamp: tuple[int, int]) -> Passages:
 
 
 @lru_cache(maxsize=4)
-def _indexed(path: str, strict: bool, stamp: tuple[int, int], retriever: str, means: Means) -> Find:
-    return engine(retriever, _read(path, strict, stamp), means)
+def _indexed(path: str, strict: bool, stamp: tuple[int, int], retriever: str, means: RetrieverOptions) -> Find:
+    return open_retriever(retriever, _read(path, strict, stamp), means)
 
 
 def _opened(
-    path: str | None, retriever: object, strict: bool, stamp: tuple[int, int], means: Means
+    path: str | None, retriever: object, strict: bool, stamp: tuple[int, int], means: RetrieverOptions
 ) -> tuple[Find, Passages | None]:
     corpus = None if path is None else _read(path, strict, stamp)
     if path is not None and isinstance(retriever, str):
         return _indexed(path, strict, stamp, retriever, means), corpus
-    return engine(retriever, corpus, means), corpus
+    return open_retriever(retriever, corpus, means), corpus
 
 
 def _stamp(path: str | None) -> tuple[int, int]:
@@ -228,7 +235,7 @@ def _stamp(path: str | None) -> tuple[int, int]:
     return (status.st_size, status.st_mtime_ns) if status else (0, 0)
 
 
-def _kind(retriever: object, means: Means) -> str:
+def _kind(retriever: object, means: RetrieverOptions) -> str:
     """Return what a retriever is, but not where: a service may have another address elsewhere, a model another path."""
     if isinstance(retriever, str):
         name = "a service" if retriever.startswith("http") else retriever

@@ -22,11 +22,11 @@ from turnwise.envs.errors import UnknownOption, choices
 from turnwise.envs.search import rewards
 from turnwise.envs.search.questions import Question
 
-__all__ = ["RULES", "Played", "Rule", "make_rule"]
+__all__ = ["REWARD_RULES", "EpisodeRecord", "RewardRule", "make_rule"]
 
 
 @dataclass(slots=True)
-class Played:
+class EpisodeRecord:
     """An episode so far, as rewards look at it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RewardRule:
     """A rule of rewards.
 
     Attributes:
@@ -84,58 +84,60 @@ class Rule:
     """
 
     name: str
-    answer: Callable[[Played], float]
-    search: Callable[[Played], float] = lambda played: 0.0
-    past: Callable[[Played], str] = lambda played: ""
+    answer: Callable[[EpisodeRecord], float]
+    search: Callable[[EpisodeRecord], float] = lambda played: 0.0
+    past: Callable[[EpisodeRecord], str] = lambda played: ""
     graded: bool = False
     loose: bool = False
     thinks: bool = False
 
-    def right(self, played: Played) -> bool:
+    def right(self, played: EpisodeRecord) -> bool:
         """Return whether the task is won."""
         if self.loose:
             return rewards.contains(played.answer, played.question.answers)
         return played.correct
 
-    def score(self, played: Played) -> float:
+    def score(self, played: EpisodeRecord) -> float:
         """Return the task's own score, in [0, 1]."""
         if self.right(played):
             return 1.0
         return rewards.f1(played.answer, played.question.answers) if self.graded else 0.0
 
 
-def _count(played: Played) -> str:
+def _count(played: EpisodeRecord) -> str:
     return f"searches={played.searches}"
 
 
-def _em(two_answers: bool = False) -> Rule:
+def _em(two_answers: bool = False) -> RewardRule:
     """1 for an exact match.
 
     two_answers: Search-R1's own rule: the answer is the last of the whole text, the instructions with their example
         included, and there have to be two of them; else it is what the answer tags of the last action hold.
     """
     if not two_answers:
-        return Rule("em", lambda played: float(played.correct))
+        return RewardRule("em", lambda played: float(played.correct))
 
-    def whole(played: Played) -> str:
+    def whole(played: EpisodeRecord) -> str:
         return played.start + "".join(played.said)
 
-    def pay(played: Played) -> float:
+    def pay(played: EpisodeRecord) -> float:
         return float(rewards.exact_match(rewards.extract(whole(played), least=2), played.question.answers))
 
-    return Rule("em", pay, past=lambda played: f"answers={min(whole(played).count('</answer>'), 2)}")
+    return RewardRule("em", pay, past=lambda played: f"answers={min(whole(played).count('</answer>'), 2)}")
 
 
-def _subem() -> Rule:
-    return Rule("subem", lambda played: float(rewards.contains(played.answer, played.question.answers)), loose=True)
+def _subem() -> RewardRule:
+    return RewardRule(
+        "subem", lambda played: float(rewards.contains(played.answer, played.question.answers)), loose=True
+    )
 
 
-def _f1() -> Rule:
-    return Rule("f1", lambda played: rewards.f1(played.answer, played.question.answers), graded=True)
+def _f1() -> RewardRule:
+    return RewardRule("f1", lambda played: rewards.f1(played.answer, played.question.answers), graded=True)
 
 
-def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, score: float = 1.0) -> Rule:
-    def pay(played: Played) -> float:
+def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, score: float = 1.0) -> RewardRule:
+    def pay(played: EpisodeRecord) -> float:
         formed = rewards.well_formed("".join(played.said))
         return rewards.with_format(
             played.correct,
@@ -148,62 +150,62 @@ def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, 
             score=score,
         )
 
-    def past(played: Played) -> str:
+    def past(played: EpisodeRecord) -> str:
         formed = rewards.well_formed("".join(played.said), whole=False)
         return f"formed={int(formed)}" + (f" found={int(played.found)}" if retrieval and formed else "")
 
-    return Rule("format", pay, past=past, thinks=True)
+    return RewardRule("format", pay, past=past, thinks=True)
 
 
-def _e_grpo(alpha: float = 0.3) -> Rule:
+def _e_grpo(alpha: float = 0.3) -> RewardRule:
     rewards.e_grpo([], [], [], alpha=alpha)
 
-    def pay(played: Played) -> float:
+    def pay(played: EpisodeRecord) -> float:
         if not played.formed:
             return 0.0
         share = rewards.entity_share("\n".join(played.thoughts), played.question.entities)
         return 1.0 if played.correct else alpha * share
 
-    def past(played: Played) -> str:
+    def past(played: EpisodeRecord) -> str:
         found = rewards.entities_in("\n".join(played.thoughts), played.question.entities)
         return f"thought={sorted(found)}" if played.formed else "formed=0"
 
-    return Rule("e-grpo", pay, past=past)
+    return RewardRule("e-grpo", pay, past=past)
 
 
-def _otc(smooth: float = 4.0, alpha: float = 1.0) -> Rule:
+def _otc(smooth: float = 4.0, alpha: float = 1.0) -> RewardRule:
     rewards.otc_alone(0, True, smooth=smooth, alpha=alpha)
-    return Rule(
+    return RewardRule(
         "otc",
         lambda played: rewards.otc_alone(played.searches, played.correct, smooth=smooth, alpha=alpha),
         past=_count,
     )
 
 
-def _caf(cost: float = 0.1) -> Rule:
+def _caf(cost: float = 0.1) -> RewardRule:
     rewards.cost_aware_f1(0.0, 0, cost=cost)
 
-    def pay(played: Played) -> float:
+    def pay(played: EpisodeRecord) -> float:
         return rewards.cost_aware_f1(rewards.f1(played.answer, played.question.answers), played.searches, cost=cost)
 
-    return Rule("caf", pay, past=_count, graded=True)
+    return RewardRule("caf", pay, past=_count, graded=True)
 
 
-def _graphrag(first: float = 0.2, decay: float = 0.5, most: int = 4, cost: float = 0.1) -> Rule:
+def _graphrag(first: float = 0.2, decay: float = 0.5, most: int = 4, cost: float = 0.1) -> RewardRule:
     base = _caf(cost)
     rewards.attenuated(0, first=first, decay=decay, most=most)
 
-    def step(played: Played) -> float:
+    def step(played: EpisodeRecord) -> float:
         now, before = (
             rewards.attenuated(calls, first=first, decay=decay, most=most)
             for calls in (played.searches, played.searches - 1)
         )
         return now - before
 
-    return Rule("graphrag", base.answer, search=step, past=_count, graded=True)
+    return RewardRule("graphrag", base.answer, search=step, past=_count, graded=True)
 
 
-RULES: Final[dict[str, Callable[..., Rule]]] = {
+REWARD_RULES: Final[dict[str, Callable[..., RewardRule]]] = {
     "em": _em,
     "subem": _subem,
     "f1": _f1,
@@ -215,22 +217,22 @@ RULES: Final[dict[str, Callable[..., Rule]]] = {
 }
 
 
-def make_rule(name: str, options: Mapping[str, Any] | None = None) -> Rule:
+def make_rule(name: str, options: Mapping[str, Any] | None = None) -> RewardRule:
     """Return the rule of a name with some of its constants changed.
 
     Raises:
         UnknownOption: there is no such rule, it has no such constant, or a value makes no sense.
     """
-    if name not in RULES:
-        raise UnknownOption(f"no reward {name!r}: {choices(str(name), RULES)}")
+    if name not in REWARD_RULES:
+        raise UnknownOption(f"no reward {name!r}: {choices(str(name), REWARD_RULES)}")
     given = dict(options or {})
-    known = list(inspect.signature(RULES[name]).parameters)
+    known = list(inspect.signature(REWARD_RULES[name]).parameters)
     for key, value in given.items():
         if key not in known:
             raise UnknownOption(f"the reward {name!r} has no option {key!r}: {choices(str(key), known)}")
         if not isinstance(value, bool if key == "two_answers" else int | float):
             raise UnknownOption(f"the option {key!r} of the reward {name!r} is {value!r}; a number was wanted")
     try:
-        return RULES[name](**given)
+        return REWARD_RULES[name](**given)
     except ValueError as error:
         raise UnknownOption(f"the reward {name!r} cannot be made: {error}") from error

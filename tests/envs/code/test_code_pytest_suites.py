@@ -7,8 +7,8 @@ import pytest
 from code_boxes import judge, needs_box
 
 from turnwise.envs.code import CodeEnv
-from turnwise.envs.code.files import read_tasks
-from turnwise.envs.code.task import Script
+from turnwise.envs.code.task import ScriptTest
+from turnwise.envs.code.task_files import read_tasks
 from turnwise.envs.errors import GameFileError
 
 ADD = "from solution import add\n"
@@ -152,7 +152,7 @@ def test_a_candidates_file_does_not_become_a_module_of_the_tests(tmp_path: Path)
 def test_a_module_of_the_tasks_may_be_called_like_one_of_pythons() -> None:
     code = "from queue import one\nfrom calendar import two\ndef test_a():\n    assert (one(), two()) == (1, 2)\n"
     files = {"queue.py": "def one():\n    return 1\n", "calendar.py": "def two():\n    return 2\n"}
-    assert judge()(files, "queue.py", (Script(code, "functions", own=("calendar", "queue")),)).share == 1.0
+    assert judge()(files, "queue.py", (ScriptTest(code, "functions", own=("calendar", "queue")),)).share == 1.0
 
 
 @needs_box

@@ -28,17 +28,17 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from turnwise.envs.bash.task import Task
-from turnwise.envs.bash.tree import Node
+from turnwise.envs.bash.filetree import FileNode
+from turnwise.envs.bash.task import BashTask
 
-__all__ = ["Verdict", "judge", "same_answer"]
+__all__ = ["BashGrade", "grade", "same_answer"]
 
 _MOST: Final = 16 << 20  # bytes of an archive's contents
 _WORD: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BashGrade:
     """What became of a task.
 
     Args:
@@ -57,23 +57,23 @@ class Verdict:
         return self.answered and not self.wrong
 
 
-def judge(task: Task, tree: Mapping[str, Node], answer: str) -> Verdict:
+def grade(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> BashGrade:
     """Return the verdict on the files that are there at the end, and on an answer."""
     paths = sorted(task.after.keys() | tree.keys() | task.before.keys())
     wrong = tuple(path for path in paths if not _right(task, path, tree.get(path)))
     answered = not task.answer or same_answer(answer, task.answer)
     if not wrong and answered:
-        return Verdict(wrong, answered, 1.0)
+        return BashGrade(wrong, answered, 1.0)
     ours = {path for path in paths if _apart(task, task.before.get(path), tree.get(path))}
     theirs = {path for path in paths if _apart(task, task.before.get(path), task.after.get(path))}
     both = ours & theirs
     share = sum(path not in wrong for path in both) / len(both) if both else 1.0
     alike = 1.0 if answered else min(0.99, _likeness(answer, task.answer))
     score = 0.01 + 0.33 * (1 - math.erf(len(ours ^ theirs))) + 0.33 * share + 0.33 * alike
-    return Verdict(wrong, answered, min(score, 0.99))
+    return BashGrade(wrong, answered, min(score, 0.99))
 
 
-def _apart(task: Task, one: Node | None, other: Node | None) -> bool:
+def _apart(task: BashTask, one: FileNode | None, other: FileNode | None) -> bool:
     """Return whether a path was changed, as far as that counts."""
     if one is None or other is None:
         here = one or other
@@ -83,7 +83,7 @@ def _apart(task: Task, one: Node | None, other: Node | None) -> bool:
     return one != other if one.kind != "folder" else other.kind != "folder"
 
 
-def _right(task: Task, path: str, found: Node | None) -> bool:
+def _right(task: BashTask, path: str, found: FileNode | None) -> bool:
     wanted = task.after.get(path)
     if wanted is None:
         return found is None or found.kind == "folder"

@@ -6,16 +6,16 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from turnwise.envs.bash.generator.level import Level
+from turnwise.envs.bash.filetree import FileNode, file
+from turnwise.envs.bash.generator.level import BashLevel
 from turnwise.envs.bash.generator.words import FIRST, FOLDERS, INNER, NAMES, WORDS
-from turnwise.envs.bash.tree import Node, file
 
-__all__ = ["Scene"]
+__all__ = ["TaskBuilder"]
 
 T = TypeVar("T")
 
 
-class Scene:
+class TaskBuilder:
     """The files of one task while they are drawn.
 
     Args:
@@ -24,11 +24,11 @@ class Scene:
         level: sizes.
     """
 
-    def __init__(self, seed: str, split: str, level: Level) -> None:
+    def __init__(self, seed: str, split: str, level: BashLevel) -> None:
         # Of random.Random, only random() promises to give the same for ever.
         self._uniform = random.Random(seed).random
         self.level = level
-        self.files: dict[str, Node] = {}
+        self.files: dict[str, FileNode] = {}
         self.top = self.one(FOLDERS[split])
         self._names: set[str] = set()
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from turnwise.envs.errors import BadSnapshot
 from turnwise.envs.search.questions import Question
-from turnwise.envs.search.rules import Played
+from turnwise.envs.search.reward_rules import EpisodeRecord
 from turnwise.envs.snapshot import Fields
 
 __all__ = ["played_of", "saved_played", "titles_of"]
 
 
-def saved_played(played: Played) -> dict[str, Any]:
+def saved_played(played: EpisodeRecord) -> dict[str, Any]:
     """Return what was played, in what JSON can say; what the agent said alone is every second of what was said."""
     return {
         "question": asdict(played.question),
@@ -30,7 +30,7 @@ def saved_played(played: Played) -> dict[str, Any]:
     }
 
 
-def played_of(saved: Fields, question: Question, start: str) -> Played:
+def played_of(saved: Fields, question: Question, start: str) -> EpisodeRecord:
     """Return what `saved_played` was given.
 
     Args:
@@ -48,7 +48,7 @@ def played_of(saved: Fields, question: Question, start: str) -> Played:
         raise saved.wrong("said", "a list with what was said and what was answered, in turn")
     if not 0 <= searches <= len(said) // 2:
         raise saved.wrong("searches", "a whole number from 0 to that of the turns")
-    return Played(
+    return EpisodeRecord(
         question,
         start,
         said,

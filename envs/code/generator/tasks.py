@@ -15,14 +15,14 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Final
 
-from turnwise.envs.code.generator.draft import DRAWS, Draft
+from turnwise.envs.code.generator.draft import DRAWS, FunctionDraft
 from turnwise.envs.code.generator.families import FAMILIES
-from turnwise.envs.code.generator.level import Level
-from turnwise.envs.code.generator.mutate import KINDS, Mutant, mutants
-from turnwise.envs.code.task import MAIN, Call, Task
+from turnwise.envs.code.generator.level import CodeLevel
+from turnwise.envs.code.generator.mutations import KINDS, Mutant, mutants
+from turnwise.envs.code.task import MAIN, CallTest, CodeTask
 from turnwise.envs.errors import UnknownOption, UnknownTask, choices
 
-__all__ = ["SPLITS", "Program", "generated", "task_ids"]
+__all__ = ["SPLITS", "Program", "generate", "task_ids"]
 
 SPLITS: Final = ("train", "held_out")
 _HELD_OUT: Final = 4  # one in so many programs
@@ -74,7 +74,7 @@ class Program:
     families: tuple[str, ...]
 
 
-def task_ids(split: str, level: Level, count: int, first: int = 0) -> list[str]:
+def task_ids(split: str, level: CodeLevel, count: int, first: int = 0) -> list[str]:
     """Return ids of generated tasks, from the index `first` on.
 
     Raises:
@@ -86,7 +86,7 @@ def task_ids(split: str, level: Level, count: int, first: int = 0) -> list[str]:
 
 
 @lru_cache(maxsize=512)
-def generated(id: str) -> Task:
+def generate(id: str) -> CodeTask:
     """Return the generated task of an id.
 
     Raises:
@@ -97,7 +97,7 @@ def generated(id: str) -> Task:
     text, _, number = rest.partition("/")
     if split not in SPLITS or not number.isascii() or not number.isdigit() or len(number) != 6:
         raise UnknownTask(f"no generated code task {id!r}: ids look like 'train/small/000012'")
-    level = Level.parse(text)
+    level = CodeLevel.parse(text)
     if level.text != text:
         raise UnknownTask(f"no generated code task {id!r}: this level is written {level.text!r}")
     rng = Random(f"turnwise/Code {id}")
@@ -108,7 +108,7 @@ def generated(id: str) -> Task:
     raise UnknownOption(f"the level {text!r} gives hardly any task: none was found in {_TRIES:,} attempts")
 
 
-def _attempt(id: str, split: str, level: Level, rng: Random) -> Task | None:
+def _attempt(id: str, split: str, level: CodeLevel, rng: Random) -> CodeTask | None:
     program = _program(level, rng)
     repair = rng.random() < level.repair
     if program is None:
@@ -132,7 +132,7 @@ def _attempt(id: str, split: str, level: Level, rng: Random) -> Task | None:
         return None
     visible, hidden = ([_test(program, inputs[number], wants[number][1]) for number in some] for some in chosen)
     what = "Repair" if repair else "Write"
-    return Task(
+    return CodeTask(
         id=id,
         statement=f"{what} {program.head}: {program.says}.",
         files={MAIN: start},
@@ -149,13 +149,13 @@ def _split(key: str) -> str:
     return SPLITS[number % _HELD_OUT == 0]
 
 
-def _program(level: Level, rng: Random) -> Program | None:
+def _program(level: CodeLevel, rng: Random) -> Program | None:
     """Draw a right program; None where the draw does not fit the level."""
     known = list(FAMILIES)[: level.families]
     count = rng.randint(*level.functions)
     chained = count > 1 and rng.random() < level.chain
     names: list[str] = []
-    drafts: list[Draft] = []
+    drafts: list[FunctionDraft] = []
     for _ in range(_LOOKS * count):
         name = rng.choice(known)
         draft = FAMILIES[name](rng)
@@ -186,7 +186,7 @@ def _program(level: Level, rng: Random) -> Program | None:
     return Program("|".join([*about, "chain"]), text, functions[-1], says, head, drafts[0].takes, tuple(names))
 
 
-def _fits(one: Draft, two: Draft) -> bool:
+def _fits(one: FunctionDraft, two: FunctionDraft) -> bool:
     return len(two.takes) == 1 and one.gives == two.takes[0]
 
 
@@ -198,7 +198,7 @@ def _named(text: str, words: dict[str, str]) -> str:
     return _CAPITAL.sub(lambda found: words.get(found.group(), found.group()), text)
 
 
-def _head(draft: Draft, name: str, words: dict[str, str]) -> str:
+def _head(draft: FunctionDraft, name: str, words: dict[str, str]) -> str:
     return _named(draft.code.partition("\n")[0].removeprefix("def ").rstrip(":"), {**words, "F": name})
 
 
@@ -209,7 +209,7 @@ def _stub(program: Program) -> str:
     return "".join(lines[: last + 1]) + "    pass\n"
 
 
-def _broken(program: Program, level: Level, rng: Random) -> str:
+def _broken(program: Program, level: CodeLevel, rng: Random) -> str:
     """Return the program with mistakes, each on a line of its own; "" where there are not so many to make."""
     text, lines = program.text, set[int]()
     for _ in range(rng.randint(*level.bugs)):
@@ -232,7 +232,7 @@ def _inputs(program: Program, rng: Random) -> list[tuple[Any, ...]]:
     return list(found.values())
 
 
-def _chosen(level: Level, catching: list[int], total: int, rng: Random) -> tuple[list[int], list[int]] | None:
+def _chosen(level: CodeLevel, catching: list[int], total: int, rng: Random) -> tuple[list[int], list[int]] | None:
     """Return which inputs become visible tests and which hidden ones; None where they do not suffice.
 
     The mistakes show in a hidden test always, and in two or more where two or more are there.
@@ -257,8 +257,8 @@ def _chosen(level: Level, catching: list[int], total: int, rng: Random) -> tuple
     return rng.sample(seen, len(seen)), rng.sample(deciding, len(deciding))
 
 
-def _test(program: Program, arguments: tuple[Any, ...], want: Any) -> Call:
-    return Call(program.name, repr(arguments), repr(want))
+def _test(program: Program, arguments: tuple[Any, ...], want: Any) -> CallTest:
+    return CallTest(program.name, repr(arguments), repr(want))
 
 
 class _TooLong(Exception):

@@ -21,22 +21,22 @@ from importlib.resources import files as resources
 from typing import Any, Final
 
 from turnwise.envs.caching import Memory
-from turnwise.envs.code.plain import NotPlain, decode, encode, refuse
-from turnwise.envs.code.task import BadTask, Call, Exchange, Script, Test, digest, module_of, names_of
+from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
+from turnwise.envs.code.task import BadTask, CallTest, CodeTest, ScriptTest, StdioTest, digest, module_of, names_of
 from turnwise.tools.sandbox import Box, Limits, Session
 
-__all__ = ["LIMITS", "VERDICTS", "Judge", "Outcome", "Verdict", "weight"]
+__all__ = ["GRADES", "LIMITS", "CaseResult", "CodeGrade", "CodeGrader", "weight"]
 
 LIMITS: Final = Limits(
     wall=10, cpu=10, memory=256 << 20, processes=16, output=1 << 20, file_size=4 << 20, disk=16 << 20, files=512
 )
 _GRACE: Final = 1.0
-_IMPORTS: Final = "from turnwise.envs.code.plain import "
+_IMPORTS: Final = "from turnwise.envs.code.serialization import "
 _QUICK: Final = ("-I", "-B", "-S")  # the driver's modules are the interpreter's own; no packages
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """What came of one test.
 
     Args:
@@ -51,10 +51,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CodeGrade:
     """What came of the tests, in their order; `late`: a limit of time was met, so another run may differ."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CaseResult, ...]
     late: bool = False
 
     @property
@@ -63,18 +63,18 @@ class Verdict:
         return sum(one.passed for one in self.outcomes) / len(self.outcomes) if self.outcomes else 1.0
 
 
-VERDICTS: Final[Memory[Verdict]] = Memory()
+GRADES: Final[Memory[CodeGrade]] = Memory()
 """The verdicts of this process, by files, tests and judge."""
 
 
-def weight(verdict: Verdict) -> int | None:
+def weight(verdict: CodeGrade) -> int | None:
     """Return about how many bytes a verdict takes; None where it is not to be kept."""
     if verdict.late or any(one.said.startswith(_STOPPED) for one in verdict.outcomes):
         return None
     return sum(len(one.name) + len(one.said) for one in verdict.outcomes)
 
 
-class Judge:
+class CodeGrader:
     """Runs tests; verdicts are remembered, since the files and the tests decide them.
 
     Args:
@@ -92,7 +92,9 @@ class Judge:
         self.words = _QUICK[:2] if packages else _QUICK
         self.key = f"{key} {seconds} {packages}"
 
-    def __call__(self, files: Mapping[str, str], main: str, tests: Sequence[Test], box: Box | None = None) -> Verdict:
+    def __call__(
+        self, files: Mapping[str, str], main: str, tests: Sequence[CodeTest], box: Box | None = None
+    ) -> CodeGrade:
         """Return which tests the files pass.
 
         Args:
@@ -107,26 +109,26 @@ class Judge:
             SandboxError: the boxes cannot be used.
         """
         key = digest(files, "judge", main, repr(tests), self.key)
-        return VERDICTS.recall(key, lambda: self._judge(files, main, tests, box), weight)
+        return GRADES.recall(key, lambda: self._judge(files, main, tests, box), weight)
 
-    def _judge(self, files: Mapping[str, str], main: str, tests: Sequence[Test], box: Box | None) -> Verdict:
+    def _judge(self, files: Mapping[str, str], main: str, tests: Sequence[CodeTest], box: Box | None) -> CodeGrade:
         until = time.monotonic() + 10 * self.seconds
-        calls = [test for test in tests if isinstance(test, Call)]
-        outcomes: dict[int, tuple[Outcome, ...]] = {}
+        calls = [test for test in tests if isinstance(test, CallTest)]
+        outcomes: dict[int, tuple[CaseResult, ...]] = {}
         late = False
         with self._box(files, box) as where:
             if calls:
                 said = iter(self._call(where, main, calls))
-                outcomes |= {number: (next(said),) for number, test in enumerate(tests) if isinstance(test, Call)}
+                outcomes |= {number: (next(said),) for number, test in enumerate(tests) if isinstance(test, CallTest)}
                 late = any(one.said == _LATE for (one,) in outcomes.values())
             for number, test in enumerate(tests):
-                if isinstance(test, Exchange):
+                if isinstance(test, StdioTest):
                     outcomes[number], slow = self._exchange(where, main, test, until)
                     late |= slow
-                elif isinstance(test, Script):
+                elif isinstance(test, ScriptTest):
                     outcomes[number], slow = self._script(where, files, main, test, until)
                     late |= slow
-        return Verdict(tuple(one for number in sorted(outcomes) for one in outcomes[number]), late)
+        return CodeGrade(tuple(one for number in sorted(outcomes) for one in outcomes[number]), late)
 
     @contextmanager
     def _box(self, files: Mapping[str, str], box: Box | None) -> Iterator[Box]:
@@ -138,7 +140,7 @@ class Judge:
                 fresh.put(path, text)
             yield fresh
 
-    def _call(self, box: Box, main: str, calls: Sequence[Call]) -> list[Outcome]:
+    def _call(self, box: Box, main: str, calls: Sequence[CallTest]) -> list[CaseResult]:
         requests = [
             {
                 "do": "call",
@@ -150,31 +152,31 @@ class Judge:
             }
             for call in calls
         ]
-        driver = [box.python, *self.words, "-c", f"{_driver('inside')}\nbatch()"]
+        driver = [box.python, *self.words, "-c", f"{_driver('candidate_runner')}\nbatch()"]
         result = box.run(driver, json.dumps(requests), timeout=min(box.limits.wall, 10 * self.seconds))
         answers = _answers(result.stdout_bytes, len(calls))
         silence = _LATE if result.stop in ("timeout", "cpu") else f"the program ended ({_why(result.stop)})"
         return [_compared(call, answer, silence) for call, answer in zip(calls, answers, strict=True)]
 
-    def _exchange(self, box: Box, main: str, test: Exchange, until: float) -> tuple[tuple[Outcome, ...], bool]:
+    def _exchange(self, box: Box, main: str, test: StdioTest, until: float) -> tuple[tuple[CaseResult, ...], bool]:
         name = names_of(test)[0]
         left = until - time.monotonic()
         if left <= 0:
-            return (Outcome(name, False, _LATE),), True
+            return (CaseResult(name, False, _LATE),), True
         program = [box.python, *(word for word in self.words if word != "-I"), main]
         result = box.run(program, test.stdin, timeout=min(left, self.seconds + _GRACE))
         if result.stop in ("timeout", "cpu"):
-            return (Outcome(name, False, _LATE),), True
+            return (CaseResult(name, False, _LATE),), True
         if not result.ok:
             last = (result.stderr.strip().splitlines() or [f"it ended with code {result.code}"])[-1]
-            return (Outcome(name, False, last[:300]),), False
+            return (CaseResult(name, False, last[:300]),), False
         same = _lines(result.stdout) == _lines(test.stdout)
         said = "" if same else f"wrote {_short(result.stdout)}, not {_short(test.stdout)}"
-        return (Outcome(name, same, said),), False
+        return (CaseResult(name, same, said),), False
 
     def _script(
-        self, box: Box, files: Mapping[str, str], main: str, test: Script, until: float
-    ) -> tuple[tuple[Outcome, ...], bool]:
+        self, box: Box, files: Mapping[str, str], main: str, test: ScriptTest, until: float
+    ) -> tuple[tuple[CaseResult, ...], bool]:
         """Run the tests in a box of their own, carrying their calls to the candidate's box."""
         names = names_of(test)
         order = {
@@ -194,11 +196,11 @@ class Judge:
                 with apart.session() as tests, box.session() as mine:
                     verdicts = talk.run(tests, mine, order)
         except _Over as error:
-            return tuple(Outcome(name, False, str(error)) for name in names), str(error) == _TOO_LONG
+            return tuple(CaseResult(name, False, str(error)) for name in names), str(error) == _TOO_LONG
         found = {str(name): (bool(passed), str(said)) for name, passed, said in verdicts}
         failed = any(not passed for name, (passed, _) in found.items() if name not in names)
-        outcomes = (Outcome(name, *found.get(name, (False, "it was not reached"))) for name in names)
-        return tuple(Outcome(one.name, one.passed and not failed, one.said) for one in outcomes), talk.late
+        outcomes = (CaseResult(name, *found.get(name, (False, "it was not reached"))) for name in names)
+        return tuple(CaseResult(one.name, one.passed and not failed, one.said) for one in outcomes), talk.late
 
 
 class _Over(Exception):
@@ -213,15 +215,19 @@ class _Talk:
 
     def run(self, tests: Session, mine: Session, order: dict[str, Any]) -> list[list[Any]]:
         """Return the verdicts of the tests."""
-        self._say(tests, _driver("checker"), None)
-        self._say(mine, f"{_driver('inside')}\nimport os as _os, sys as _sys; _sys.path.insert(0, _os.getcwd())", None)
+        self._say(tests, _driver("script_runner"), None)
+        self._say(
+            mine,
+            f"{_driver('candidate_runner')}\nimport os as _os, sys as _sys; _sys.path.insert(0, _os.getcwd())",
+            None,
+        )
         message = self._say(tests, "begin", json.dumps(order))
         lost = ""
         while "ask" in message:
             request = {**message["ask"], "seconds": min(self.seconds, self._left())}
             answer = {"e": ["RuntimeError"], "m": lost} if lost else self._asked(mine, request)
             lost = lost or str(answer.get("lost", ""))
-            self.late = self.late or "Late" in answer.get("e", ())
+            self.late = self.late or "CallTimeout" in answer.get("e", ())
             message = self._say(tests, "go_on", json.dumps(answer))
         if "done" not in message:
             raise BadTask(f"the tests cannot be run: {message.get('broken')}")
@@ -266,23 +272,23 @@ _TOO_LONG: Final = "the tests took too long"
 _STOPPED: Final = "the tests were stopped by the limit: "
 
 
-def _compared(call: Call, answer: dict[str, Any] | None, silence: str) -> Outcome:
+def _compared(call: CallTest, answer: dict[str, Any] | None, silence: str) -> CaseResult:
     """Return the outcome of a call: its value is decoded into builtins and compared here."""
     if answer is None:
-        return Outcome(call.text, False, silence)
+        return CaseResult(call.text, False, silence)
     if "v" not in answer:
         names = answer.get("e")
         kind = str(names[0]) if isinstance(names, list) and names else "an error"
         said = f"{kind}: {answer.get('m', '')}".rstrip(": ")
-        return Outcome(call.text, False, _LATE if kind == "Late" else f"raised {said[:300]}")
+        return CaseResult(call.text, False, _LATE if kind == "CallTimeout" else f"raised {said[:300]}")
     want = ast.literal_eval(call.returns)
     try:
         value = decode(answer["v"], _foreign)
         same = bool(value == want)
         shown = repr(value)
     except (NotPlain, RecursionError, ValueError, MemoryError):
-        return Outcome(call.text, False, f"returned what is no plain data, not {_short(call.returns, 0)}")
-    return Outcome(call.text, same, "" if same else f"returned {_short(shown, 0)}, not {_short(call.returns, 0)}")
+        return CaseResult(call.text, False, f"returned what is no plain data, not {_short(call.returns, 0)}")
+    return CaseResult(call.text, same, "" if same else f"returned {_short(shown, 0)}, not {_short(call.returns, 0)}")
 
 
 def _foreign(data: dict[str, Any]) -> Any:
@@ -313,7 +319,7 @@ def _said(value: str) -> Any:
 def _driver(name: str) -> str:
     """Return the text of a module of ours for the inside of a box, with `plain` before it."""
     folder = resources("turnwise.envs.code")
-    plain = folder.joinpath("plain.py").read_text(encoding="utf-8")
+    plain = folder.joinpath("serialization.py").read_text(encoding="utf-8")
     text = folder.joinpath(f"{name}.py").read_text(encoding="utf-8")
     kept = [line for line in text.splitlines() if not line.startswith((_IMPORTS, "from __future__"))]
     return plain + "\n" + "\n".join(kept)

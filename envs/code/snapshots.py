@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnwise.envs.code.task import Task, fingerprint
-from turnwise.envs.code.workshop import refuse_file
+from turnwise.envs.code.task import CodeTask, fingerprint
+from turnwise.envs.code.workspace import refuse_file
 from turnwise.envs.errors import BadSnapshot
 from turnwise.envs.snapshot import Fields
 from turnwise.tools.sandbox import BadPath
@@ -12,7 +12,7 @@ from turnwise.tools.sandbox.files import parts
 __all__ = ["check_task", "files_of", "share_of"]
 
 
-def check_task(saved: Fields, task: Task) -> None:
+def check_task(saved: Fields, task: CodeTask) -> None:
     """Refuse a snapshot of a task that reads otherwise here.
 
     Raises:
@@ -22,7 +22,7 @@ def check_task(saved: Fields, task: Task) -> None:
         raise BadSnapshot(f"the task {task.id!r} is not the same here as in the snapshot")
 
 
-def files_of(saved: Fields, task: Task) -> dict[str, str]:
+def files_of(saved: Fields, task: CodeTask) -> dict[str, str]:
     """Return the files of a snapshot, which an agent can have made of the task's.
 
     Raises:

@@ -30,8 +30,8 @@ from typing import Any, Final
 
 from turnwise.envs.code.actions import path_problem
 from turnwise.envs.code.mbpp import SPLITS, equality, is_mbpp, mbpp
-from turnwise.envs.code.suites import suite, suites
-from turnwise.envs.code.task import MAIN, BadTask, Call, Exchange, Script, Task, Test, call_of
+from turnwise.envs.code.pytest_suites import suite, suites
+from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, StdioTest, call_of
 from turnwise.envs.errors import EnvError, GameFileError, NoGames
 
 __all__ = ["read_tasks"]
@@ -39,7 +39,7 @@ __all__ = ["read_tasks"]
 _ORIGINAL: Final = {"prompt", "test", "entry_point"}
 
 
-def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[Task], int]:
+def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[CodeTask], int]:
     """Return the tasks of a file or folder, in its order, and how many were left out.
 
     Args:
@@ -51,12 +51,12 @@ def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[Task], int]:
         GameFileError: a task is broken: the file, the line, what is wrong.
     """
     if path.is_dir():
-        found: Iterator[tuple[str, int | None, Callable[[], Task]]] = _folders(path)
+        found: Iterator[tuple[str, int | None, Callable[[], CodeTask]]] = _folders(path)
     elif path.is_file():
         found = _lines(path)
     else:
         raise NoGames(f"no tasks at {path}: there is no such file or folder")
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, CodeTask] = {}
     skipped = 0
     for where, line, make in found:
         try:
@@ -73,7 +73,7 @@ def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[Task], int]:
     return list(tasks.values()), skipped
 
 
-def _lines(path: Path) -> Iterator[tuple[str, int | None, Callable[[], Task]]]:
+def _lines(path: Path) -> Iterator[tuple[str, int | None, Callable[[], CodeTask]]]:
     if listed := _listed(path):
         for number, data in enumerate(listed, 1):
             yield str(path), None, lambda data=data, number=number: _read_as(data, number)  # type: ignore[misc]
@@ -84,7 +84,7 @@ def _lines(path: Path) -> Iterator[tuple[str, int | None, Callable[[], Task]]]:
                 yield str(path), number, lambda line=line, number=number: _task(line, number)  # type: ignore[misc]
 
 
-def _task(line: bytes, number: int) -> Task:
+def _task(line: bytes, number: int) -> CodeTask:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -105,7 +105,7 @@ def _listed(path: Path) -> list[Any]:
     return data if isinstance(data, list) else []
 
 
-def _read_as(data: Any, number: int) -> Task:
+def _read_as(data: Any, number: int) -> CodeTask:
     if not isinstance(data, dict):
         raise BadTask(f"expected a JSON object, not {type(data).__name__}")
     if data.keys() >= _ORIGINAL:
@@ -113,13 +113,13 @@ def _read_as(data: Any, number: int) -> Task:
     return mbpp(data, number) if is_mbpp(data) else _own(data, number)
 
 
-def _original(data: dict[str, Any]) -> Task:
+def _original(data: dict[str, Any]) -> CodeTask:
     """Return a task of HumanEval's form: a prompt to be completed, check(candidate), the rest of a right solution."""
     prompt, tests, entry = (_text(data, key) for key in ("prompt", "test", "entry_point"))
     id = _text(data, "task_id", f"{entry}")
     answer = data.get("canonical_solution")
     solution = prompt + answer if isinstance(answer, str) else ""
-    return Task(
+    return CodeTask(
         id=id,
         statement=f"Complete the function {entry} in {MAIN}.",
         files={MAIN: f"{prompt.rstrip()}\n{_indent(prompt)}pass\n"},
@@ -143,7 +143,7 @@ def _split(id: str) -> str:
     return "test" if name == "HumanEval" else ""
 
 
-def _examples(prompt: str, entry: str) -> Iterator[Call]:
+def _examples(prompt: str, entry: str) -> Iterator[CallTest]:
     """Yield the examples of a docstring that are calls with literals."""
     try:
         tree = ast.parse(f"{prompt.rstrip()}\n{_indent(prompt)}pass\n")
@@ -161,7 +161,7 @@ def _examples(prompt: str, entry: str) -> Iterator[Call]:
             yield call
 
 
-def _checks(tests: str, entry: str, prelude: str) -> tuple[Test, ...]:
+def _checks(tests: str, entry: str, prelude: str) -> tuple[CodeTest, ...]:
     """Return the tests of check(candidate): calls where every one is `assert candidate(literals) == literal`."""
     try:
         tree = ast.parse(tests)
@@ -170,13 +170,13 @@ def _checks(tests: str, entry: str, prelude: str) -> tuple[Test, ...]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "check":
             calls = [equality(part, "candidate") for part in node.body]
-            plain = [Call(entry, call.arguments, call.returns, call.keywords) for call in calls if call is not None]
+            plain = [CallTest(entry, call.arguments, call.returns, call.keywords) for call in calls if call is not None]
             if len(plain) == len(calls):
                 return tuple(plain)
-    return (Script(tests, "check", entry, prelude),)
+    return (ScriptTest(tests, "check", entry, prelude),)
 
 
-def _own(data: dict[str, Any], number: int) -> Task:
+def _own(data: dict[str, Any], number: int) -> CodeTask:
     known = {"id", "statement", "main", "files", "solution", "visible", "hidden", "split", "kind"}
     for key in data:
         if key not in known:
@@ -187,7 +187,7 @@ def _own(data: dict[str, Any], number: int) -> Task:
     files = _texts(data, "files", data.get("files", {main: ""}))
     solution = _texts(data, "solution", {main: given} if isinstance(given, str) else given)
     both = {**files, **solution}
-    return Task(
+    return CodeTask(
         id=id,
         statement=_text(data, "statement", ""),
         main=main,
@@ -227,32 +227,32 @@ def _texts(data: dict[str, Any], key: str, value: Any) -> dict[str, str]:
     return value
 
 
-def _test(data: Any, id: str, where: str, task: dict[str, str]) -> Test:
+def _test(data: Any, id: str, where: str, task: dict[str, str]) -> CodeTest:
     keys = set(data) if isinstance(data, dict) and all(isinstance(text, str) for text in data.values()) else set()
     if keys == {"call", "returns"}:
         return call_of(data["call"], data["returns"], f"task {id!r}")
     if keys == {"stdin", "stdout"}:
-        return Exchange(data["stdin"], data["stdout"])
+        return StdioTest(data["stdin"], data["stdout"])
     if keys == {"code"}:
         return suite(data["code"], where, task)
     if keys in ({"check", "entry"}, {"check", "entry", "prelude"}):
-        return Script(data["check"], "check", data["entry"], data.get("prelude", ""))
+        return ScriptTest(data["check"], "check", data["entry"], data.get("prelude", ""))
     raise BadTask(
         f"a test is {{call, returns}}, {{stdin, stdout}}, {{code}} or {{check, entry}} with texts, not {str(data)[:80]}"
     )
 
 
-def _folders(path: Path) -> Iterator[tuple[str, int | None, Callable[[], Task]]]:
+def _folders(path: Path) -> Iterator[tuple[str, int | None, Callable[[], CodeTask]]]:
     for statement in sorted(path.glob("*/statement.md")):
         yield str(statement.parent), None, lambda folder=statement.parent: _folder(folder)  # type: ignore[misc]
 
 
-def _folder(folder: Path) -> Task:
+def _folder(folder: Path) -> CodeTask:
     files, solution = _below(folder / "files"), _below(folder / "solution")
     sources = [name for name in sorted({**solution, **files}) if name.endswith(".py")]
     main = MAIN if MAIN in sources or not sources else sources[0]
     visible, hidden = _below(folder / "visible"), _below(folder / "hidden")
-    return Task(
+    return CodeTask(
         id=folder.name,
         statement=_read(folder / "statement.md"),
         files={**(files or {main: ""}), **visible},
