@@ -20,9 +20,10 @@ All of them survive pickling, because they cross the pipe of an isolated environ
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
+
+from turnwise.registry import suggest
 
 __all__ = [
     "BadSnapshot",
@@ -37,36 +38,7 @@ __all__ = [
     "UnknownEnv",
     "UnknownOption",
     "UnknownTask",
-    "choices",
 ]
-
-
-def choices(wanted: str, known: Iterable[str], *, shown: int = 8) -> str:
-    """Return the end of an error message: the near names to `wanted` when there are any, else what there is.
-
-    Args:
-        wanted: the name that was not found.
-        known: the names that exist, in the order in which they should be listed.
-        shown: most names listed; how many more there are is said.
-
-    Returns:
-        A sentence without a full stop, such as "did you mean 'train'?" or "the choices are 'a', 'b'".
-
-    >>> choices("trian", ["train", "valid_seen"])
-    "did you mean 'train'?"
-    >>> choices("x", ["train", "valid_seen"])
-    "the choices are 'train', 'valid_seen'"
-    >>> choices("x", [])
-    'there are none'
-    """
-    names = list(known)
-    near = difflib.get_close_matches(wanted, names, n=3, cutoff=0.6)
-    if near:
-        return "did you mean " + " or ".join(repr(name) for name in near) + "?"
-    if not names:
-        return "there are none"
-    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    return "the choices are " + ", ".join(repr(name) for name in names[:shown]) + more
 
 
 class EnvError(Exception):
@@ -87,7 +59,7 @@ class UnknownTask(EnvError):
     @classmethod
     def of(cls, task: object, known: Iterable[str], where: str) -> UnknownTask:
         """Return the error for a task id that is not in `where` (a split, a file), with the near ids."""
-        return cls(f"no task {task!r} in {where}: {choices(str(task), known, shown=3)}")
+        return cls(f"unknown task {task!r} in {where}{suggest(str(task), known, most=3)}")
 
 
 class NoGames(EnvError):

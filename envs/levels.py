@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
+from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -63,8 +64,8 @@ class Dials:
         for name, known in self.names.items():
             for word in getattr(level, name):
                 if word not in known:
-                    listed = choices(word, known, shown=len(known))
-                    raise UnknownOption(f"the dial {name} of {self.what} holds {word!r}: {listed}")
+                    hint = suggest(word, known, most=len(known))
+                    raise UnknownOption(f"unknown value {word!r} of {name} ({self.what}){hint}")
 
     def text(self, level: T, presets: Mapping[str, T]) -> str:
         """Return a level in one word, as `text_of` does."""
@@ -174,14 +175,15 @@ def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], Any
     """
     preset, *changes = text.split("+")
     if preset not in presets:
-        raise UnknownOption(f"no preset of {what} is called {preset!r}: {choices(preset, presets)}")
+        raise UnknownOption(f"unknown preset {preset!r} of {what}{suggest(preset, presets)}")
     names = [field.name for field in fields(presets[preset])]
     values: dict[str, Any] = {}
     for change in changes:
         name, mark, value = change.partition("=")
-        if name not in names or not mark:
-            listed = choices(name, names, shown=len(names))
-            raise UnknownOption(f"no dial of {what} is called {name!r}: {listed}")
+        if name not in names:
+            raise UnknownOption(f"unknown setting {name!r} of {what}{suggest(name, names, most=len(names))}")
+        if not mark:
+            raise UnknownOption(f"setting {name!r} of {what} has no value; write {name}=VALUE")
         values[name] = read(name, value)
     return replace(presets[preset], **values)
 

@@ -17,6 +17,7 @@ import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
@@ -24,11 +25,23 @@ import gymnasium
 from gymnasium.envs import registration as gym_registration
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
-from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption, choices
+from turnwise.envs.errors import EnvError, UnknownEnv, UnknownOption
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.miniwob.catalogue import task_names
+from turnwise.registry import suggest
 
-__all__ = ["GROUP", "demonstrators", "env_ids", "find", "load_plugins", "make", "register", "register_envs", "takes"]
+__all__ = [
+    "GROUP",
+    "demonstrators",
+    "env_ids",
+    "find",
+    "load_plugins",
+    "make",
+    "register",
+    "register_envs",
+    "takes",
+    "variant_of",
+]
 
 GROUP: Final = "gymnasium.envs"
 _GUARD: Final = WrapperSpec("EndGuard", "turnwise.envs.wrappers:EndGuard", {})
@@ -127,10 +140,31 @@ def _load(plugin: EntryPoint) -> None:
         gym_registration.current_namespace = before
 
 
-def env_ids() -> list[str]:
-    """Return the ids of all text environments that `register` was given, ours and those of plug-ins, sorted."""
+def env_ids(*, variants: bool = True) -> list[str]:
+    """Return the ids of all environments registered with `register`, including those of plug-ins, sorted.
+
+    Args:
+        variants: include ids such as "turnwise/MiniWoB-click-button-v0" that preset an option of "turnwise/MiniWoB-v0".
+    """
     load_plugins()
-    return sorted(name for name in _listed if name in gymnasium.registry)
+    known = sorted(name for name in _listed if name in gymnasium.registry)
+    return known if variants else [name for name in known if variant_of(name) is None]
+
+
+def variant_of(id: str) -> str | None:
+    """Return the id of the environment of which a registered id is a variant, or None.
+
+    A variant has the same entry point and version, presets keyword arguments, and extends the name with "-...":
+    "turnwise/MiniWoB-click-button-v0" is a variant of "turnwise/MiniWoB-v0".
+    """
+    spec = gymnasium.registry[id]
+    stem, _, version = id.rpartition("-v")
+    parts = stem.split("-")
+    for size in range(len(parts) - 1, 0, -1):
+        base = gymnasium.registry.get(f"{'-'.join(parts[:size])}-v{version}")
+        if spec.kwargs and base is not None and base.entry_point == spec.entry_point:
+            return base.id
+    return None
 
 
 def find(id: str) -> EnvSpec:
@@ -149,13 +183,13 @@ def find(id: str) -> EnvSpec:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise UnknownEnv(f"no environment {id!r}: module {module!r} cannot be imported ({error})") from error
+            raise UnknownEnv(f"unknown environment {id!r}: module {module!r} cannot be imported ({error})") from error
     if name not in gymnasium.registry:
         load_plugins()
     if name not in gymnasium.registry:
         name = _newest(name) or name
     if name not in gymnasium.registry:
-        raise UnknownEnv(f"no environment {id!r}: {_near(name)}")
+        raise UnknownEnv(f"unknown environment {id!r}{_suggest(name)}")
     return gymnasium.registry[name]
 
 
@@ -165,17 +199,14 @@ def _newest(name: str) -> str | None:
     return max(versions, key=lambda spec: spec.version or 0).id if versions else None
 
 
-def _near(name: str) -> str:
-    """Say which ids are near: among the text environments first, then in the whole registry."""
+def _suggest(name: str) -> str:
+    """Return a near id, of a text environment if possible, or the ids of all text environments."""
     listed = env_ids()
     same_end = [known for known in listed if known.rpartition("/")[2].lower() == name.rpartition("/")[2].lower()]
     if same_end:
-        return f"did you mean {same_end[0]!r}?"
-    for known in (listed, list(gymnasium.registry)):
-        text = choices(name, known)
-        if text.startswith("did you mean"):
-            return text
-    return choices(name, listed)
+        return f"; did you mean {same_end[0]!r}?"
+    near = get_close_matches(name, listed, n=1) or get_close_matches(name, list(gymnasium.registry), n=1)
+    return suggest(near[0] if near else name, near or env_ids(variants=False))
 
 
 def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
@@ -241,7 +272,7 @@ def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
     for name in kwargs:
         if name not in parameters and name not in _OF_MAKE:
             known = [*parameters, *sorted(_OF_MAKE - {"disable_env_checker"})]
-            raise UnknownOption(f"{spec.id} takes no {name!r}: {choices(name, known, shown=20)}")
+            raise UnknownOption(f"{spec.id} takes no {name!r}{suggest(name, known)}")
 
 
 def _creator(spec: EnvSpec) -> Any:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
+from turnwise.registry import suggest
 
 __all__ = ["choice", "flag", "number", "whole"]
 
@@ -20,13 +21,13 @@ def choice(what: str, value: Any, known: Collection[str]) -> str:
 
     >>> choice("split", "trian", ("train", "held_out"))
     Traceback (most recent call last):
-    turnwise.envs.errors.UnknownOption: no split 'trian': did you mean 'train'?
+    turnwise.envs.errors.UnknownOption: unknown split 'trian'; did you mean 'train'?
 
     Raises:
         UnknownOption: it is none of them.
     """
     if not isinstance(value, str) or value not in known:
-        raise UnknownOption(f"no {what} {value!r}: {choices(str(value), known)}")
+        raise UnknownOption(f"unknown {what} {value!r}{suggest(str(value), known)}")
     return value
 
 

@@ -17,7 +17,7 @@ It needs the standard library only, so that `turnwise.credit` can be used with n
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -133,16 +133,24 @@ def load(reference: str, kind: str) -> Any:
         raise CannotLoad(f"the {kind} {reference!r} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: the nearest known name, or all of them.
+def suggest(name: str, known: Iterable[str], *, most: int = 20) -> str:
+    """Return the end of a message about an unknown name: the nearest known name, or a list of the known names.
+
+    Args:
+        name: the unknown name.
+        known: the known names, listed in this order (a set: sorted).
+        most: how many names to list.
 
     >>> suggest("gipgo", ["gigpo", "grpo"])
     "; did you mean 'gigpo'?"
     >>> suggest("x", ["a", "b"])
     '; choose one of: a, b'
+    >>> suggest("x", ["a", "b", "c"], most=2)
+    '; choose one of: a, b, ... (3 in total)'
     """
-    choices = sorted(known)
+    choices = sorted(known) if isinstance(known, Set) else list(known)
     near = get_close_matches(name, choices, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; choose one of: {', '.join(choices)}" if choices else ""
+    rest = f", ... ({len(choices):,} in total)" if len(choices) > most else ""
+    return f"; choose one of: {', '.join(choices[:most])}{rest}" if choices else ""

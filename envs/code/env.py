@@ -21,10 +21,11 @@ from turnwise.envs.code.task import CallTest, CodeTask, digest, fingerprint, nam
 from turnwise.envs.code.task_sources import CodeTaskSource, FileCodeTasks, GeneratedCodeTasks
 from turnwise.envs.code.workspace import Workspace, refuse_file
 from turnwise.envs.cut import cut, shown
-from turnwise.envs.errors import EnvError, NotReset, choices
+from turnwise.envs.errors import EnvError, NotReset
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, number, whole
+from turnwise.registry import suggest
 from turnwise.tools.sandbox import BACKENDS, BoxFull, BoxLost, Limits, SandboxError, start
 
 __all__ = ["REWARDS", "CodeEnv"]
@@ -220,7 +221,7 @@ class CodeEnv(SavableEnv):
         if action.kind == "write":
             text = action.text
         elif path not in workshop.files:
-            raise LookupError(f"there is no file {path}: {choices(path, workshop.files)}")
+            raise LookupError(f"there is no file {path}{suggest(path, workshop.files)}")
         elif action.kind == "show":
             return _numbered(workshop.files[path]), 0.0
         else:

@@ -10,7 +10,8 @@ from typing import Any, Final, Protocol
 from turnwise.envs.code.generator import SPLITS, CodeLevel, generate, task_ids
 from turnwise.envs.code.task import CodeTask, digest
 from turnwise.envs.code.task_files import read_tasks
-from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask
+from turnwise.registry import suggest
 
 __all__ = ["CodeTaskSource", "FileCodeTasks", "GeneratedCodeTasks"]
 
@@ -44,7 +45,7 @@ class GeneratedCodeTasks:
 
     def __init__(self, level: str | CodeLevel, split: str) -> None:
         if split not in SPLITS:
-            raise UnknownOption(f"no split {split!r} of generated code tasks: {choices(split, SPLITS)}")
+            raise UnknownOption(f"unknown split {split!r} of generated code tasks{suggest(split, SPLITS)}")
         self.level = CodeLevel.of(level)
         self.split = split
         self.made: dict[str, Any] = {"tasks": "generated", "split": split, "level": self.level.text}
@@ -71,7 +72,7 @@ class FileCodeTasks:
         tasks, self.skipped = _read(Path(path), strict)
         splits = ["all", *dict.fromkeys(task.split for task in tasks if task.split)]
         if split not in splits:
-            raise UnknownOption(f"no split {split!r} in {path}: {choices(split, splits)}")
+            raise UnknownOption(f"unknown split {split!r} in {path}{suggest(split, splits)}")
         self.where = f"{path}"
         self.tasks = {task.id: task for task in tasks if split in ("all", task.split)}
         if not self.tasks:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
 from turnwise.envs.household.catalogue import ROOMS
 from turnwise.envs.levels import level_of, text_of
+from turnwise.registry import suggest
 
 __all__ = ["PRESETS", "TASK_TYPES", "Dials"]
 
@@ -89,7 +90,7 @@ class Dials:
 def _known(dial: str, got: tuple[str, ...], known: tuple[str, ...]) -> None:
     for name in got:
         if name not in known:
-            raise UnknownOption(f"the dial {dial} holds {name!r}; {choices(name, known)}")
+            raise UnknownOption(f"the dial {dial} holds {name!r}{suggest(name, known)}")
     if not got or len(set(got)) != len(got):
         raise UnknownOption(f"the dial {dial} is {got!r}; it needs at least one name, each once, of {', '.join(known)}")
 

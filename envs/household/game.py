@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 
-from turnwise.envs.errors import GameFileError, choices
+from turnwise.envs.errors import GameFileError
 from turnwise.envs.household.grammar import UNKNOWN_GOAL, Grammar, Text, read_grammar
 from turnwise.envs.household.pddl import (
     Atom,
@@ -23,6 +23,7 @@ from turnwise.envs.household.pddl import (
     read_problem,
 )
 from turnwise.envs.household.query import atoms
+from turnwise.registry import suggest
 
 _SEPARATOR = "_bar_"  # between the kind of an object and its coordinates, in ids of the original games
 _SIGNS = (("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))
@@ -176,7 +177,7 @@ def _line(text: str, word: str) -> int | None:
 
 
 def _undeclared(name: str, text: str, path: str, known: Mapping[str, int]) -> GameFileError:
-    return GameFileError(path, _line(text, name), name, f"not among the (:objects ...): {choices(name, known)}")
+    return GameFileError(path, _line(text, name), name, f"not among the (:objects ...){suggest(name, known)}")
 
 
 def _kinds_of(formula: Formula) -> set[str]:
@@ -205,13 +206,13 @@ def _check(
     for predicate, facts in init.items():
         arity = domain.predicates.get(predicate)
         if arity is None:
-            hint = f"no such predicate in the domain: {choices(predicate, domain.predicates)}"
+            hint = f"no such predicate in the domain{suggest(predicate, domain.predicates)}"
             raise GameFileError(path, _line(text, f"({predicate}"), f"({predicate} ...)", hint)
         if set(map(len, facts)) != {arity}:
             raise GameFileError(path, _line(text, f"({predicate}"), f"({predicate} ...)", f"expected {arity} arguments")
     for atom in atoms(problem.goal):
         if atom.predicate != "=" and domain.predicates.get(atom.predicate) != len(atom.terms):
-            hint = f"no such predicate with {len(atom.terms)} arguments: {choices(atom.predicate, domain.predicates)}"
+            hint = f"no such predicate with {len(atom.terms)} arguments{suggest(atom.predicate, domain.predicates)}"
             raise GameFileError(path, _line(text, "(:goal"), f"({atom.predicate} ...)", hint)
         for term in atom.terms:
             if not term.startswith("?") and term not in index:

@@ -22,10 +22,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from turnwise.envs.draw import Draw
-from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.household.dials import Dials
 from turnwise.envs.household.layout import Layout, draw_layout
 from turnwise.envs.household.problem import problem_and_walkthrough
+from turnwise.registry import suggest
 
 __all__ = ["SPLITS", "Dials", "GameSource", "domain_text", "generate", "grammar_text", "source", "task_ids", "write"]
 
@@ -91,7 +92,7 @@ def generate(split: str, index: int, dials: Dials | str = "small") -> GameSource
     """
     dials = Dials.parse(dials) if isinstance(dials, str) else dials
     if split not in SPLITS:
-        raise UnknownTask(f"generated games have no split {split!r}; {choices(split, SPLITS)}")
+        raise UnknownTask(f"generated games have no split {split!r}{suggest(split, SPLITS)}")
     if not 0 <= index < 10**12:
         raise UnknownTask(f"generated games are numbered from 0 to 999,999,999,999, not {index}")
     task_id = f"{split}/{dials.text}/{index:06d}"
@@ -132,7 +133,7 @@ def task_ids(split: str, dials: Dials | str = "small", count: int = 1000, start:
     """Return the ids of `count` games of a split from number `start` on, without generating them."""
     dials = Dials.parse(dials) if isinstance(dials, str) else dials
     if split not in SPLITS:
-        raise UnknownTask(f"generated games have no split {split!r}; {choices(split, SPLITS)}")
+        raise UnknownTask(f"generated games have no split {split!r}{suggest(split, SPLITS)}")
     return [f"{split}/{dials.text}/{index:06d}" for index in range(start, start + count)]
 
 

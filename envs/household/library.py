@@ -16,12 +16,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask
 from turnwise.envs.household.game import Game, compile_game
 from turnwise.envs.household.grammar import Grammar, read_grammar
 from turnwise.envs.household.pddl import Domain, read_domain
 from turnwise.envs.household.sources import TASK_TYPES, Folder, Packed, Record, source_at
 from turnwise.envs.household.store import Store, cache_folder, open_store, write_store
+from turnwise.registry import suggest
 
 _FORMAT = 1  # of the records; raise it when they change
 _KEPT = 128  # compiled games
@@ -97,7 +98,7 @@ class GameLibrary:
             UnknownOption: there is no such split or task type.
         """
         if split is not None and split not in self.splits:
-            raise UnknownOption(f"no split {split!r} in {self.path}: {choices(split, self.splits)}")
+            raise UnknownOption(f"unknown split {split!r} in {self.path}{suggest(split, self.splits)}")
         wanted = None if task_types is None else _known_types(task_types)
         return [
             id
@@ -203,7 +204,7 @@ def _version() -> str:
 def _known_types(names: Sequence[str]) -> set[str]:
     for name in names:
         if name not in TASK_TYPES:
-            raise UnknownOption(f"no task type {name!r}: {choices(name, TASK_TYPES)}")
+            raise UnknownOption(f"unknown task type {name!r}{suggest(name, TASK_TYPES)}")
     return set(names)
 
 

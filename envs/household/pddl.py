@@ -20,8 +20,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from turnwise.envs.errors import UndeclaredType, choices
+from turnwise.envs.errors import UndeclaredType
 from turnwise.envs.household.sexp import Form, Sexp, Token, fail, read_sexp
+from turnwise.registry import suggest
 
 _KEYWORD_REQUIREMENTS = {
     ":strips", ":adl", ":typing", ":action-costs", ":equality", ":negative-preconditions", ":disjunctive-preconditions",
@@ -174,8 +175,8 @@ def declared(kind: str, domain: Domain, path: str, line: int | None) -> bool:
         return True
     if kind.removesuffix(",") not in domain.types:
         where = path if line is None else f"{path}, line {line}"
-        message = f"{where}: the type {kind!r} is not declared, so nothing is of it and what needs it never happens: "
-        warnings.warn(UndeclaredType(message + choices(kind, domain.types)), stacklevel=3)
+        message = f"{where}: type {kind!r} is not declared, so no object has it and no action can use it"
+        warnings.warn(UndeclaredType(message + suggest(kind, domain.types)), stacklevel=3)
     return False
 
 

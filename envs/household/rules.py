@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from turnwise.envs.errors import GameFileError, choices
+from turnwise.envs.errors import GameFileError
 from turnwise.envs.household.grammar import Alternative, Command, Grammar, Insert, Listing, Query, Symbol
 from turnwise.envs.household.pddl import And, Atom, Domain, Effect, Formula, Not, Parameters, Schema
 from turnwise.envs.household.query import Plan, Planner, Row, Sizes, Test, atoms, disjuncts
+from turnwise.registry import suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +163,17 @@ class Rules:
         grammar, domain = self.grammar, self.domain
         for schema in domain.schemas.values():
             if schema.name not in grammar.commands:
-                hint = f"the grammar {grammar.path} has no such action: {choices(schema.name, grammar.commands)}"
+                hint = f"the grammar {grammar.path} has no such action{suggest(schema.name, grammar.commands)}"
                 raise GameFileError(domain.path, schema.line, f"(:action {schema.name}", hint)
         known = set(domain.predicates) | {"not_" + name for name in domain.predicates}
         for query in self.queries:
             for atom in query:
                 if atom.predicate not in known:
-                    hint = f"no such predicate in the domain: {choices(atom.predicate, domain.predicates)}"
+                    hint = f"no such predicate in the domain{suggest(atom.predicate, domain.predicates)}"
                     raise GameFileError(grammar.path, None, f"{atom.predicate}(...)", hint)
                 for name, kind in atom.arguments:
                     if kind not in domain.types:
-                        hint = f"no such type in the domain: {choices(kind, domain.types)}"
+                        hint = f"no such type in the domain{suggest(kind, domain.types)}"
                         raise GameFileError(grammar.path, None, f"{name}:{kind}", hint)
 
     def _rule(self, index: int, schema: Schema) -> Rule:
@@ -330,7 +331,7 @@ def _asked_by(
 def _alternatives(grammar: Grammar, name: str) -> tuple[Alternative, ...]:
     found = grammar.rules.get(name)
     if found is None:
-        raise GameFileError(grammar.path, None, f"#{name}#", f"no such rule: {choices(name, grammar.rules)}")
+        raise GameFileError(grammar.path, None, f"#{name}#", f"no such rule{suggest(name, grammar.rules)}")
     return found
 
 

@@ -10,7 +10,8 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
-from turnwise.envs.errors import EnvError, UnknownOption, choices
+from turnwise.envs.errors import EnvError, UnknownOption
+from turnwise.registry import suggest
 
 __all__ = ["html_folder", "task_name", "task_names"]
 
@@ -44,5 +45,5 @@ def task_name(name: object) -> str:
     if not known:
         raise EnvError("the tasks of MiniWoB++ are not installed: pip install turnwise[miniwob]")
     if name not in known:
-        raise UnknownOption(f"no MiniWoB++ task {name!r}: {choices(str(name), known)}")
+        raise UnknownOption(f"unknown MiniWoB++ task {name!r}{suggest(str(name), known)}")
     return str(name)

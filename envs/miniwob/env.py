@@ -127,7 +127,7 @@ class MiniWoBEnv(BrowserEnv):
         match = _ID.fullmatch(task)
         if match is None or match["split"] != self._split or match["name"] not in self._names:
             where = f"the split {self._split!r}: an id is {self.task_ids(1)[0]!r}, say"
-            raise UnknownTask(f"no task {task!r} in {where}")
+            raise UnknownTask(f"unknown task {task!r} in {where}")
         return match["name"], int(match["number"])
 
     def _enter(self) -> Tab:

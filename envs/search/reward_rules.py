@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
 from turnwise.envs.search import rewards
 from turnwise.envs.search.questions import Question
+from turnwise.registry import suggest
 
 __all__ = ["REWARD_RULES", "EpisodeRecord", "RewardRule", "make_rule"]
 
@@ -224,12 +225,12 @@ def make_rule(name: str, options: Mapping[str, Any] | None = None) -> RewardRule
         UnknownOption: there is no such rule, it has no such constant, or a value makes no sense.
     """
     if name not in REWARD_RULES:
-        raise UnknownOption(f"no reward {name!r}: {choices(str(name), REWARD_RULES)}")
+        raise UnknownOption(f"unknown reward {name!r}{suggest(str(name), REWARD_RULES)}")
     given = dict(options or {})
     known = list(inspect.signature(REWARD_RULES[name]).parameters)
     for key, value in given.items():
         if key not in known:
-            raise UnknownOption(f"the reward {name!r} has no option {key!r}: {choices(str(key), known)}")
+            raise UnknownOption(f"the reward {name!r} has no option {key!r}{suggest(str(key), known)}")
         if not isinstance(value, bool if key == "two_answers" else int | float):
             raise UnknownOption(f"the option {key!r} of the reward {name!r} is {value!r}; a number was wanted")
     try:

@@ -18,7 +18,8 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, Final, Protocol, get_args, runtime_checkable
 
-from turnwise.envs.errors import EnvError, UnknownOption, choices
+from turnwise.envs.errors import EnvError, UnknownOption
+from turnwise.registry import suggest
 from turnwise.tools.retrieval import (
     NoRetriever,
     Passage,
@@ -227,7 +228,7 @@ def _named(name: str, corpus: Passages | None, means: RetrieverOptions) -> Passa
             return Remote(name, tries=1, timeout=limit, deadline=limit)
         if name not in get_args(Index):
             raise UnknownOption(
-                f"no retriever {name!r}: {choices(name, get_args(Index))}, or the address of a service, or an object"
+                f"unknown retriever {name!r}{suggest(name, get_args(Index))}, or the address of a service, or an object"
             )
         model = None if name == "bm25" else _model(means.model)
         return open_library(_needed(corpus), name, model=model, keep=means.keep)

@@ -13,12 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask
 from turnwise.envs.search.generator import QuestionGenerator, SearchLevel
 from turnwise.envs.search.generator import world as world_of
 from turnwise.envs.search.questions import Question, load_questions
 from turnwise.envs.search.reader_demonstrator import QuestionStep, queries
 from turnwise.envs.search.search_engine import PassageFinder, PassageRanker, RetrieverOptions, open_retriever
+from turnwise.registry import suggest
 from turnwise.tools.retrieval import Passage, Passages, RetrievalError
 
 __all__ = ["FILE_SPLITS", "FileSearchTasks", "GeneratedSearchTasks", "PassageHint", "SearchTask", "SearchTaskSource"]
@@ -157,7 +158,7 @@ class FileSearchTasks:
         self._made_of = questions, corpus, split, retriever, strict, means
         self._split = split or "all"
         if self._split not in FILE_SPLITS:
-            raise UnknownOption(f"a file of questions has no split {split!r}: {choices(str(split), FILE_SPLITS)}")
+            raise UnknownOption(f"a file of questions has no split {split!r}{suggest(str(split), FILE_SPLITS)}")
         self._path, self._retriever, self._means = questions, retriever, means
         self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus), means)
         found, self.skipped = load_questions(questions, strict=strict)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
+from turnwise.registry import suggest
 
 __all__ = ["UNBOUNDED", "Goal"]
 
@@ -66,7 +67,7 @@ class Goal:
             raise UnknownOption(f"a goal is a mapping with the keys {', '.join(_KEYS)}; got {mapping!r}")
         for key in mapping:
             if key not in _KEYS:
-                raise UnknownOption(f"a goal has no key {key!r}: {choices(str(key), _KEYS, shown=len(_KEYS))}")
+                raise UnknownOption(f"a goal has no key {key!r}{suggest(str(key), _KEYS)}")
         for key in _KEYS[:7]:
             wanted: type | tuple[type, ...] = (list, tuple) if key == "attributes" else str
             if not isinstance(mapping.get(key), wanted):

@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
 from turnwise.envs.shop.attainable import best_options
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.matching import RULES, attribute_match, option_keys, option_match, type_match
 from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.tagger import Tagger, find_tagger
+from turnwise.registry import suggest
 
 __all__ = ["Judge", "Reward"]
 
@@ -82,7 +83,7 @@ class Judge:
             UnknownOption: another rule or tagger, or one that is not there.
         """
         if rule not in RULES:
-            raise UnknownOption(f"the reward has no rule {rule!r}: {choices(str(rule), RULES)}")
+            raise UnknownOption(f"the reward has no rule {rule!r}{suggest(str(rule), RULES)}")
         self.rule = rule
         self.tagger = find_tagger(tagger) if isinstance(tagger, str) else tagger
         self._nouns: dict[str, tuple[list[str], frozenset[str]]] = {}

@@ -379,7 +379,7 @@ class Several:
             first, *_, last = [*self._numbers, *self._numbers]
             split = self._made_of[1]
             raise UnknownTask(
-                f"no task {id!r} among goals of {self.count:,} catalogues: their ids are like "
+                f"unknown task {id!r} among goals of {self.count:,} catalogues: their ids are like "
                 f"'{split}/{first}/000012', with catalogues from {first!r} to {last!r}"
             )
         return self._one(number).get(id)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
+from turnwise.registry import suggest
 
 __all__ = ["RULES", "goal_order", "split_range"]
 
@@ -40,10 +41,10 @@ def split_range(name: str, rule: str, goals: int) -> range:
         UnknownOption: there is no such split or rule, or the split is empty.
     """
     if rule not in _RANGES:
-        raise UnknownOption(f"no rule of splits {rule!r}: {choices(str(rule), RULES)}")
+        raise UnknownOption(f"unknown rule of splits {rule!r}{suggest(str(rule), RULES)}")
     bounds = _RANGES[rule].get("eval" if name == "val" else name)
     if bounds is None:
-        raise UnknownOption(f"no split {name!r}: {choices(str(name), _RANGES[rule])}")
+        raise UnknownOption(f"unknown split {name!r}{suggest(str(name), _RANGES[rule])}")
     found = range(goals)[bounds[0] : bounds[1]]
     if not found:
         hint = "" if rule == "all" else "; the rule 'all' gives every goal to every split"

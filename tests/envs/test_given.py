@@ -20,9 +20,9 @@ def test_what_makes_sense_is_returned():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: choice("split", "trian", ("train", "test")), "no split 'trian': did you mean 'train'?"),
-        (lambda: choice("split", 3, ("train", "test")), "no split 3: the choices are 'train', 'test'"),
-        (lambda: choice("split", [], {"train": 1}), "no split []: the choices are 'train'"),
+        (lambda: choice("split", "trian", ("train", "test")), "unknown split 'trian'; did you mean 'train'?"),
+        (lambda: choice("split", 3, ("train", "test")), "unknown split 3; choose one of: train, test"),
+        (lambda: choice("split", [], {"train": 1}), "unknown split []; choose one of: train"),
         (lambda: whole("topk", 0, 1), "topk is 0; it is a whole number, 1 or more"),
         (lambda: whole("topk", True), "topk is True; it is a whole number, 0 or more"),
         (lambda: whole("topk", 2.0, 1, 5000), "topk is 2.0; it is a whole number from 1 to 5,000"),

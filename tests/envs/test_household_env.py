@@ -142,11 +142,11 @@ def test_env_can_be_pickled_in_the_middle_of_an_episode():
         ({"split": 3}, "train"),
         ({"level": 3}, "level is 3; it is one of 'tiny', 'small'"),
         ({"level": None}, "level is None"),
-        ({"task_types": "pick_two_obj"}, "no task type 'pick_two_obj': did you mean 'pick_two_obj_and_place'"),
-        ({"task_types": "foo"}, "no task type 'foo': the choices are"),
+        ({"task_types": "pick_two_obj"}, "unknown task type 'pick_two_obj'; did you mean 'pick_two_obj_and_place'"),
+        ({"task_types": "foo"}, "unknown task type 'foo'; choose one of:"),
         ({"task_types": []}, "at least one"),
         ({"task_types": 7}, "task_types is 7"),
-        ({"task_types": [7]}, "no task type 7"),
+        ({"task_types": [7]}, "unknown task type 7"),
         ({"domain_randomization": "maybe"}, "'maybe'; it is True or False"),
         ({"games": 3}, "games is 3"),
     ],
@@ -164,11 +164,11 @@ def test_one_task_type_may_stand_alone():
 
 
 def test_wrong_options_of_files_name_the_choices(folder):
-    with pytest.raises(UnknownOption, match="no split 'trian': did you mean 'train'"):
+    with pytest.raises(UnknownOption, match="unknown split 'trian'; did you mean 'train'"):
         HouseholdEnv(folder, split="trian")
-    with pytest.raises(UnknownOption, match="no split 3"):
+    with pytest.raises(UnknownOption, match="unknown split 3"):
         HouseholdEnv(folder, split=3)
-    with pytest.raises(UnknownOption, match="no task type 'foo'"):
+    with pytest.raises(UnknownOption, match="unknown task type 'foo'"):
         HouseholdEnv(folder, task_types="foo")
     kinds = {HouseholdEnv(folder).reset(seed=seed)[1]["task_type"] for seed in range(20)}
     kind = sorted(kinds)[0]

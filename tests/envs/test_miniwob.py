@@ -137,7 +137,7 @@ def test_a_dead_browser_ends_the_episode_and_not_the_environment() -> None:
         ({"task": []}, "at least one task"),
         ({"deadline": "x"}, "number of seconds"),
         ({"deadline": 0}, "above 0"),
-        ({"split": "test"}, "no split 'test'"),
+        ({"split": "test"}, "unknown split 'test'"),
         ({"budget": 5}, "100 or more"),
         ({"screenshot": "yes"}, "True or False"),
         ({"render_mode": "text"}, "render_mode"),

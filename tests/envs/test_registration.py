@@ -114,7 +114,7 @@ def test_an_unknown_id_names_the_near_one(name: str, near: str):
 
 
 def test_an_id_like_no_other_lists_the_choices():
-    with pytest.raises(UnknownEnv, match=r"the choices are .*turnwise/Household-v0"):
+    with pytest.raises(UnknownEnv, match=r"choose one of: .*turnwise/Household-v0"):
         make("zzz")
     for odd in ("", "a b", ":", "no.such.module:x/Y-v0"):
         with pytest.raises(UnknownEnv):
@@ -122,7 +122,7 @@ def test_an_id_like_no_other_lists_the_choices():
 
 
 def test_an_unknown_keyword_names_the_near_one_before_anything_is_made():
-    with pytest.raises(UnknownOption, match=r"takes no 'random_strat': did you mean 'random_start'\?"):
+    with pytest.raises(UnknownOption, match=r"takes no 'random_strat'; did you mean 'random_start'\?"):
         make(ID, random_strat=True)
     with pytest.raises(UnknownOption, match=r"did you mean 'max_episode_steps'\?"):
         make(ID, max_episode_step=3)

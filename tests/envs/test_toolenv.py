@@ -258,7 +258,7 @@ def test_what_a_user_can_cause_says_so() -> None:
         env.step("<add>1</add>")
     with pytest.raises(UnknownTask, match="did you mean 'five'"):
         start(env, "fiev")
-    with pytest.raises(UnknownOption, match="no reset option 'tsk'"):
+    with pytest.raises(UnknownOption, match="unknown reset option 'tsk'"):
         env.reset(options={"tsk": "two"})
     start(env)
     with pytest.raises(UnknownOption, match="action must be a str"):

@@ -18,7 +18,8 @@ from turnwise.envs.bash.generator.builder import TaskBuilder
 from turnwise.envs.bash.generator.draft import TaskDraft
 from turnwise.envs.bash.generator.level import FAMILY_NAMES, BashLevel
 from turnwise.envs.bash.task import BashTask
-from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import UnknownOption, UnknownTask
+from turnwise.registry import suggest
 
 __all__ = ["FAMILIES", "SPLITS", "generate", "task_ids"]
 
@@ -58,15 +59,15 @@ def generate(id: str) -> BashTask:
     """
     found = _ID.fullmatch(id)
     if found is None or found["split"] not in SPLITS:
-        raise UnknownTask(f"no task {id!r} among generated shell tasks: ids are like 'train/small/000012'")
+        raise UnknownTask(f"unknown task {id!r} among generated shell tasks: ids are like 'train/small/000012'")
     number = int(found["number"])
     try:
         level = BashLevel.parse(found["level"])
     except UnknownOption as error:
-        raise UnknownTask(f"no task {id!r} among generated shell tasks: {error}") from None
+        raise UnknownTask(f"unknown task {id!r} among generated shell tasks: {error}") from None
     (known,) = task_ids(found["split"], level, 1, number)
     if id != known:
-        raise UnknownTask(f"no task {id!r} among generated shell tasks: {choices(id, [known])}")
+        raise UnknownTask(f"unknown task {id!r} among generated shell tasks{suggest(id, [known])}")
     names = level.families or FAMILIES
     return _made(id, names[number % len(names)], TaskBuilder(f"shell {id}", found["split"], level))
 

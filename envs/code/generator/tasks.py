@@ -20,7 +20,8 @@ from turnwise.envs.code.generator.families import FAMILIES
 from turnwise.envs.code.generator.level import CodeLevel
 from turnwise.envs.code.generator.mutations import KINDS, Mutant, mutants
 from turnwise.envs.code.task import MAIN, CallTest, CodeTask
-from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import UnknownOption, UnknownTask
+from turnwise.registry import suggest
 
 __all__ = ["SPLITS", "Program", "generate", "task_ids"]
 
@@ -81,7 +82,7 @@ def task_ids(split: str, level: CodeLevel, count: int, first: int = 0) -> list[s
         UnknownOption: there is no such split.
     """
     if split not in SPLITS:
-        raise UnknownOption(f"no split {split!r} of generated code tasks: {choices(split, SPLITS)}")
+        raise UnknownOption(f"unknown split {split!r} of generated code tasks{suggest(split, SPLITS)}")
     return [f"{split}/{level.text}/{index:06d}" for index in range(first, first + count)]
 
 

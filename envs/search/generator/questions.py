@@ -11,11 +11,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.draw import Draw
-from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.search.generator.level import SearchLevel
 from turnwise.envs.search.generator.relations import Relation
 from turnwise.envs.search.generator.world import SPLITS, Entity, SearchWorld, called, world
 from turnwise.envs.search.questions import Question
+from turnwise.registry import suggest
 
 __all__ = ["GeneratedQuestion", "Hop", "QuestionGenerator"]
 
@@ -53,7 +54,7 @@ class QuestionGenerator:
             UnknownOption: no such split, or no such level.
         """
         if split not in SPLITS:
-            raise UnknownOption(f"generated questions have no split {split!r}: {choices(split, SPLITS)}")
+            raise UnknownOption(f"generated questions have no split {split!r}{suggest(split, SPLITS)}")
         self.split = split
         self.level = SearchLevel.parse(level) if isinstance(level, str) else level
         self.prefix = f"{split}/{self.level.text}/"
@@ -75,7 +76,7 @@ class QuestionGenerator:
         number = id.removeprefix(self.prefix) if isinstance(id, str) else ""
         if id == number or not _NUMBER.fullmatch(number) or f"{int(number):06d}" != number:
             raise UnknownTask(
-                f"no task {id!r} among generated questions: their ids are like {self.prefix + '000012'!r}"
+                f"unknown task {id!r} among generated questions: their ids are like {self.prefix + '000012'!r}"
             )
         return _puzzle(self.split, self.level, id, int(number))
 

@@ -14,7 +14,7 @@ import re
 from typing import Any, Final
 
 from turnwise.envs.caching import Shared
-from turnwise.envs.errors import UnknownOption, UnknownTask, choices
+from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.catalogue import contents
 from turnwise.envs.shop.generator.draws import Draws
 from turnwise.envs.shop.generator.families import Must, Spec
@@ -23,6 +23,7 @@ from turnwise.envs.shop.generator.stock import SPLITS, Stock, name_of, stock
 from turnwise.envs.shop.generator.wording import Wanted, word
 from turnwise.envs.shop.goal import UNBOUNDED, Goal
 from turnwise.envs.shop.product import Product
+from turnwise.registry import suggest
 
 __all__ = ["GeneratedGoals", "generated_goals"]
 
@@ -52,7 +53,7 @@ class GeneratedGoals:
     def __init__(self, split: str, level: Level, seed: int = 0) -> None:
         """See `generated_goals`, which shares them."""
         if split not in SPLITS:
-            raise UnknownOption(f"generated goals have no split {split!r}: {choices(split, SPLITS)}")
+            raise UnknownOption(f"generated goals have no split {split!r}{suggest(split, SPLITS)}")
         self.split, self.level, self.seed = split, level, seed
         self.prefix = f"{split}/{name_of(level, seed)}/"
         self._stock = stock(level, seed)
@@ -79,7 +80,9 @@ class GeneratedGoals:
         """
         number = id.removeprefix(self.prefix) if isinstance(id, str) else ""
         if id == number or not _NUMBER.fullmatch(number) or f"{int(number):06d}" != number:
-            raise UnknownTask(f"no task {id!r} among generated goals: their ids are like {self.prefix + '000012'!r}")
+            raise UnknownTask(
+                f"unknown task {id!r} among generated goals: their ids are like {self.prefix + '000012'!r}"
+            )
         return self._make(int(number), Draws(f"goal {id}"))
 
     def product(self, goal: Goal) -> Product:

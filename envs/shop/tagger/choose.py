@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from turnwise.envs.errors import UnknownOption, choices
+from turnwise.envs.errors import UnknownOption
 from turnwise.envs.shop.tagger.own import OwnTagger
 from turnwise.envs.shop.tagger.spacy_tagger import MODEL, SpacyTagger
 from turnwise.envs.shop.tagger.tables import find_tables, open_tables
+from turnwise.registry import suggest
 
 __all__ = ["TAGGERS", "Tagger", "find_tagger"]
 
@@ -45,7 +46,7 @@ def find_tagger(name: str = "auto") -> Tagger:
     """
     kind, _, where = name.partition(":")
     if kind not in TAGGERS or (where and kind not in ("spacy", "nltk")):
-        raise UnknownOption(f"no tagger {name!r}: {choices(kind, TAGGERS)}")
+        raise UnknownOption(f"unknown tagger {name!r}{suggest(kind, TAGGERS)}")
     if kind == "auto":
         return _found()
     if kind == "spacy":

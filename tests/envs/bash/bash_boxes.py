@@ -12,7 +12,8 @@ from turnwise.tools.sandbox import probe
 
 HELD = any(rung.holds for rung in probe())
 boxed = pytest.mark.skipif(
-    not HELD and os.environ.get("CI") != "true", reason="no sandbox holds on this machine (turnwise doctor says why)"
+    not HELD and os.environ.get("CI") != "true",
+    reason="unknown sandbox holds on this machine (turnwise doctor says why)",
 )
 
 

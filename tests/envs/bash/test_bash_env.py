@@ -286,15 +286,15 @@ def test_tasks_are_drawn_by_seed_and_listed() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"split": "test"}, "no split 'test'"),
-        ({"level": "hard"}, "no preset"),
+        ({"split": "test"}, "unknown split 'test'"),
+        ({"level": "hard"}, "unknown preset"),
         ({"level": 3}, "level is 3"),
-        ({"reward": "half"}, "no reward 'half'"),
-        ({"sandbox": "chroot"}, "no sandbox 'chroot'"),
+        ({"reward": "half"}, "unknown reward 'half'"),
+        ({"sandbox": "chroot"}, "unknown sandbox 'chroot'"),
         ({"budget": 5}, "budget is 5"),
         ({"seconds": 0}, "seconds is 0"),
         ({"memory": 1}, "memory is 1"),
-        ({"render_mode": "human"}, "no render_mode"),
+        ({"render_mode": "human"}, "unknown render_mode"),
     ],
 )
 def test_wrong_options_are_named(given: dict[str, object], words: str) -> None:

@@ -99,9 +99,9 @@ def test_any_level_can_be_said_and_gives_tasks(level: BashLevel) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hard", "no preset of shell tasks is called 'hard'"),
+        ("hard", "unknown preset 'hard' of shell tasks"),
         ("tiny+dept=1", "did you mean 'depth'"),
-        ("tiny+depth", "no dial"),
+        ("tiny+depth", "has no value"),
         ("tiny+depth=x", "the dial depth cannot be 'x'"),
         ("tiny+depth=9", "a whole number from 0 to 6"),
         ("tiny+files=3-2", "least <= most"),

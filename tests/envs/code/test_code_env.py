@@ -256,10 +256,10 @@ def test_what_is_refused() -> None:
     with pytest.raises(NotReset):
         env.step("test")
     for options, why in (
-        ({"level": "huge"}, "no preset"),
-        ({"split": "test"}, "no split 'test'"),
-        ({"reward": "money"}, "no reward"),
-        ({"sandbox": "none"}, "no sandbox 'none'"),
+        ({"level": "huge"}, "unknown preset"),
+        ({"split": "test"}, "unknown split 'test'"),
+        ({"reward": "money"}, "unknown reward"),
+        ({"sandbox": "none"}, "unknown sandbox 'none'"),
         ({"seconds": 0}, "seconds is 0"),
         ({"budget": 5}, "budget is 5"),
         ({"shaping": "x"}, "shaping is 'x'"),

@@ -176,7 +176,7 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(BadSnapshot, match="the question 'q2' is not the same here"):
         SearchEnv(changed, corpus).restore(data)
     changed.write_text("".join(json.dumps(one | {"id": one["id"] + "x"}) + "\n" for one in QUESTIONS))
-    with pytest.raises(BadSnapshot, match="does not have the snapshot's task: no task 'q2'"):
+    with pytest.raises(BadSnapshot, match="does not have the snapshot's task: unknown task 'q2'"):
         SearchEnv(changed, corpus).restore(data)
     changed.write_text("".join(json.dumps({"id": id, "contents": text + "!"}) + "\n" for id, text in PASSAGES))
     with pytest.raises(BadSnapshot, match=r"corpus='4 passages \(\w+\)', and this one has corpus='4 passages"):

@@ -230,9 +230,9 @@ def test_splits() -> None:
     assert list(goal_order("ragen", 5)) == [3, 1, 2, 4, 0]  # random.Random(42).shuffle
     with pytest.raises(UnknownOption, match="begins at goal 1500, and there are 13 goals; the rule 'all'"):
         split_range("train", "original", 13)
-    with pytest.raises(UnknownOption, match="no split 'dev'"):
+    with pytest.raises(UnknownOption, match="unknown split 'dev'"):
         split_range("dev", "original", 6910)
-    with pytest.raises(UnknownOption, match="no rule of splits 'verl'"):
+    with pytest.raises(UnknownOption, match="unknown rule of splits 'verl'"):
         split_range("train", "verl", 6910)
 
 

@@ -263,9 +263,9 @@ def test_a_goal_that_asks_for_nothing_but_the_price() -> None:
 
 
 def test_another_rule_or_tagger_is_refused() -> None:
-    with pytest.raises(UnknownOption, match=r"no rule 'fix': did you mean 'fixed'\?"):
+    with pytest.raises(UnknownOption, match=r"no rule 'fix'; did you mean 'fixed'\?"):
         Judge("fix", "own")
-    with pytest.raises(UnknownOption, match=r"no tagger 'nltq': did you mean 'nltk'\?"):
+    with pytest.raises(UnknownOption, match=r"unknown tagger 'nltq'; did you mean 'nltk'\?"):
         Judge(tagger="nltq")
     assert Judge(tagger=Letters()).tagger_name == "letters"
 

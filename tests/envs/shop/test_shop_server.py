@@ -239,7 +239,7 @@ def test_a_mistyped_task_is_told_and_plays_no_other_goal(site: tuple[str, Sessio
     for name in ("held_out-tiny-9999", "train-tiny-000000", "held_out-tinny-000001", "held-out-tiny-000001"):
         with pytest.raises(UnknownTask, match=r"their ids are like 'held_out/tiny/000012'"):
             sessions.get(name)
-    with pytest.raises(UnknownTask, match=r"no task 'held_out/tiny\+a=2-3/000001'"):
+    with pytest.raises(UnknownTask, match=r"unknown task 'held_out/tiny\+a=2-3/000001'"):
         sessions.get("held_out-tiny+a=2-3-000001")
     for name in ("train", "train-tiny", "training-run-1", "my-held_out-tiny-1"):
         assert sessions.get(name).goal

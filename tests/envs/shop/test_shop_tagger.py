@@ -276,7 +276,7 @@ def test_what_is_not_there_is_said(bare: Path, tmp_path: Path) -> None:
         find_tagger("nltk")
     with pytest.raises(UnknownOption, match='the tagger "spacy" needs spaCy: pip install spacy'):
         find_tagger("spacy")
-    with pytest.raises(UnknownOption, match=r"no tagger 'own:x'"):
+    with pytest.raises(UnknownOption, match=r"unknown tagger 'own:x'"):
         find_tagger("own:x")
     assert find_tagger(f"nltk:{as_folder(tmp_path / 'given')}").nouns("hat") == ["hat"]
 
