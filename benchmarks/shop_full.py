@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from turnwise.envs.shop.generator.files import write
+from turnwise.envs.shop.generator.export import write
 
 STEP = 10_000  # products of one round, which are those of level large
 GOALS = 100  # one product in so many has a sentence

@@ -22,7 +22,7 @@ from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.goals import make_goals
 from turnwise.envs.shop.prices import draw_prices
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import Judge
+from turnwise.envs.shop.reward import RewardFunction
 
 
 def main() -> None:
@@ -43,13 +43,13 @@ def main() -> None:
     goals = make_goals(catalogue, prices, human=False, rng=rng)
     if asked.goals:
         goals = rng.sample(goals, min(asked.goals, len(goals)))
-    judges = [Judge(asked.rule, tagger) for tagger in asked.taggers]
+    judges = [RewardFunction(asked.rule, tagger) for tagger in asked.taggers]
     report: dict[str, Any] = {"goals": len(goals), "taggers": asked.taggers, "rule": asked.rule}
     report["nouns shared"] = round(shared_nouns(catalogue, judges), 4)
     print(json.dumps(report | compared(catalogue, prices, goals, judges, asked), indent=2))
 
 
-def shared_nouns(catalogue: Catalogue, judges: list[Judge]) -> float:
+def shared_nouns(catalogue: Catalogue, judges: list[RewardFunction]) -> float:
     """Nouns of all titles that both find, over those that one of them finds."""
     both = either = 0
     for product in catalogue:
@@ -60,7 +60,11 @@ def shared_nouns(catalogue: Catalogue, judges: list[Judge]) -> float:
 
 
 def compared(
-    catalogue: Catalogue, prices: dict[str, float], goals: list[Goal], judges: list[Judge], asked: argparse.Namespace
+    catalogue: Catalogue,
+    prices: dict[str, float],
+    goals: list[Goal],
+    judges: list[RewardFunction],
+    asked: argparse.Namespace,
 ) -> dict[str, Any]:
     """Shares of changed parts by kind of purchase, and which types became which."""
     seen: Counter[str] = Counter()

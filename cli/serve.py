@@ -13,7 +13,7 @@ from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from turnwise.envs.shop.sources import Source
+    from turnwise.envs.shop.goal_sources import GoalSource
     from turnwise.tools.retrieval import Library
 
 app = typer.Typer(
@@ -71,7 +71,7 @@ def _refuse_idle(given: dict[str, str | None], *, files: bool) -> None:
             raise UserError(f"--{name} is for {what}, and {other} served: leave one of them out.")
 
 
-def _source(files: tuple[Path | None, ...], given: dict[str, str | None], *, reward: str, seed: int) -> Source:
+def _source(files: tuple[Path | None, ...], given: dict[str, str | None], *, reward: str, seed: int) -> GoalSource:
     """The goals that the environment of the same arguments has: all of the files', or one split of ours."""
     from turnwise.envs.shop.env import WebShopEnv
 
@@ -83,11 +83,10 @@ def _source(files: tuple[Path | None, ...], given: dict[str, str | None], *, rew
     return WebShopEnv(products, attributes, human, split="test", splits="all", **settings).source
 
 
-def _announce(where: str, source: Source) -> None:
+def _announce(where: str, source: GoalSource) -> None:
     tasks = source.ids(3)
-    what = (
-        f"{len(source.shop.catalogue):,} products; the reward's words are tagged by {source.shop.judge.tagger_name!r}"
-    )
+    shop = source.shop
+    what = f"{len(shop.catalogue):,} products; tagger of the reward: {shop.reward_function.tagger_name}"
     lines = [Text(where, style="bold underline"), Text(what, style="dim")]
     if tasks:
         lines.append(Text(f"a task of your choice: {where}/{tasks[0].replace('/', '-')}", style="dim"))

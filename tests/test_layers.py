@@ -59,7 +59,7 @@ HEAVY: dict[str, set[str]] = {
     "playwright": {f"tools/browser/{name}.py" for name in ("process", "tab", "watch")},
     "PIL": {"tools/browser/tab.py"},
     "miniwob": set(),
-    "spacy": {"envs/shop/tagger/spacy_tagger.py"},
+    "spacy": {"envs/shop/tagger.py"},
     "nltk": set(),
     "fastapi": {"envs/shop/site/app.py", "tools/serving.py", "tools/retrieval/server.py"},
     "starlette": {"envs/shop/site/app.py", "tools/retrieval/server.py"},

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.envs.shop.env import WebShopEnv
+from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Page, Shop, parse
-from turnwise.envs.shop.sources import Source
 from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, seconds
 
 if TYPE_CHECKING:
-    from turnwise.envs.shop.site.sessions import Sessions
+    from turnwise.envs.shop.site.session_store import SessionStore
     from turnwise.tools.browser import Tab, View
 
 __all__ = ["WebShopBrowserEnv", "in_browser"]
@@ -153,7 +153,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
 
     def _opened(self, name: str, page: Page) -> Tab:
         """Open a page of a session of that name."""
-        from turnwise.envs.shop.site.paths import href
+        from turnwise.envs.shop.site.addresses import href
         from turnwise.tools.browser import open_tab
 
         return open_tab(self._site().address + href(name, page), viewport=_VIEWPORT, deadline=self._deadline)
@@ -254,7 +254,7 @@ class _Site:
 
     shop: Shop
     address: str
-    sessions: Sessions
+    sessions: SessionStore
 
 
 _sites: dict[tuple[int, int], _Site] = {}
@@ -267,7 +267,7 @@ def _fresh() -> str:
     return f"browser-{next(_names)}"
 
 
-def _site(shop: Shop, goals: Source) -> _Site:
+def _site(shop: Shop, goals: GoalSource) -> _Site:
     """Return the site of a shop, started when it is first needed.
 
     Raises:

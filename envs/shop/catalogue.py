@@ -1,6 +1,6 @@
 """Products with their search index: what a shop sells, from the original's files or from anywhere else.
 
-Files of any size can be opened: their products lie in a cache on disk and are read when they are looked at.
+CatalogueFiles of any size can be opened: their products lie in a cache on disk and are read when they are looked at.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from weakref import WeakValueDictionary
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.household.store import cache_folder
-from turnwise.envs.shop.cache import Stored, contents, open_stored, source_key, write_stored
+from turnwise.envs.shop.catalogue_cache import StoredProducts, contents, open_stored, source_key, write_stored
+from turnwise.envs.shop.catalogue_files import CatalogueError, CatalogueFiles, CatalogueReader
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.records import CatalogueError, Files, Reading
 from turnwise.tools.retrieval import BM25
 
 __all__ = ["Catalogue", "CatalogueError", "contents"]
 
 
-class _Kept:
+class _ProductsInMemory:
     """Products in memory."""
 
     def __init__(self, products: Iterable[Product], skipped: int = 0) -> None:
@@ -66,7 +66,9 @@ class Catalogue(Sequence[Product]):
         Raises:
             UnknownOption: two products have the same id.
         """
-        self._products: _Kept | Stored = products if isinstance(products, _Kept | Stored) else _Kept(products)
+        self._products: _ProductsInMemory | StoredProducts = (
+            products if isinstance(products, _ProductsInMemory | StoredProducts) else _ProductsInMemory(products)
+        )
         self._index = index
 
     @classmethod
@@ -102,11 +104,11 @@ class Catalogue(Sequence[Product]):
         mark = (repr(key), str(root))
         shared = _open.get(mark)
         if shared is None:
-            shared = _open[mark] = cls._opened(root, key, Reading(files, strict=strict))
+            shared = _open[mark] = cls._opened(root, key, CatalogueReader(files, strict=strict))
         return shared
 
     @classmethod
-    def _opened(cls, root: Path | None, key: dict[str, Any], reading: Reading) -> Catalogue:
+    def _opened(cls, root: Path | None, key: dict[str, Any], reading: CatalogueReader) -> Catalogue:
         if root is not None:
             stored = open_stored(root, key) or write_stored(root, key, reading)
             if stored is not None:
@@ -114,7 +116,7 @@ class Catalogue(Sequence[Product]):
         kept = tuple(reading.products())
         if not kept:
             raise CatalogueError(reading.files.products, None, "holds no product that can be used")
-        return cls(_Kept(kept, reading.skipped))
+        return cls(_ProductsInMemory(kept, reading.skipped))
 
     @property
     def skipped(self) -> int:
@@ -182,7 +184,7 @@ _open: WeakValueDictionary[tuple[str, str], Catalogue] = WeakValueDictionary()
 
 
 def _again(products: list[Product], skipped: int) -> Catalogue:
-    return Catalogue(_Kept(products, skipped))
+    return Catalogue(_ProductsInMemory(products, skipped))
 
 
 def _files(
@@ -190,9 +192,9 @@ def _files(
     attributes: str | PathLike[str] | None,
     human: str | PathLike[str] | None,
     num_products: int | None,
-) -> Files:
+) -> CatalogueFiles:
     count = num_products
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise UnknownOption(f"num_products, how many records are read, is None or at least 1; got {count!r}")
     known, said = (None if path is None else Path(path).expanduser() for path in (attributes, human))
-    return Files(Path(products).expanduser(), known, said, count)
+    return CatalogueFiles(Path(products).expanduser(), known, said, count)

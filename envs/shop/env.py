@@ -17,16 +17,26 @@ from typing import Any, ClassVar, Final
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.shop import pages
-from turnwise.envs.shop.generator import Level
+from turnwise.envs.shop.actions import FREE, admissible
+from turnwise.envs.shop.arguments import digest_of, files_only, goal_of, ours_only, prices_of, reading, session_name
+from turnwise.envs.shop.generator import ShopLevel
 from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.goal_sources import (
+    GOALS,
+    FileGoalSource,
+    FileSourceKey,
+    GeneratedGoalSource,
+    GeneratedSourceKey,
+    GoalSource,
+    MultiCatalogueGoalSource,
+    located,
+    stamps,
+)
 from turnwise.envs.shop.goals import SHUFFLE
-from turnwise.envs.shop.offers import FREE, admissible
-from turnwise.envs.shop.saved import GIVEN, saved_session, session_of
-from turnwise.envs.shop.session import Session, Shop
-from turnwise.envs.shop.shopper import Careful, Shopper
-from turnwise.envs.shop.sources import GOALS, Files, FilesKey, Generated, GeneratedKey, Several, Source, located, stamps
+from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
+from turnwise.envs.shop.session import Shop, ShopSession
+from turnwise.envs.shop.session_snapshots import GIVEN, saved_session, session_of
 from turnwise.envs.shop.tagger import Tagger
-from turnwise.envs.shop.validation import digest_of, files_only, goal_of, ours_only, prices_of, reading, session_name
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import LONGEST, Text
 from turnwise.envs.text import SavableEnv
@@ -65,7 +75,7 @@ class WebShopEnv(SavableEnv):
         num_prev_obs, num_prev_actions: how many earlier observations and actions stand before each observation.
         catalogue_seed: seed of the prices and price bounds of files; which of our own catalogues.
         catalogues: so many of our own, from that one on; their goals come by turns.
-        level: size and difficulty of our own catalogue: a preset of `Level`, its text, or a level.
+        level: size and difficulty of our own catalogue: a preset of `ShopLevel`, its text, or a level.
         show_attributes: show the attributes of products on a sub-page, as the original can.
         cache: see `Catalogue.open`.
         keep, limit: see `goals.make_goals` (files only); the original's filter_goals and limit_goals.
@@ -78,7 +88,7 @@ class WebShopEnv(SavableEnv):
     SNAPSHOT_FORMAT = ("WebShop", 1)
     RESET_OPTIONS = ("task", "goal", "prices", "session")
     EXAMPLE_ACTION = "click[buy now]"
-    demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"shopper": Shopper, "careful": Careful}
+    demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"shopper": Shopper, "careful": CarefulShopper}
 
     def __init__(
         self,
@@ -99,7 +109,7 @@ class WebShopEnv(SavableEnv):
         num_prev_actions: int = 0,
         catalogue_seed: int = 0,
         catalogues: int = 1,
-        level: str | Level = "small",
+        level: str | ShopLevel = "small",
         show_attributes: bool = False,
         cache: str | os.PathLike[str] | bool = True,
         keep: Callable[[int, Goal], bool] | None = None,
@@ -128,15 +138,17 @@ class WebShopEnv(SavableEnv):
                     "strict": (strict, True),
                 }
             )
-            key = GeneratedKey(Level.of(level), seed, reward, tagger, show_attributes)
+            key = GeneratedSourceKey(ShopLevel.of(level), seed, reward, tagger, show_attributes)
             many = whole("catalogues", catalogues, 1)
-            self._source: Source = Generated(key, split) if many == 1 else Several(key, split, many)
+            self._source: GoalSource = (
+                GeneratedGoalSource(key, split) if many == 1 else MultiCatalogueGoalSource(key, split, many)
+            )
         else:
             ours_only({"catalogues": (catalogues, 1), "level": (level, "small")})
             reading(cache, keep, limit)
             paths = located(products, attributes, human)
-            self._source = Files(
-                FilesKey(
+            self._source = FileGoalSource(
+                FileSourceKey(
                     paths=paths,
                     stamps=stamps(*paths),
                     num_products=num_products,
@@ -156,7 +168,7 @@ class WebShopEnv(SavableEnv):
             )
         # Addresses repeat the query, which small letters can lengthen; what went before stands in front.
         self.observation_space = Text(4 * LONGEST * (1 + num_prev_obs + num_prev_actions))
-        self._session: Session | None = None
+        self._session: ShopSession | None = None
         self._seen: list[str] = []
         self._done: list[str] = []
 
@@ -166,12 +178,12 @@ class WebShopEnv(SavableEnv):
         return self._source.shop if self._session is None else self._session.shop
 
     @property
-    def source(self) -> Source:
+    def source(self) -> GoalSource:
         """Where the goals of the split come from."""
         return self._source
 
     @property
-    def session(self) -> Session:
+    def session(self) -> ShopSession:
         """The session that is played.
 
         Raises:
@@ -220,7 +232,7 @@ class WebShopEnv(SavableEnv):
             usual = self._source.find(goal) or digest_of(goal)
         shop = self._source.shop_of(task)
         prices = prices_of(options.get("prices"), shop)
-        self._session = Session(shop, goal, usual if name is None else session_name(name), prices=prices)
+        self._session = ShopSession(shop, goal, usual if name is None else session_name(name), prices=prices)
         observation = self._page(self._session)
         self._seen, self._done = [observation], []
         return observation
@@ -238,11 +250,10 @@ class WebShopEnv(SavableEnv):
 
     def snapshot_arguments(self) -> dict[str, Any]:
         shop = self._source.shop
-        judge = shop.judge
         return {
             **self._source.made(),
-            "reward": judge.rule,
-            "tagger": judge.tagger_name,
+            "reward": shop.reward_function.rule,
+            "tagger": shop.reward_function.tagger_name,
             "show_attributes": shop.attributes,
             "observation": self._observation,
             "payoff": "sparse" if self._sparse else "score",
@@ -323,7 +334,7 @@ class WebShopEnv(SavableEnv):
         return key
 
 
-def _html(session: Session) -> str:
+def _html(session: ShopSession) -> str:
     """Return the page of our site."""
     try:
         from turnwise.envs.shop.site.render import html
@@ -333,9 +344,9 @@ def _html(session: Session) -> str:
         raise EnvError(f"observation='html': {missing}") from missing
 
 
-_PAGES: Final[dict[str, Callable[[Session], str]]] = {
+_PAGES: Final[dict[str, Callable[[ShopSession], str]]] = {
     "text": pages.text,
     "text_rich": pages.rich,
     "html": _html,
-    "url": Session.url,
+    "url": ShopSession.url,
 }

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from turnwise.envs.errors import EnvError
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import SHOWN, Session, parse
+from turnwise.envs.shop.session import SHOWN, ShopSession, parse
 
 __all__ = ["Purchase", "plan", "purchases"]
 
@@ -35,7 +35,7 @@ class Purchase(NamedTuple):
     options: dict[str, str]
 
 
-def plan(session: Session) -> list[str]:
+def plan(session: ShopSession) -> list[str]:
     """Return actions from the present state to the purchase of highest reward that was found; [] after a purchase.
 
     Among products that are worth the same, the goal's own comes first; of the ways there, the shortest.
@@ -60,7 +60,7 @@ def plan(session: Session) -> list[str]:
     return best[1]
 
 
-def purchases(session: Session) -> list[Purchase]:
+def purchases(session: ShopSession) -> list[Purchase]:
     """Return the purchases of which the best one is to be chosen, the best first.
 
     That is the goal's own product, alone where it is worth 1, and else also what searches for the goal's words list.
@@ -76,13 +76,13 @@ def purchases(session: Session) -> list[Purchase]:
     return sorted((one for one in found if one.worth > 0), key=lambda one: -one.worth)
 
 
-def _judged(session: Session, product: Product) -> Purchase:
+def _judged(session: ShopSession, product: Product) -> Purchase:
     offered = replace(product, options=_clickable(session, product))
-    reward, options = session.shop.judge.best(offered, session.goal, session.price(product.asin))
+    reward, options = session.shop.reward_function.best(offered, session.goal, session.price(product.asin))
     return Purchase(reward.total, product, options)
 
 
-def _clickable(session: Session, product: Product) -> dict[str, tuple[str, ...]]:
+def _clickable(session: ShopSession, product: Product) -> dict[str, tuple[str, ...]]:
     """Return the options of a product without values that cannot be chosen.
 
     A value that two options share belongs to one of them, and some texts cannot be written as an action.
@@ -98,7 +98,7 @@ def _clickable(session: Session, product: Product) -> dict[str, tuple[str, ...]]
     }
 
 
-def _ways(session: Session, purchase: Purchase) -> Iterator[list[str]]:
+def _ways(session: ShopSession, purchase: Purchase) -> Iterator[list[str]]:
     """Yield ways to a purchase: from the product's page, through the results at hand, and by a search."""
     page, asin = session.page, purchase.product.asin
     chosen = dict(page.options) if page.asin == asin else {}
@@ -127,7 +127,7 @@ def _finish(purchase: Purchase, chosen: dict[str, str]) -> list[str]:
     return [*(f"click[{value}]" for value in wanted), "click[buy now]"]
 
 
-def _search(session: Session, product: Product) -> tuple[str, int] | None:
+def _search(session: ShopSession, product: Product) -> tuple[str, int] | None:
     """Return a query that lists a product, and on which page: the first one of the earliest page."""
     best: tuple[str, int] | None = None
     for query in dict.fromkeys(_queries(session, product)):
@@ -141,7 +141,7 @@ def _search(session: Session, product: Product) -> tuple[str, int] | None:
     return best
 
 
-def _queries(session: Session, product: Product) -> Iterator[str]:
+def _queries(session: ShopSession, product: Product) -> Iterator[str]:
     """Yield what might find a product, from what a customer would say to all that is known of it."""
     goal, title = session.goal, _words(product.name)
     yield _words(" ".join([*goal.attributes, product.query]))
@@ -159,7 +159,7 @@ def _words(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-def _outcome(session: Session, actions: list[str]) -> float:
+def _outcome(session: ShopSession, actions: list[str]) -> float:
     """Return the reward that actions lead to, tried on a copy of the session; 0 where they lead to none."""
     trial = copy(session)
     trial.visited = set(session.visited)

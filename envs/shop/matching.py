@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Final
 
 from turnwise.envs.shop.colours import COLOURS, colour_of
-from turnwise.envs.shop.fuzzy import alike
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
+from turnwise.envs.shop.text_similarity import alike
 
 __all__ = ["RULES", "TypeMatch", "attribute_match", "fulfils", "option_keys", "option_match", "type_match"]
 

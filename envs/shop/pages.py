@@ -1,6 +1,6 @@
 """How the pages of the shop read: WebShop's own words, in its two kinds of text.
 
-A page is a list of visible strings (`Line`), in the order in which its HTML holds them. `text` is these strings,
+A page is a list of visible strings (`PageLine`), in the order in which its HTML holds them. `text` is these strings,
 without white space around them, divided by " [SEP] "; `rich` is a line for each, with marks around what can be clicked.
 
 A string of nothing but white space counts as the original's HTML parser counts it: gone if it has a line break in it,
@@ -20,23 +20,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from turnwise.envs.shop.product import Product
 
 if TYPE_CHECKING:
-    from turnwise.envs.shop.session import Session
+    from turnwise.envs.shop.session import ShopSession
 
-__all__ = ["SEPARATOR", "TITLE", "Line", "lines", "rich", "text"]
+__all__ = ["SEPARATOR", "TITLE", "PageLine", "lines", "rich", "text"]
 
 SEPARATOR: Final = " [SEP] "
 TITLE: Final = "WebShop"
 _BLANK: Final = " \n\t\f\r"
 
 
-class Line(NamedTuple):
+class PageLine(NamedTuple):
     """A visible string: "text", or what can be clicked: "button", "label" (of an option), "link" (to a product)."""
 
     text: str
     kind: str = "text"
 
 
-def lines(session: Session) -> list[Line]:
+def lines(session: ShopSession) -> list[PageLine]:
     """Return the visible strings of the page that is shown."""
     kind, shop, page = session.page.kind, session.shop, session.page
     if kind == "done":
@@ -52,7 +52,7 @@ def lines(session: Session) -> list[Line]:
     return found
 
 
-def text(session: Session) -> str:
+def text(session: ShopSession) -> str:
     """Return the page as the original's `text` observation."""
     kind, shop, page = session.page.kind, session.shop, session.page
     if kind == "done":
@@ -67,7 +67,7 @@ def text(session: Session) -> str:
     return SEPARATOR.join(parts)
 
 
-def rich(session: Session) -> str:
+def rich(session: ShopSession) -> str:
     """Return the page as the original's `text_rich` observation.
 
     A value of an option counts as chosen where it stands in the address between quotation marks, so that one with
@@ -91,39 +91,39 @@ def rich(session: Session) -> str:
     return "".join([*reversed(clicked), *said])
 
 
-def _head(session: Session) -> list[Line]:
+def _head(session: ShopSession) -> list[PageLine]:
     """Return what stands above products."""
     page = session.page
     told = list(_visible(session.goal.instruction))
     if page.kind == "index":
-        return [Line(TITLE), Line("Instruction: "), *told, Line("Search", "button")]
-    found = [Line("Instruction:"), *told, Line("Back to Search", "button")]
+        return [PageLine(TITLE), PageLine("Instruction: "), *told, PageLine("Search", "button")]
+    found = [PageLine("Instruction:"), *told, PageLine("Back to Search", "button")]
     if page.kind != "results":
-        return [*found, Line("< Prev", "button")]
-    found.append(Line(f"Page {page.number} (Total results: {session.total()})"))
+        return [*found, PageLine("< Prev", "button")]
+    found.append(PageLine(f"Page {page.number} (Total results: {session.total()})"))
     if page.number > 1:
-        found.append(Line("< Prev", "button"))
-    return [*found, Line("Next >", "button")]
+        found.append(PageLine("< Prev", "button"))
+    return [*found, PageLine("Next >", "button")]
 
 
-def _card(product: Product) -> tuple[Line, ...]:
+def _card(product: Product) -> tuple[PageLine, ...]:
     """Return a product on a page of results."""
     return (*_visible(product.asin, "link"), *_visible(product.name), *_visible(product.price_tag))
 
 
-def _item(product: Product, attributes: bool) -> tuple[Line, ...]:
+def _item(product: Product, attributes: bool) -> tuple[PageLine, ...]:
     """Return a product's own page."""
-    found: list[Line] = []
+    found: list[PageLine] = []
     for name, values in product.options.items():
         found += _visible(name)
         for value in values:
             found += _visible(value, "label")
     buttons = ["Description", "Features", "Reviews", *(["Attributes"] if attributes else []), "Buy Now"]
-    found += [*_visible(product.name), Line(f"Price: {product.price_tag}"), Line("Rating: N.A.")]
-    return (*found, *(Line(button, "button") for button in buttons))
+    found += [*_visible(product.name), PageLine(f"Price: {product.price_tag}"), PageLine("Rating: N.A.")]
+    return (*found, *(PageLine(button, "button") for button in buttons))
 
 
-def _sub(product: Product, sub: str) -> tuple[Line, ...]:
+def _sub(product: Product, sub: str) -> tuple[PageLine, ...]:
     """Return one of a product's sub-pages; reviews there are none."""
     if sub == "Description":
         return tuple(_visible(product.description))
@@ -135,7 +135,7 @@ def _sub(product: Product, sub: str) -> tuple[Line, ...]:
     return (*found, *_visible(product.category), *_visible(product.query), *_visible(product.product_category))
 
 
-def _done(session: Session) -> list[Line]:
+def _done(session: ShopSession) -> list[PageLine]:
     """Return the page after the purchase. Most of what it could say of the goal, the original leaves out as well."""
     page = session.page
     total = session.reward.total if session.reward is not None else 0.0
@@ -150,7 +150,7 @@ def _done(session: Session) -> list[Line]:
     said += ["attrs", "None", "category", "None", "query", "None", "product category", "None"]
     said += ["Target", "asin", "options", "attrs", "price upper", "instuction text", "category", "product category"]
     said += ["query", "Goal ", "None", "Reward", "Your score (min 0.0, max 1.0)", str(total), "Reward Details ", "None"]
-    return [Line(string) for string in said]
+    return [PageLine(string) for string in said]
 
 
 def _options(options: dict[str, str]) -> str:
@@ -161,15 +161,15 @@ def _options(options: dict[str, str]) -> str:
     return written
 
 
-def _visible(raw: str, kind: str = "text") -> Iterator[Line]:
+def _visible(raw: str, kind: str = "text") -> Iterator[PageLine]:
     """Yield what can be seen of a string in the page: itself, a blank, or nothing."""
     if raw.strip(_BLANK):
-        yield Line(raw, kind)
+        yield PageLine(raw, kind)
     elif raw and "\n" not in raw:
-        yield Line(" ", kind)
+        yield PageLine(" ", kind)
 
 
-def _joined(found: Iterable[Line]) -> str:
+def _joined(found: Iterable[PageLine]) -> str:
     return SEPARATOR.join(line.text.strip() for line in found)
 
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.attainable import best_options
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.matching import RULES, attribute_match, option_keys, option_match, type_match
+from turnwise.envs.shop.option_choice import best_options
 from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.tagger import Tagger, find_tagger
 from turnwise.registry import suggest
 
-__all__ = ["Judge", "Reward"]
+__all__ = ["Reward", "RewardFunction"]
 
 _TITLES: Final = 1 << 17  # whose nouns are remembered
 
@@ -68,7 +68,7 @@ class Reward:
         return parts | {"r_price": self.price, "w_price": self.price_weight}
 
 
-class Judge:
+class RewardFunction:
     """What gives the reward of purchases under one rule, with one tagger; it remembers the nouns of titles."""
 
     def __init__(self, rule: str = "original", tagger: str | Tagger = "auto") -> None:

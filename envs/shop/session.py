@@ -30,9 +30,9 @@ from turnwise.envs.spaces import LONGEST
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.catalogue import Catalogue
-    from turnwise.envs.shop.reward import Judge, Reward
+    from turnwise.envs.shop.reward import Reward, RewardFunction
 
-__all__ = ["BASE", "LISTED", "SHOWN", "SUBS", "Page", "Session", "Shop", "item_targets", "parse"]
+__all__ = ["BASE", "LISTED", "SHOWN", "SUBS", "Page", "Shop", "ShopSession", "item_targets", "parse"]
 
 BASE: Final = "http://127.0.0.1:3000"
 LISTED: Final = 50
@@ -95,7 +95,12 @@ class Shop:
     """
 
     def __init__(
-        self, catalogue: Catalogue, prices: Mapping[str, float], judge: Judge, *, attributes: bool = False
+        self,
+        catalogue: Catalogue,
+        prices: Mapping[str, float],
+        reward_function: RewardFunction,
+        *,
+        attributes: bool = False,
     ) -> None:
         """Keep them.
 
@@ -107,7 +112,7 @@ class Shop:
         """
         self.catalogue = catalogue
         self.prices = prices
-        self.judge = judge
+        self.reward_function = reward_function
         self.attributes = attributes
         self._equip()
 
@@ -162,7 +167,7 @@ class Shop:
         return cast(T, self._once(function, asin, *rest))
 
     def targets(self, asin: str) -> dict[str, tuple[str, str]]:
-        """Return what can be clicked on a product's page: text -> what is behind it (see `Session.targets`)."""
+        """Return what can be clicked on a product's page: text -> what is behind it (see `ShopSession.targets`)."""
         return self.once(item_targets, asin, self.attributes)
 
     def _searched(self, query: str, k: int) -> tuple[tuple[str, float], ...]:
@@ -178,7 +183,7 @@ class Shop:
         return function(self.product(asin), *rest)
 
 
-class Session:
+class ShopSession:
     """One customer with one goal.
 
     Attributes:
@@ -353,7 +358,7 @@ class Session:
     def _buy(self) -> None:
         asin = self.page.asin
         options = dict(self.page.options)
-        self.reward = self.shop.judge(self.shop.product(asin), self.goal, self.price(asin), options)
+        self.reward = self.shop.reward_function(self.shop.product(asin), self.goal, self.price(asin), options)
         self._arrive(Page("done", (), 0, asin, self.page.options))
 
     def _place(self) -> str:
@@ -363,7 +368,7 @@ class Session:
 
 
 def item_targets(product: Product, attributes: bool) -> dict[str, tuple[str, str]]:
-    """Return what can be clicked on a product's page (see `Session.targets`)."""
+    """Return what can be clicked on a product's page (see `ShopSession.targets`)."""
     found = _buttons((BACK, PREVIOUS, *(SUBS if attributes else SUBS[:-1]), BUY))
     for name, values in product.options.items():
         # A value that was there before keeps its place, and belongs to this option from now on.

@@ -1,4 +1,4 @@
-"""The dials of the generator: how big a catalogue is, how hard its goals are. Their text is part of every task id."""
+"""Levels of the generator: how large a catalogue and how hard its goals are. Task ids contain the level's text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.levels import BaseLevel, Dials
-from turnwise.envs.shop.generator.kinds import KINDS
+from turnwise.envs.shop.generator.vocabulary import KINDS
 
-__all__ = ["PRESETS", "Level"]
+__all__ = ["PRESETS", "ShopLevel"]
 
 _DIALS: Final = Dials(
     "the shop's generator",
@@ -35,28 +35,28 @@ _DIALS: Final = Dials(
 
 
 @dataclass(frozen=True, slots=True)
-class Level(BaseLevel):
-    """How big a generated catalogue is, and how hard the goals are that are made of it.
+class ShopLevel(BaseLevel):
+    """Size of a generated catalogue and difficulty of its goals. Pairs are a minimum and a maximum.
 
-    products: how many, from 2 on.
-    kinds: how many kinds of products (travel mugs, socks, ...).
-    distractors: look-alikes of a product, which differ from it in one thing: attribute, option, price or brand.
-    variety: most attributes that exclude each other (cotton, linen, ...), so that a product has one of them.
-    attributes: least and most attributes of a product.
-    title: least and most of them that its title tells.
-    options: least and most options of a product (colour, size, ...).
-    values: least and most values of an option.
-    length: of texts: 0 a sentence, 1 a short paragraph, 2 a long one, with titles to match.
-    id_length: characters of a product's id: short ids are cheap to read and write; 10 is the original's.
-    hidden: probability that one attribute of a product stands on its features page only, where search does not look.
-    ask_attributes, ask_options: least and most that a goal asks for, as far as the product has them; but always for
-        what no look-alike has.
-    priced: probability that a goal bounds the price even where no look-alike is dearer.
-    slack: least and most by which a bound lies above the price, as a share of it, where no look-alike is dearer.
-    brands: probability that a product has a look-alike of another brand, and that its goals name the brand.
-    people: probability that a goal is worded as people do, and not as a form does.
-    paraphrase: probability, then, that it says an attribute or the kind in other words than the shop.
-    chatter: probability, then, that it says something beside the matter, such as whom it is for.
+    products: number of products.
+    kinds: number of kinds of products (travel mugs, socks, ...).
+    distractors: look-alikes of a product, each different in one respect: attribute, option, price or brand.
+    variety: largest number of attributes that exclude each other (cotton, linen, ...).
+    attributes: attributes of a product.
+    title: how many of them the title names.
+    options: options of a product (colour, size, ...).
+    values: values of an option.
+    length: length of texts: 0 a sentence, 1 a short paragraph, 2 a long one.
+    id_length: characters of a product id; short ids are cheap to read and write, 10 is WebShop's length.
+    hidden: probability that one attribute appears on the features page only, which search does not read.
+    ask_attributes, ask_options: attributes and options that a goal asks for, as far as the product has them. A goal
+        always asks for what distinguishes the product from its look-alikes.
+    priced: probability that a goal limits the price even if no look-alike costs more.
+    slack: how far the limit then lies above the price, as a fraction of the price.
+    brands: probability that a product has a look-alike of another brand, so that its goals name the brand.
+    people: probability that a goal is worded in natural language rather than in a fixed form.
+    paraphrase: probability that such a goal paraphrases an attribute or the kind.
+    chatter: probability that such a goal contains an irrelevant remark.
     """
 
     dials = _DIALS
@@ -82,16 +82,16 @@ class Level(BaseLevel):
     chatter: float = 0.2
 
     def __post_init__(self) -> None:
-        """Check every dial."""
+        """Check every value."""
         _DIALS.check(self)
         if self.id_length < 10 and 10**self.id_length < self.products:  # half of the ids stay free
             raise UnknownOption(
-                f"the dial id_length is {self.id_length}: too short for {self.products:,} products; 10 always works"
+                f"id_length={self.id_length} is too short for {self.products:,} products; 10 is always enough"
             )
 
 
-PRESETS: dict[str, Level] = {
-    "tiny": Level(
+PRESETS: dict[str, ShopLevel] = {
+    "tiny": ShopLevel(
         products=192,
         kinds=6,
         distractors=3,
@@ -112,8 +112,8 @@ PRESETS: dict[str, Level] = {
         paraphrase=0.0,
         chatter=0.0,
     ),
-    "small": Level(),
-    "medium": Level(
+    "small": ShopLevel(),
+    "medium": ShopLevel(
         products=3000,
         kinds=24,
         distractors=5,
@@ -129,7 +129,7 @@ PRESETS: dict[str, Level] = {
         paraphrase=0.35,
         chatter=0.3,
     ),
-    "large": Level(
+    "large": ShopLevel(
         products=10000,
         kinds=len(KINDS),
         distractors=6,
@@ -149,6 +149,6 @@ PRESETS: dict[str, Level] = {
         chatter=0.4,
     ),
 }
-"""Sizes by name. "tiny" is for models that learn to read on it."""
+"""Levels by name. "tiny" suits models that are trained from scratch."""
 
-Level.presets = PRESETS
+ShopLevel.presets = PRESETS

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.shop.session import Page, Session, Shop
-from turnwise.envs.shop.site.paths import SiteError, asin_of, href, parse, words
+from turnwise.envs.shop.session import Page, Shop, ShopSession
+from turnwise.envs.shop.site.addresses import SiteError, asin_of, href, parse, words
 from turnwise.envs.shop.site.pictures import picture
 from turnwise.envs.shop.site.render import MISSING, error, html
-from turnwise.envs.shop.site.sessions import KEPT, Goals, Sessions
+from turnwise.envs.shop.site.session_store import KEPT, Goals, SessionStore
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -49,7 +49,7 @@ _HEADERS: Final = {
 
 
 def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT) -> FastAPI:
-    """Return the application; its `state.sessions` is the `Sessions` that it serves.
+    """Return the application; its `state.sessions` is the `SessionStore` that it serves.
 
     Args:
         shop: what is sold.
@@ -68,7 +68,7 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT) -> FastAPI:
     except ImportError as missing:
         raise ImportError(MISSING) from missing
     app = FastAPI(title="turnwise shop", docs_url=None, redoc_url=None, openapi_url=None)
-    site = _Site(shop, Sessions(shop, goals, kept=kept), Request, Response)
+    site = _Site(shop, SessionStore(shop, goals, kept=kept), Request, Response)
 
     async def failed(_: Request, wrong: Exception) -> Response:
         return site.refuse(500, "something is wrong with the shop, not with what was asked of it")
@@ -79,7 +79,7 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT) -> FastAPI:
     return app
 
 
-def visit(session: Session, page: Page) -> None:
+def visit(session: ShopSession, page: Page) -> None:
     """Move a session to the page of an address; the end page buys, once. A session that has bought stays at its end.
 
     Raises:
@@ -107,7 +107,7 @@ def visit(session: Session, page: Page) -> None:
 class _Site:
     """The answers to requests. The classes are handed in: fastapi is imported in one function only."""
 
-    def __init__(self, shop: Shop, sessions: Sessions, request: type[Request], response: type[Response]) -> None:
+    def __init__(self, shop: Shop, sessions: SessionStore, request: type[Request], response: type[Response]) -> None:
         self.shop = shop
         self.sessions = sessions
         self._request = request

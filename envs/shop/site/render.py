@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import SHOWN, SUBS, Session
-from turnwise.envs.shop.site.account import account
-from turnwise.envs.shop.site.paths import LONGEST_QUERY, drawing, href
+from turnwise.envs.shop.session import SHOWN, SUBS, ShopSession
+from turnwise.envs.shop.site.addresses import LONGEST_QUERY, drawing, href
 from turnwise.envs.shop.site.pictures import tint
+from turnwise.envs.shop.site.score_page import account
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -44,7 +44,7 @@ _TARGET: Final = (
 )
 
 
-def html(session: Session, *, explained: bool = False) -> str:
+def html(session: ShopSession, *, explained: bool = False) -> str:
     """Return the page that a session shows, as an HTML document.
 
     Args:
@@ -84,7 +84,7 @@ def error(status: int, sentence: str) -> str:
 class _Links:
     """Where the elements of a session's page lead."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ShopSession) -> None:
         self._name = session.name
         self._page = session.page
 

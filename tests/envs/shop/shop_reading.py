@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import Judge
-from turnwise.envs.shop.session import Session, Shop
+from turnwise.envs.shop.reward import RewardFunction
+from turnwise.envs.shop.session import Shop, ShopSession
 
 VOID = {"meta", "link", "img", "input", "br", "hr", "circle", "rect", "path"}
 UNSEEN = {"style", "script", "head", "title", "meta", "[document]"}
@@ -63,7 +63,7 @@ def goal_of(product: Product, options: Mapping[str, str] | None = None, bound: f
 
 def shop_of(*products: Product, attributes: bool = False) -> Shop:
     prices = {product.asin: product.pricing[0] for product in products}
-    return Shop(Catalogue(products), prices, Judge("original", "own"), attributes=attributes)
+    return Shop(Catalogue(products), prices, RewardFunction("original", "own"), attributes=attributes)
 
 
 @dataclass
@@ -139,7 +139,7 @@ def text(document: str | Reader) -> str:
     return " [SEP] ".join(string.strip() for string, _ in read(document).strings)
 
 
-def rich(document: str | Reader, session: Session) -> str:
+def rich(document: str | Reader, session: ShopSession) -> str:
     """The original's "text_rich" observation of a document."""
     observation = ""
     for string, parent in read(document).strings:

@@ -10,8 +10,8 @@ from typing import Any
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import Judge
-from turnwise.envs.shop.session import Session, Shop
+from turnwise.envs.shop.reward import RewardFunction
+from turnwise.envs.shop.session import Shop, ShopSession
 
 SHOE = Product(
     asin="B00000SHOE",
@@ -63,12 +63,12 @@ PRICES = {product.asin: product.pricing[0] for product in PRODUCTS}
 
 def shop(**options: Any) -> Shop:
     """The shop."""
-    return Shop(Catalogue(PRODUCTS), PRICES, Judge(tagger="own"), **options)
+    return Shop(Catalogue(PRODUCTS), PRICES, RewardFunction(tagger="own"), **options)
 
 
-def session(*actions: str, name: str = "7", goal: Goal = GOAL, **options: Any) -> Session:
+def session(*actions: str, name: str = "7", goal: Goal = GOAL, **options: Any) -> ShopSession:
     """A session after some actions, each of which is possible."""
-    customer = Session(shop(**options), goal, name)
+    customer = ShopSession(shop(**options), goal, name)
     for action in actions:
         assert customer.act(action), (action, customer.clickables())
     return customer

@@ -17,8 +17,8 @@ from turnwise.envs.shop.browser_env import WebShopBrowserEnv, in_browser
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.session import Page
+from turnwise.envs.shop.site.addresses import href
 from turnwise.envs.shop.site.app import create_app
-from turnwise.envs.shop.site.paths import href
 from turnwise.tools.browser import open_tab
 from turnwise.tools.serving import running
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop import cache
+from turnwise.envs.shop import catalogue_cache
 from turnwise.envs.shop.catalogue import Catalogue, CatalogueError, _open
+from turnwise.envs.shop.catalogue_files import CatalogueFiles, CatalogueReader
 from turnwise.envs.shop.prices import draw_prices
 from turnwise.envs.shop.product import HumanInstruction, Product
-from turnwise.envs.shop.records import Files, Reading
 
 PRODUCTS = [
     Product("B1", "Red shoe", options={"size": ("s", "m")}, pricing=(5.0, 9.0), instruction="Find shoes", query="shoe"),
@@ -60,13 +60,13 @@ def folder_of(root: Path) -> Path:
 
 def test_a_line_holds_a_product() -> None:
     for product in PRODUCTS:
-        assert cache._unpacked(json.loads(cache._packed(product))) == product
+        assert catalogue_cache._unpacked(json.loads(catalogue_cache._packed(product))) == product
 
 
 def test_the_same_as_in_memory(tmp_path: Path) -> None:
     path = source(tmp_path)
     kept, built = fresh(path, cache=False), fresh(path, cache=tmp_path / "c")
-    assert isinstance(built._products, cache.Stored)
+    assert isinstance(built._products, catalogue_cache.StoredProducts)
     again = fresh(path, cache=tmp_path / "c")
     for other in (built, again):
         assert list(other) == list(kept)
@@ -88,7 +88,7 @@ def test_a_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     def never(*_: Any) -> None:
         raise AssertionError("the sources were read again")
 
-    monkeypatch.setattr(cache, "write_stored", never)
+    monkeypatch.setattr(catalogue_cache, "write_stored", never)
     monkeypatch.setattr("turnwise.envs.shop.catalogue.write_stored", never)
     assert list(fresh(path, cache=tmp_path / "c")) == wanted
     monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "c"))
@@ -168,7 +168,7 @@ def test_another_manifest_is_no_cache(tmp_path: Path, said: str) -> None:
 
 def test_damage_that_is_too_large_to_look_for_is_told_when_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = source(tmp_path)
-    monkeypatch.setattr(cache, "_CHECKED", 10)
+    monkeypatch.setattr(catalogue_cache, "_CHECKED", 10)
     fresh(path, cache=tmp_path / "c")
     lines = folder_of(tmp_path / "c") / "products.jsonl"
     raw = lines.read_bytes()
@@ -202,8 +202,10 @@ def test_many_at_once(tmp_path: Path) -> None:
     path = source(tmp_path, 200)
 
     def work(_: int) -> list[Product]:
-        key = cache.source_key(Files(path), True)
-        stored = cache.open_stored(tmp_path / "c", key) or cache.write_stored(tmp_path / "c", key, Reading(Files(path)))
+        key = catalogue_cache.source_key(CatalogueFiles(path), True)
+        stored = catalogue_cache.open_stored(tmp_path / "c", key) or catalogue_cache.write_stored(
+            tmp_path / "c", key, CatalogueReader(CatalogueFiles(path))
+        )
         return [] if stored is None else list(stored)
 
     with ThreadPoolExecutor(6) as pool:
@@ -216,10 +218,10 @@ def test_many_at_once(tmp_path: Path) -> None:
 
 def test_more_products_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = source(tmp_path)
-    monkeypatch.setattr(cache, "_KEPT", 4)
+    monkeypatch.setattr(catalogue_cache, "_KEPT", 4)
     catalogue = fresh(path, cache=tmp_path / "c")
     assert [catalogue[row].asin for row in range(30)] == [product.asin for product in catalogue]
-    assert isinstance(catalogue._products, cache.Stored)
+    assert isinstance(catalogue._products, catalogue_cache.StoredProducts)
     assert len(catalogue._products._kept) <= 4
 
 

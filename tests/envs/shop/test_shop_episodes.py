@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nltk_tagger import nltk_tagger
 
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.expert import plan
@@ -23,7 +24,7 @@ def opened(folder: Path, observation: str, cache: Path, **options: Any) -> WebSh
         folder / "items_ins_v2_1000.json",
         folder / "items_human_ins.subset_1000.json",
         observation=observation,
-        tagger=f"nltk:{folder / 'nltk_averaged_perceptron_tagger.zip'}",
+        tagger=nltk_tagger(folder),
         cache=cache,
         **options,
     )
@@ -62,7 +63,7 @@ def test_the_set_of_a_thousand_products(data_dir: Path, cache: Path) -> None:
     assert len(env.task_ids()) == 6910
     assert len(opened(data_dir / "webshop", "text", cache).task_ids()) == 6910 - 1500
     assert env.task_ids(3) == ["0", "1", "2"]
-    assert env.shop.judge.tagger_name == "nltk"
+    assert env.shop.reward_function.tagger_name == "nltk"
 
 
 def test_goals_given_whole_have_the_number_of_the_original(data_dir: Path, cache: Path) -> None:

@@ -16,14 +16,14 @@ from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.expert import plan, purchases
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.goals import make_goals
+from turnwise.envs.shop.page_parser import Offer, read
 from turnwise.envs.shop.prices import draw_prices
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reading import Offer, read
-from turnwise.envs.shop.reward import Judge
-from turnwise.envs.shop.session import Session, Shop
-from turnwise.envs.shop.shopper import Careful, Shopper
+from turnwise.envs.shop.reward import RewardFunction
+from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
+from turnwise.envs.shop.session import Shop, ShopSession
 
-JUDGE = Judge(tagger="own")
+JUDGE = RewardFunction(tagger="own")
 
 
 def mug(asin: str, name: str, **changes: Any) -> Product:
@@ -57,11 +57,11 @@ def goal_of(product: Product, instruction: str = "find a mug", **changes: Any) -
     return replace(goal, **changes)
 
 
-def session_of(goal: Goal, *products: Product) -> Session:
-    return Session(Shop(Catalogue(products), {one.asin: one.pricing[0] for one in products}, JUDGE), goal, "s")
+def session_of(goal: Goal, *products: Product) -> ShopSession:
+    return ShopSession(Shop(Catalogue(products), {one.asin: one.pricing[0] for one in products}, JUDGE), goal, "s")
 
 
-def played(session: Session, actions: list[str]) -> float:
+def played(session: ShopSession, actions: list[str]) -> float:
     for action in actions:
         assert session.act(action), action
     assert session.reward is not None
@@ -175,7 +175,7 @@ def test_the_expert_on_the_real_products(data_dir: Path) -> None:
     goals = make_goals(catalogue, prices, human=False, rng=rng)
     shop, scores, attainable = Shop(catalogue, prices, JUDGE), [], []
     for number in random.Random(1).sample(range(len(goals)), 100):
-        goal, session = goals[number], Session(Shop(catalogue, prices, JUDGE), goals[number], "s")
+        goal, session = goals[number], ShopSession(Shop(catalogue, prices, JUDGE), goals[number], "s")
         session.shop = shop
         actions = plan(session)
         assert len(actions) <= 15
@@ -222,7 +222,7 @@ def test_what_is_chosen_is_read_where_it_is_marked() -> None:
         read(session.url(), clicks)
 
 
-def bought(session: Session, player: Shopper, text: Any = pages.text, most: int = 15) -> list[str]:
+def bought(session: ShopSession, player: Shopper, text: Any = pages.text, most: int = 15) -> list[str]:
     """The actions of a player until the purchase, or `most`."""
     actions: list[str] = []
     player.start(text(session))
@@ -251,7 +251,7 @@ def test_the_careful_one_leaves_what_is_too_dear_or_lacks_what_is_asked_for(text
     said = "i need a steel travel mug, color blue, for less than 30 dollars"
     session = session_of(goal_of(MUG, said), dear, red, MUG)
     assert (
-        bought(session, Careful(), text)
+        bought(session, CarefulShopper(), text)
         == [
             "search[steel travel mug color blue]",
             "click[a000000002]",
@@ -269,7 +269,7 @@ def test_the_careful_one_leaves_what_is_too_dear_or_lacks_what_is_asked_for(text
 def test_the_careful_one_reads_the_features_where_the_title_does_not_tell() -> None:
     hidden = replace(MUG, bullets=("Keeps tea warm", "Leakproof lid"))
     session = session_of(goal_of(hidden, "i want a leakproof steel travel mug, color blue"), hidden)
-    assert bought(session, Careful()) == [
+    assert bought(session, CarefulShopper()) == [
         "search[leakproof steel travel mug color blue]",
         "click[b000000001]",
         "click[features]",
@@ -287,7 +287,7 @@ def test_a_name_within_a_word_is_not_named() -> None:
 
 def test_an_empty_shelf_and_a_slip_are_survived() -> None:
     session = session_of(goal_of(MUG, "zebra"), MUG)
-    assert bought(session, Careful(), most=4) == ["search[zebra]", "click[back to search]"] * 2
+    assert bought(session, CarefulShopper(), most=4) == ["search[zebra]", "click[back to search]"] * 2
     player = Shopper()
     player.start(pages.text(session))
     assert player.act(pages.text(session), ["search[zebra]"]) == "search[zebra]"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_shop import GOAL, MANY, ODD, SHOE, session
 
 from turnwise.envs.shop import pages
-from turnwise.envs.shop.pages import Line
+from turnwise.envs.shop.pages import PageLine
 
 SHOES = "search[red shoe]"
 OPEN = f"click[{SHOE.asin.lower()}]"
@@ -52,7 +52,7 @@ def test_sub_pages_and_the_blank_feature() -> None:
 
 def test_blank_strings_count_as_in_html() -> None:
     # "\n" alone is the space between tags; blanks alone shrink to one; what has text stays as it is.
-    assert pages.lines(session(*ODDLY, "click[features]"))[4:] == [Line(" a\nb"), Line(" ")]
+    assert pages.lines(session(*ODDLY, "click[features]"))[4:] == [PageLine(" a\nb"), PageLine(" ")]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.envs.errors import EnvError, UnknownOption
-from turnwise.envs.shop import stream
+from turnwise.envs.shop import json_stream
 from turnwise.envs.shop.catalogue import Catalogue, CatalogueError, contents
 from turnwise.envs.shop.product import HumanInstruction, Product
 
@@ -283,10 +283,10 @@ def test_packed_marked_and_foreign_bytes(tmp_path: Path) -> None:
 
 @pytest.fixture
 def chunk(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = stream.CHUNK
-    stream.CHUNK = request.param  # type: ignore[misc]
+    before = json_stream.CHUNK
+    json_stream.CHUNK = request.param  # type: ignore[misc]
     yield request.param
-    stream.CHUNK = before  # type: ignore[misc]
+    json_stream.CHUNK = before  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64], indirect=True)
@@ -296,16 +296,16 @@ def test_the_size_of_chunks_changes_nothing(tmp_path: Path, chunk: int) -> None:
         for ascii in (True, False):
             values = odd if ascii else [value for value in odd if not isinstance(value, dict)]
             path = written(tmp_path / "list.json", json.dumps(values, indent=indent, ensure_ascii=ascii))
-            assert list(stream.elements(path)) == values
+            assert list(json_stream.elements(path)) == values
             named = {f"n{number}é": value for number, value in enumerate(values)}
             path = written(tmp_path / "object.json", json.dumps(named, indent=indent, ensure_ascii=ascii))
-            texts = [member for member in stream.members(path) if isinstance(member, tuple)]
+            texts = [member for member in json_stream.members(path) if isinstance(member, tuple)]
             assert {name: json.loads(text) for name, text in texts} == named
 
 
 def test_a_record_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "CHUNK", 1000)
-    monkeypatch.setattr(stream, "LONGEST", 10_000)
+    monkeypatch.setattr(json_stream, "CHUNK", 1000)
+    monkeypatch.setattr(json_stream, "LONGEST", 10_000)
     text = f'[{json.dumps(ITEM)}, "{"x" * 100_000}"]'
     assert "record 1: is longer than 10,000 characters" in said(tmp_path, text)
 

@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nltk_tagger import nltk_tagger
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.colours import COLOURS, colour_of
-from turnwise.envs.shop.fuzzy import alike, token_set_ratio
+from turnwise.envs.shop.explanation import explain
 from turnwise.envs.shop.goal import UNBOUNDED, Goal
 from turnwise.envs.shop.goals import make_goals
 from turnwise.envs.shop.prices import draw_prices
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import Judge, Reward
-from turnwise.envs.shop.tagger import open_tables
-from turnwise.envs.shop.verdict import explain
+from turnwise.envs.shop.reward import Reward, RewardFunction
+from turnwise.envs.shop.text_similarity import alike, token_set_ratio
 
-JUDGE = Judge(tagger="own")
-FIXED = Judge("fixed", "own")
+JUDGE = RewardFunction(tagger="own")
+FIXED = RewardFunction("fixed", "own")
 
 SHIRT = Product(
     asin="B000000001",
@@ -55,7 +55,7 @@ def goal_of(product: Product, **changes: Any) -> Goal:
     return replace(goal, **changes)
 
 
-def options_share(wanted: Any, chosen: dict[str, str], judge: Judge = JUDGE) -> float | None:
+def options_share(wanted: Any, chosen: dict[str, str], judge: RewardFunction = JUDGE) -> float | None:
     return judge(SHIRT, goal_of(SHIRT, options=wanted), 20.0, chosen).options
 
 
@@ -136,7 +136,9 @@ def test_colours() -> None:
 def kind(wanted: str, bought: str, query: str = "other", category: str = "Other") -> Reward:
     """The reward for titles made of single letters, which stand for nouns."""
     goal = goal_of(SHIRT, name=wanted, query="query", product_category="A › B › C")
-    return Judge(tagger=Letters())(replace(SHIRT, name=bought, query=query, product_category=category), goal, 1.0, {})
+    return RewardFunction(tagger=Letters())(
+        replace(SHIRT, name=bought, query=query, product_category=category), goal, 1.0, {}
+    )
 
 
 class Letters:
@@ -264,10 +266,10 @@ def test_a_goal_that_asks_for_nothing_but_the_price() -> None:
 
 def test_another_rule_or_tagger_is_refused() -> None:
     with pytest.raises(UnknownOption, match=r"no rule 'fix'; did you mean 'fixed'\?"):
-        Judge("fix", "own")
-    with pytest.raises(UnknownOption, match=r"unknown tagger 'nltq'; did you mean 'nltk'\?"):
-        Judge(tagger="nltq")
-    assert Judge(tagger=Letters()).tagger_name == "letters"
+        RewardFunction("fix", "own")
+    with pytest.raises(UnknownOption, match=r"unknown tagger 'spaci'; did you mean 'spacy'\?"):
+        RewardFunction(tagger="spaci")
+    assert RewardFunction(tagger=Letters()).tagger_name == "letters"
 
 
 # -- laws -------------------------------------------------------------------------------------------------------------
@@ -317,7 +319,7 @@ def choices_of(product: Product) -> list[dict[str, str]]:
 
 @settings(max_examples=150)
 @given(rules, products(), goals(), prices)
-def test_the_best_options_are_the_best(judge: Judge, product: Product, goal: Goal, price: float) -> None:
+def test_the_best_options_are_the_best(judge: RewardFunction, product: Product, goal: Goal, price: float) -> None:
     reward, options = judge.best(product, goal, price)
     assert reward == judge(product, goal, price, options)
     rewards = {tuple(choice.items()): judge(product, goal, price, choice) for choice in choices_of(product)}
@@ -349,7 +351,7 @@ def test_many_options_do_not_take_for_ever() -> None:
 
 @given(rules, products(), goals(), prices, st.data())
 def test_more_never_lowers_a_reward(
-    judge: Judge, product: Product, goal: Goal, price: float, data: st.DataObject
+    judge: RewardFunction, product: Product, goal: Goal, price: float, data: st.DataObject
 ) -> None:
     chosen = data.draw(st.sampled_from(choices_of(product)))
     fewer = dict(itertools.islice(chosen.items(), data.draw(st.integers(0, len(chosen)))))
@@ -361,7 +363,9 @@ def test_more_never_lowers_a_reward(
 
 
 @given(rules, products(), goals(), prices, st.data())
-def test_the_parts_make_the_sum(judge: Judge, product: Product, goal: Goal, price: float, data: st.DataObject) -> None:
+def test_the_parts_make_the_sum(
+    judge: RewardFunction, product: Product, goal: Goal, price: float, data: st.DataObject
+) -> None:
     reward = judge(product, goal, price, data.draw(st.sampled_from(choices_of(product))))
     assert 0.0 <= reward.total <= 1.0
     assert reward.attributes_weight + reward.options_weight + reward.price_weight == pytest.approx(1.0)
@@ -380,7 +384,7 @@ def test_under_the_fixed_rule_a_perfect_purchase_is_worth_1(product: Product, da
 
 @given(rules, products(), goals(), prices, st.data())
 def test_the_verdict_says_what_the_reward_is_made_of(
-    judge: Judge, product: Product, goal: Goal, price: float, data: st.DataObject
+    judge: RewardFunction, product: Product, goal: Goal, price: float, data: st.DataObject
 ) -> None:
     chosen = data.draw(st.sampled_from(choices_of(product)))
     verdict = explain(judge, product, goal, price, chosen)
@@ -434,7 +438,7 @@ def test_a_verdict_in_words() -> None:
 def test_the_reason_of_a_type(wanted: str, bought: str, query: str, category: str, reason: str) -> None:
     goal = goal_of(SHIRT, name=wanted, query="query", product_category="A › B")
     product = replace(SHIRT, name=bought, query=query, product_category=category)
-    assert reason in explain(Judge(tagger=Letters()), product, goal, 1.0, {}).type.reason
+    assert reason in explain(RewardFunction(tagger=Letters()), product, goal, 1.0, {}).type.reason
 
 
 # -- the real thousand products ---------------------------------------------------------------------------------------
@@ -448,7 +452,7 @@ def catalogue(data_dir: Path) -> Catalogue:
 
 
 def test_recorded_purchases(data_dir: Path, catalogue: Catalogue) -> None:
-    judge = Judge(tagger=open_tables(data_dir / "webshop" / "nltk_averaged_perceptron_tagger.zip"))
+    judge = RewardFunction(tagger=nltk_tagger(data_dir / "webshop"))
     episodes = json.loads((data_dir / "webshop" / "episodes.json").read_text(encoding="utf-8"))
     assert len(episodes) == 16
     for episode in episodes:
@@ -456,7 +460,8 @@ def test_recorded_purchases(data_dir: Path, catalogue: Catalogue) -> None:
         assert product is not None
         reward = judge(product, Goal.of(episode["goal"]), episode["price_of_bought"], episode["options"])
         assert list(reward.as_dict().items()) == list(episode["verbose_info"].items())
-        assert reward.total == episode["steps"][-1]["reward"]
+        ours = JUDGE(product, Goal.of(episode["goal"]), episode["price_of_bought"], episode["options"])
+        assert reward.total == ours.total == episode["steps"][-1]["reward"]
 
 
 def test_what_a_perfect_purchase_is_worth(catalogue: Catalogue) -> None:

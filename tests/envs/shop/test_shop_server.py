@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +19,11 @@ from shop_reading import BAD, HOSTILE, MUG, Reader, goal_of, shop_of
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import Page, Session
+from turnwise.envs.shop.session import Page, ShopSession
 from turnwise.envs.shop.site import render
+from turnwise.envs.shop.site.addresses import SiteError, href
 from turnwise.envs.shop.site.app import create_app
-from turnwise.envs.shop.site.paths import SiteError, href
-from turnwise.envs.shop.site.sessions import Sessions
+from turnwise.envs.shop.site.session_store import SessionStore
 from turnwise.tools.serving import PortInUse, listen, running
 
 httpx = pytest.importorskip("httpx")
@@ -49,14 +50,14 @@ class Numbered:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[tuple[str, Sessions]]:
+def site() -> Iterator[tuple[str, SessionStore]]:
     app = create_app(SHOP, Numbered(), kept=400)
     with running(app) as address:
         yield address, app.state.sessions
 
 
 @pytest.fixture
-def visitor(site: tuple[str, Sessions]) -> Iterator[httpx.Client]:
+def visitor(site: tuple[str, SessionStore]) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=site[0], follow_redirects=True, timeout=60) as client:
         yield client
 
@@ -66,7 +67,7 @@ def instruction(answer: httpx.Response) -> str:
     return texts[next(place for place, text in enumerate(texts) if text.strip() == "Instruction:") + 1]
 
 
-def test_a_visitor_shops_by_forms_and_links_alone(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
+def test_a_visitor_shops_by_forms_and_links_alone(visitor: httpx.Client, site: tuple[str, SessionStore]) -> None:
     """What a browser without JavaScript sends, and the same actions as text: the same purchase, the same reward."""
     found = visitor.post("/0", data={"search_query": "Blue MUG"})
     assert found.url.path == "/search_results/0/blue+mug/1"
@@ -82,7 +83,7 @@ def test_a_visitor_shops_by_forms_and_links_alone(visitor: httpx.Client, site: t
     end = visitor.post(next(action for action in actions if action.startswith("/done/")))
     assert end.status_code == 200
 
-    same = Session(SHOP, Numbered().get("0"), "0")
+    same = ShopSession(SHOP, Numbered().get("0"), "0")
     for action in ("search[blue mug]", "click[mug1]", "click[red]", 'click[large "xl"]', "click[buy now]"):
         assert same.act(action)
     bought = site[1].get("0")
@@ -94,7 +95,7 @@ def test_a_visitor_shops_by_forms_and_links_alone(visitor: httpx.Client, site: t
 
 
 def test_what_was_bought_first_is_kept_until_the_visitor_begins_anew(
-    visitor: httpx.Client, site: tuple[str, Sessions]
+    visitor: httpx.Client, site: tuple[str, SessionStore]
 ) -> None:
     first = visitor.get("/done/1/MUG1/{}")
     reward = site[1].get("1").reward
@@ -109,7 +110,7 @@ def test_what_was_bought_first_is_kept_until_the_visitor_begins_anew(
     assert site[1].get("1").reward is None
 
 
-def test_a_name_decides_its_goal(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
+def test_a_name_decides_its_goal(visitor: httpx.Client, site: tuple[str, SessionStore]) -> None:
     told = {
         name: instruction(visitor.get(f"/{name}")) for name in ("3", "train-x-4", "train%2Fx%2F5", "ann", "bob", "77")
     }
@@ -130,7 +131,7 @@ def test_the_door_leads_to_a_fresh_session(visitor: httpx.Client) -> None:
 
 
 def test_sessions_are_bounded_and_started_ones_stay() -> None:
-    sessions = Sessions(SHOP, Numbered(), kept=3)
+    sessions = SessionStore(SHOP, Numbered(), kept=3)
     mine = sessions.start("mine", Numbered().get("2"), {"MUG1": 5.0})
     kept = sessions.get("a")
     for name in ("b", "c", "a", "d"):
@@ -149,7 +150,7 @@ def test_sessions_are_bounded_and_started_ones_stay() -> None:
         sessions.start("no\nname", goal_of(MUG))
 
 
-def test_two_hundred_shop_at_once_and_see_nothing_of_each_other(site: tuple[str, Sessions]) -> None:
+def test_two_hundred_shop_at_once_and_see_nothing_of_each_other(site: tuple[str, SessionStore]) -> None:
     address, sessions = site
 
     async def shop(number: int) -> tuple[int, str, float, bool]:
@@ -177,7 +178,7 @@ def test_two_hundred_shop_at_once_and_see_nothing_of_each_other(site: tuple[str,
     ends = asyncio.run(crowd())
     assert [(status, alone) for status, _, _, alone in ends] == [(200, True)] * 200
     for number, (_, asin, total, _) in enumerate(ends):
-        alone = SHOP.judge(CUPS[number % 30], goal_of(CUPS[number % 30]), SHOP.prices[asin], {})
+        alone = SHOP.reward_function(CUPS[number % 30], goal_of(CUPS[number % 30]), SHOP.prices[asin], {})
         assert total == alone.total
 
 
@@ -229,15 +230,15 @@ def test_what_is_not_there_gets_a_clear_page(visitor: httpx.Client, method: str,
     assert "passwd" not in answer.text
 
 
-def test_a_mistyped_task_is_told_and_plays_no_other_goal(site: tuple[str, Sessions]) -> None:
+def test_a_mistyped_task_is_told_and_plays_no_other_goal(site: tuple[str, SessionStore]) -> None:
     from turnwise.envs.shop.env import WebShopEnv
 
     source = WebShopEnv(level="tiny", split="held_out").source
-    sessions = Sessions(source.shop, source)
+    sessions = SessionStore(source.shop, source)
     goal = source.get("held_out/tiny/000003")
     assert sessions.get("held_out-tiny-000003").goal == sessions.get("held_out/tiny/000003").goal == goal
     for name in ("held_out-tiny-9999", "train-tiny-000000", "held_out-tinny-000001", "held-out-tiny-000001"):
-        with pytest.raises(UnknownTask, match=r"their ids are like 'held_out/tiny/000012'"):
+        with pytest.raises(UnknownTask, match=r"ids look like 'held_out/tiny/000012'"):
             sessions.get(name)
     with pytest.raises(UnknownTask, match=r"unknown task 'held_out/tiny\+a=2-3/000001'"):
         sessions.get("held_out-tiny+a=2-3-000001")
@@ -246,7 +247,7 @@ def test_a_mistyped_task_is_told_and_plays_no_other_goal(site: tuple[str, Sessio
     assert len(sessions) == 6
 
 
-def test_what_every_site_is_asked_for_opens_no_session(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
+def test_what_every_site_is_asked_for_opens_no_session(visitor: httpx.Client, site: tuple[str, SessionStore]) -> None:
     before = len(site[1])
     robots = visitor.get("/robots.txt")
     assert (robots.text, robots.headers["content-type"]) == (
@@ -275,7 +276,7 @@ def test_head_is_answered_as_get_without_the_body(visitor: httpx.Client) -> None
             assert head.headers.get(name) == got.headers.get(name)
 
 
-def test_products_named_as_folders_can_be_visited(visitor: httpx.Client, site: tuple[str, Sessions]) -> None:
+def test_products_named_as_folders_can_be_visited(visitor: httpx.Client, site: tuple[str, SessionStore]) -> None:
     odd = [Product(asin, "mug", pricing=(1.0,), options={"color": ("red",)}) for asin in (".", "..", "a/b")]
     with (
         running(create_app(shop_of(*odd), Numbered())) as address,
@@ -375,7 +376,7 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setitem(sys.modules, package, None)
     render._templates.cache_clear()
     with pytest.raises(ImportError, match=r"pip install turnwise\[serve\]"):
-        render.html(Session(SHOP, goal_of(MUG), "s"))
+        render.html(ShopSession(SHOP, goal_of(MUG), "s"))
     with pytest.raises(ImportError, match=r"pip install turnwise\[serve\]"):
         create_app(SHOP, Numbered())
 
@@ -385,7 +386,8 @@ def command(*arguments: str) -> list[str]:
 
 
 def test_the_command_serves_until_it_is_interrupted() -> None:
-    with subprocess.Popen(command("--port", "0"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": Path(__file__).parent}
+    with subprocess.Popen(command("--port", "0"), text=True, **pipes) as process:
         assert process.stdout is not None
         try:
             address = next(word for line in process.stdout for word in line.split() if word.startswith("http://"))
@@ -435,7 +437,7 @@ def chromium() -> str:
     pytest.skip("no Chromium on this machine")
 
 
-def test_the_keyboard_alone_is_enough(site: tuple[str, Sessions], chromium: str) -> None:
+def test_the_keyboard_alone_is_enough(site: tuple[str, SessionStore], chromium: str) -> None:
     from playwright.sync_api import sync_playwright
 
     address, sessions = site
@@ -486,7 +488,7 @@ def test_the_keyboard_alone_is_enough(site: tuple[str, Sessions], chromium: str)
     assert reward.total == 1.0
 
 
-def test_the_score_stays_inside_its_ring(site: tuple[str, Sessions], chromium: str) -> None:
+def test_the_score_stays_inside_its_ring(site: tuple[str, SessionStore], chromium: str) -> None:
     from playwright.sync_api import sync_playwright
 
     address, sessions = site
@@ -514,7 +516,7 @@ def test_the_score_stays_inside_its_ring(site: tuple[str, Sessions], chromium: s
         browser.close()
 
 
-def test_pages_fit_a_phone_whatever_they_hold(site: tuple[str, Sessions], chromium: str) -> None:
+def test_pages_fit_a_phone_whatever_they_hold(site: tuple[str, SessionStore], chromium: str) -> None:
     from playwright.sync_api import sync_playwright
 
     address, _ = site

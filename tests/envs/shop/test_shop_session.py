@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_shop import GOAL, MANY, ODD, PRODUCTS, SHOE, session, shop
 
-from turnwise.envs.shop.session import BASE, SHOWN, Page, Session, parse
+from turnwise.envs.shop.session import BASE, SHOWN, Page, ShopSession, parse
 
 SHOES = "search[red shoe]"
 OPEN = f"click[{SHOE.asin.lower()}]"
@@ -70,7 +70,7 @@ def test_the_way_to_a_purchase() -> None:
 
 
 def test_the_price_of_the_session_is_the_one_that_counts() -> None:
-    dear = Session(shop(), GOAL, "7", prices={SHOE.asin: 31.0})
+    dear = ShopSession(shop(), GOAL, "7", prices={SHOE.asin: 31.0})
     for action in (SHOES, OPEN, "click[red]", "click[9]", "click[buy now]"):
         assert dear.act(action)
     assert dear.reward is not None

@@ -12,19 +12,19 @@ from shop_reading import BAD, HOSTILE, MUG, Reader, clickables, goal_of, rich, s
 
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.catalogue import Catalogue
+from turnwise.envs.shop.explanation import explain
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import Judge
-from turnwise.envs.shop.session import Page, Session, Shop
-from turnwise.envs.shop.site import paths
+from turnwise.envs.shop.reward import RewardFunction
+from turnwise.envs.shop.session import Page, Shop, ShopSession
+from turnwise.envs.shop.site import addresses
 from turnwise.envs.shop.site.pictures import glyph_of, picture, tint
 from turnwise.envs.shop.site.render import error, html
-from turnwise.envs.shop.verdict import explain
 
 pytest.importorskip("jinja2", reason="needs turnwise[serve]")
 
 
-def hold(session: Session) -> str:
+def hold(session: ShopSession) -> str:
     """Hold the law of the pages, and return the kind of the one that was looked at."""
     document = Reader(html(session))
     assert text(document) == pages.text(session)
@@ -33,7 +33,7 @@ def hold(session: Session) -> str:
     return session.page.kind
 
 
-def walk(session: Session, rng: random.Random, turns: int) -> set[str]:
+def walk(session: ShopSession, rng: random.Random, turns: int) -> set[str]:
     """Wander about, hold the law on every page, and return the kinds of pages seen."""
     seen = {hold(session)}
     for _ in range(turns):
@@ -54,7 +54,7 @@ def test_pages_read_as_the_text_observations_do(attributes: bool) -> None:
     rng = random.Random(5)
     seen: set[str] = set()
     for name in range(25):
-        seen |= walk(Session(shop, goal_of(rng.choice([MUG, BAD])), f"visitor {name} {HOSTILE}"), rng, 25)
+        seen |= walk(ShopSession(shop, goal_of(rng.choice([MUG, BAD])), f"visitor {name} {HOSTILE}"), rng, 25)
     assert seen == {"index", "results", "item", "sub", "done"}
 
 
@@ -85,7 +85,7 @@ def test_any_product_reads_as_its_text_observation(
         options={key: (*values,) for key, values in options.items()},
     )
     goal = Goal("A1", "", "", name, "", instruction, ("a",))
-    session = Session(shop_of(product), goal, "s")
+    session = ShopSession(shop_of(product), goal, "s")
     rng = random.Random(turns)
     session.find("<r>")
     hold(session)
@@ -103,9 +103,11 @@ def test_the_recorded_catalogue_reads_as_its_text_observations(data_dir: Path) -
     catalogue = Catalogue.open(
         folder / "items_shuffle_1000.reconstructed.json", folder / "items_ins_v2_1000.json", cache=False
     )
-    shop = Shop(catalogue, {product.asin: product.pricing[0] for product in catalogue}, Judge("original", "own"))
+    shop = Shop(
+        catalogue, {product.asin: product.pricing[0] for product in catalogue}, RewardFunction("original", "own")
+    )
     goal = goal_of(catalogue[0])
-    session = Session(shop, goal, "all")
+    session = ShopSession(shop, goal, "all")
     for product in catalogue[::9]:
         session.go(Page("item", ("x",), 1, product.asin))
         hold(session)
@@ -117,7 +119,7 @@ def test_the_recorded_catalogue_reads_as_its_text_observations(data_dir: Path) -
 
 
 def test_ids_and_classes_are_the_originals() -> None:
-    session = Session(shop_of(MUG), goal_of(MUG), "s")
+    session = ShopSession(shop_of(MUG), goal_of(MUG), "s")
     reader = Reader(html(session))
     field = next(node for node in reader.nodes if node.attributes.get("id") == "search_input")
     assert (field.name, field.attributes["name"]) == ("input", "search_query")
@@ -140,7 +142,7 @@ def test_ids_and_classes_are_the_originals() -> None:
 
 def documents() -> list[str]:
     """Every kind of page, with hostile text wherever text can be."""
-    session = Session(shop_of(BAD, MUG), goal_of(BAD), HOSTILE)
+    session = ShopSession(shop_of(BAD, MUG), goal_of(BAD), HOSTILE)
     found = [html(session), error(404, HOSTILE)]
     session.find(f"mug {HOSTILE.lower()}")
     found.append(html(session))
@@ -177,12 +179,12 @@ def test_pages_need_neither_inline_script_nor_style_nor_another_host() -> None:
 
 def test_the_end_page_for_people_accounts_for_every_part() -> None:
     goal = goal_of(MUG, {"color": "red", "size": "12 oz"}, bound=10.0)
-    session = Session(shop_of(MUG), goal, "s")
+    session = ShopSession(shop_of(MUG), goal, "s")
     session.find("mug")
     for action in ("click[mug1]", "click[red]", "click[buy now]"):
         assert session.act(action)
     assert session.reward is not None
-    verdict = explain(session.shop.judge, MUG, goal, 12.0, {"color": "red"})
+    verdict = explain(session.shop.reward_function, MUG, goal, 12.0, {"color": "red"})
     nodes = Reader(html(session, explained=True)).nodes
     rows = [(node.classes[0], " ".join(node.text.split())) for node in nodes if node.name == "li" and node.classes]
     assert [kind for kind, _ in rows].count("met") == verdict.points
@@ -215,25 +217,25 @@ def test_addresses_lead_to_their_pages(
         "sub": Page("sub", (*keywords,), number, asin, (*options.items(),), sub),
         "done": Page("done", asin=asin, options=(*options.items(),)),
     }[kind]
-    address = paths.href(session, page)
+    address = addresses.href(session, page)
     assert address.isascii()
     assert address.startswith("/")
     if not session or not session.isprintable() or session in (".", ".."):
-        with pytest.raises(paths.SiteError):
-            paths.parse(address)
+        with pytest.raises(addresses.SiteError):
+            addresses.parse(address)
     elif tuple(keywords[:1]) in ((".",), ("..",)) and keywords[1:] == [""] and kind not in ("index", "done"):
-        assert paths.parse(address)[1].keywords == (keywords[0],)  # the one form with two meanings
+        assert addresses.parse(address)[1].keywords == (keywords[0],)  # the one form with two meanings
     else:
-        assert paths.parse(address) == (session, page)
+        assert addresses.parse(address) == (session, page)
         assert not {".", ".."} & set(address.split("/")[2:])
 
 
 @given(asin=plain | st.sampled_from([".", "..", "...", ".+", "..+", "a/b", "x.svg", "%2e"]), coloured=st.booleans())
 def test_the_address_of_a_picture_names_its_product(asin: str, coloured: bool) -> None:
     """The segments "." and "..", also percent-encoded, are gone before a browser asks."""
-    address = paths.drawing(asin, "cc3430" if coloured else "")
+    address = addresses.drawing(asin, "cc3430" if coloured else "")
     segments = address.removeprefix("/picture/").removesuffix(".svg").split("/")
-    assert [paths.asin_of(segments[0]), *segments[1:]] == ([asin, "cc3430"] if coloured else [asin])
+    assert [addresses.asin_of(segments[0]), *segments[1:]] == ([asin, "cc3430"] if coloured else [asin])
     assert not {".", "..", "%2e", "%2e%2e"} & {part.lower() for part in address.split("/")}
 
 
@@ -255,7 +257,7 @@ def test_the_address_of_a_picture_names_its_product(asin: str, coloured: bool) -
     ],
 )
 def test_addresses_of_the_original_are_understood(address: str, page: Page) -> None:
-    assert paths.parse(address) == ("abc", page)
+    assert addresses.parse(address) == ("abc", page)
 
 
 @pytest.mark.parametrize(
@@ -283,17 +285,17 @@ def test_addresses_of_the_original_are_understood(address: str, page: Page) -> N
     ],
 )
 def test_addresses_that_lead_nowhere_are_refused(address: str, status: int) -> None:
-    with pytest.raises(paths.SiteError) as refused:
-        paths.parse(address)
+    with pytest.raises(addresses.SiteError) as refused:
+        addresses.parse(address)
     assert refused.value.status == status
     assert str(refused.value).count("\n") == 0
     assert len(str(refused.value)) < 200
 
 
 def test_our_own_catalogue_is_drawn_by_kind() -> None:
-    from turnwise.envs.shop.generator import Level, catalogue
+    from turnwise.envs.shop.generator import ShopLevel, catalogue
 
-    drawn = {product.query: glyph_of(product) for product in catalogue(Level.parse("small"))}
+    drawn = {product.query: glyph_of(product) for product in catalogue(ShopLevel.parse("small"))}
     assert len(drawn) == 15
     assert "box" not in drawn.values()
     assert len(set(drawn.values())) >= 10

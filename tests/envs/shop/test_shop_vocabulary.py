@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.envs.shop.generator.kinds import KINDS
-from turnwise.envs.shop.generator.words import BRANDS, Kind
-from turnwise.envs.shop.generator.writing import DEPARTMENTS, article, phrase
+from turnwise.envs.shop.generator.product_text import article, phrase
+from turnwise.envs.shop.generator.vocabulary import BRANDS, KINDS, TITLES, ProductKind
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.matching import RULES, attribute_match, option_keys, option_match
 from turnwise.envs.shop.product import Product
@@ -25,21 +24,21 @@ BUTTONS = {
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.noun)
 
 
-def names(kind: Kind) -> list[str]:
+def names(kind: ProductKind) -> list[str]:
     return [feature.name for facet in kind.facets for feature in facet]
 
 
-def brands(kind: Kind) -> list[str]:
+def brands(kind: ProductKind) -> list[str]:
     return [brand.lower() for brand in BRANDS[kind.department]]
 
 
 def test_all_departments_have_kinds_and_kinds_differ():
-    assert {kind.department for kind in KINDS} == set(BRANDS) == set(DEPARTMENTS)
+    assert {kind.department for kind in KINDS} == set(BRANDS) == set(TITLES)
     assert len({kind.query for kind in KINDS}) == len({kind.aisle for kind in KINDS}) == len(KINDS) == 30
 
 
 @each_kind
-def test_no_attribute_and_no_brand_passes_for_another(kind: Kind):
+def test_no_attribute_and_no_brand_passes_for_another(kind: ProductKind):
     everything = [*names(kind), *brands(kind)]
     assert len(set(everything)) == len(everything)
     for wanted in everything:
@@ -51,7 +50,7 @@ def test_no_attribute_and_no_brand_passes_for_another(kind: Kind):
 
 
 @each_kind
-def test_no_option_value_passes_for_another_whether_a_goal_names_the_option_or_not(kind: Kind):
+def test_no_option_value_passes_for_another_whether_a_goal_names_the_option_or_not(kind: ProductKind):
     values = [(option.name, value) for option in kind.options for value in option.values]
     assert len({value for _, value in values}) == len(values)
     assert not BUTTONS & {value for _, value in values}
@@ -63,7 +62,7 @@ def test_no_option_value_passes_for_another_whether_a_goal_names_the_option_or_n
 
 
 @each_kind
-def test_texts_name_a_feature_only_where_it_is_true(kind: Kind):
+def test_texts_name_a_feature_only_where_it_is_true(kind: ProductKind):
     for facet in kind.facets:
         assert len(facet) >= 3
         for feature in facet:
@@ -74,7 +73,7 @@ def test_texts_name_a_feature_only_where_it_is_true(kind: Kind):
 
 
 @each_kind
-def test_a_paraphrase_uses_no_word_of_the_shop(kind: Kind):
+def test_a_paraphrase_uses_no_word_of_the_shop(kind: ProductKind):
     for facet in kind.facets:
         for feature in facet:
             for text in feature.others:
@@ -82,7 +81,7 @@ def test_a_paraphrase_uses_no_word_of_the_shop(kind: Kind):
 
 
 @each_kind
-def test_each_option_leaves_look_alikes_a_value(kind: Kind):
+def test_each_option_leaves_look_alikes_a_value(kind: ProductKind):
     assert kind.options
     for option in kind.options:
         assert len(option.values) >= 3

@@ -1,13 +1,10 @@
-"""Shoppers who know no more than an agent does: the instruction, and what the pages say.
+"""Scripted shoppers that know only what an agent knows: the instruction and the pages.
 
-`Shopper` searches the instruction and buys the first product: the low end of the scale between chance and the expert.
-`Careful` searches for the words that matter, opens the first product within the price, looks whether it has what is
-asked for, on its page and if need be among its features, turns back if it has not, and buys: what a policy can learn by
-imitation, since every choice follows from the text. Both read `text` and `text_rich`, and may be asked at any turn,
-also when somebody else chose the actions before; which options are chosen only `text_rich` shows, so on `text` they go
-by what they said.
-
-Left out on purpose: other words for the same thing, which neither shopper knows.
+`Shopper` searches for the instruction and buys the first product: a baseline between chance and the expert.
+`CarefulShopper` searches for the significant words, opens the first product within the price, checks its page and, if
+necessary, its features, goes back if something is missing, and buys. Each of its choices follows from the text, so a
+policy can learn it by imitation. Both read the observations `text` and `text_rich`, and can take over at any turn. Only
+`text_rich` shows which options are selected; on `text` they remember their own clicks. They know no synonyms.
 """
 
 from __future__ import annotations
@@ -18,11 +15,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from turnwise.envs.errors import EnvError
-from turnwise.envs.shop.reading import Offer, Seen, read
+from turnwise.envs.shop.page_parser import Offer, ParsedPage, read
 from turnwise.envs.shop.session import SHOWN
 from turnwise.tools.retrieval import analyse
 
-__all__ = ["Careful", "Shopper"]
+__all__ = ["CarefulShopper", "Shopper"]
 
 _LIMIT: Final = (
     "lower than|less than|more than|cheaper than|below|under|above|over|beyond|within|up to|at most|budget is|budget of"
@@ -49,7 +46,7 @@ class Shopper:
     def __init__(self) -> None:
         """Have seen nothing."""
         self.asked = ""
-        self._said: tuple[Seen, str] | None = None
+        self._said: tuple[ParsedPage, str] | None = None
         self._picked: Counter[str] = Counter()  # options that were clicked on the page that is shown
         self._begin()
 
@@ -77,7 +74,7 @@ class Shopper:
     def _begin(self) -> None:
         self.asked, self._said, self._picked = "", None, Counter()
 
-    def _next(self, seen: Seen) -> str:
+    def _next(self, seen: ParsedPage) -> str:
         if seen.kind == "index":
             return f"search[{self._query()}]"
         if seen.kind == "results":
@@ -87,7 +84,7 @@ class Shopper:
     def _query(self) -> str:
         return " ".join(re.sub(r"[\[\]]", " ", self.asked).split()) or "anything"
 
-    def _pick(self, seen: Seen) -> str | None:
+    def _pick(self, seen: ParsedPage) -> str | None:
         """Return a click on an option that is asked for and not chosen yet."""
         before, said = self._said or (None, "")
         if before is None or before.title != seen.title:
@@ -102,7 +99,7 @@ class Shopper:
         return None
 
 
-class Careful(Shopper):
+class CarefulShopper(Shopper):
     """Searches what matters, opens the first product that is cheap enough, checks it, and buys it or turns back."""
 
     def __init__(self) -> None:
@@ -117,7 +114,7 @@ class Careful(Shopper):
         super()._begin()
         self._turn, self._lacks, self._here, self._features = 0, {}, None, None
 
-    def _next(self, seen: Seen) -> str:
+    def _next(self, seen: ParsedPage) -> str:
         self._turn += 1
         if seen.kind == "results":
             return self._choose(seen)
@@ -131,7 +128,7 @@ class Careful(Shopper):
         words = [word for word in _WORD.findall(_BOUND.sub(" ", self.asked)) if _wanted(word)]
         return " ".join(words) or "anything"
 
-    def _choose(self, seen: Seen) -> str:
+    def _choose(self, seen: ParsedPage) -> str:
         """Open the first product that is cheap enough and not looked at yet; late, the best of those that were."""
         most = _bound(self.asked)
         fresh = [offer for offer in seen.offers if offer.asin not in self._lacks and offer.price <= most]
@@ -151,7 +148,7 @@ class Careful(Shopper):
         self._here, self._features = offer, None
         return f"click[{offer.asin}]"
 
-    def _check(self, seen: Seen) -> str:
+    def _check(self, seen: ParsedPage) -> str:
         """Buy a product that has all that is asked for, or that has to do; else turn back."""
         here = self._here
         fresh = here is not None and here.title == seen.title and here.asin not in self._lacks
@@ -165,7 +162,7 @@ class Careful(Shopper):
         return "click[< prev]"
 
 
-def _of(seen: Seen) -> set[str]:
+def _of(seen: ParsedPage) -> set[str]:
     """Return the words that a product's page says of it."""
     said = [seen.title, *(" ".join([name, *values]) for name, values in seen.options)]
     return set(analyse(" ".join(said)))

@@ -10,10 +10,10 @@ import json
 from typing import Any, Final
 
 from turnwise.envs.errors import BadSnapshot, UnknownOption, UnknownTask
+from turnwise.envs.shop.arguments import prices_of, session_name
 from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.session import SUBS, Page, Session
-from turnwise.envs.shop.sources import Source
-from turnwise.envs.shop.validation import prices_of, session_name
+from turnwise.envs.shop.goal_sources import GoalSource
+from turnwise.envs.shop.session import SUBS, Page, ShopSession
 from turnwise.envs.snapshot import Fields
 
 __all__ = ["GIVEN", "saved_session", "session_of"]
@@ -25,7 +25,7 @@ _ITEMS: Final = ("item", "sub", "done")
 _KINDS: Final = ("index", "results", *_ITEMS)
 
 
-def saved_session(session: Session) -> dict[str, Any]:
+def saved_session(session: ShopSession) -> dict[str, Any]:
     """Return a session, in what JSON can say."""
     page = session.page
     return {
@@ -43,7 +43,7 @@ def saved_session(session: Session) -> dict[str, Any]:
     }
 
 
-def session_of(saved: Fields, source: Source, task: str) -> Session:
+def session_of(saved: Fields, source: GoalSource, task: str) -> ShopSession:
     """Return the session of what `saved_session` gave.
 
     Args:
@@ -60,7 +60,7 @@ def session_of(saved: Fields, source: Source, task: str) -> Session:
         name, prices = session_name(saved.get("name", str)), prices_of(saved.get("prices", dict), shop)
     except (UnknownOption, UnknownTask) as error:
         raise BadSnapshot(f"the snapshot does not fit to this shop: {error}") from error
-    session = Session(shop, goal, name, prices=prices)
+    session = ShopSession(shop, goal, name, prices=prices)
     page = _page(saved)
     visited = saved.texts("visited")
     for asin in [*visited, *filter(None, [page.asin])]:
@@ -69,11 +69,13 @@ def session_of(saved: Fields, source: Source, task: str) -> Session:
     session.go(page)
     session.visited = set(visited)
     if page.kind == "done":
-        session.reward = shop.judge(shop.product(page.asin), goal, session.price(page.asin), dict(page.options))
+        session.reward = shop.reward_function(
+            shop.product(page.asin), goal, session.price(page.asin), dict(page.options)
+        )
     return session
 
 
-def _goal(saved: Fields, source: Source, task: str) -> Goal:
+def _goal(saved: Fields, source: GoalSource, task: str) -> Goal:
     """Return the goal: of a known task the shop's own, which has to be the same."""
     described = saved.get("goal", dict)
     if task.startswith(GIVEN):

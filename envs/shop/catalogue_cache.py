@@ -22,12 +22,12 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.envs.shop.catalogue_files import CatalogueError, CatalogueFiles, CatalogueReader
 from turnwise.envs.shop.product import HumanInstruction, Product
-from turnwise.envs.shop.records import CatalogueError, Files, Reading
 from turnwise.tools.retrieval import BM25, BadIndex
 from turnwise.tools.retrieval.strings import Strings
 
-__all__ = ["Stored", "contents", "open_stored", "source_key", "write_stored"]
+__all__ = ["StoredProducts", "contents", "open_stored", "source_key", "write_stored"]
 
 FORMAT: Final = "turnwise shop catalogue"
 VERSION: Final = 1
@@ -59,7 +59,7 @@ def contents(product: Product) -> str:
     return " ".join([product.name, product.description, *(product.bullets[:1] or ("",)), said]).lower()
 
 
-class Stored:
+class StoredProducts:
     """Products in a mapped file; those seen last are kept as they are.
 
     Attributes:
@@ -152,7 +152,7 @@ def _unpacked(values: list[Any]) -> Product:
     )
 
 
-def source_key(files: Files, strict: bool) -> dict[str, Any]:
+def source_key(files: CatalogueFiles, strict: bool) -> dict[str, Any]:
     """Return what a catalogue follows from: format, options, and of each file its place, size, time and a digest.
 
     Args:
@@ -189,7 +189,7 @@ def _folder(root: Path, key: dict[str, Any]) -> Path:
     return root / "shop" / digest
 
 
-def open_stored(root: Path, key: dict[str, Any]) -> Stored | None:
+def open_stored(root: Path, key: dict[str, Any]) -> StoredProducts | None:
     """Return the catalogue that lies in a cache, if it is whole and was made for this key, else None.
 
     Args:
@@ -212,7 +212,7 @@ def open_stored(root: Path, key: dict[str, Any]) -> Stored | None:
         fit = all(len(values) == sizes.get(name, count) for name, values in arrays.items())
         if count < 1 or not fit or len(index) != count or arrays["ends"][-1] != length:
             return None
-        return Stored(path, said, arrays, index)
+        return StoredProducts(path, said, arrays, index)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, BadIndex):
         return None
 
@@ -231,7 +231,7 @@ def _array(path: Path, kind: str) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def write_stored(root: Path, key: dict[str, Any], reading: Reading) -> Stored | None:
+def write_stored(root: Path, key: dict[str, Any], reading: CatalogueReader) -> StoredProducts | None:
     """Read a catalogue into a cache and return it from there; None where it cannot be written.
 
     Args:
@@ -240,7 +240,7 @@ def write_stored(root: Path, key: dict[str, Any], reading: Reading) -> Stored | 
         reading: where the products come from; they go through memory one by one.
 
     Raises:
-        CatalogueError: a source is wrong (see `Reading`), or holds no product.
+        CatalogueError: a source is wrong (see `CatalogueReader`), or holds no product.
     """
     target = _folder(root, key)
     try:
@@ -255,7 +255,7 @@ def write_stored(root: Path, key: dict[str, Any], reading: Reading) -> Stored | 
     return open_stored(root, key)
 
 
-class _Writer:
+class _CacheWriter:
     """Products on their way into a folder."""
 
     def __init__(self, path: Path) -> None:
@@ -289,7 +289,7 @@ class _Writer:
         return [_LINES, *(f"{name}.npy" for name in _ARRAYS)]
 
 
-def _fill(path: Path, key: dict[str, Any], reading: Reading) -> None:
+def _fill(path: Path, key: dict[str, Any], reading: CatalogueReader) -> None:
     """Write the files of a cache, the manifest last."""
 
     def passing() -> Iterator[tuple[str, str]]:
@@ -297,7 +297,7 @@ def _fill(path: Path, key: dict[str, Any], reading: Reading) -> None:
             writer.add(product)
             yield product.asin, contents(product)
 
-    with _Writer(path) as writer:
+    with _CacheWriter(path) as writer:
         documents = passing()
         first = next(documents, None)
         if first is None:

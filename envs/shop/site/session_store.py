@@ -21,10 +21,10 @@ import numpy as np
 
 from turnwise.envs.errors import UnknownTask
 from turnwise.envs.shop.goal import Goal
-from turnwise.envs.shop.session import Session, Shop
-from turnwise.envs.shop.site.paths import SiteError, named
+from turnwise.envs.shop.session import Shop, ShopSession
+from turnwise.envs.shop.site.addresses import SiteError, named
 
-__all__ = ["KEPT", "Goals", "Sessions"]
+__all__ = ["KEPT", "Goals", "SessionStore"]
 
 KEPT: Final = 1000
 """Sessions of visitors that are kept; the one that was not seen for longest goes first."""
@@ -49,7 +49,7 @@ class Goals(Protocol):
         """
 
 
-class Sessions:
+class SessionStore:
     """The sessions of one site. Safe to use from the site's thread and another one."""
 
     def __init__(self, shop: Shop, goals: Goals, *, kept: int = KEPT) -> None:
@@ -63,15 +63,15 @@ class Sessions:
         self.shop = shop
         self.goals = goals
         self.kept = kept
-        self._visiting: OrderedDict[str, Session] = OrderedDict()
-        self._started: dict[str, Session] = {}
+        self._visiting: OrderedDict[str, ShopSession] = OrderedDict()
+        self._started: dict[str, ShopSession] = {}
         self._lock = Lock()
 
     def __len__(self) -> int:
         """Return how many sessions are kept now."""
         return len(self._visiting) + len(self._started)
 
-    def start(self, name: str, goal: Goal, prices: Mapping[str, float] | None = None) -> Session:
+    def start(self, name: str, goal: Goal, prices: Mapping[str, float] | None = None) -> ShopSession:
         """Begin a session of that name with this goal, in place of any other; it is kept until `drop`.
 
         Args:
@@ -82,13 +82,13 @@ class Sessions:
         Raises:
             SiteError: no address can hold the name.
         """
-        session = Session(self.shop, goal, named(name), prices=prices)
+        session = ShopSession(self.shop, goal, named(name), prices=prices)
         with self._lock:
             self._visiting.pop(name, None)
             self._started[name] = session
         return session
 
-    def get(self, name: str) -> Session:
+    def get(self, name: str) -> ShopSession:
         """Return the session of that name; a new one, with the goal of its name, if there is none.
 
         Raises:
@@ -98,7 +98,7 @@ class Sessions:
         with self._lock:
             found = self._started.get(name) or self._visiting.get(name)
             if found is None:
-                found = self._visiting[name] = Session(self.shop, self.goal_of(name), name)
+                found = self._visiting[name] = ShopSession(self.shop, self.goal_of(name), name)
             if name in self._visiting:
                 self._visiting.move_to_end(name)
                 while len(self._visiting) > self.kept:

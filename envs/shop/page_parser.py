@@ -14,7 +14,7 @@ from typing import Final
 
 from turnwise.envs.errors import EnvError
 
-__all__ = ["Offer", "Seen", "read"]
+__all__ = ["Offer", "ParsedPage", "read"]
 
 _MARKED: Final = re.compile(r"\s*\[(clicked )?button\] (.*) \[(?:clicked )?button_\]\s*")
 _RESULTS: Final = re.compile(r"Page (-?\d+) \(Total results: \d+\)")
@@ -34,7 +34,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ParsedPage:
     """What a page says.
 
     Attributes:
@@ -62,7 +62,7 @@ class Seen:
     texts: tuple[str, ...] = ()
 
 
-def read(observation: str, admissible: Sequence[str]) -> Seen:
+def read(observation: str, admissible: Sequence[str]) -> ParsedPage:
     """Return what a page says in its `text` or its `text_rich` form.
 
     Args:
@@ -83,14 +83,14 @@ def read(observation: str, admissible: Sequence[str]) -> Seen:
     end = parts.index(button, start) if button else len(parts)
     instruction, rest = " ".join(parts[start:end]), parts[end + 1 :]
     if button == "Search":
-        return Seen("index", instruction)
+        return ParsedPage("index", instruction)
     for place, part in enumerate(rest):
         if match := _RESULTS.fullmatch(part):
-            return Seen("results", instruction, _offers(rest[place + 1 :], links), int(match[1]))
+            return ParsedPage("results", instruction, _offers(rest[place + 1 :], links), int(match[1]))
     if "Buy Now" not in rest:
-        return Seen("sub", instruction, texts=tuple(rest[1:]))
+        return ParsedPage("sub", instruction, texts=tuple(rest[1:]))
     price = next(place for place, part in enumerate(rest) if part.startswith("Price: "))
-    return Seen(
+    return ParsedPage(
         "item",
         instruction,
         title=rest[price - 1],

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from turnwise.envs.shop.json_stream import BrokenRecord, CatalogueError, elements, members
 from turnwise.envs.shop.product import HumanInstruction, Product
-from turnwise.envs.shop.stream import Broken, CatalogueError, elements, members
 
-__all__ = ["CatalogueError", "Files", "Reading"]
+__all__ = ["CatalogueError", "CatalogueFiles", "CatalogueReader"]
 
 _LONGEST_ID: Final = 10
 _NO_PRICE: Final = ((100.0,), "$100.0")
@@ -27,7 +27,7 @@ _NO_NUMBER: Final = re.compile(r"[^\d.]")
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class CatalogueFiles:
     """Where a catalogue comes from.
 
     Attributes:
@@ -48,11 +48,11 @@ class Files:
         return tuple(path for path in (self.products, self.attributes, self.human) if path is not None)
 
 
-class _Wrong(Exception):
+class _RecordError(Exception):
     """What is wrong with a record, in words."""
 
 
-class Reading:
+class CatalogueReader:
     """One pass over the files of a catalogue.
 
     Attributes:
@@ -60,7 +60,7 @@ class Reading:
             a long id, a second time the same id) are not counted.
     """
 
-    def __init__(self, files: Files, *, strict: bool = True) -> None:
+    def __init__(self, files: CatalogueFiles, *, strict: bool = True) -> None:
         """Take the files, which are opened when products are asked for.
 
         Args:
@@ -86,10 +86,10 @@ class Reading:
                 seen.add(id.upper())
                 attributes, human = self._attributes(id, known.pop(id, None)), self._human(id, said.pop(id, None))
                 yield _product(item, attributes, human)
-            except _Wrong as error:
+            except _RecordError as error:
                 self._skip(self.files.products, _place(number, item), error)
 
-    def _skip(self, path: Path, record: str, error: _Wrong) -> None:
+    def _skip(self, path: Path, record: str, error: _RecordError) -> None:
         if self.strict:
             raise CatalogueError(path, record, str(error)) from None
         self.skipped += 1
@@ -98,34 +98,34 @@ class Reading:
         """Return the text of each record by id."""
         texts: dict[str, str] = {}
         for number, member in enumerate(members(path) if path is not None else ()):
-            if isinstance(member, Broken):
+            if isinstance(member, BrokenRecord):
                 assert path is not None
-                self._skip(path, f"record {number}", _Wrong(member.what))
+                self._skip(path, f"record {number}", _RecordError(member.what))
             else:
                 texts[member[0]] = member[1]
         return texts
 
-    def _attributes(self, id: str, text: str | None) -> _Attributes:
+    def _attributes(self, id: str, text: str | None) -> _AttributeRecord:
         if text is None or self.files.attributes is None:
-            return _Attributes()
+            return _AttributeRecord()
         try:
             return _attributes(json.loads(text))
-        except _Wrong as error:
+        except _RecordError as error:
             self._skip(self.files.attributes, f"record {id}", error)
-            return _Attributes()
+            return _AttributeRecord()
 
     def _human(self, id: str, text: str | None) -> tuple[HumanInstruction, ...]:
         if text is None or self.files.human is None:
             return ()
         try:
             return _human(json.loads(text))
-        except _Wrong as error:
+        except _RecordError as error:
             self._skip(self.files.human, f"record {id}", error)
             return ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Attributes:
+class _AttributeRecord:
     attributes: tuple[str, ...] = ("DUMMY_ATTR",)
     instruction: str | None = None
     asked: tuple[str, ...] = ()
@@ -142,13 +142,13 @@ def _shown(value: object) -> str:
 
 
 def _id(item: object) -> str:
-    if isinstance(item, Broken):
-        raise _Wrong(item.what)
+    if isinstance(item, BrokenRecord):
+        raise _RecordError(item.what)
     if not isinstance(item, dict):
-        raise _Wrong(f"wanted an object with the keys of a product; got {_shown(item)}")
+        raise _RecordError(f"wanted an object with the keys of a product; got {_shown(item)}")
     id = _text(item, "asin")
     if not id:
-        raise _Wrong("'asin' is empty; wanted an id")
+        raise _RecordError("'asin' is empty; wanted an id")
     return id
 
 
@@ -156,17 +156,19 @@ def _text(item: Mapping[str, Any], key: str) -> str:
     value = item.get(key)
     if isinstance(value, str):
         return value
-    raise _Wrong(f"{key!r} is missing; wanted a str" if key not in item else f"{key!r} is a str; got {_shown(value)}")
+    raise _RecordError(
+        f"{key!r} is missing; wanted a str" if key not in item else f"{key!r} is a str; got {_shown(value)}"
+    )
 
 
 def _words(item: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = item.get(key)
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
-    raise _Wrong(f"{key!r} is a list of str; got {_shown(value)}")
+    raise _RecordError(f"{key!r} is a list of str; got {_shown(value)}")
 
 
-def _product(item: Mapping[str, Any], known: _Attributes, human: tuple[HumanInstruction, ...]) -> Product:
+def _product(item: Mapping[str, Any], known: _AttributeRecord, human: tuple[HumanInstruction, ...]) -> Product:
     pricing, tag = _pricing(item.get("pricing"))
     points = item.get("small_description")
     return Product(
@@ -193,13 +195,13 @@ def _pricing(text: object) -> tuple[tuple[float, ...], str]:
     if not text:
         return _NO_PRICE
     if not isinstance(text, str):
-        raise _Wrong(f"'pricing' is a str such as '$1.00 - $2.00', or empty; got {_shown(text)}")
+        raise _RecordError(f"'pricing' is a str such as '$1.00 - $2.00', or empty; got {_shown(text)}")
     try:
         dollars = tuple(float(_NO_NUMBER.sub("", part)) for part in text.split("$")[1:])
     except ValueError:
         dollars = ()
     if not dollars or not all(map(math.isfinite, dollars)):
-        raise _Wrong(f"'pricing' has one number behind every $, and at least one; got {_shown(text)}")
+        raise _RecordError(f"'pricing' has one number behind every $, and at least one; got {_shown(text)}")
     return dollars[:2], " to ".join(f"${price}" for price in dollars[:2])
 
 
@@ -207,18 +209,18 @@ def _options(given: object) -> dict[str, tuple[str, ...]]:
     if not given:
         return {}
     if not isinstance(given, dict):
-        raise _Wrong(f"'customization_options' is an object, or empty; got {_shown(given)}")
+        raise _RecordError(f"'customization_options' is an object, or empty; got {_shown(given)}")
     return {name.lower(): _values(name, contents) for name, contents in given.items() if contents is not None}
 
 
 def _values(name: str, contents: object) -> tuple[str, ...]:
     if not isinstance(contents, list):
-        raise _Wrong(f"option {name!r} is a list or null; got {_shown(contents)}")
+        raise _RecordError(f"option {name!r} is a list or null; got {_shown(contents)}")
     values = []
     for one in contents:
         value = one.get("value") if isinstance(one, dict) else None
         if not isinstance(value, str):
-            raise _Wrong(f"option {name!r} holds objects with a str as 'value'; got {_shown(one)}")
+            raise _RecordError(f"option {name!r} holds objects with a str as 'value'; got {_shown(one)}")
         values.append(value.strip().replace("/", " | ").lower())
     return tuple(values)
 
@@ -227,24 +229,24 @@ def _image(images: object) -> str:
     if not images:
         return ""
     if not isinstance(images, list) or not isinstance(images[0], str | None):
-        raise _Wrong(f"'images' is a list of addresses; got {_shown(images)}")
+        raise _RecordError(f"'images' is a list of addresses; got {_shown(images)}")
     return images[0] or ""
 
 
-def _attributes(record: object) -> _Attributes:
+def _attributes(record: object) -> _AttributeRecord:
     if not isinstance(record, dict):
-        raise _Wrong(f"wanted an object with 'attributes'; got {_shown(record)}")
+        raise _RecordError(f"wanted an object with 'attributes'; got {_shown(record)}")
     instruction = record.get("instruction")
     if not isinstance(instruction, str | None):
-        raise _Wrong(f"'instruction' is a str; got {_shown(instruction)}")
+        raise _RecordError(f"'instruction' is a str; got {_shown(instruction)}")
     asked = _words(record, "instruction_attributes") if record.get("instruction_attributes") is not None else ()
-    attributes = _words(record, "attributes") if "attributes" in record else _Attributes().attributes
-    return _Attributes(attributes, instruction, asked)
+    attributes = _words(record, "attributes") if "attributes" in record else _AttributeRecord().attributes
+    return _AttributeRecord(attributes, instruction, asked)
 
 
 def _human(record: object) -> tuple[HumanInstruction, ...]:
     if not isinstance(record, list) or not all(isinstance(one, dict) for one in record):
-        raise _Wrong(f"wanted a list of objects with 'instruction'; got {_shown(record)}")
+        raise _RecordError(f"wanted a list of objects with 'instruction'; got {_shown(record)}")
     return tuple(
         HumanInstruction(
             _text(one, "instruction"), _words(one, "instruction_attributes"), _words(one, "instruction_options")

@@ -21,11 +21,11 @@ from typing import Any, Final, Protocol
 from turnwise.envs.caching import Shared
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.catalogue import Catalogue
-from turnwise.envs.shop.generator import Level, catalogue, generated_goals, name_of
+from turnwise.envs.shop.generator import ShopLevel, catalogue, generated_goals, name_of
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.goals import SHUFFLE, make_goals
 from turnwise.envs.shop.prices import draw_prices
-from turnwise.envs.shop.reward import Judge
+from turnwise.envs.shop.reward import RewardFunction
 from turnwise.envs.shop.session import Shop
 from turnwise.envs.shop.splits import goal_order, split_range
 from turnwise.envs.shop.tagger import Tagger
@@ -34,12 +34,12 @@ __all__ = [
     "GOALS",
     "HUMAN_FROM",
     "MOST",
-    "Files",
-    "FilesKey",
-    "Generated",
-    "GeneratedKey",
-    "Several",
-    "Source",
+    "FileGoalSource",
+    "FileSourceKey",
+    "GeneratedGoalSource",
+    "GeneratedSourceKey",
+    "GoalSource",
+    "MultiCatalogueGoalSource",
     "located",
     "stamps",
 ]
@@ -51,7 +51,7 @@ HUMAN_FROM: Final = 1500
 """goals="auto" takes the goals of people where there are more than so many: the original's splits need them."""
 
 
-class Source(Protocol):
+class GoalSource(Protocol):
     """Where an environment takes its goals from."""
 
     @property
@@ -78,7 +78,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FilesKey:
+class FileSourceKey:
     """All that decides what files give: the same key, the same shop and goals.
 
     Attributes:
@@ -87,7 +87,7 @@ class FilesKey:
         num_products, strict, cache: see `Catalogue.open`.
         goals: "auto", "human" or "synthetic".
         seed: of the prices and the goals' price bounds.
-        rule, tagger, sub_page: of the `Judge`, and whether the shop shows attributes.
+        rule, tagger, sub_page: of the `RewardFunction`, and whether the shop shows attributes.
         keep, limit, shuffle: of `make_goals`.
     """
 
@@ -106,10 +106,10 @@ class FilesKey:
     shuffle: int = SHUFFLE
 
 
-class Files:
+class FileGoalSource:
     """Goals of the original's files; ids are the numbers after the shuffle."""
 
-    def __init__(self, key: FilesKey, split: str, splits: str) -> None:
+    def __init__(self, key: FileSourceKey, split: str, splits: str) -> None:
         """Read the files, and take the goals of a split by a rule of splits.
 
         Raises:
@@ -171,7 +171,7 @@ class Files:
         return {"products": many, "catalogue_seed": key.seed, "split": split, "splits": splits}
 
 
-class _Opened:
+class _OpenedFiles:
     """A shop with its goals."""
 
     def __init__(self, shop: Shop, goals: Sequence[Goal]) -> None:
@@ -195,7 +195,7 @@ def _identity(goal: Goal) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=4)
-def _opened(key: FilesKey) -> _Opened:
+def _opened(key: FileSourceKey) -> _OpenedFiles:
     path, attributes, said = key.paths
     products = Catalogue.open(
         path, attributes or None, said or None, num_products=key.num_products, strict=key.strict, cache=key.cache
@@ -208,25 +208,25 @@ def _opened(key: FilesKey) -> _Opened:
             sum(1 for product in products.instructed(True) for said in product.human if said.attributes) > HUMAN_FROM
         )
     goals = make_goals(products, prices, human=human, rng=rng, shuffle=key.shuffle, keep=key.keep, limit=key.limit)
-    shop = _FilesShop(products, prices, Judge(key.rule, key.tagger), attributes=key.sub_page)
+    shop = _FilesShop(products, prices, RewardFunction(key.rule, key.tagger), attributes=key.sub_page)
     shop.key = key
-    return _Opened(shop, goals)
+    return _OpenedFiles(shop, goals)
 
 
 class _FilesShop(Shop):
     """A shop that travels as the recipe."""
 
-    key: FilesKey
+    key: FileSourceKey
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _shop_of_files, (self.key,)
 
 
-def _shop_of_files(key: FilesKey) -> Shop:
+def _shop_of_files(key: FileSourceKey) -> Shop:
     return _opened(key).shop
 
 
-def _why_none(key: FilesKey) -> str:
+def _why_none(key: FileSourceKey) -> str:
     if key.keep is not None:
         return "keep may have left none, or there were none before"
     if key.goals == "human":
@@ -268,20 +268,20 @@ def _located(path: object, what: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratedKey:
-    """All that decides a shop of our own: level and seed of its catalogue, and see `FilesKey`."""
+class GeneratedSourceKey:
+    """All that decides a shop of our own: level and seed of its catalogue, and see `FileSourceKey`."""
 
-    level: Level
+    level: ShopLevel
     seed: int
     rule: str
     tagger: str | Tagger
     sub_page: bool
 
 
-class Generated:
+class GeneratedGoalSource:
     """Goals of our own catalogue; an id names split, level and number, and means the same on every machine."""
 
-    def __init__(self, key: GeneratedKey, split: str) -> None:
+    def __init__(self, key: GeneratedSourceKey, split: str) -> None:
         """Make the catalogue.
 
         Raises:
@@ -325,13 +325,13 @@ class Generated:
         return {"products": "generated", "level": key.level.text, "catalogue_seed": key.seed, "split": split}
 
 
-class Several:
+class MultiCatalogueGoalSource:
     """Goals of several of our own catalogues by turns, so that nobody learns one of them by heart.
 
     Goal n is goal n // count of catalogue n % count; ids are those that each catalogue gives its goals.
     """
 
-    def __init__(self, key: GeneratedKey, split: str, count: int) -> None:
+    def __init__(self, key: GeneratedSourceKey, split: str, count: int) -> None:
         """Take the catalogues of the key's seed and of those that follow; each is made when it is first asked for.
 
         Raises:
@@ -342,7 +342,7 @@ class Several:
         self._made_of = key, split, count
         self.count = count
         self._numbers = {name_of(key.level, key.seed + number): number for number in range(count)}
-        self._made: dict[int, Generated] = {}
+        self._made: dict[int, GeneratedGoalSource] = {}
         self._one(0)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -385,7 +385,7 @@ class Several:
         return self._one(number).get(id)
 
     def find(self, goal: Goal) -> str | None:
-        """Return None, as `Generated.find` does."""
+        """Return None, as `GeneratedGoalSource.find` does."""
         return None
 
     def made(self) -> dict[str, Any]:
@@ -396,17 +396,17 @@ class Several:
         parts = id.split("/")
         return self._numbers.get(parts[1]) if len(parts) == 3 else None
 
-    def _one(self, number: int) -> Generated:
+    def _one(self, number: int) -> GeneratedGoalSource:
         if number not in self._made:
             key, split, _ = self._made_of
-            self._made[number] = Generated(replace(key, seed=key.seed + number), split)
+            self._made[number] = GeneratedGoalSource(replace(key, seed=key.seed + number), split)
         return self._made[number]
 
 
 class _GeneratedShop(Shop):
     """A shop that travels as the recipe."""
 
-    key: GeneratedKey
+    key: GeneratedSourceKey
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _generated_shop, (self.key,)
@@ -415,13 +415,13 @@ class _GeneratedShop(Shop):
 _SHOPS: Final[Shared[Shop]] = Shared()
 
 
-def _generated_shop(key: GeneratedKey) -> Shop:
+def _generated_shop(key: GeneratedSourceKey) -> Shop:
     return _SHOPS.get(key, lambda: _new_shop(key))
 
 
-def _new_shop(key: GeneratedKey) -> Shop:
+def _new_shop(key: GeneratedSourceKey) -> Shop:
     products = catalogue(key.level, key.seed)
     prices = draw_prices(products, Random(key.seed))
-    shop = _GeneratedShop(products, prices, Judge(key.rule, key.tagger), attributes=key.sub_page)
+    shop = _GeneratedShop(products, prices, RewardFunction(key.rule, key.tagger), attributes=key.sub_page)
     shop.key = key
     return shop

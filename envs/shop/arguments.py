@@ -13,8 +13,8 @@ from typing import Any
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.shop.goal import Goal
+from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Shop
-from turnwise.envs.shop.sources import Source
 from turnwise.envs.validation import whole
 
 __all__ = ["digest_of", "files_only", "goal_of", "ours_only", "prices_of", "reading", "session_name"]
@@ -59,7 +59,7 @@ def reading(cache: object, keep: object, limit: object) -> None:
         whole("limit", limit, 1)
 
 
-def goal_of(given: Any, source: Source) -> Goal:
+def goal_of(given: Any, source: GoalSource) -> Goal:
     """Return a goal that is given whole, as such or as a mapping.
 
     Raises:

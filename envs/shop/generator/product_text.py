@@ -1,7 +1,6 @@
-"""Titles, descriptions and lists of features, from what a product is.
+"""Titles, descriptions and feature lists of generated products.
 
-Every product tells the truth about itself and nothing about what it is not: a feature that it lacks is named in none
-of its texts. Some features may stand on the features page alone.
+No text of a product mentions a feature that the product lacks. Some features may appear on its features page alone.
 """
 
 from __future__ import annotations
@@ -9,28 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnwise.envs.shop.generator.draws import Draws
-from turnwise.envs.shop.generator.families import Spec
-from turnwise.envs.shop.generator.level import Level
-from turnwise.envs.shop.generator.words import Feature, Kind
+from turnwise.envs.shop.generator.families import ProductSpec
+from turnwise.envs.shop.generator.level import ShopLevel
+from turnwise.envs.shop.generator.stable_random import StableRandom
+from turnwise.envs.shop.generator.vocabulary import TITLES, Feature, ProductKind
 from turnwise.envs.shop.product import HumanInstruction, Product
 
-__all__ = ["DEPARTMENTS", "article", "phrase", "write_product"]
+__all__ = ["article", "phrase", "write_product"]
 
-DEPARTMENTS = {
-    "beauty": "Beauty & Personal Care",
-    "electronics": "Electronics",
-    "garden": "Home & Garden",
-    "fashion": "Clothing & Accessories",
-    "grocery": "Grocery & Gourmet Food",
-}
 _SMALL = {"with", "for", "and", "of", "in", "a", "the", "on", "to", "at"}
 _OPENINGS = ("{Np}.", "{brand} presents {np}.", "{Np}, made by {brand}.", "Meet {np} by {brand}.")
 _WORD = re.compile(r"[^\s-]+")
 
 
 def article(words: str) -> str:
-    """Return the words after "a" or "an".
+    """Return the words with "a" or "an" in front.
 
     >>> article("organic tea"), article("USB hub"), article("travel mug")
     ('an organic tea', 'a USB hub', 'a travel mug')
@@ -40,15 +32,17 @@ def article(words: str) -> str:
     return f"{'an' if vowel else 'a'} {words}"
 
 
-def phrase(kind: Kind, features: Sequence[Feature], *, noun: str = "", lead: bool = True, articles: bool = True) -> str:
+def phrase(
+    kind: ProductKind, features: Sequence[Feature], *, noun: str = "", lead: bool = True, articles: bool = True
+) -> str:
     """Return a noun with its features around it, such as "a leakproof steel travel mug with a flip lid".
 
     Args:
-        kind: what it is.
-        features: in the order in which they are named.
-        noun: another noun than the kind's.
+        kind: the kind of product.
+        features: its features, in the order in which they are named.
+        noun: a noun to use in place of the kind's.
         lead: begin with "a", "some" or "a pair of".
-        articles: put articles before the things that it comes with.
+        articles: put articles before the accessories ("with a flip lid").
     """
     named: dict[str, list[str]] = {"is": [], "of": [], "with": [], "for": []}
     for one in features:
@@ -63,48 +57,48 @@ def phrase(kind: Kind, features: Sequence[Feature], *, noun: str = "", lead: boo
     return article(words) if kind.lead == "a" else f"{kind.lead} {words}"
 
 
-def write_product(draws: Draws, level: Level, spec: Spec, asin: str) -> Product:
-    """Return the product page of what a product is."""
+def write_product(rng: StableRandom, level: ShopLevel, spec: ProductSpec, asin: str) -> Product:
+    """Return the product of a specification."""
     features = spec.features
-    hidden = draws.one(features) if len(features) > 1 and draws.chance(level.hidden) else None
+    hidden = rng.one(features) if len(features) > 1 and rng.chance(level.hidden) else None
     shown = tuple(one for one in features if one is not hidden)
-    titled = _kept(draws, shown, draws.between(level.title))
+    titled = _kept(rng, shown, rng.between(level.title))
     attributes = tuple(one.name for one in features)
-    description, told = _description(draws, level, spec, shown)
+    description, told = _description(rng, level, spec, shown)
     return Product(
         asin=asin,
-        name=_title(draws, level, spec, titled),
+        name=_title(rng, level, spec, titled),
         description=description,
-        bullets=_bullets(draws, level, spec, shown, hidden, told),
+        bullets=_bullets(rng, level, spec, shown, hidden, told),
         category=spec.kind.department,
         query=spec.kind.query,
-        product_category=" › ".join((DEPARTMENTS[spec.kind.department], spec.kind.aisle, spec.kind.query.title())),
+        product_category=" › ".join((TITLES[spec.kind.department], spec.kind.aisle, spec.kind.query.title())),
         pricing=(spec.price,),
         price_tag=f"${spec.price}",
         options=dict(spec.choices),
         attributes=(*attributes, spec.brand.lower()),
         instruction=f"find {phrase(spec.kind, features)}",
         instruction_attributes=attributes,
-        human=(_human(draws, spec),),
+        human=(_human(rng, spec),),
     )
 
 
-def _kept(draws: Draws, features: Sequence[Feature], count: int) -> list[Feature]:
-    """Some of the features, in their order."""
-    chosen = set(draws.some(range(len(features)), count))
+def _kept(rng: StableRandom, features: Sequence[Feature], count: int) -> list[Feature]:
+    """Return some of the features, in their order."""
+    chosen = set(rng.some(range(len(features)), count))
     return [one for place, one in enumerate(features) if place in chosen]
 
 
-def _title(draws: Draws, level: Level, spec: Spec, features: list[Feature]) -> str:
+def _title(rng: StableRandom, level: ShopLevel, spec: ProductSpec, features: list[Feature]) -> str:
     kind = spec.kind
-    if level.length and features and draws.chance(0.5):  # as a list: Brand Travel Mug, Leakproof, with Flip Lid
-        parts = [one.name if one.form in ("is", "of") else f"{one.form} {one.name}" for one in draws.some(features, 9)]
+    if level.length and features and rng.chance(0.5):  # as a list: Brand Travel Mug, Leakproof, with Flip Lid
+        parts = [one.name if one.form in ("is", "of") else f"{one.form} {one.name}" for one in rng.some(features, 9)]
         words = ", ".join([f"{spec.brand} {kind.noun}", *parts])
     else:
         words = f"{spec.brand} {phrase(kind, features, lead=False, articles=False)}"
-    if level.length == 2 and draws.chance(0.7):
-        words += draws.one((", great for {}", ", ideal for {}", " - for {}")).format(draws.one(kind.uses))
-    if level.length == 2 and kind.others and draws.chance(0.3):
+    if level.length == 2 and rng.chance(0.7):
+        words += rng.one((", great for {}", ", ideal for {}", " - for {}")).format(rng.one(kind.uses))
+    if level.length == 2 and kind.others and rng.chance(0.3):
         words += f", {kind.others[0]}"
     return _capitals(words)
 
@@ -117,40 +111,42 @@ def _capitals(words: str) -> str:
     return _WORD.sub(one, words).replace("Usb C", "USB C").replace("Spf ", "SPF ")
 
 
-def _description(draws: Draws, level: Level, spec: Spec, features: Sequence[Feature]) -> tuple[str, tuple[str, ...]]:
-    """Return the description, and the sentences about the kind that it used."""
+def _description(
+    rng: StableRandom, level: ShopLevel, spec: ProductSpec, features: Sequence[Feature]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the description, and which sentences about the kind it contains."""
     kind = spec.kind
     named = phrase(kind, features, lead=kind.lead != "some")
-    opening = draws.one(_OPENINGS[: 1 if level.length == 0 else 4])
+    opening = rng.one(_OPENINGS[: 1 if level.length == 0 else 4])
     sentences = [opening.format(np=named, Np=named[0].upper() + named[1:], brand=spec.brand)]
-    about = tuple(draws.some(kind.about, level.length))
+    about = tuple(rng.some(kind.about, level.length))
     sentences += [sentence.format(brand=spec.brand) for sentence in about]
     if level.length:
-        sentences.append(draws.one(("Good for {}.", "Made for {}.", "Just right for {}.")).format(draws.one(kind.uses)))
+        sentences.append(rng.one(("Good for {}.", "Made for {}.", "Just right for {}.")).format(rng.one(kind.uses)))
     return " ".join(sentences), about
 
 
 def _bullets(
-    draws: Draws,
-    level: Level,
-    spec: Spec,
+    rng: StableRandom,
+    level: ShopLevel,
+    spec: ProductSpec,
     shown: Sequence[Feature],
     hidden: Feature | None,
     told: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """Return the list of features; search reads its first line, so a hidden one stands further down."""
-    first, *rest = draws.some(shown, len(shown))
+    """Return the list of features; search reads its first line, so the hidden feature comes later."""
+    first, *rest = rng.some(shown, len(shown))
     lines = [one.line for one in rest] + ([hidden.line] if hidden else [])
     if level.length:
         left = [sentence for sentence in spec.kind.about if sentence not in told]
-        lines += [sentence.format(brand=spec.brand) for sentence in draws.some(left, level.length)]
-    return (first.line, *draws.some(lines, len(lines)))
+        lines += [sentence.format(brand=spec.brand) for sentence in rng.some(left, level.length)]
+    return (first.line, *rng.some(lines, len(lines)))
 
 
-def _human(draws: Draws, spec: Spec) -> HumanInstruction:
-    """Return how a person might ask for the product: one feature, and one value of each option."""
-    one = draws.one(spec.features)
-    values = tuple(draws.one(values) for _, values in spec.choices)
+def _human(rng: StableRandom, spec: ProductSpec) -> HumanInstruction:
+    """Return a request for the product by one feature and one value of each option."""
+    one = rng.one(spec.features)
+    values = tuple(rng.one(values) for _, values in spec.choices)
     options = {option.name: option for option in spec.kind.options}
     wanted = [options[name].phrase.format(value) for (name, _), value in zip(spec.choices, values, strict=True)]
     text = ", ".join([f"i am looking for {phrase(spec.kind, [one])}", *wanted])

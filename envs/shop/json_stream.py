@@ -1,6 +1,6 @@
 """JSON files too large for memory, read record by record: a list, an object, or one value a line; plain or gzip.
 
-What cannot be read comes out as `Broken` in its place, so that the caller says whether that ends the reading.
+What cannot be read comes out as `BrokenRecord` in its place, so that the caller says whether that ends the reading.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 from turnwise.envs.errors import EnvError
 
-__all__ = ["Broken", "CatalogueError", "elements", "members"]
+__all__ = ["BrokenRecord", "CatalogueError", "elements", "members"]
 
 CHUNK: Final = 1 << 20
 """Bytes read at once."""
@@ -52,17 +52,17 @@ class CatalogueError(EnvError):
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenRecord:
     """A record that cannot be read, and what is wrong with it."""
 
     what: str
 
 
-class _BadJson(Exception):
+class _JsonError(Exception):
     """What is wrong, in words."""
 
 
-class _Window:
+class _JsonWindow:
     """The part of a file that is being read."""
 
     def __init__(self, path: Path) -> None:
@@ -96,9 +96,9 @@ class _Window:
         """Go past one of some characters."""
         came = self.peek()
         if not came:
-            raise _BadJson("the file ends here, so it is torn")
+            raise _JsonError("the file ends here, so it is torn")
         if came not in wanted:
-            raise _BadJson(f"expected {' or '.join(map(repr, wanted))} here; got {came!r}")
+            raise _JsonError(f"expected {' or '.join(map(repr, wanted))} here; got {came!r}")
         self.at += 1
 
     def value(self) -> tuple[Any, str]:
@@ -110,16 +110,16 @@ class _Window:
             except json.JSONDecodeError as error:
                 unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(self.text) - _NEAR
                 if not (unfinished and self._grow()):
-                    raise _BadJson(self._told(error, unfinished)) from None
+                    raise _JsonError(self._told(error, unfinished)) from None
                 continue
             except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets without end
-                raise _BadJson(f"is no JSON that can be read ({error})") from None
+                raise _JsonError(f"is no JSON that can be read ({error})") from None
             if end < len(self.text) - _NEAR or not self._grow():  # "1" may go on as "1.5"
                 break
         text = self.text[self.at : end] if self.at else self.text[:end]
         self.at = end
         if self._suspicious and _NOT_UTF8.search(text):
-            raise _BadJson("holds bytes that are no UTF-8")
+            raise _JsonError("holds bytes that are no UTF-8")
         return value, text
 
     def skip_line(self) -> None:
@@ -140,7 +140,7 @@ class _Window:
         """Read on, forgetting what is behind; False at the end of the file."""
         rest = self.text[self.at :]
         if len(rest) > LONGEST:
-            raise _BadJson(f"is longer than {LONGEST:,} characters")
+            raise _JsonError(f"is longer than {LONGEST:,} characters")
         raw = self._read(max(CHUNK, len(rest)))  # as much again: a record costs time by its length, not by its square
         piece = self._decode.decode(raw, final=not raw)
         self._suspicious = self._suspicious or (not piece.isascii() and _NOT_UTF8.search(piece) is not None)
@@ -162,12 +162,12 @@ class _Window:
             parts.append(part)
             size -= len(part)
         if self._failed and not parts:
-            raise _BadJson(self._failed)
+            raise _JsonError(self._failed)
         return b"".join(parts)
 
 
 def elements(path: Path) -> Iterator[Any]:
-    """Yield the elements of a list, or of a file with one value a line; `Broken` for what cannot be read.
+    """Yield the elements of a list, or of a file with one value a line; `BrokenRecord` for what cannot be read.
 
     Behind a broken element of a list nothing more can be read; behind a broken line, the next line.
 
@@ -177,7 +177,7 @@ def elements(path: Path) -> Iterator[Any]:
     Raises:
         CatalogueError: there is no such file, or it is neither of both.
     """
-    with _Window(path) as window:
+    with _JsonWindow(path) as window:
         first = _first(window)
         if first == "[":
             yield from _listed(window)
@@ -187,8 +187,8 @@ def elements(path: Path) -> Iterator[Any]:
             raise CatalogueError(path, None, f"wanted a JSON list of products, or one a line; it begins with {first!r}")
 
 
-def members(path: Path) -> Iterator[tuple[str, str] | Broken]:
-    """Yield name and value of each member of an object, the value as its text; `Broken` for what cannot be read.
+def members(path: Path) -> Iterator[tuple[str, str] | BrokenRecord]:
+    """Yield name and value of each member of an object, the value as its text; `BrokenRecord` for what cannot be read.
 
     Args:
         path: the file; one whose name ends in .gz is unpacked on the way.
@@ -196,26 +196,26 @@ def members(path: Path) -> Iterator[tuple[str, str] | Broken]:
     Raises:
         CatalogueError: there is no such file, or it holds no object.
     """
-    with _Window(path) as window:
+    with _JsonWindow(path) as window:
         if (first := _first(window)) != "{":
             raise CatalogueError(path, None, f"wanted a JSON object with a member a product; it begins with {first!r}")
         try:
             yield from _named(window)
-        except _BadJson as error:
-            yield Broken(str(error))
+        except _JsonError as error:
+            yield BrokenRecord(str(error))
 
 
-def _first(window: _Window) -> str:
+def _first(window: _JsonWindow) -> str:
     try:
         first = window.peek()
-    except _BadJson as error:
+    except _JsonError as error:
         raise CatalogueError(window.path, None, str(error)) from None
     if not first:
         raise CatalogueError(window.path, None, "the file is empty")
     return first
 
 
-def _listed(window: _Window) -> Iterator[Any]:
+def _listed(window: _JsonWindow) -> Iterator[Any]:
     try:
         window.take("[")
         if window.peek() == "]":
@@ -227,35 +227,35 @@ def _listed(window: _Window) -> Iterator[Any]:
                 if window.text[window.at - 1] == "]":
                     break
         if window.peek():
-            raise _BadJson("the list is over, but the file goes on")
-    except _BadJson as error:
-        yield Broken(str(error))
+            raise _JsonError("the list is over, but the file goes on")
+    except _JsonError as error:
+        yield BrokenRecord(str(error))
 
 
-def _lined(window: _Window) -> Iterator[Any]:
+def _lined(window: _JsonWindow) -> Iterator[Any]:
     while True:
         try:
             if not window.peek():
                 return
             value = window.value()[0]
-        except _BadJson as error:
-            yield Broken(str(error))
+        except _JsonError as error:
+            yield BrokenRecord(str(error))
             try:
                 window.skip_line()
-            except _BadJson:
+            except _JsonError:
                 return
         else:
             yield value
 
 
-def _named(window: _Window) -> Iterator[tuple[str, str]]:
+def _named(window: _JsonWindow) -> Iterator[tuple[str, str]]:
     window.take("{")
     if window.peek() == "}":
         window.take("}")
     else:
         while True:
             if window.peek() not in ('"', ""):
-                raise _BadJson(f"expected a name in quotes here; got {window.peek()!r}")
+                raise _JsonError(f"expected a name in quotes here; got {window.peek()!r}")
             name, _ = window.value()
             window.take(":")
             yield name, window.value()[1]
@@ -263,4 +263,4 @@ def _named(window: _Window) -> Iterator[tuple[str, str]]:
             if window.text[window.at - 1] == "}":
                 break
     if window.peek():
-        raise _BadJson("the object is over, but the file goes on")
+        raise _JsonError("the object is over, but the file goes on")

@@ -1,7 +1,4 @@
-"""Generated catalogues as files in the original's format, for the original's own code or any other that reads it.
-
-Pictures are left out on purpose: their addresses are empty.
-"""
+"""Writes generated catalogues as files in WebShop's format, with empty addresses of pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from turnwise.envs.shop.generator.level import Level
+from turnwise.envs.shop.generator.level import ShopLevel
 from turnwise.envs.shop.generator.stock import catalogue
 from turnwise.envs.shop.product import Product
 
@@ -22,16 +19,16 @@ NAMES: Final = {
     "attributes": "items_ins_v2.json",
     "human": "items_human_ins.json",
 }
-"""The files, by the arguments of `Catalogue.open` that read them."""
+"""File names by the argument of `Catalogue.open` that reads them."""
 
 
-def write(folder: str | os.PathLike[str], level: Level | str = "small", seed: int = 0) -> dict[str, Path]:
-    """Write a generated catalogue into a folder, as the three files that the original reads.
+def write(folder: str | os.PathLike[str], level: ShopLevel | str = "small", seed: int = 0) -> dict[str, Path]:
+    """Write a generated catalogue as the three files that WebShop reads, each atomically.
 
-    `Catalogue.open(**paths)` gives back equal products. Files are written beside their places and renamed.
+    `Catalogue.open(**paths)` returns equal products.
 
     Args:
-        folder: made if it is not there; files of these names in it are replaced.
+        folder: created if it does not exist; files of the same names are replaced.
         level: size, or its text.
         seed: which catalogue of that level.
 
@@ -39,7 +36,7 @@ def write(folder: str | os.PathLike[str], level: Level | str = "small", seed: in
         The paths of the files by argument: "products", "attributes", "human".
 
     Raises:
-        UnknownOption: the text is not a level.
+        UnknownOption: the text names no level.
         OSError: the files cannot be written.
     """
     products = catalogue(level, seed)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from turnwise.envs.shop.session import Session
-from turnwise.envs.shop.verdict import AttributePart, OptionPart, PricePart, TypePart, Verdict, explain
+from turnwise.envs.shop.explanation import AttributePart, OptionPart, PricePart, RewardExplanation, TypePart, explain
+from turnwise.envs.shop.session import ShopSession
 
-__all__ = ["Account", "Group", "Row", "account"]
+__all__ = ["ScoreExplanation", "ScoreGroup", "ScoreRow", "account"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScoreRow:
     """One thing that was asked for.
 
     Attributes:
@@ -27,11 +27,11 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ScoreGroup:
     """Things of one kind that were asked for; each counts alike."""
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[ScoreRow, ...]
 
     @property
     def met(self) -> int:
@@ -40,7 +40,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ScoreExplanation:
     """All that the end page says.
 
     Attributes:
@@ -50,13 +50,13 @@ class Account:
         groups: attributes, options and price, those that the goal has.
     """
 
-    verdict: Verdict
+    verdict: RewardExplanation
     headline: str
     kind: str
-    groups: tuple[Group, ...]
+    groups: tuple[ScoreGroup, ...]
 
 
-def account(session: Session) -> Account:
+def account(session: ShopSession) -> ScoreExplanation:
     """Return the account of a purchase.
 
     Args:
@@ -64,16 +64,18 @@ def account(session: Session) -> Account:
     """
     page = session.page
     product = session.shop.product(page.asin)
-    verdict = explain(session.shop.judge, product, session.goal, session.price(page.asin), dict(page.options))
+    verdict = explain(session.shop.reward_function, product, session.goal, session.price(page.asin), dict(page.options))
     groups = (
-        Group("Attributes", tuple(map(_attribute, verdict.attributes))),
-        Group("Options", tuple(map(_option, verdict.options))),
-        Group("Price", (_price(verdict.price),)),
+        ScoreGroup("Attributes", tuple(map(_attribute, verdict.attributes))),
+        ScoreGroup("Options", tuple(map(_option, verdict.options))),
+        ScoreGroup("Price", (_price(verdict.price),)),
     )
-    return Account(verdict, _headline(verdict), _kind(verdict.type), tuple(group for group in groups if group.rows))
+    return ScoreExplanation(
+        verdict, _headline(verdict), _kind(verdict.type), tuple(group for group in groups if group.rows)
+    )
 
 
-def _headline(verdict: Verdict) -> str:
+def _headline(verdict: RewardExplanation) -> str:
     if verdict.reward.total == 1.0:
         return "Exactly what was asked for."
     if verdict.reward.type == 0.0:
@@ -91,16 +93,16 @@ def _kind(part: TypePart) -> str:
     return f"{part.reason[:1].upper()}{part.reason[1:]}{shared}"
 
 
-def _attribute(part: AttributePart) -> Row:
+def _attribute(part: AttributePart) -> ScoreRow:
     if not part.matched:
-        return Row(part.wanted, False, "not found in title, features, description or attributes")
+        return ScoreRow(part.wanted, False, "not found in title, features, description or attributes")
     note = f"in its {part.where}" if part.where != "attributes" else f"one of its attributes: {part.found}"
-    return Row(part.wanted, True, note)
+    return ScoreRow(part.wanted, True, note)
 
 
-def _option(part: OptionPart) -> Row:
+def _option(part: OptionPart) -> ScoreRow:
     wanted = f"{part.name}: {part.wanted}" if part.name else part.wanted
-    return Row(wanted, part.matched, ", ".join(_about(part)))
+    return ScoreRow(wanted, part.matched, ", ".join(_about(part)))
 
 
 def _about(part: OptionPart) -> Iterator[str]:
@@ -115,10 +117,10 @@ def _about(part: OptionPart) -> Iterator[str]:
         yield "and this product does not offer it"
 
 
-def _price(part: PricePart) -> Row:
+def _price(part: PricePart) -> ScoreRow:
     if part.bound is None:
-        return Row("at any price", part.matched, f"it cost ${part.paid:,.2f}")
-    return Row(f"at most ${part.bound:,.2f}", part.matched, f"it cost ${part.paid:,.2f}")
+        return ScoreRow("at any price", part.matched, f"it cost ${part.paid:,.2f}")
+    return ScoreRow(f"at most ${part.bound:,.2f}", part.matched, f"it cost ${part.paid:,.2f}")
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.session import Session, item_targets, parse
+from turnwise.envs.shop.session import ShopSession, item_targets, parse
 
 __all__ = ["FREE", "admissible"]
 
@@ -20,7 +20,7 @@ FREE: Final = "search[...]"
 _BOUND: Final = re.compile(r",(?: and)? price [^,]* dollars\s*$")
 
 
-def admissible(session: Session) -> list[str]:
+def admissible(session: ShopSession) -> list[str]:
     """Return an action for everything that can be clicked, and where the search bar is, one example of a search."""
     page = session.page
     if page.kind == "index":

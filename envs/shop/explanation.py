@@ -1,7 +1,6 @@
-"""A reward part by part, for a reader: what was asked for, what was bought, what matched and where.
+"""Explains a reward part by part: what was asked for, what was bought, what matched and where.
 
-Made by the functions that make the reward, so that the two cannot disagree. What is here is data; `Verdict.lines` puts
-it in words.
+The parts come from the functions that compute the reward, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from turnwise.envs.shop.goal import UNBOUNDED, Goal
 from turnwise.envs.shop.matching import attribute_match, option_keys, option_match
 from turnwise.envs.shop.product import Product
-from turnwise.envs.shop.reward import Judge, Reward
+from turnwise.envs.shop.reward import Reward, RewardFunction
 
-__all__ = ["AttributePart", "OptionPart", "PricePart", "TypePart", "Verdict", "explain"]
+__all__ = ["AttributePart", "OptionPart", "PricePart", "RewardExplanation", "TypePart", "explain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class PricePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RewardExplanation:
     """A reward with the reasons for each part."""
 
     reward: Reward
@@ -124,21 +123,23 @@ class Verdict:
         return lines
 
 
-def explain(judge: Judge, product: Product, goal: Goal, price: float, options: Mapping[str, str]) -> Verdict:
-    """Return the reward that `judge(product, goal, price, options)` gives, with the reasons for each part."""
-    reward = judge(product, goal, price, options)
+def explain(
+    reward_function: RewardFunction, product: Product, goal: Goal, price: float, options: Mapping[str, str]
+) -> RewardExplanation:
+    """Return the reward that `reward_function(product, goal, price, options)` gives, with the reasons for each part."""
+    reward = reward_function(product, goal, price, options)
     bound = None if goal.price_upper >= UNBOUNDED else goal.price_upper
-    return Verdict(
+    return RewardExplanation(
         reward,
-        _type(judge, reward, product, goal),
-        tuple(_attribute_part(product, wanted, judge.rule) for wanted in goal.attributes),
-        tuple(_option_parts(judge.rule, product, goal, options)),
+        _type(reward_function, reward, product, goal),
+        tuple(_attribute_part(product, wanted, reward_function.rule) for wanted in goal.attributes),
+        tuple(_option_parts(reward_function.rule, product, goal, options)),
         PricePart(price, bound, reward.price),
     )
 
 
-def _type(judge: Judge, reward: Reward, product: Product, goal: Goal) -> TypePart:
-    bought, wanted = judge.nouns(product.name)[1], judge.nouns(goal.name)[1]
+def _type(reward_function: RewardFunction, reward: Reward, product: Product, goal: Goal) -> TypePart:
+    bought, wanted = reward_function.nouns(product.name)[1], reward_function.nouns(goal.name)[1]
     return TypePart(
         reward.type,
         _reason(reward),
