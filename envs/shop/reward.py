@@ -83,7 +83,7 @@ class RewardFunction:
             UnknownOption: another rule or tagger, or one that is not there.
         """
         if rule not in RULES:
-            raise UnknownOption(f"the reward has no rule {rule!r}{suggest(str(rule), RULES)}")
+            raise UnknownOption(f"unknown reward rule {rule!r}{suggest(str(rule), RULES)}")
         self.rule = rule
         self.tagger = find_tagger(tagger) if isinstance(tagger, str) else tagger
         self._nouns: dict[str, tuple[list[str], frozenset[str]]] = {}

@@ -41,10 +41,10 @@ def split_range(name: str, rule: str, goals: int) -> range:
         UnknownOption: there is no such split or rule, or the split is empty.
     """
     if rule not in _RANGES:
-        raise UnknownOption(f"no rule of splits {rule!r}{suggest(str(rule), RULES)}")
+        raise UnknownOption(f"unknown rule of splits {rule!r}{suggest(str(rule), RULES)}")
     bounds = _RANGES[rule].get("eval" if name == "val" else name)
     if bounds is None:
-        raise UnknownOption(f"no split {name!r}{suggest(str(name), _RANGES[rule])}")
+        raise UnknownOption(f"unknown split {name!r}{suggest(str(name), _RANGES[rule])}")
     found = range(goals)[bounds[0] : bounds[1]]
     if not found:
         hint = "" if rule == "all" else "; the rule 'all' gives every goal to every split"

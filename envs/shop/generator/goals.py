@@ -53,7 +53,7 @@ class GeneratedGoals:
     def __init__(self, split: str, level: ShopLevel, seed: int = 0) -> None:
         """See `generated_goals`, which caches instances."""
         if split not in SPLITS:
-            raise UnknownOption(f"generated goals have no split {split!r}{suggest(split, SPLITS)}")
+            raise UnknownOption(f"unknown split {split!r} of generated goals{suggest(split, SPLITS)}")
         self.split, self.level, self.seed = split, level, seed
         self.prefix = f"{split}/{name_of(level, seed)}/"
         self._stock = stock(level, seed)
@@ -82,7 +82,7 @@ class GeneratedGoals:
         """
         number = id.removeprefix(self.prefix) if isinstance(id, str) else ""
         if id == number or not _NUMBER.fullmatch(number) or f"{int(number):06d}" != number:
-            raise UnknownTask(f"no generated goal {id!r}; ids look like {self.prefix + '000012'!r}")
+            raise UnknownTask(f"unknown task {id!r}; ids look like {self.prefix + '000012'!r}")
         return self._make(int(number), StableRandom(f"goal {id}"))
 
     def product(self, goal: Goal) -> Product:

@@ -378,7 +378,7 @@ def test_a_level_is_read_back_from_its_text(level: ShopLevel):
     ("text", "parts"),
     [
         ("smal", ("'smal'", "'small'")),
-        ("", ("''", "'tiny'", "'large'")),
+        ("", ("''", "tiny", "large")),
         ("small+distractor=3", ("'distractor'", "'distractors'")),
         ("small+distractors", ("'distractors'",)),
         ("small+products=many", ("products", "'many'")),
@@ -411,7 +411,7 @@ def test_any_text_is_a_level_or_one_sentence(text: str):
 
 
 def test_goals_of_another_split_or_of_too_few_products_are_refused():
-    with pytest.raises(UnknownOption, match=r"no split 'test'; choose one of: held_out, train"):
+    with pytest.raises(UnknownOption, match=r"unknown split 'test' of generated goals; choose one of: train, held_out"):
         generated_goals("test", "tiny")
     with pytest.raises(UnknownOption, match="too small for a split 'held_out'"):
         generated_goals("held_out", "tiny+products=4")

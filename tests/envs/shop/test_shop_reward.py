@@ -265,7 +265,7 @@ def test_a_goal_that_asks_for_nothing_but_the_price() -> None:
 
 
 def test_another_rule_or_tagger_is_refused() -> None:
-    with pytest.raises(UnknownOption, match=r"no rule 'fix'; did you mean 'fixed'\?"):
+    with pytest.raises(UnknownOption, match=r"unknown reward rule 'fix'; did you mean 'fixed'\?"):
         RewardFunction("fix", "own")
     with pytest.raises(UnknownOption, match=r"unknown tagger 'spaci'; did you mean 'spacy'\?"):
         RewardFunction(tagger="spaci")
