@@ -1,9 +1,11 @@
-"""Agents: prompts and memory, parsing, samplers, rollouts, trajectories on disk, evaluation. Imports no torch."""
+"""Agents: prompts and memory, parsers, samplers, rollouts, trajectories on disk, evaluation. Imports no torch."""
 
 from __future__ import annotations
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import Comparison, compare
+from turnwise.agents.content import Content, ImagePart, TextPart
+from turnwise.agents.dialogue import Dialogue, Prompt
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import (
     AgentError,
@@ -14,24 +16,15 @@ from turnwise.agents.errors import (
     SamplerError,
     StoreError,
 )
-from turnwise.agents.evaluation import Panel, Rate, Result, Row, Summary, evaluate
-from turnwise.agents.parse import PARSERS, Parsed, Parser
-from turnwise.agents.prompt import (
-    PLAIN,
-    REACT,
-    TEMPLATES,
-    Conversation,
-    Exchange,
-    Piece,
-    Template,
-    View,
-    Window,
-)
+from turnwise.agents.evaluation import EvaluationResult, EvaluationSummary, Panel, Rate, evaluate
+from turnwise.agents.parsing import PARSERS, Parsed, Parser
+from turnwise.agents.prompt import PROMPTS, Conversation, Exchange, PromptBuilder, View, Window
 from turnwise.agents.rollout import RolloutReport, arollout, play, rollout
 from turnwise.agents.samplers import (
+    SAMPLERS,
     Completion,
     Expert,
-    FromCallable,
+    PlayerSampler,
     Random,
     Request,
     Sampler,
@@ -40,45 +33,52 @@ from turnwise.agents.samplers import (
 )
 from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
 from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
+from turnwise.agents.templates import PLAIN, REACT, TEMPLATES, Template
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Stop, Trajectory, Turn, grouped
 
 __all__ = [
     "PARSERS",
     "PLAIN",
+    "PROMPTS",
     "REACT",
+    "SAMPLERS",
     "TEMPLATES",
     "Agent",
     "AgentError",
     "Comparison",
     "Completion",
+    "Content",
     "ContextOverflow",
     "Conversation",
+    "Dialogue",
     "EnvPool",
     "EvaluationError",
+    "EvaluationResult",
+    "EvaluationSummary",
     "Exchange",
     "Expert",
-    "FromCallable",
     "Group",
+    "ImagePart",
     "Interrupted",
     "Panel",
     "Parsed",
     "Parser",
-    "Piece",
+    "PlayerSampler",
+    "Prompt",
+    "PromptBuilder",
     "PromptError",
     "Random",
     "Rate",
     "Request",
-    "Result",
     "RolloutReport",
-    "Row",
     "Sampler",
     "SamplerError",
     "Scripted",
     "Stop",
     "StoreError",
-    "Summary",
     "Template",
+    "TextPart",
     "Tokenizer",
     "TornLine",
     "Trajectory",

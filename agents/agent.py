@@ -1,46 +1,55 @@
-"""The agent: how prompts are built, how answers are read, and the limits of one episode. It holds no weights.
-
-What is left out on purpose: the model (a sampler), the environment, and the loop that joins them (`rollout`).
-"""
+"""The agent: how prompts are built, how answers are parsed, and the limits of an episode. It holds no weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from turnwise.agents.chat import Tokenizer, codec_of
-from turnwise.agents.errors import AgentError, choices
-from turnwise.agents.parse import Parser, parser
-from turnwise.agents.prompt import PLAIN, Conversation, Piece, Template, Window, template
-
-Build = Window | Conversation
+from turnwise.agents.chat_template import ChatTemplate
+from turnwise.agents.errors import AgentError, PromptError, look_up
+from turnwise.agents.parsing import PARSERS, Parsed, Parser
+from turnwise.agents.prompt import PROMPTS, Conversation, PromptBuilder
+from turnwise.agents.templates import PLAIN, TEMPLATES, Template
+from turnwise.agents.tokenization import Tokenizer
+from turnwise.registry import suggest
 
 
 @dataclass(frozen=True)
 class Agent:
     """Everything between a model and an environment that is not learned."""
 
-    prompt: Build = field(default_factory=Conversation)
+    prompt: PromptBuilder = field(default_factory=Conversation)
     parser: str = "bare"
+    """Name of a parser, or "module:attribute"."""
     max_turns: int = 50
-    """Most turns of an episode, counting those that could not be parsed."""
+    """Most turns of an episode, including those whose answer could not be parsed."""
     max_tokens: int = 32
     """Most tokens of one response."""
     temperature: float = 1.0
-    """0: the most likely token."""
+    """0: always the most likely token."""
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
+    """Strings that end a response."""
+    chat: Tokenizer | None = None
+    """A tokenizer whose chat template writes the prompts, if it has one."""
+    chat_template: ChatTemplate | None = field(init=False, repr=False, compare=False, default=None)
+    _parser: Parser = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse values with which no episode could be played."""
-        parser(self.parser)
-        _positive("max_turns", self.max_turns)
-        _positive("max_tokens", self.max_tokens)
+        """Check the limits, find the parser, and read the chat template once."""
+        object.__setattr__(self, "_parser", look_up(PARSERS, self.parser))
+        for name in ("max_turns", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise AgentError(f"{name} must be >= 1, got {getattr(self, name)}")
         if not self.temperature >= 0:
-            raise AgentError(f"temperature is {self.temperature}: 0 (greedy) or more was wanted")
+            raise AgentError(f"temperature must be >= 0, got {self.temperature}")
         if not 0 < self.top_p <= 1:
-            raise AgentError(f"top_p is {self.top_p}: more than 0 and at most 1 was wanted")
+            raise AgentError(f"top_p must be in (0, 1], got {self.top_p}")
+        if self.chat is not None and getattr(self.chat, "chat_template", None):
+            system = bool(self.prompt.template.system)
+            template = ChatTemplate(self.chat, system=system, appends=self.prompt.appends)
+            object.__setattr__(self, "chat_template", template)
 
     @classmethod
     def from_options(
@@ -49,70 +58,43 @@ class Agent:
         prompt: str = "conversation",
         history: int = 3,
         template: str | Mapping[str, object] | Template = PLAIN,
-        chat: Tokenizer | None = None,
-        **limits: object,
+        **options: object,
     ) -> Agent:
-        """Return an agent from plain values, as a configuration has them.
+        """Return an agent from plain values, such as those of a configuration file.
 
         Args:
-            prompt: ``window`` (the last ``history`` turns) or ``conversation`` (all of them).
-            history: K of the window.
+            prompt: ``conversation``, ``window``, or another registered prompt builder.
+            history: K, how many earlier turns a window shows.
             template: name of a template, a table of its strings, or a `Template`.
-            chat: a tokenizer whose chat template is used, if it has one.
-            limits: the other fields of `Agent`: parser, max_turns, max_tokens, temperature, top_p, stop.
+            options: the other fields of `Agent`.
 
         Raises:
-            AgentError: an unknown name, with the near one; a value out of its range.
-
+            AgentError: an unknown name, or a value out of range.
         """
-        style = _template(template)
-        if prompt not in ("window", "conversation"):
-            raise AgentError(choices("prompt", prompt, ("window", "conversation")))
-        for key in limits:
-            if key not in cls.__dataclass_fields__ or key == "prompt":
-                raise AgentError(choices("option of the agent", key, cls.__dataclass_fields__))
-        build: Build = Window(style, history, chat) if prompt == "window" else Conversation(style, chat)
-        values = cast(dict[str, Any], limits)
-        return cls(prompt=build, **{**values, "stop": tuple(values.get("stop", ()))})
+        for key in options:
+            if key not in _OPTIONS:
+                raise AgentError(f"unknown option of the agent {key!r}{suggest(key, _OPTIONS)}")
+        builder = look_up(PROMPTS, prompt)(template=_template(template), history=history)
+        values = cast(dict[str, Any], options)
+        return cls(prompt=builder, **{**values, "stop": tuple(values.get("stop", ()))})
 
-    @property
-    def reads(self) -> Parser:
-        """The parser of the answers."""
-        return parser(self.parser)
+    def parse(self, text: str) -> Parsed:
+        """Return the action in an answer, or why there is none."""
+        return self._parser.read(text)
 
-    def encode(self, piece: Piece, previous: Sequence[int], tokenizer: Tokenizer) -> tuple[int, ...]:
-        """Return the ids of the whole prompt, int [L].
-
-        Args:
-            piece: what the prompt builder made.
-            previous: ids [L'] of prompt and response of the turn before, as given and sampled; empty at the first.
-            tokenizer: the sampler's.
-
-        Returns:
-            ``previous`` followed by the ids of the piece where it extends, else the ids of the piece. An end token
-            that both end ``previous`` and start the piece (chat templates write it) is there once.
-
-        """
-        codec = codec_of(tokenizer)
-        new = codec.encode(piece.text, piece.untrusted)
-        if not piece.extends:
-            # a chat template writes its own beginning
-            return new if self.prompt.chats else codec.start + new
-        if previous and new and previous[-1] == new[0] and new[0] in codec.ends:
-            new = new[1:]
-        return (*previous, *new)
+    def format(self, action: str) -> str:
+        """Return an answer that the agent parses as the action."""
+        return self._parser.write(action)
 
     def correction(self, why: str) -> str:
-        """Return what is said to a model whose answer could not be parsed: it becomes the next observation."""
-        return self.prompt.template.correction.format(why=why, expected=self.reads.expected)
+        """Return the reply to an answer that could not be parsed; it becomes the next observation."""
+        return self.prompt.template.correction.format(why=why, expected=self._parser.expected)
+
+
+_OPTIONS = [entry.name for entry in Agent.__dataclass_fields__.values() if entry.init and entry.name != "prompt"]
 
 
 def _template(given: str | Mapping[str, object] | Template) -> Template:
     if isinstance(given, Template):
         return given
-    return template(given) if isinstance(given, str) else Template.from_mapping(given)
-
-
-def _positive(name: str, value: int) -> None:
-    if value < 1:
-        raise AgentError(f"{name} is {value}: 1 or more was wanted")
+    return look_up(TEMPLATES, given, PromptError) if isinstance(given, str) else Template.from_mapping(given)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnwise.agents.errors import EvaluationError
-from turnwise.agents.evaluation import Panel, Rate, Result
+from turnwise.agents.evaluation import EvaluationResult, Panel, Rate
 from turnwise.agents.statistics import mcnemar_exact, paired_permutation
 
 
@@ -52,7 +52,7 @@ class Comparison:
 
 
 def compare(
-    first: Result, second: Result, *, alpha: float = 0.05, rng: np.random.Generator | None = None
+    first: EvaluationResult, second: EvaluationResult, *, alpha: float = 0.05, rng: np.random.Generator | None = None
 ) -> Comparison:
     """Return the paired comparison of two results on the same panel.
 

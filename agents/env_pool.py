@@ -1,12 +1,9 @@
-"""Places for environments: a `EnvWorker` makes, resets and steps one, and turns whatever goes wrong into `EnvFailure`.
+"""Environment workers: each makes, resets and steps one environment, and turns any failure into `EnvFailure`.
 
-Without a deadline the environment is called inline on the event loop: nothing is faster, and the order of calls is
-fixed. With a deadline it lives on a thread of its own, so that a slow one delays nobody; one that overruns is left
-behind (a thread cannot be killed) and a new one is made for the next episode. An `EnvPool` keeps
-workers between rollouts.
-
-Left out on purpose: processes. `turnwise.envs.Isolated` is an environment that runs in one, for those that must be
-killed; it fits in here like any other.
+Without a deadline the environment is called on the event loop, which is fastest and fixes the order of calls. With a
+deadline it lives on a thread of its own, so that a slow environment delays no other. A thread cannot be killed: an
+environment that overruns is abandoned and a new one is made for the next episode. `turnwise.envs.Isolated` runs an
+environment in a process that can be killed. An `EnvPool` keeps workers between rollouts.
 """
 
 from __future__ import annotations
@@ -23,30 +20,31 @@ from typing import Any
 
 import gymnasium
 
+from turnwise.agents.content import Content, ImagePart, TextPart, read_observation
 from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Extra, check_extras
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
-from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK_TYPE, VALID, WON
+from turnwise.envs.info import ADMISSIBLE, FREE, SCORE, STATE, TASK_TYPE, VALID, WON
 
 EXTRAS = "extras"
 
-Make = Callable[[], "gymnasium.Env[Any, Any]"]
+MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 
-PATIENCE = 10.0
-"""How many deadlines the construction of an environment may take: it loads what later calls only use."""
+CONSTRUCTION_DEADLINES = 10.0
+"""Deadlines that the construction of an environment may take, since it loads what later calls only use."""
 
 
 class EnvFailure(Exception):
-    """The environment failed: the text says at what, and how."""
+    """An environment failed; the message says in which call, and how."""
 
 
 class NoPlan(EnvFailure):
-    """The environment is alive and knows no way to success from here; whoever asked may play on without a plan."""
+    """The environment works, but knows no way to success from its current state."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What an environment said to a reset or an action, checked; None where it does not say."""
+class StepResult:
+    """What an environment returned from reset() or step(), checked; None where it says nothing."""
 
     observation: str
     reward: float
@@ -58,70 +56,76 @@ class Answer:
     won: bool | None
     score: float | None
     task_type: str | None
+    free: tuple[str, ...] = ()
+    """Forms of actions that cannot be listed."""
+    images: tuple[ImagePart, ...] = ()
     extras: Mapping[str, Extra] = field(default_factory=dict)
     """Columns of the turn just played; after a reset, defaults for all turns of the episode."""
 
+    @property
+    def content(self) -> Content:
+        """The observation as parts."""
+        return (TextPart(self.observation), *self.images)
+
 
 class EnvWorker:
-    """One environment, made when it is needed and made anew after a failure."""
+    """One environment, made when it is first needed and again after a failure."""
 
-    def __init__(self, make: Make, deadline: float | None = None, alive: set[int] | None = None) -> None:
+    def __init__(self, make: MakeEnv, deadline: float | None = None, in_use: set[int] | None = None) -> None:
         """Keep how to make it.
 
         Args:
             make: makes the environment.
             deadline: seconds for each reset and each step; None: no limit.
-            alive: ids of the environments that other workers hold, to be shared among them.
-
+            in_use: ids of the environments of all workers, shared among them.
         """
-        self._alive = set() if alive is None else alive
+        self._in_use = set() if in_use is None else in_use
         self._make = make
         self._deadline = deadline
         self._env: gymnasium.Env[Any, Any] | None = None
-        self._thread: _Thread | None = None
+        self._thread: _WorkerThread | None = None
         self.failures = 0
 
-    async def reset(self, task: str, seed: int) -> Answer:
-        """Return the first answer of an episode of the task.
+    async def reset(self, task: str, seed: int) -> StepResult:
+        """Return the first result of an episode of the task.
 
         Raises:
-            EnvFailure: construction or reset failed, overran, or returned something else than text.
-
+            EnvFailure: construction or reset failed, overran, or returned something invalid.
         """
         if self._env is None:
-            self._env = await self._call("the construction", PATIENCE, self._make)
-            # two episodes in one environment would play each other's moves, and nothing would fail
-            if id(self._env) in self._alive:
+            self._env = await self._call("the construction", CONSTRUCTION_DEADLINES, self._make)
+            # Two episodes in one environment would play each other's moves without any error.
+            if id(self._env) in self._in_use:
                 self._env = None
                 raise AgentError(
-                    "make() returned an environment that is in use: it has to make a new one at every call, or the "
-                    "rollout needs concurrency=1"
+                    "make() returned an environment that is already in use; return a new one from every call, or set "
+                    "concurrency=1"
                 )
-            self._alive.add(id(self._env))
+            self._in_use.add(id(self._env))
         result = await self._call("reset()", 1.0, self._env.reset, seed=seed, options={"task": task})
         try:
             observation, info = result
-            return _answer(observation, 0.0, False, False, info)
+            return _step_result(observation, 0.0, False, False, info)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise EnvFailure(f"reset() returned what is no (observation, info): {error}") from error
+            raise EnvFailure(f"reset() must return (observation, info): {error}") from error
 
-    async def step(self, action: str) -> Answer:
-        """Return the environment's answer to an action.
+    async def step(self, action: str) -> StepResult:
+        """Return the result of an action.
 
         Raises:
-            EnvFailure: the step failed, overran, or returned something else than Gymnasium's five values.
-
+            EnvFailure: the step failed, overran, or returned something invalid.
         """
         assert self._env is not None, "step() before reset()"
         result = await self._call("step()", 1.0, self._env.step, action)
         try:
             observation, reward, terminated, truncated, info = result
-            return _answer(observation, float(reward), bool(terminated), bool(truncated), info)
+            return _step_result(observation, float(reward), bool(terminated), bool(truncated), info)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise EnvFailure(f"step() returned what are not Gymnasium's five values: {error}") from error
+            form = "(observation, reward, terminated, truncated, info)"
+            raise EnvFailure(f"step() must return {form}: {error}") from error
 
     def planner(self) -> Callable[[], list[str]] | None:
-        """Return a function that asks the environment for its plan, or None when it has none."""
+        """Return a function that asks the environment for its plan, or None if it has none."""
         try:
             plan = self._env.get_wrapper_attr("plan") if self._env is not None else None
         except AttributeError:
@@ -131,68 +135,67 @@ class EnvWorker:
 
         def ask() -> list[str]:
             try:
-                # on the environment's own thread, where it has one: it may belong to it
+                # on the environment's own thread, if it has one: it may belong to that thread
                 return list(plan() if self._thread is None else self._thread.call(plan).result(self._deadline))
             except Exception as error:
-                says_so = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
-                kind = NoPlan if says_so else EnvFailure
+                no_plan = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
+                kind = NoPlan if no_plan else EnvFailure
                 raise kind(f"{type(error).__name__} in plan(): {error}") from error
 
         return ask
 
     def discard(self) -> None:
-        """Close the environment after a failure: the next reset makes a new one."""
+        """Close the environment after a failure; the next reset makes a new one."""
         self.failures += 1
         self.close()
 
     def close(self) -> None:
-        """Close the environment; one that hangs is left to its thread, which closes it if it ever comes back."""
+        """Close the environment; one that hangs is closed by its thread if it ever returns."""
         env, thread = self._env, self._thread
         self._env = self._thread = None
-        self._alive.discard(id(env))
+        self._in_use.discard(id(env))
         if thread is not None:
             thread.finish(env)
         elif env is not None:
-            # it is thrown away: what its close() has to complain about changes nothing
             with suppress(Exception):
                 env.close()
 
-    async def _call(self, what: str, patience: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def _call(self, what: str, deadlines: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         try:
             if self._deadline is None:
                 return function(*args, **kwargs)
             if self._thread is None:
-                self._thread = _Thread()
+                self._thread = _WorkerThread()
             future = asyncio.wrap_future(self._thread.call(function, *args, **kwargs))
-            done, _ = await asyncio.wait([future], timeout=patience * self._deadline)
+            done, _ = await asyncio.wait([future], timeout=deadlines * self._deadline)
             if done:
                 return future.result()
             future.cancel()
         except (Exception, SystemExit) as error:
             raise EnvFailure(f"{type(error).__name__} in {what}: {error}") from error
-        raise EnvFailure(f"{what} took longer than {patience * self._deadline:g} seconds")
+        raise EnvFailure(f"{what} took longer than {deadlines * self._deadline:g} seconds")
 
 
 class EnvPool:
-    """Seats that outlive a rollout, so that environments are not made anew in every iteration of a training."""
+    """Workers that outlive a rollout, so that environments are not made again in every iteration of training."""
 
-    def __init__(self, make: Make, deadline: float | None = None) -> None:
-        """Keep how to make environments; ``deadline`` in seconds for each reset and each step, None: no limit."""
+    def __init__(self, make: MakeEnv, deadline: float | None = None) -> None:
+        """Keep how to make environments; ``deadline`` is in seconds for each reset and each step, None: no limit."""
         self._make = make
         self._deadline = deadline
         self._free: list[EnvWorker] = []
-        self._alive: set[int] = set()
+        self._in_use: set[int] = set()
 
     def take(self) -> EnvWorker:
         """Return a free worker, or a new one."""
-        return self._free.pop() if self._free else EnvWorker(self._make, self._deadline, self._alive)
+        return self._free.pop() if self._free else EnvWorker(self._make, self._deadline, self._in_use)
 
     def give_back(self, worker: EnvWorker) -> None:
         """Take a worker back for the next user."""
         self._free.append(worker)
 
     def close(self) -> None:
-        """Close every environment that nobody holds."""
+        """Close the environments of all free workers."""
         while self._free:
             self._free.pop().close()
 
@@ -205,14 +208,14 @@ class EnvPool:
         self.close()
 
 
-class _Thread:
-    """One daemon thread that makes calls in order: an environment always sees the same thread."""
+class _WorkerThread:
+    """A daemon thread that makes calls in order, so that an environment always sees the same thread."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         self._env: gymnasium.Env[Any, Any] | None = None
         self._finished = False
-        # a daemon: a call that never returns must not keep the interpreter from leaving
+        # a daemon: a call that never returns must not keep the interpreter alive
         threading.Thread(target=self._run, name="turnwise-environment", daemon=True).start()
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
@@ -230,52 +233,53 @@ class _Thread:
     def _run(self) -> None:
         while (item := self._calls.get()) is not None:
             future, function = item
-            result, error = _caught(function)
-            # nobody may wait any more: the call overran, or the event loop is gone
+            result, error = _result_or_error(function)
+            # nobody may be waiting any more: the call overran, or the event loop is closed
             with suppress(InvalidStateError, RuntimeError):
                 if error is None:
                     future.set_result(result)
                 else:
                     future.set_exception(error)
             if self._finished and isinstance(result, gymnasium.Env):
-                self._env = result  # its construction overran
+                self._env = result  # the construction overran
         if self._env is not None:
             with suppress(Exception):
                 self._env.close()
 
 
-def _caught(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+def _result_or_error(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     try:
         return function(), None
     except Exception as error:
-        # a future cannot carry this one
+        # a future cannot hold a StopIteration
         return None, RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
-    except BaseException as error:  # SystemExit and its like: they must not end the thread without a word
+    except BaseException as error:  # SystemExit and the like must not end the thread silently
         return None, RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _answer(observation: Any, reward: float, terminated: bool, truncated: bool, info: Mapping[str, Any]) -> Answer:
-    text = observation["text"] if isinstance(observation, Mapping) else observation
-    if not isinstance(text, str):
-        raise TypeError(f"the observation is of type {type(text).__name__}, text was wanted")
+def _step_result(
+    observation: Any, reward: float, terminated: bool, truncated: bool, info: Mapping[str, Any]
+) -> StepResult:
+    text, images = read_observation(observation)
     if not math.isfinite(reward):
         raise ValueError(f"the reward is {reward}")
     read = info.get
     listed, valid, won, score, kind = (read(key) for key in (ADMISSIBLE, VALID, WON, SCORE, TASK_TYPE))
     if score is not None and not math.isfinite(score):
         raise ValueError(f"the score is {score}")
-    return Answer(
+    return StepResult(
         observation=text,
         reward=reward,
         terminated=terminated,
         truncated=truncated,
         admissible=None if listed is None else _texts(listed),
-        # an environment without state keys is taken by its words
-        state=str(read(STATE, text)),
+        state=str(read(STATE, text)),  # without state keys, equal observations count as equal states
         valid=None if valid is None else bool(valid),
         won=None if won is None else bool(won),
         score=None if score is None else float(score),
         task_type=None if kind is None else str(kind),
+        free=_texts(read(FREE) or ()),
+        images=images,
         extras=check_extras(read(EXTRAS)),
     )
 
@@ -284,5 +288,5 @@ def _texts(listed: Iterable[str]) -> tuple[str, ...]:
     actions = tuple(listed)
     for action in actions:
         if not isinstance(action, str):
-            raise TypeError(f"an admissible action is of type {type(action).__name__}, text was wanted")
+            raise TypeError(f"an action in info must be a string, got {type(action).__name__}")
     return actions

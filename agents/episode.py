@@ -1,27 +1,25 @@
-"""One episode: prompt, sample, parse, step, write down, until something ends it.
-
-Left out on purpose: everything about many episodes (`rollout`), and cutting of prompts.
-"""
+"""One episode: build a prompt, sample, parse, step and record, until something ends it."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import Answer, EnvFailure, EnvWorker
-from turnwise.agents.errors import ContextOverflow, SamplerError
-from turnwise.agents.prompt import Exchange, View
-from turnwise.agents.samplers.base import Completion, Request, Sampler
+from turnwise.agents.content import ImagePart
+from turnwise.agents.dialogue import Dialogue, Prompt
+from turnwise.agents.env_pool import EnvFailure, EnvWorker, StepResult
+from turnwise.agents.errors import AgentError, ContextOverflow, SamplerError
+from turnwise.agents.prompt import View
+from turnwise.agents.samplers.base import Completion, Request, Sampler, UsesPlanner
 from turnwise.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
 
-LONGEST_TEXT = 20_000
-"""Most characters of an answer that are kept and parsed."""
+MAX_RESPONSE_CHARS = 20_000
+"""Longest answer that is parsed and stored; the rest is cut off."""
 
 
 async def play(
@@ -37,52 +35,51 @@ async def play(
     Args:
         agent: prompts, parser, limits.
         sampler: the model.
-        env: any Gymnasium environment with text in and out.
+        env: a Gymnasium environment with text observations and actions.
         task: id of the task instance.
         seed: of the environment's reset; the sampling seed follows from it and the id.
-        episode_id: ``task#member@seed``; the first member when None.
-
+        episode_id: ``task#member@seed``; None: the first member.
     """
     name = episode_id or f"{task}#0@{seed}"
-    return await Episode(agent, sampler, EnvWorker(lambda: env), Job(task, seed, name, sampling_seed(name))).play()
+    spec = EpisodeSpec(task, seed, name, sampling_seed(name))
+    return await Episode(agent, sampler, EnvWorker(lambda: env), spec).play()
 
 
 def sampling_seed(episode_id: str) -> int:
-    """Return the sampling seed of an episode, 63 bits: a hash of (task, member, seed), stable over processes."""
+    """Return the sampling seed of an episode, 63 bits: a hash of its id that is the same in every process."""
     return int.from_bytes(hashlib.blake2b(episode_id.encode(), digest_size=8).digest(), "big") >> 1
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One episode to be played."""
+class EpisodeSpec:
+    """An episode to be played."""
 
     task: str
     seed: int
     name: str
     sampling_seed: int
-    place: tuple[int, int] = (0, 0)
+    position: tuple[int, int] = (0, 0)
     """Index of the group, index of the member."""
 
 
 class Episode:
-    """One episode while it is played."""
+    """An episode in progress."""
 
-    def __init__(self, agent: Agent, sampler: Sampler, worker: EnvWorker, job: Job) -> None:
-        self.agent, self.sampler, self.worker, self.job = agent, sampler, worker, job
-        self.read = agent.reads.read
-        self.lists = agent.prompt.template.lists
+    def __init__(self, agent: Agent, sampler: Sampler, worker: EnvWorker, spec: EpisodeSpec) -> None:
+        """Prepare the episode; `play` plays it."""
+        self.agent, self.sampler, self.worker, self.spec = agent, sampler, worker, spec
+        self.dialogue = Dialogue(agent, sampler.tokenizer)
         self.turns: list[Turn] = []
-        self.memory: list[Exchange] = []
-        self.previous: tuple[int, ...] = ()
         self.observation = ""
-        self.start = ""
-        self.answer: Answer | None = None
-        self.plan: Callable[[], list[str]] | None = None
+        self.images: tuple[ImagePart, ...] = ()
+        self.result: StepResult | None = None
+        self.valid: bool | None = None
         self.error: str | None = None
-        self.extras: dict[str, Extra] = {}
+        self._lists = agent.prompt.template.lists
+        self._extras: dict[str, Extra] = {}
 
     async def play(self) -> Trajectory:
-        """Play it to its end."""
+        """Play the episode to its end."""
         started = time.perf_counter()
         stop: Stop
         try:
@@ -93,136 +90,131 @@ class Episode:
         except ContextOverflow as overflow:
             stop, self.error = "tokens", str(overflow)
         finally:
-            self.sampler.forget(self.job.name)
+            self.sampler.forget(self.spec.name)
         return self._trajectory(stop, time.perf_counter() - started)
 
     async def _run(self) -> Stop:
-        self.answer = answer = await self.worker.reset(self.job.task, self.job.seed)
-        self.start = self.observation = answer.observation
-        self.extras = dict(answer.extras)
-        self.plan = self.worker.planner()
-        for turn in range(self.agent.max_turns):
-            view = View(self.start, self.observation, self.answer.admissible, turn)
-            prompt = self._prompt(view)
-            if prompt is None:
+        self.result = result = self._checked(await self.worker.reset(self.spec.task, self.spec.seed))
+        self.observation, self.images, self._extras = result.observation, result.images, dict(result.extras)
+        planner = self.worker.planner()
+        if planner is not None and isinstance(self.sampler, UsesPlanner):
+            self.sampler.attach(self.spec.name, planner)
+        for _ in range(self.agent.max_turns):
+            now = self.result
+            view = self.dialogue.view(
+                self.observation, now.admissible, free=now.free, valid=self.valid, images=self.images
+            )
+            prompt = self.dialogue.prompt(view)
+            if not self._fits(prompt, view):
                 return "tokens"
             await self._turn(view, prompt)
-            if self.answer.terminated:
+            if self.result.terminated:
                 return "terminated"
-            if self.answer.truncated:
+            if self.result.truncated:
                 return "truncated"
         return "turns"
 
-    def _prompt(self, view: View) -> tuple[int, ...] | None:
-        """Return the ids of this turn's prompt, None when prompt and response would outgrow the model."""
-        tokenizer = self.sampler.tokenizer
-        if tokenizer is None:
-            return ()
-        prompt = self.agent.encode(self.agent.prompt.build(self.memory, view), self.previous, tokenizer)
-        context = self.sampler.context
-        if context is not None and len(prompt) + self.agent.max_tokens > context:
-            self.error = (
-                f"turn {view.turn}: a prompt of {len(prompt)} tokens and {self.agent.max_tokens} for the answer are "
-                f"more than the {context} that the model takes"
+    def _checked(self, result: StepResult) -> StepResult:
+        """Refuse images that the sampler cannot use."""
+        if result.images and not getattr(self.sampler, "images", False):
+            raise AgentError(
+                f"the environment returns images, and the sampler {type(self.sampler).__name__} reads text only; make "
+                "the environment with text observations (screenshot=false for the browser environments), or use a "
+                "sampler that declares images = True"
             )
-            return None
-        return prompt
+        return result
 
-    async def _turn(self, view: View, prompt: tuple[int, ...]) -> None:
-        """Sample, parse, step, and write down what happened, also when the step fails."""
-        agent, before = self.agent, self.answer
-        assert before is not None
-        completion = await self.sampler.sample(
-            Request(
-                self.job.name,
-                view.turn,
-                prompt,
-                self.job.sampling_seed,
-                view,
-                self.plan,
-                agent.temperature,
-                agent.top_p,
-                agent.max_tokens,
-                agent.stop,
-            )
+    def _fits(self, prompt: Prompt, view: View) -> bool:
+        """Return whether prompt and response fit into the model's context."""
+        context, wanted = self.sampler.context, self.agent.max_tokens
+        if context is None or len(prompt.ids) + wanted <= context:
+            return True
+        self.error = (
+            f"turn {view.turn}: a prompt of {len(prompt.ids)} tokens and a response of up to {wanted} do not fit into "
+            f"the model's context of {context}"
         )
-        text = _clean(completion.text)
-        parsed = self.read(text)
-        reward, valid, extras = 0.0, False, self.extras | _extras(completion)
+        return False
+
+    async def _turn(self, view: View, prompt: Prompt) -> None:
+        """Sample, parse and step; record the turn even if the step fails."""
+        agent, before = self.agent, self.result
+        assert before is not None
+        completion = await self.sampler.sample(self._request(view, prompt))
+        text = _storable(completion.text)
+        parsed = agent.parse(text)
+        reward, valid, extras = 0.0, False, self._extras | _extras_of(completion)
         try:
             if parsed.action is None:
-                self.observation = agent.correction(str(parsed.why))
+                self.observation, self.images, self.valid = agent.correction(str(parsed.why)), (), False
             else:
-                listed = before.admissible
-                valid = listed is None or parsed.action in listed
-                self.answer = after = await self.worker.step(parsed.action)
-                self.observation = after.observation
+                valid = before.admissible is None or parsed.action in before.admissible
+                self.result = after = self._checked(await self.worker.step(parsed.action))
+                self.observation, self.images, self.valid = after.observation, after.images, after.valid
                 extras |= after.extras
                 reward, valid = after.reward, (valid if after.valid is None else after.valid)
         finally:
-            self._write(view, completion, prompt, text, parsed.action, before.state, reward, valid, extras)
-
-    def _write(
-        self,
-        view: View,
-        completion: Completion,
-        prompt: tuple[int, ...],
-        text: str,
-        action: str | None,
-        state: str,
-        reward: float,
-        valid: bool,
-        extras: dict[str, Extra],
-    ) -> None:
-        response = completion.tokens
-        self.turns.append(
-            Turn(
-                prompt,
-                response,
-                completion.logprobs,
-                completion.version,
-                view.observation,
-                text,
-                action,
-                state,
-                reward,
-                valid,
-                view.admissible if self.lists else None,
-                extras,
+            self.turns.append(
+                Turn(
+                    prompt.ids,
+                    completion.tokens,
+                    completion.logprobs,
+                    completion.version,
+                    view.observation,
+                    text,
+                    parsed.action,
+                    before.state,
+                    reward,
+                    valid,
+                    view.admissible if self._lists else None,
+                    extras,
+                )
             )
+            self.dialogue.add(view, text, parsed.action, completion.tokens)
+
+    def _request(self, view: View, prompt: Prompt) -> Request:
+        agent = self.agent
+        return Request(
+            self.spec.name,
+            view.turn,
+            prompt.ids,
+            prompt.messages,
+            self.spec.sampling_seed,
+            view,
+            agent.temperature,
+            agent.top_p,
+            agent.max_tokens,
+            agent.stop,
         )
-        self.memory.append(Exchange(view.observation, text, action))
-        self.previous = prompt + response
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:
-        answer = self.answer
+        result = self.result
         won = False
-        if answer is not None and stop != "error":
-            won = answer.won if answer.won is not None else stop == "terminated" and self.turns[-1].reward > 0
+        if result is not None and stop != "error":
+            won = result.won if result.won is not None else stop == "terminated" and self.turns[-1].reward > 0
         return Trajectory(
-            id=self.job.name,
-            task=self.job.task,
-            task_type=None if answer is None else answer.task_type,
-            seed=self.job.seed,
+            id=self.spec.name,
+            task=self.spec.task,
+            task_type=None if result is None else result.task_type,
+            seed=self.spec.seed,
             turns=tuple(self.turns),
             stop=stop,
             won=won,
-            score=float(won) if answer is None or answer.score is None else answer.score,
-            final_state="" if answer is None else answer.state,
+            score=float(won) if result is None or result.score is None else result.score,
+            final_state="" if result is None else result.state,
             final_observation=self.observation,
             error=self.error,
             seconds=seconds,
         )
 
 
-def _extras(completion: Completion) -> dict[str, Extra]:
+def _extras_of(completion: Completion) -> dict[str, Extra]:
     try:
         return check_extras(completion.extras)
     except TypeError as error:
         raise SamplerError(f"the sampler's completion: {error}") from error
 
 
-def _clean(text: str) -> str:
-    """Return the text cut to a length that can be kept, and without lone surrogates (they cannot be written)."""
-    text = text[:LONGEST_TEXT]
+def _storable(text: str) -> str:
+    """Return the text cut to a length that can be stored, with lone surrogates, which cannot be written, replaced."""
+    text = text[:MAX_RESPONSE_CHARS]
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

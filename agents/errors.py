@@ -9,21 +9,23 @@
 
     Interrupted                (a KeyboardInterrupt) Ctrl-C in a rollout: it carries what was finished
 
-What goes wrong *inside* an environment while it is played is not here: it is data, a trajectory with ``stop="error"``.
+A failure of an environment during an episode is not an error here. It is data: a trajectory with ``stop="error"``.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from turnwise.registry import CannotLoad, Registry, UnknownName
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
 
+Item = TypeVar("Item")
+
 
 class AgentError(Exception):
-    """Root of what a user of the agents can cause."""
+    """Root of the errors that a user of the agents can cause."""
 
 
 class PromptError(AgentError):
@@ -50,19 +52,24 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a rollout; ``groups`` holds the trajectories that were finished, in the order of the tasks."""
 
     def __init__(self, groups: list[Group]) -> None:
-        """Keep what was finished."""
+        """Keep the finished trajectories."""
         count = sum(len(group.trajectories) for group in groups)
         super().__init__(f"interrupted; {count} finished episode(s) are kept")
         self.groups = groups
 
 
-def choices(what: str, given: object, known: Iterable[str]) -> str:
-    """Return the sentence for an unknown name: what was wanted, what came, the near name and all choices.
+def look_up(registry: Registry[Item], name: str, error: type[AgentError] = AgentError) -> Item:
+    """Return an item of a registry.
 
-    >>> choices("parser", "bear", ["bare", "think-action"])
-    "unknown parser 'bear'; did you mean 'bare'? The choices are bare, think-action"
+    Args:
+        registry: parsers, templates, prompts or samplers.
+        name: a registered name, the name of an entry point, or "module:attribute".
+        error: what to raise instead of the registry's own errors.
+
+    Raises:
+        AgentError: the name is unknown, or its object cannot be loaded or used.
     """
-    names = sorted(known)
-    near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}? The" if near else "; the"
-    return f"unknown {what} {given!r}{hint} choices are {', '.join(names) or 'none'}"
+    try:
+        return registry.get(name)
+    except (UnknownName, CannotLoad, TypeError) as problem:
+        raise error(str(problem)) from problem

@@ -1,4 +1,4 @@
-"""Evaluation: a fixed `Panel` of tasks, and the `Result` of one player on it.
+"""Evaluation: a fixed `Panel` of tasks, and the `EvaluationResult` of one player on it.
 
 A rate without its interval and its n says nothing, and two rates on different tasks cannot be compared: panels are ids
 written down, results are JSON, and `turnwise.agents.comparison` pairs the tasks. Episodes
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import gymnasium
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool, Make
+from turnwise.agents.env_pool import EnvPool, MakeEnv
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
@@ -135,7 +135,7 @@ def make_panel(env_id: str, kwargs: Mapping[str, Any], episodes: int, seed: int 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EpisodeRow:
     """One episode of an evaluation."""
 
     task: str
@@ -149,7 +149,7 @@ class Row:
     error: str | None = None
 
     @classmethod
-    def of(cls, trajectory: Trajectory) -> Row:
+    def of(cls, trajectory: Trajectory) -> EpisodeRow:
         """Return the row of a trajectory."""
         return cls(
             trajectory.task,
@@ -188,7 +188,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Summary:
+class EvaluationSummary:
     """What a table shows. Means are over episodes that did not fail; rates of answers are over their turns."""
 
     success: Rate
@@ -205,24 +205,24 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Result:
+class EvaluationResult:
     """One player on one panel: a row for every task, in the panel's order."""
 
     panel: Panel
-    rows: tuple[Row, ...]
+    rows: tuple[EpisodeRow, ...]
     name: str = ""
     """What played: a model, a checkpoint."""
     seconds: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
     """How it was played: temperature and the like, for the reader."""
 
-    def summary(self) -> Summary:
+    def summary(self) -> EvaluationSummary:
         """Return rates with intervals, and means."""
         good = [row for row in self.rows if row.stop != "error"]
         won = [row for row in good if row.won]
         turns = sum(row.turns for row in good)
         types = sorted({row.task_type for row in good if row.task_type is not None})
-        return Summary(
+        return EvaluationSummary(
             success=Rate.of(len(won), len(good)),
             by_type={
                 kind: Rate.of(sum(row.task_type == kind for row in won), sum(row.task_type == kind for row in good))
@@ -259,7 +259,7 @@ class Result:
         _write(Path(path), content)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Result:
+    def load(cls, path: str | os.PathLike[str]) -> EvaluationResult:
         """Return the result of a file.
 
         Raises:
@@ -274,13 +274,13 @@ def evaluate(
     agent: Agent,
     sampler: Sampler,
     panel: Panel,
-    make: Make | EnvPool,
+    make: MakeEnv | EnvPool,
     *,
     name: str = "",
     concurrency: int = 64,
     deadline: float | None = None,
     on_finish: Callable[[Trajectory], None] | None = None,
-) -> Result:
+) -> EvaluationResult:
     """Return the result of playing every task of the panel once.
 
     Args:
@@ -300,7 +300,7 @@ def evaluate(
     report = RolloutReport()
     groups = rollout(agent, sampler, panel.tasks, make=make, size=1, seed=panel.seed, concurrency=concurrency,
                      deadline=deadline, on_finish=on_finish, report=report)  # fmt: skip
-    rows = tuple(Row.of(trajectory) for group in groups for trajectory in group.trajectories)
+    rows = tuple(EpisodeRow.of(trajectory) for group in groups for trajectory in group.trajectories)
     settings = {
         "prompt": type(agent.prompt).__name__.lower(),
         "parser": agent.parser,
@@ -310,7 +310,7 @@ def evaluate(
         "top_p": agent.top_p,
         "version": sampler.version,
     }
-    return Result(panel, rows, name, report.seconds, settings)
+    return EvaluationResult(panel, rows, name, report.seconds, settings)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,12 +1,11 @@
-"""Episodes: an agent, a sampler and environments played until the end, many at once.
+"""Rollouts: many episodes of an agent and a sampler at once.
 
-Every episode is a coroutine of its own: it awaits its completion and steps its environment, so only live episodes are
-sampled and stepped, and nobody waits for the slowest. What an environment does wrong ends its own episode as ``error``
-(kept with its turns, counted), never those of its siblings; what the *sampler* raises ends the rollout, since no
-episode could go on.
+Every episode is a coroutine that awaits its completions and steps its environment, so only active episodes are sampled
+and stepped, and none waits for the slowest. A failing environment ends its own episode as ``error`` (kept with its
+turns, and counted) and no other; an exception of the *sampler* ends the rollout, since no episode could continue.
 
-Repeated with the same seed, inline environments and a deterministic sampler, a rollout gives the same trajectories bit
-for bit (but for ``seconds``). Left out on purpose: sharing work among machines.
+With the same seed, no deadline and a deterministic sampler, a rollout gives the same trajectories bit for bit, except
+for ``seconds``.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool, Make
-from turnwise.agents.episode import Episode, Job, play, sampling_seed
+from turnwise.agents.env_pool import EnvPool, MakeEnv
+from turnwise.agents.episode import Episode, EpisodeSpec, play, sampling_seed
 from turnwise.agents.errors import AgentError, Interrupted
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Group, Trajectory
 
-__all__ = ["Options", "RolloutReport", "arollout", "play", "rollout", "sampling_seed"]
+__all__ = ["RolloutOptions", "RolloutReport", "arollout", "play", "rollout", "sampling_seed"]
 
-QUARANTINE = 3
-"""Errors in a row after which a task is not played again."""
+QUARANTINE_ERRORS = 3
+"""Consecutive errors after which a task is not played again."""
 
 
 @dataclass(slots=True)
 class RolloutReport:
-    """What happened in a rollout, in numbers."""
+    """Counts of a rollout."""
 
     episodes: int = 0
     turns: int = 0
@@ -41,7 +40,7 @@ class RolloutReport:
     inadmissible: int = 0
     errors: int = 0
     restarts: int = 0
-    """Environments that were closed after a failure, to be made anew."""
+    """Environments that were closed after a failure."""
     skipped: int = 0
     """Episodes that were not played because their task was in quarantine."""
     prompt_tokens: int = 0
@@ -49,7 +48,7 @@ class RolloutReport:
     seconds: float = 0.0
     quarantined: list[str] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
-    """Message of every failure -> how often."""
+    """How often each failure message occurred."""
 
     def count(self, trajectory: Trajectory) -> None:
         """Add a finished episode."""
@@ -68,23 +67,23 @@ class RolloutReport:
         text = f"{self.episodes} episodes, {self.turns} turns in {self.seconds:.1f} s"
         if self.errors:
             reason, times = self.reasons.most_common(1)[0]
-            text += f"; {self.errors} errors ({times} times: {reason}), {self.restarts} environments restarted"
+            text += f"; {self.errors} errors ({times} x {reason}), {self.restarts} environments restarted"
         if self.quarantined:
             text += f"; in quarantine: {', '.join(self.quarantined)} ({self.skipped} episodes not played)"
         return text
 
 
-class Options(TypedDict, total=False):
-    """What a rollout may be told beside what it plays."""
+class RolloutOptions(TypedDict, total=False):
+    """Options of a rollout."""
 
     concurrency: int
-    """Most environments alive, and so most episodes at once; 64 when not given."""
+    """Most environments, and so most episodes, at once; 64 by default."""
     deadline: float | None
-    """Seconds for each reset and step; environments then run on threads. None (the default): inline, no limit."""
+    """Seconds for each reset and step; environments then run on threads. None (the default): no limit, no threads."""
     on_finish: Callable[[Trajectory], None] | None
-    """Called with every trajectory as it finishes: to store it, to show progress."""
+    """Called with every trajectory as it finishes, for example to store it."""
     report: RolloutReport | None
-    """Filled with counts."""
+    """Receives the counts."""
 
 
 def rollout(
@@ -92,36 +91,34 @@ def rollout(
     sampler: Sampler,
     tasks: Sequence[str],
     *,
-    make: Make | EnvPool,
+    make: MakeEnv | EnvPool,
     size: int = 1,
     seed: int = 0,
-    **options: Unpack[Options],
+    **options: Unpack[RolloutOptions],
 ) -> list[Group]:
     """Return one group for every task, in the order of the tasks.
 
-    The members of a group start in the same state (same task, same seed of the environment) and differ in their
-    sampling seed, which is a hash of (task, member, seed). A task that comes twice makes two groups with different
-    sampling seeds.
+    The members of a group start in the same state (same task and environment seed) and differ in their sampling seed,
+    which is a hash of (task, member, seed). A task that is given twice yields two groups with different sampling seeds.
 
     Args:
         agent: prompts, parser, limits.
         sampler: the model.
         tasks: ids of task instances.
-        make: makes an environment; or a `EnvPool`, which keeps its environments for the next call.
+        make: makes an environment; or an `EnvPool`, which keeps its environments for the next call.
         size: episodes of each task (G).
-        seed: of the environments and, by hash, of the sampling.
-        options: `Options`: concurrency, deadline, on_finish, report.
+        seed: of the environments and, through the hash, of the sampling.
+        options: see `RolloutOptions`.
 
     Returns:
-        The groups. One is smaller than ``size`` where its task was put into quarantine (three errors in a row).
+        The groups. A group is smaller than ``size`` if its task was quarantined after three errors in a row.
 
     Raises:
-        Interrupted: Ctrl-C; it carries the groups with what was finished.
+        Interrupted: Ctrl-C; it carries the groups with the finished episodes.
         AgentError: called inside a running event loop, or with values out of range.
-
     """
-    _outside_of_a_loop()
-    state = _Rollout(agent, sampler, tasks, size, seed, _Settings(**options))
+    _refuse_running_loop()
+    state = _Rollout(agent, sampler, tasks, size, seed, _RolloutSettings(**options))
     try:
         asyncio.run(state.run(make))
     except KeyboardInterrupt:
@@ -134,21 +131,21 @@ async def arollout(
     sampler: Sampler,
     tasks: Sequence[str],
     *,
-    make: Make | EnvPool,
+    make: MakeEnv | EnvPool,
     size: int = 1,
     seed: int = 0,
-    **options: Unpack[Options],
+    **options: Unpack[RolloutOptions],
 ) -> list[Group]:
-    """Return what `rollout` returns, for callers that already run an event loop; the arguments are the same.
+    """Return what `rollout` returns, for callers inside a running event loop; the arguments are the same.
 
-    When it is cancelled, every trajectory that was finished has been given to ``on_finish``.
+    If it is cancelled, ``on_finish`` has received every finished trajectory.
     """
-    state = _Rollout(agent, sampler, tasks, size, seed, _Settings(**options))
+    state = _Rollout(agent, sampler, tasks, size, seed, _RolloutSettings(**options))
     await state.run(make)
     return state.groups()
 
 
-def _outside_of_a_loop() -> None:
+def _refuse_running_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -157,7 +154,7 @@ def _outside_of_a_loop() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class _RolloutSettings:
     """The options with their defaults."""
 
     concurrency: int = 64
@@ -167,7 +164,7 @@ class _Settings:
 
 
 class _Rollout:
-    """The state of one rollout: what is to be played, what was played, and which tasks failed."""
+    """The state of one rollout: episodes to play, finished trajectories, and tasks that fail."""
 
     def __init__(
         self,
@@ -176,32 +173,32 @@ class _Rollout:
         tasks: Sequence[str],
         size: int,
         seed: int,
-        settings: _Settings,
+        settings: _RolloutSettings,
     ) -> None:
         if size < 1:
-            raise AgentError(f"size is {size}: 1 or more episodes of each task were wanted")
+            raise AgentError(f"size must be >= 1, got {size}")
         self.agent, self.sampler, self.tasks = agent, sampler, list(tasks)
         self.settings, self.report = settings, settings.report or RolloutReport()
         self.done: list[dict[int, Trajectory]] = [{} for _ in self.tasks]
         self.failed_in_a_row: Counter[str] = Counter()
-        self.jobs: deque[Job] = deque()
+        self.queue: deque[EpisodeSpec] = deque()
         members: Counter[str] = Counter()
         for index, task in enumerate(self.tasks):
             for member in range(size):
                 name = f"{task}#{members[task]}@{seed}"
                 members[task] += 1
-                self.jobs.append(Job(task, seed, name, sampling_seed(name), (index, member)))
+                self.queue.append(EpisodeSpec(task, seed, name, sampling_seed(name), (index, member)))
 
-    async def run(self, make: Make | EnvPool) -> None:
-        """Play all jobs with at most ``concurrency`` environments."""
+    async def run(self, make: MakeEnv | EnvPool) -> None:
+        """Play all episodes with at most ``concurrency`` environments."""
         concurrency, deadline = self.settings.concurrency, self.settings.deadline
         if concurrency < 1:
-            raise AgentError(f"concurrency is {concurrency}: 1 or more environments were wanted")
+            raise AgentError(f"concurrency must be >= 1, got {concurrency}")
         if isinstance(make, EnvPool) and deadline is not None:
-            raise AgentError("a EnvPool has its own deadline: give it to the EnvPool, not to the rollout")
+            raise AgentError("an EnvPool has its own deadline; set it there and not in the rollout")
         pool = make if isinstance(make, EnvPool) else EnvPool(make, deadline)
         start = time.perf_counter()
-        workers = [asyncio.create_task(self._work(pool)) for _ in range(min(concurrency, len(self.jobs)))]
+        workers = [asyncio.create_task(self._work(pool)) for _ in range(min(concurrency, len(self.queue)))]
         try:
             await asyncio.gather(*workers)
         finally:
@@ -213,7 +210,7 @@ class _Rollout:
                 pool.close()
 
     def groups(self) -> list[Group]:
-        """Return what is finished, in the order of the tasks and of the members."""
+        """Return the finished trajectories in the order of tasks and members."""
         return [
             Group(task, tuple(found[member] for member in sorted(found)))
             for task, found in zip(self.tasks, self.done, strict=True)
@@ -223,13 +220,13 @@ class _Rollout:
         worker = pool.take()
         before = worker.failures
         try:
-            while self.jobs:
-                job = self.jobs.popleft()
-                if self.failed_in_a_row[job.task] >= QUARANTINE:
+            while self.queue:
+                spec = self.queue.popleft()
+                if self.failed_in_a_row[spec.task] >= QUARANTINE_ERRORS:
                     self.report.skipped += 1
                     continue
-                self._finish(job, await Episode(self.agent, self.sampler, worker, job).play())
-                await asyncio.sleep(0)  # a sampler that never waits must not shut out Ctrl-C
+                self._finish(spec, await Episode(self.agent, self.sampler, worker, spec).play())
+                await asyncio.sleep(0)  # lets Ctrl-C through even if the sampler never waits
         except BaseException:
             worker.close()  # it may be in the middle of a call
             raise
@@ -237,15 +234,15 @@ class _Rollout:
             self.report.restarts += worker.failures - before
             pool.give_back(worker)
 
-    def _finish(self, job: Job, trajectory: Trajectory) -> None:
-        index, member = job.place
+    def _finish(self, spec: EpisodeSpec, trajectory: Trajectory) -> None:
+        index, member = spec.position
         self.done[index][member] = trajectory
         self.report.count(trajectory)
         if trajectory.stop != "error":
-            self.failed_in_a_row[job.task] = 0
+            self.failed_in_a_row[spec.task] = 0
         else:
-            self.failed_in_a_row[job.task] += 1
-            if self.failed_in_a_row[job.task] == QUARANTINE:
-                self.report.quarantined.append(job.task)
+            self.failed_in_a_row[spec.task] += 1
+            if self.failed_in_a_row[spec.task] == QUARANTINE_ERRORS:
+                self.report.quarantined.append(spec.task)
         if self.settings.on_finish is not None:
             self.settings.on_finish(trajectory)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from turnwise.agents.comparison import compare
 from turnwise.agents.errors import EvaluationError
-from turnwise.agents.evaluation import Result
+from turnwise.agents.evaluation import EvaluationResult
 from turnwise.agents.statistics import paired_permutation
 
 
@@ -183,7 +183,7 @@ class SeedComparison:
     """The smallest p that the flips over this many seeds can give."""
 
 
-def compare_seeds(first: Mapping[int, Result], second: Mapping[int, Result]) -> SeedComparison:
+def compare_seeds(first: Mapping[int, EvaluationResult], second: Mapping[int, EvaluationResult]) -> SeedComparison:
     """Return the comparison of two arms, paired by seed and by task.
 
     Args:
@@ -218,7 +218,7 @@ def compare_seeds(first: Mapping[int, Result], second: Mapping[int, Result]) -> 
     )
 
 
-def _differences(first: Result, second: Result) -> list[tuple[str, int]]:
+def _differences(first: EvaluationResult, second: EvaluationResult) -> list[tuple[str, int]]:
     """Second minus first of each task that both played: 1, 0 or -1."""
     others = {row.task: row for row in second.rows if row.stop != "error"}
     return [

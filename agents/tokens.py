@@ -1,8 +1,7 @@
-"""Ids for trajectories that were played without a model, so that they can be imitated.
+"""Token ids for trajectories that were played without a model, so that they can be imitated.
 
-The ids come from the very prompt builder and encoding that a rollout uses: a trajectory filled in here is, id for id,
-what the same answers would have been in a rollout with the tokenizer. Left out on purpose: changing ids that were
-sampled; those are the truth of their rollout.
+The ids are those of a rollout: the same `Dialogue` builds them. Sampled ids are never replaced in place, since they are
+what the model was given and what it said.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.chat import Tokenizer, codec_of
+from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.errors import PromptError
-from turnwise.agents.parse import parser
-from turnwise.agents.prompt import Exchange, View
+from turnwise.agents.tokenization import Tokenizer
 from turnwise.agents.trajectory import Trajectory, Turn
 
 __all__ = ["tokenize_trajectory"]
@@ -22,38 +20,31 @@ __all__ = ["tokenize_trajectory"]
 def tokenize_trajectory(
     trajectory: Trajectory, agent: Agent, tokenizer: Tokenizer, *, rewrite: bool = False
 ) -> Trajectory:
-    """Return the trajectory with ``prompt`` and ``response`` of every turn filled in, log-probabilities 0.
+    """Return the trajectory with ``prompt`` and ``response`` of every turn filled in, and log-probabilities of 0.
 
     Args:
-        trajectory: with its texts; ids that it has are replaced.
-        agent: its prompt builder makes the prompts, its correction what an unparsable answer got.
+        trajectory: its texts are used; ids that it has are replaced.
+        agent: builds the prompts.
         tokenizer: of the policy that will imitate; its end token ends every response.
-        rewrite: write an action in the form of the agent's parser where the answer does not read as that action, for
-            trajectories that were played with another one (say, bare actions for an agent that is to tag them). Answers
-            that do read so stay as they were, with their reasoning, and so do those that had no action.
+        rewrite: write an action in the form of the agent's parser if the answer does not parse as that action, for
+            trajectories that were played with another parser. Other answers, and their reasoning, stay as they are.
 
     Raises:
-        PromptError: the template lists the admissible actions, and the trajectory does not have them: it was played
-            with a template that does not list them.
-
+        PromptError: the template lists the admissible actions, but the trajectory does not have them because it was
+            played with a template that does not list them.
     """
     if agent.prompt.template.lists and any(turn.admissible is None for turn in trajectory.turns):
         raise PromptError(
-            f"the template lists the admissible actions, which were not kept with the trajectory {trajectory.id!r}: "
+            f"the template lists the admissible actions, but the trajectory {trajectory.id!r} does not contain them: "
             "play the demonstrator with this template too, or use a template without a listing"
         )
-    codec = codec_of(tokenizer)
-    form = parser(agent.parser)
-    memory: list[Exchange] = []
-    previous: tuple[int, ...] = ()
+    dialogue = Dialogue(agent, tokenizer)
     turns: list[Turn] = []
-    for number, turn in enumerate(trajectory.turns):
-        view = View(trajectory.turns[0].observation, turn.observation, turn.admissible, number)
-        prompt = agent.encode(agent.prompt.build(memory, view), previous, tokenizer)
-        other = rewrite and turn.action is not None and form.read(turn.text).action != turn.action
-        text = form.write(str(turn.action)) if other else turn.text
-        response = codec.answer(text)
+    for turn in trajectory.turns:
+        view = dialogue.view(turn.observation, turn.admissible)
+        prompt = dialogue.prompt(view).ids
+        differs = rewrite and turn.action is not None and agent.parse(turn.text).action != turn.action
+        text = agent.format(str(turn.action)) if differs else turn.text
+        response = dialogue.add(view, text, turn.action)
         turns.append(replace(turn, prompt=prompt, response=response, logprobs=(0.0,) * len(response), text=text))
-        memory.append(Exchange(turn.observation, text, turn.action))
-        previous = prompt + response
     return replace(trajectory, turns=tuple(turns))

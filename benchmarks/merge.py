@@ -24,7 +24,8 @@ from rich.table import Table
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.samplers.scripted import Expert, Random
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.envs import make

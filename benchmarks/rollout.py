@@ -82,7 +82,7 @@ async def replay(sampler: TransformersSampler, requests: dict[str, list[Request]
 
 def taught(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     """Return a small policy that has imitated the expert for some seconds."""
-    from turnwise.agents.samplers.scripted import Expert
+    from turnwise.agents.samplers.expert import Expert
     from turnwise.agents.tokens import tokenize_trajectory
     from turnwise.training.batch import pack
     from turnwise.training.imitation import Recipe, imitate

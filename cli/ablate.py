@@ -148,9 +148,9 @@ class AblationProgress:
 
 def _success(job: Job) -> float:
     """Success of a run that was finished before, on the panel."""
-    from turnwise.agents.evaluation import Result
+    from turnwise.agents.evaluation import EvaluationResult
 
-    return Result.load(job.run.folder / "after.json").summary().success.value or 0.0
+    return EvaluationResult.load(job.run.folder / "after.json").summary().success.value or 0.0
 
 
 def jobs_of(ablation: Ablation) -> list[Job]:

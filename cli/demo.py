@@ -21,7 +21,7 @@ from turnwise.cli.progress import curves_of
 from turnwise.cli.train import load_run, perform
 
 if TYPE_CHECKING:
-    from turnwise.agents.evaluation import Result
+    from turnwise.agents.evaluation import EvaluationResult
     from turnwise.training.config import Run
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
@@ -62,7 +62,7 @@ def draw(folder: Path, title: str) -> Path | None:
     return path
 
 
-def before_and_after(before: Result, after: Result) -> Table:
+def before_and_after(before: EvaluationResult, after: EvaluationResult) -> Table:
     """Success before and after training, side by side: over all tasks, and for every task type."""
     first, second = before.summary(), after.summary()
     table = Table(box=None, padding=(0, 2), header_style="dim")
@@ -81,9 +81,9 @@ def before_and_after(before: Result, after: Result) -> Table:
 def report(folder: Path, title: str, seconds: float) -> None:
     """Print what a run reached: both evaluations, their comparison, the curve, and where everything lies."""
     from turnwise.agents.comparison import compare
-    from turnwise.agents.evaluation import Result
+    from turnwise.agents.evaluation import EvaluationResult
 
-    before, after = Result.load(folder / "before.json"), Result.load(folder / "after.json")
+    before, after = EvaluationResult.load(folder / "before.json"), EvaluationResult.load(folder / "after.json")
     say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")
     out().print(before_and_after(before, after))
     comparison = compare(before, after)

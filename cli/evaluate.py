@@ -21,7 +21,7 @@ from turnwise.cli.options import parse_options
 
 if TYPE_CHECKING:
     from turnwise.agents.comparison import Comparison
-    from turnwise.agents.evaluation import Panel, Rate, Result
+    from turnwise.agents.evaluation import EvaluationResult, Panel, Rate
     from turnwise.agents.trajectory import Trajectory
     from turnwise.cli.players import EnvChoice, Player
 
@@ -93,7 +93,7 @@ class EpisodeCounter:
 
 def play_panel(
     player: Player, panel: Panel, *, concurrency: int = 64, deadline: float | None = None, keep: Path | None = None
-) -> Result:
+) -> EvaluationResult:
     """The result of a player on a panel, with a count on the terminal while it goes.
 
     Args:
@@ -141,7 +141,7 @@ def _rate_row(name: str, rate: Rate) -> tuple[str, str, str, str]:
     return name, *rate_cells(rate), f"{rate.k}/{rate.n}"
 
 
-def result_table(result: Result) -> Table:
+def result_table(result: EvaluationResult) -> Table:
     """Success of a result with its 95 % interval and n: over all tasks, and for every task type."""
     summary = result.summary()
     table = Table(box=None, padding=(0, 2), header_style="dim")
@@ -155,7 +155,7 @@ def result_table(result: Result) -> Table:
     return table
 
 
-def print_result(result: Result) -> None:
+def print_result(result: EvaluationResult) -> None:
     """Print what a result says."""
     summary = result.summary()
     console = out()
@@ -255,7 +255,7 @@ def _what_is_kept(output: Path | None, trajectories: Path | None, panel: Path | 
     return kept
 
 
-def print_comparison(first: Result, second: Result, comparison: Comparison) -> None:
+def print_comparison(first: EvaluationResult, second: EvaluationResult, comparison: Comparison) -> None:
     """Print two results side by side, and the verdict on their difference."""
     names = (first.name or "first", second.name or "second")
     if names[0] == names[1]:
@@ -280,10 +280,10 @@ def compare(
 ) -> None:
     """Compare two results on the same panel, task by task: is the difference more than noise?"""
     from turnwise.agents.comparison import compare as compare_results
-    from turnwise.agents.evaluation import Result
+    from turnwise.agents.evaluation import EvaluationResult
 
     choose("format", form, ("text", "json"))
-    a, b = Result.load(first), Result.load(second)
+    a, b = EvaluationResult.load(first), EvaluationResult.load(second)
     comparison = compare_results(a, b)
     if form == "json":
         content: dict[str, Any] = {**asdict(comparison), "verdict": comparison.verdict}

@@ -77,15 +77,17 @@ def _samplers() -> Rows:
 
 
 def _parsers() -> Rows:
-    from turnwise.agents.parse import PARSERS
+    from turnwise.agents.parsing import PARSERS
 
-    return [(name, f"expects {parser.expected}") for name, parser in PARSERS.items()]
+    return [(name, f"expects {parser.expected}") for name, parser in PARSERS.items().items()]
 
 
 def _templates() -> Rows:
-    from turnwise.agents.prompt import TEMPLATES
+    from turnwise.agents.templates import TEMPLATES
 
-    return [(name, repr(template.system + template.opening + template.ask)) for name, template in TEMPLATES.items()]
+    return [
+        (name, repr(template.system + template.opening + template.ask)) for name, template in TEMPLATES.items().items()
+    ]
 
 
 def _keys() -> Rows:

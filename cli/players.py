@@ -126,10 +126,11 @@ def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -
 def load_player(
     name: str, options: Mapping[str, Any] | None = None, *, env_id: str | None = None, seed: int = 0
 ) -> Player:
-    """The player that a word means: `expert`, `random`, a demonstrator, or the path of a checkpoint or run.
+    """The player that a word means: a sampler, a demonstrator, or the path of a checkpoint or run.
 
     Args:
-        name: the word.
+        name: `expert`, `random`, another registered sampler, or "module:attribute" of something that makes a sampler
+            from the keyword arguments `seed` and `parser`; else a demonstrator's name or a path.
         options: fields of the agent that replace those of the run.
         env_id: the environment, for its demonstrators.
         seed: of the random player.
@@ -140,19 +141,19 @@ def load_player(
         AgentError: an option that agents do not have.
     """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.samplers import Demonstrated, Expert, Random
+    from turnwise.agents.errors import look_up
+    from turnwise.agents.samplers import SAMPLERS, DemonstratorSampler
     from turnwise.envs import demonstrators
 
     known = {} if env_id is None else demonstrators(env_id)
-    if name not in BASELINES and name not in known:
+    samplers = set(SAMPLERS.names()) - {"scripted", "transformers"}  # these two need arguments
+    is_sampler = name in samplers or (":" in name and not Path(name).exists())
+    if not is_sampler and name not in known:
         return _load_checkpoint(find_checkpoint(Path(name), known), dict(options or {}))
     agent = Agent.from_options(**dict(options or {}))
-    made: Sampler
     if name in known:
-        made = Demonstrated(known[name], parser=agent.parser)
-    else:
-        made = Random(seed, parser=agent.parser) if name == "random" else Expert(seed=seed, parser=agent.parser)
-    return Player(name, agent, made)
+        return Player(name, agent, DemonstratorSampler(known[name], parser=agent.parser))
+    return Player(name, agent, look_up(SAMPLERS, name)(seed=seed, parser=agent.parser))
 
 
 def _load_checkpoint(folder: Path, options: dict[str, Any]) -> Player:
@@ -211,52 +212,33 @@ class Advisor:
         return asyncio.run(self._ask(session))
 
     async def _ask(self, session: PlaySession) -> Advice:
+        from turnwise.agents.dialogue import Dialogue
+        from turnwise.agents.rollout import sampling_seed
+        from turnwise.agents.samplers import Request, UsesPlanner
+
         agent, sampler = self.player.agent, self.player.sampler
         self._asked += 1
         episode = f"{session.task}#{self._asked}@{session.seed}"
-        request = self._request(session, episode)
-        if sampler.context is not None and len(request.prompt) + agent.max_tokens > sampler.context:
-            raise UserError(f"The conversation ({len(request.prompt)} tokens) has outgrown the agent's model.")
+        dialogue = Dialogue(agent, sampler.tokenizer)
+        observation = session.start
+        for past in session.turns:
+            view = dialogue.view(observation, past.possible or None)
+            dialogue.add(view, agent.format(past.action), past.action)
+            observation = past.observation
+        view = dialogue.view(session.observation, session.admissible or None, free=tuple(session.free))
+        prompt = dialogue.prompt(view)
+        if sampler.context is not None and len(prompt.ids) + agent.max_tokens > sampler.context:
+            raise UserError(f"The conversation ({len(prompt.ids)} tokens) no longer fits into the agent's model.")
+        limits = (agent.temperature, agent.top_p, agent.max_tokens, agent.stop)
+        seed = sampling_seed(episode)
         try:
-            answer = await sampler.sample(request)
+            if isinstance(sampler, UsesPlanner):
+                sampler.attach(episode, session.plan)
+            answer = await sampler.sample(Request(episode, view.turn, prompt.ids, prompt.messages, seed, view, *limits))
         finally:
             sampler.forget(episode)
-        parsed = agent.reads.read(answer.text)
         certainty = math.exp(sum(answer.logprobs)) if answer.logprobs else None
-        return Advice(answer.text, parsed.action, certainty)
-
-    def _request(self, session: PlaySession, episode: str) -> Any:
-        from turnwise.agents.chat import codec_of
-        from turnwise.agents.prompt import Exchange, View
-        from turnwise.agents.rollout import sampling_seed
-        from turnwise.agents.samplers import Request
-
-        agent, tokenizer = self.player.agent, self.player.sampler.tokenizer
-        memory: list[Exchange] = []
-        previous: tuple[int, ...] = ()
-        observation = session.start
-        for moment in session.turns:
-            text = agent.reads.write(moment.action)
-            if tokenizer is not None:
-                view = View(session.start, observation, moment.possible or None, len(memory))
-                prompt = agent.encode(agent.prompt.build(memory, view), previous, tokenizer)
-                previous = prompt + codec_of(tokenizer).answer(text)
-            memory.append(Exchange(observation, text, moment.action))
-            observation = moment.observation
-        view = View(session.start, session.observation, tuple(session.admissible) or None, len(memory))
-        prompt = () if tokenizer is None else agent.encode(agent.prompt.build(memory, view), previous, tokenizer)
-        return Request(
-            episode,
-            len(memory),
-            prompt,
-            sampling_seed(episode),
-            view,
-            session.plan,
-            agent.temperature,
-            agent.top_p,
-            agent.max_tokens,
-            agent.stop,
-        )
+        return Advice(answer.text, agent.parse(answer.text).action, certainty)
 
     def close(self) -> None:
         """Release the model."""

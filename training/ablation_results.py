@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.evaluation import Rate, Result
+from turnwise.agents.evaluation import EvaluationResult, Rate
 from turnwise.agents.seeds import Mean, compare_seeds, holm, verdict
 from turnwise.training.ablation import CALLS, WARM_START, Ablation
 from turnwise.training.errors import TrainingError
@@ -87,13 +87,13 @@ def findings(ablation: Ablation, states: Mapping[tuple[str, int], str] | None = 
     }
 
 
-def _results(ablation: Ablation, folder: str) -> dict[int, Result]:
+def _results(ablation: Ablation, folder: str) -> dict[int, EvaluationResult]:
     """The evaluations after training, by seed."""
     paths = {seed: ablation.place(folder, seed) / "after.json" for seed in ablation.seeds}
-    return {seed: Result.load(path) for seed, path in paths.items() if path.exists()}
+    return {seed: EvaluationResult.load(path) for seed, path in paths.items() if path.exists()}
 
 
-def _panel(results: Sequence[Result]) -> Table:
+def _panel(results: Sequence[EvaluationResult]) -> Table:
     if not results:
         return {}
     first = results[0].panel
@@ -102,7 +102,7 @@ def _panel(results: Sequence[Result]) -> Table:
     return {"env": first.env, "kwargs": dict(first.kwargs), "seed": first.seed, "tasks": list(first.tasks)}
 
 
-def _seed(folder: Path, after: Result | None, before: Result | None) -> Table:
+def _seed(folder: Path, after: EvaluationResult | None, before: EvaluationResult | None) -> Table:
     """One run: its state, its outcome by episode, its curves."""
     events = read_events(folder / "metrics.jsonl")
     train = [event for event in events if event.get("phase") == "train"]
@@ -119,18 +119,18 @@ def _seed(folder: Path, after: Result | None, before: Result | None) -> Table:
         entry |= {"success": asdict(after.summary().success), "errors": after.summary().errors, "rows": _rows(after)}
     if after is not None and before is not None:
         mine = folder / "before.json"
-        entry["begins_as_the_warm_start"] = mine.exists() and _rows(Result.load(mine)) == _rows(before)
+        entry["begins_as_the_warm_start"] = mine.exists() and _rows(EvaluationResult.load(mine)) == _rows(before)
     return entry
 
 
-def _rows(result: Result) -> Table:
+def _rows(result: EvaluationResult) -> Table:
     """The outcome of every episode, in the order of the panel's tasks."""
     rows = {row.task: row for row in result.rows}
     order = [rows[task] for task in result.panel.tasks]
     return {key: [getattr(row, key) for row in order] for key in ("won", "score", "turns", "stop")}
 
 
-def _over_seeds(results: Mapping[int, Result], warm: Mapping[int, Result]) -> Table:
+def _over_seeds(results: Mapping[int, EvaluationResult], warm: Mapping[int, EvaluationResult]) -> Table:
     """Success over seeds: their mean with a t-interval, all episodes together with Wilson's; and what was gained."""
     rates = {seed: result.summary().success for seed, result in results.items()}
     known = {seed: rate.value for seed, rate in rates.items() if rate.value is not None}
@@ -145,7 +145,7 @@ def _over_seeds(results: Mapping[int, Result], warm: Mapping[int, Result]) -> Ta
     }
 
 
-def _comparisons(reference: str, results: Mapping[str, Mapping[int, Result]]) -> list[Table]:
+def _comparisons(reference: str, results: Mapping[str, Mapping[int, EvaluationResult]]) -> list[Table]:
     """Every other arm against the reference, with p-values corrected for the number of arms."""
     others = [name for name in results if name != reference and results[name].keys() & results[reference].keys()]
     pairs = [compare_seeds(results[reference], results[name]) for name in others]

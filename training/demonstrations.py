@@ -15,7 +15,8 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import Tokenizer
-from turnwise.agents.samplers.scripted import Demonstrated, Expert
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.samplers.scripted import DemonstratorSampler
 from turnwise.agents.store import read_trajectories
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Trajectory
@@ -84,7 +85,7 @@ def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_f
         inner = (
             Expert(parser=agent.parser)
             if wanted.demonstrator == "expert"
-            else Demonstrated(known[wanted.demonstrator], parser=agent.parser)
+            else DemonstratorSampler(known[wanted.demonstrator], parser=agent.parser)
         )
         sampler = WithNoise(inner, wanted.noise, wanted.slips, wanted.typos, agent.parser)
         groups = rollout(

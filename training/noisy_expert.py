@@ -15,9 +15,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from turnwise.agents.parse import parser
-from turnwise.agents.samplers.base import Completion, Request, Tokenizer
-from turnwise.agents.samplers.scripted import Expert, FromCallable
+from turnwise.agents.errors import look_up
+from turnwise.agents.parsing import PARSERS
+from turnwise.agents.samplers.base import Completion, Planner, Request, Tokenizer, UsesPlanner
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.samplers.scripted import PlayerSampler
 
 __all__ = ["Noisy", "WithNoise", "slip", "typo"]
 
@@ -34,7 +36,7 @@ class WithNoise:
     """
 
     def __init__(
-        self, inner: Expert | FromCallable, noise: float, slips: float, typos: float, parser_name: str
+        self, inner: Expert | PlayerSampler, noise: float, slips: float, typos: float, parser_name: str
     ) -> None:
         """Wrap a sampler.
 
@@ -47,12 +49,13 @@ class WithNoise:
             parser_name: name of the form that the agent reads.
         """
         self._inner, self._noise, self._slips, self._typos = inner, noise, slips, typos
-        self._parser = parser(parser_name)
+        self._parser = look_up(PARSERS, parser_name)
         self._earlier: dict[str, dict[str, None]] = {}
         self._seen: dict[str, list[str]] = {}
         self.noisy: Noisy = set()
         self.tokenizer: Tokenizer | None = None
         self.context: int | None = None
+        self.images = True
 
     @property
     def version(self) -> int:
@@ -68,7 +71,7 @@ class WithNoise:
         if action is None:
             return completion
         if isinstance(self._inner, Expert):
-            self._inner.forget(request.episode)  # its plan starts from where the mistake leads
+            self._inner.replan(request.episode)  # the next plan starts where the mistake leads
         self.noisy.add((request.episode, request.turn))
         return replace(completion, text=self._parser.write(action))
 
@@ -90,6 +93,11 @@ class WithNoise:
         if action is None or action in admissible or dice.random() >= self._typos:
             return None
         return typo(action, seen, dice)
+
+    def attach(self, episode: str, planner: Planner) -> None:
+        """Pass the environment's planner on to an expert."""
+        if isinstance(self._inner, UsesPlanner):
+            self._inner.attach(episode, planner)
 
     def forget(self, episode: str) -> None:
         """Drop what is kept for an episode."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
-from turnwise.agents.parse import parser
 from turnwise.credit.registry import Entry
 from turnwise.credit.registry import get as credit_rule
 from turnwise.envs import demonstrators, takes
@@ -271,7 +270,6 @@ def _agent(run: Run) -> Callable[[Any], Agent]:
     }
     if section.prompt == "window":
         limits["history"] = section.history
-    parser(section.parser)
     return lambda tokenizer: Agent.from_options(**limits, chat=tokenizer)
 
 

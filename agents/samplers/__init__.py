@@ -1,33 +1,53 @@
-"""Samplers: what answers a prompt. The one that needs torch is imported only when it is asked for."""
+"""Samplers: the interface to models, and the samplers of this package. Torch is imported only when it is needed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnwise.agents.samplers.base import Completion, Request, Sampler, Tokenizer, task_of
-from turnwise.agents.samplers.scripted import Actor, Demonstrated, Expert, FromCallable, Random, Scripted
+from turnwise.agents.samplers.base import (
+    SAMPLERS,
+    Completion,
+    Planner,
+    Request,
+    Sampler,
+    Tokenizer,
+    UsesPlanner,
+    task_of,
+)
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.samplers.scripted import (
+    ActionSampler,
+    DemonstratorSampler,
+    EpisodePlayer,
+    PlayerSampler,
+    Random,
+    Scripted,
+)
 
 if TYPE_CHECKING:
     from turnwise.agents.samplers.transformers import TransformersSampler
 
 __all__ = [
-    "Actor",
+    "SAMPLERS",
+    "ActionSampler",
     "Completion",
-    "Demonstrated",
+    "DemonstratorSampler",
+    "EpisodePlayer",
     "Expert",
-    "FromCallable",
+    "Planner",
+    "PlayerSampler",
     "Random",
     "Request",
     "Sampler",
     "Scripted",
     "Tokenizer",
     "TransformersSampler",
+    "UsesPlanner",
     "task_of",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Import the sampler that needs torch on first use."""
     if name == "TransformersSampler":
         from turnwise.agents.samplers.transformers import TransformersSampler
 

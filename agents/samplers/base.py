@@ -1,53 +1,57 @@
-"""The smallest interface to a model: a request with the prompt of one turn, a completion, and the `Sampler` protocol.
+"""The interface to a model: a request for one turn, its completion, and the `Sampler` protocol.
 
-The protocol is asynchronous because episodes are independent: every live episode awaits its own completion, and the
-sampler batches whatever is waiting. What is left out on purpose: chat messages, tools and images; a sampler sees token
-ids (or the `View`, when it has no tokenizer).
+The protocol is asynchronous because episodes are independent: every episode awaits its own completion, and the sampler
+batches the requests that are waiting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
-from turnwise.agents.chat import Tokenizer
+from turnwise.agents.dialogue import Message
 from turnwise.agents.prompt import View
+from turnwise.agents.tokenization import Tokenizer
 from turnwise.agents.trajectory import Extra
+from turnwise.registry import Registry
 
-__all__ = ["Completion", "Request", "Sampler", "Tokenizer", "task_of"]
+__all__ = ["SAMPLERS", "Completion", "Planner", "Request", "Sampler", "Tokenizer", "UsesPlanner", "task_of"]
+
+Planner = Callable[[], list[str]]
+"""Returns the actions that lead from the environment's current state to success."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One turn's call of the model."""
+    """One call of the model: a prompt as ids and as messages, and how to sample."""
 
     episode: str
-    """Id of the episode: ``task#member@seed``. The key of what a sampler keeps between turns (its KV cache)."""
+    """Id of the episode, ``task#member@seed``: the key of what a sampler keeps between turns, such as a KV cache."""
     turn: int
     prompt: tuple[int, ...]
-    """Token ids of the whole prompt; empty when the sampler has no tokenizer."""
+    """Token ids of the whole prompt; empty if the sampler has no tokenizer."""
+    messages: tuple[Message, ...]
+    """The same prompt as chat messages."""
     seed: int
     """Sampling seed of the episode, the same at every turn: a sampler draws from (seed, turn) alone."""
     view: View
-    """What the agent sees, for samplers that are no language model."""
-    plan: Callable[[], list[str]] | None
-    """Actions from the current state to success, where the environment can tell (the expert); else None."""
+    """What the agent sees, for samplers that are not language models."""
     temperature: float = 1.0
     top_p: float = 1.0
     max_tokens: int = 32
     stop: tuple[str, ...] = ()
-    """Strings that end the response once they appear in it."""
+    """Strings that end the response once it contains one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the model answered."""
+    """The model's answer."""
 
     tokens: tuple[int, ...]
-    """Ids as sampled, with the end token when it was sampled; empty when the sampler has no tokenizer."""
+    """Ids as sampled, with the end token if it was sampled; empty if the sampler has no tokenizer."""
     logprobs: tuple[float, ...]
-    """Log-probability (nats) of each of the tokens under the distribution that was sampled from."""
+    """Log-probability (nats) of each token under the distribution that it was sampled from."""
     text: str
     """The decoded tokens without the end token."""
     version: int
@@ -59,7 +63,11 @@ class Completion:
 
 
 class Sampler(Protocol):
-    """Anything that answers requests. ``version`` grows with every `load`; ``context`` bounds prompt plus response."""
+    """Answers requests.
+
+    A sampler that can use images has the attribute ``images = True``; without it, environments that return images are
+    refused. A sampler that may follow the environment's expert implements `UsesPlanner` as well.
+    """
 
     @property
     def version(self) -> int:
@@ -67,23 +75,31 @@ class Sampler(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer; None for a sampler that works on text."""
+        """The tokenizer; None for a sampler that works on messages or text."""
 
     @property
     def context(self) -> int | None:
-        """Most tokens of prompt plus response; None: unbounded."""
+        """Most tokens of prompt plus response; None: no limit."""
 
     async def sample(self, request: Request) -> Completion:
-        """Return the answer to one request; many may be awaited at once."""
+        """Return the answer to one request; several may be awaited at once."""
 
     def forget(self, episode: str) -> None:
-        """Drop what is kept for an episode: it is over."""
+        """Drop what is kept for an episode that is over."""
 
     def load(self, model: object, version: int) -> None:
-        """Use new weights from now on; what was cached under the old ones is dropped."""
+        """Use new weights from now on, and drop what was cached under the old ones."""
 
     def close(self) -> None:
         """Release what the sampler holds; it cannot be used again."""
+
+
+@runtime_checkable
+class UsesPlanner(Protocol):
+    """A sampler that may ask the environment's expert."""
+
+    def attach(self, episode: str, planner: Planner) -> None:
+        """Receive the planner of an episode that begins; `forget` drops it."""
 
 
 def task_of(episode: str) -> str:
@@ -93,3 +109,26 @@ def task_of(episode: str) -> str:
     'train/small/000007'
     """
     return episode.rpartition("#")[0] or episode
+
+
+MakeSampler = Callable[..., Sampler]
+
+
+def _adapt(name: str, loaded: Any) -> MakeSampler:
+    if not callable(loaded):
+        raise TypeError(f"the sampler {name!r} must be a class or a function, got {type(loaded).__name__}")
+    return cast(MakeSampler, loaded)
+
+
+SAMPLERS: Registry[MakeSampler] = Registry(
+    "sampler",
+    group="turnwise.samplers",
+    adapt=_adapt,
+    lazy={
+        "expert": "turnwise.agents.samplers.expert:Expert",
+        "random": "turnwise.agents.samplers.scripted:Random",
+        "scripted": "turnwise.agents.samplers.scripted:Scripted",
+        "transformers": "turnwise.agents.samplers.transformers:TransformersSampler",
+    },
+)
+"""What makes a sampler, by name, by entry point (group ``turnwise.samplers``), or as "module:attribute"."""

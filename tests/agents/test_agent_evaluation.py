@@ -15,25 +15,26 @@ from toys.corridor import Corridor
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import compare
 from turnwise.agents.errors import AgentError, EvaluationError
-from turnwise.agents.evaluation import Panel, Rate, Result, Row, evaluate
-from turnwise.agents.samplers.scripted import Expert, Random, Scripted
+from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, Rate, evaluate
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.samplers.scripted import Random, Scripted
 from turnwise.agents.statistics import mcnemar_exact, wilson
 
 PANEL = Panel("toys/Corridor-v0", tuple(Corridor().task_ids()))
 
 
-def row(task: str, won: bool, score: float | None = None, stop: str = "terminated") -> Row:
-    return Row(task, "open", won, float(won) if score is None else score, 5, stop, 0, 0)
+def row(task: str, won: bool, score: float | None = None, stop: str = "terminated") -> EpisodeRow:
+    return EpisodeRow(task, "open", won, float(won) if score is None else score, 5, stop, 0, 0)
 
 
-def result(wins: str, panel: Panel | None = None) -> Result:
+def result(wins: str, panel: Panel | None = None) -> EvaluationResult:
     """Return a result from letters: w won, l lost, e error."""
     tasks = tuple(f"t{number}" for number in range(len(wins)))
     rows = tuple(
         row(task, letter == "w", stop="error" if letter == "e" else "terminated")
         for task, letter in zip(tasks, wins, strict=True)
     )
-    return Result(panel or Panel("e", tasks), rows)
+    return EvaluationResult(panel or Panel("e", tasks), rows)
 
 
 def test_a_panel_is_played_in_its_order_and_summed_up() -> None:
@@ -66,7 +67,7 @@ def test_only_a_file_is_written_over(tmp_path: Path) -> None:
 def test_a_result_survives_the_disk(tmp_path: Path) -> None:
     found = evaluate(Agent(), Random(), PANEL, Corridor, name="random")
     found.save(tmp_path / "deep" / "r.json")
-    assert Result.load(tmp_path / "deep" / "r.json") == found
+    assert EvaluationResult.load(tmp_path / "deep" / "r.json") == found
     assert json.loads((tmp_path / "deep" / "r.json").read_text())["summary"]["success"]["n"] == 18
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.json"]
     PANEL.save(tmp_path / "p.json")
@@ -155,7 +156,7 @@ def test_files_that_are_no_results_say_so(tmp_path: Path, content: str, words: s
     path = tmp_path / "r.json"
     path.write_text(content)
     with pytest.raises(EvaluationError, match=words):
-        Result.load(path)
+        EvaluationResult.load(path)
 
 
 def test_a_write_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
@@ -166,4 +167,4 @@ def test_a_write_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         bad.save(path)
     assert path.read_bytes() == before
-    assert not math.isnan(Result.load(path).seconds)
+    assert not math.isnan(EvaluationResult.load(path).seconds)

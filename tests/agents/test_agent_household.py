@@ -11,10 +11,12 @@ import pytest
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import compare
 from turnwise.agents.evaluation import Panel, evaluate
-from turnwise.agents.prompt import PLAIN, REACT, Conversation, Template, View, Window
+from turnwise.agents.prompt import Conversation, View, Window
 from turnwise.agents.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.scripted import Expert, FromCallable, Random
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.samplers.scripted import PlayerSampler, Random
 from turnwise.agents.store import TrajectoryWriter, read_trajectories
+from turnwise.agents.templates import PLAIN, REACT, Template
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Trajectory, grouped
 from turnwise.envs import make
@@ -55,7 +57,7 @@ def test_a_demonstrator_that_reads_only_text_plays_through_the_hook(tasks: list[
                 self.searcher.start(view.start)
             return self.searcher.act(view.observation, view.admissible or ())
 
-    groups = rollout(Agent(), FromCallable(Reading), tasks, make=HOUSE)
+    groups = rollout(Agent(), PlayerSampler(Reading), tasks, make=HOUSE)
     assert sum(found.won for group in groups for found in group.trajectories) >= len(tasks) - 2
 
 

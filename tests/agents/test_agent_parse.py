@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError
-from turnwise.agents.parse import LONGEST, LONGEST_WHOLE, PARSERS, bare, parser, think_action, whole, with_thoughts
+from turnwise.agents.parsing import (
+    MAX_ACTION_CHARS,
+    MAX_MULTILINE_CHARS,
+    PARSERS,
+    bare,
+    think_action,
+    whole,
+    with_thoughts,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +34,7 @@ def test_bare_text_is_the_action(text: str, action: str) -> None:
         (" \n\t", "empty"),
         ("look\nlook", "more than one line"),
         ("look\x00", "cannot be printed"),
-        ("a" * (LONGEST + 1), "longer than"),
+        ("a" * (MAX_ACTION_CHARS + 1), "longer than"),
         ("x" * 5_000_000, "longer than"),
     ],
 )
@@ -91,7 +100,7 @@ def test_the_whole_text_is_the_action_without_its_reasoning(text: str, action: s
         ("<think>x</think>\n", "nothing followed"),
         ("<think>look", "no </think>"),
         ("look\x00", "cannot be printed"),
-        ("a\n" * LONGEST_WHOLE, "longer than"),
+        ("a\n" * MAX_MULTILINE_CHARS, "longer than"),
     ],
 )
 def test_a_whole_text_is_refused_with_a_reason(text: str, why: str) -> None:
@@ -105,7 +114,7 @@ def test_a_whole_text_is_refused_with_a_reason(text: str, why: str) -> None:
         "<think>who?</think>\n\n<find>Ada</find>",
         "<think>who?</think><find>Ada</find><think>more</think>\n  <find>Bo</find>",
         "<think>cut off",
-        "x" * LONGEST_WHOLE,
+        "x" * MAX_MULTILINE_CHARS,
     ],
 )
 def test_thoughts_are_handed_over_as_they_stand(text: str) -> None:
@@ -114,7 +123,7 @@ def test_thoughts_are_handed_over_as_they_stand(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [(" \n", "empty"), ("<think>\x00</think>", "cannot be printed"), ("a\n" * LONGEST_WHOLE, "longer than")],
+    [(" \n", "empty"), ("<think>\x00</think>", "cannot be printed"), ("a\n" * MAX_MULTILINE_CHARS, "longer than")],
 )
 def test_thoughts_are_refused_with_a_reason(text: str, why: str) -> None:
     assert with_thoughts(text).action is None
@@ -124,28 +133,28 @@ def test_thoughts_are_refused_with_a_reason(text: str, why: str) -> None:
 PIECES = st.sampled_from(["<think>", "</think>", "<action>", "</action>", "look", "\n", " ", "\x00", "\udcff", "é"])
 
 
-@pytest.mark.parametrize("name", sorted(PARSERS))
+@pytest.mark.parametrize("name", PARSERS.names())
 @given(text=st.one_of(st.text(), st.lists(PIECES).map("".join), st.binary().map(lambda b: b.decode("latin-1"))))
 def test_any_text_is_an_action_or_a_reason(name: str, text: str) -> None:
-    parsed = parser(name).read(text)
+    parsed = PARSERS.get(name).read(text)
     assert (parsed.action is None) != (parsed.why is None)
     if parsed.action is not None:
         assert parsed.action == parsed.action.strip()
         if name in ("whole", "with-thoughts"):
             assert parsed.action.encode()
-            assert len(parsed.action) <= LONGEST_WHOLE
+            assert len(parsed.action) <= MAX_MULTILINE_CHARS
         else:
             assert parsed.action.isprintable()
-            assert 0 < len(parsed.action) <= LONGEST
+            assert 0 < len(parsed.action) <= MAX_ACTION_CHARS
         assert parsed.action in text
 
 
-@pytest.mark.parametrize("name", sorted(PARSERS))
+@pytest.mark.parametrize("name", PARSERS.names())
 @given(action=st.text(st.characters(categories=("L", "N")), min_size=1, max_size=40))
 def test_what_is_written_is_read(name: str, action: str) -> None:
-    assert parser(name).read(parser(name).write(action)).action == action
+    assert PARSERS.get(name).read(PARSERS.get(name).write(action)).action == action
 
 
 def test_an_unknown_parser_names_the_near_one() -> None:
     with pytest.raises(AgentError, match="did you mean 'bare'"):
-        parser("baer")
+        Agent(parser="baer")

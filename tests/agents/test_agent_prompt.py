@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toys.tokens import CHATML, Bytes, ChatBytes
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.content import ImagePart, TextPart
+from turnwise.agents.dialogue import Dialogue, Prompt
 from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.prompt import PLAIN, REACT, Conversation, Exchange, Piece, Template, View, Window
+from turnwise.agents.parsing import Parsed
+from turnwise.agents.prompt import Conversation, Exchange, PromptBuilder, View, Window
+from turnwise.agents.spans import PromptText
+from turnwise.agents.templates import PLAIN, REACT, Template
+from turnwise.agents.tokenization import codec_of
 
 MEMORY = [
     Exchange("start", "go east", "go east"),
@@ -30,71 +42,66 @@ NOW = View("start", "you have it", ("go west", "look"), 3)
     ],
 )
 def test_a_window_shows_the_last_k_turns(history: int, text: str) -> None:
-    assert Window(PLAIN, history).build(MEMORY, NOW) == Piece(text, extends=False)
+    assert Window(PLAIN, history).message(MEMORY, NOW).text == text
 
 
 def test_the_first_prompt_of_both_builders_is_the_observation_and_the_sign() -> None:
     view = View("start", "start", None, 0)
-    assert Window(PLAIN, 3).build([], view) == Piece("start\n> ", False)
-    assert Conversation(PLAIN).build([], view) == Piece("start\n> ", False)
+    assert Window(PLAIN, 3).message([], view).text == Conversation(PLAIN).message([], view).text == "start\n> "
 
 
 def test_a_conversation_appends_the_observation_only() -> None:
-    assert Conversation(PLAIN).build(MEMORY, NOW) == Piece("\nyou have it\n> ", True)
+    assert Conversation(PLAIN).message(MEMORY, NOW).text == "\nyou have it\n> "
 
 
 def test_a_whole_window_reads_as_the_conversation_does() -> None:
-    agent = Agent()
     tokenizer = Bytes()
-    view = View("start", "start", None, 0)
-    ids = agent.encode(agent.prompt.build([], view), (), tokenizer)
-    memory: list[Exchange] = []
-    for seen, action, after in [("start", "go east", "room 2"), ("room 2", "look", "room 2")]:
-        memory.append(Exchange(seen, action, action))
-        ids += tuple(action.encode())
-        ids = agent.encode(agent.prompt.build(memory, View("start", after, None, len(memory))), ids, tokenizer)
-    whole = Window(PLAIN, 5).build(memory, View("start", "room 2", None, 2))
-    assert tokenizer.decode(ids) == whole.text
+    dialogue = Dialogue(Agent(), tokenizer)
+    for seen, action in [("start", "go east"), ("room 2", "look")]:
+        dialogue.add(dialogue.view(seen), action, action, tuple(action.encode()))
+    view = dialogue.view("room 2")
+    assert view == View("start", "room 2", None, 2)
+    assert tokenizer.decode(dialogue.prompt(view).ids) == Window(PLAIN, 5).message(dialogue.memory, view).text
 
 
 def test_the_template_decides_whether_the_admissible_actions_are_listed() -> None:
-    assert "go west" not in Window(PLAIN, 0).build(MEMORY, NOW).text
-    text = Window(REACT, 0).build(MEMORY, NOW).text
+    assert "go west" not in Window(PLAIN, 0).message(MEMORY, NOW).text
+    text = Window(REACT, 0).message(MEMORY, NOW).text
     assert "Possible actions: go west, look\n" in text
     assert "3 earlier turns" in text
     silent = View("start", "you have it", None, 3)
-    assert "Possible actions" not in Window(REACT, 0).build(MEMORY, silent).text
+    assert "Possible actions" not in Window(REACT, 0).message(MEMORY, silent).text
 
 
 def test_an_answer_that_was_no_action_is_shown_short() -> None:
     memory = [Exchange("start", "x" * 10_000, None)]
-    text = Window(PLAIN, 1).build(memory, View("start", "again", None, 1)).text
+    text = Window(PLAIN, 1).message(memory, View("start", "again", None, 1)).text
     assert len(text) < 200
     assert "xxx...\nagain" in text
 
 
 def test_braces_in_observations_are_text() -> None:
     view = View("{start} {0} {", "{start} {0} {", None, 0)
-    assert Conversation(PLAIN).build([], view).text == "{start} {0} {\n> "
+    assert Conversation(PLAIN).message([], view).text == "{start} {0} {\n> "
 
 
 def test_a_template_from_a_table_starts_from_its_base() -> None:
     style = Template.from_mapping({"base": "react", "ask": "\n{admissible}?", "separator": " | "})
     assert style.system == REACT.system
-    assert Window(style, 0).build([], View("s", "s", ("a", "b"), 0)).text.endswith("Possible actions: a | b\n?")
+    assert Window(style, 0).message([], View("s", "s", ("a", "b"), 0)).text.endswith("Possible actions: a | b\n?")
 
 
 @pytest.mark.parametrize(
     ("table", "words"),
     [
         ({"aks": "x"}, "did you mean 'ask'"),
-        ({"ask": 3}, "a string was wanted"),
+        ({"ask": 3}, "must be a string"),
         ({"ask": "{admisible}"}, "did you mean 'admissible'"),
-        ({"ask": "{"}, "no format string"),
-        ({"ask": "{turn:x?}"}, "no format string"),
-        ({"saw": "{observation:d}"}, "no format string"),
-        ({"did": "{action!z}"}, "no format string"),
-        ({"opening": "{start:{observation}}"}, "no format string"),
+        ({"ask": "{"}, "is not a format string"),
+        ({"ask": "{turn:x?}"}, "is not a format string"),
+        ({"saw": "{observation:d}"}, "is not a format string"),
+        ({"did": "{action!z}"}, "is not a format string"),
+        ({"opening": "{start:{observation}}"}, "is not a format string"),
         ({"base": "reakt"}, "did you mean 'react'"),
     ],
 )
@@ -104,7 +111,7 @@ def test_a_wrong_template_says_what_was_wanted(table: dict[str, object], words: 
 
 
 def test_a_negative_history_is_refused() -> None:
-    with pytest.raises(PromptError, match="history is -1"):
+    with pytest.raises(PromptError, match="history must be >= 0"):
         Window(PLAIN, -1)
 
 
@@ -114,15 +121,15 @@ def test_a_negative_history_is_refused() -> None:
         ({"prompt": "conversasion"}, "did you mean 'conversation'"),
         ({"parser": "think_action"}, "did you mean 'think-action'"),
         ({"max_turn": 3}, "did you mean 'max_turns'"),
-        ({"max_turns": 0}, "max_turns is 0"),
-        ({"max_tokens": -1}, "max_tokens is -1"),
-        ({"temperature": float("nan")}, "temperature is nan"),
-        ({"top_p": 0.0}, "top_p is 0.0"),
+        ({"max_turns": 0}, "max_turns must be >= 1, got 0"),
+        ({"max_tokens": -1}, "max_tokens must be >= 1, got -1"),
+        ({"temperature": float("nan")}, "temperature must be >= 0, got nan"),
+        ({"top_p": 0.0}, "top_p must be in (0, 1], got 0.0"),
         ({"template": "plane"}, "did you mean 'plain'"),
     ],
 )
 def test_wrong_options_of_the_agent_say_what_was_wanted(options: dict[str, object], words: str) -> None:
-    with pytest.raises(AgentError, match=words):
+    with pytest.raises(AgentError, match=re.escape(words)):
         Agent.from_options(**options)  # type: ignore[arg-type]
 
 
@@ -136,71 +143,85 @@ def test_any_text_builds(start: str, seen: str, said: list[str], history: int) -
     memory = [Exchange(seen, text, None) for text in said]
     view = View(start, seen, (seen,), len(memory))
     for builder in (Window(PLAIN, history), Window(REACT, history), Conversation(PLAIN), Conversation(REACT)):
-        piece = builder.build(memory, view)
-        assert piece.extends == (isinstance(builder, Conversation) and bool(memory))
-        assert Bytes().encode(piece.text.encode("utf-8", "replace").decode())
+        assert codec_of(Bytes()).encode(builder.message(memory, view).text)
 
 
 # chat templates
 
 
-def conversation(tokenizer: ChatBytes, system: str = "") -> tuple[str, tuple[int, ...]]:
-    """Return the text and the ids of two turns, sampled answers with their end token."""
-    agent = Agent(Conversation(Template(system=system), tokenizer))
-    ids = agent.encode(agent.prompt.build([], View("hello", "hello", None, 0)), (), tokenizer)
-    ids += (*tokenizer.ids("go"), tokenizer.eos_token_id)
-    memory = [Exchange("hello", "go", "go")]
-    ids = agent.encode(agent.prompt.build(memory, View("hello", "room 2", None, 1)), ids, tokenizer)
-    return tokenizer.decode(ids), ids
+def conversation(agent: Agent, tokenizer: Bytes, answers: Sequence[str] = ("go",)) -> Prompt:
+    """Return the prompt of the turn after some answers, which were sampled with their end token."""
+    dialogue = Dialogue(agent, tokenizer)
+    for number, answer in enumerate(answers):
+        dialogue.add(dialogue.view(f"room {number}"), answer, answer)
+    return dialogue.prompt(dialogue.view(f"room {len(answers)}"))
 
 
-def test_the_chat_template_is_appended_piece_by_piece() -> None:
-    text, ids = conversation(ChatBytes(CHATML))
-    assert text == (
-        "<|im_start|>user\nhello\n><|im_end|>\n<|im_start|>assistant\ngo<|im_end|>\n"
-        "<|im_start|>user\nroom 2\n><|im_end|>\n<|im_start|>assistant\n"
-    )
-    assert ids.count(ChatBytes(CHATML).eos_token_id) == 3  # the sampled end token is not doubled by the template's
-
-
-def test_what_the_pieces_make_is_what_the_template_renders() -> None:
+def test_the_chat_template_is_appended_to_what_was_sampled() -> None:
     tokenizer = ChatBytes(CHATML)
-    text, _ = conversation(tokenizer, "Be brief.")
-    messages = [
+    ids = conversation(Agent(chat=tokenizer), tokenizer).ids
+    assert tokenizer.decode(ids) == (
+        "<|im_start|>user\nroom 0\n><|im_end|>\n<|im_start|>assistant\ngo<|im_end|>\n"
+        "<|im_start|>user\nroom 1\n><|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert ids.count(tokenizer.eos_token_id) == 3  # the sampled end token is not doubled by the template's
+
+
+@pytest.mark.parametrize("builder", [Conversation, partial(Window, history=1)])
+@pytest.mark.parametrize("style", [PLAIN, REACT, Template(system="Be brief.")])
+@pytest.mark.parametrize("answers", [(), ("go",), ("go", "<think>hm</think>look", "")])
+def test_the_template_renders_the_messages_to_the_same_ids(
+    builder: Callable[[Template], PromptBuilder], style: Template, answers: Sequence[str]
+) -> None:
+    tokenizer = ChatBytes(CHATML)
+    prompt = conversation(Agent(builder(style), chat=tokenizer), tokenizer, answers)
+    text = tokenizer.apply_chat_template(list(prompt.messages), tokenize=False, add_generation_prompt=True)
+    assert tokenizer.ids(text) == prompt.ids
+
+
+def test_messages_need_no_tokenizer() -> None:
+    assert conversation(Agent(Conversation(Template(system="Be brief.\n"))), None).messages == (  # type: ignore[arg-type]
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "hello\n>"},
+        {"role": "user", "content": "room 0\n>"},
         {"role": "assistant", "content": "go"},
-        {"role": "user", "content": "room 2\n>"},
-    ]
-    assert text == tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        {"role": "user", "content": "room 1\n>"},
+    )
+    window = conversation(Agent(Window(PLAIN, 1)), None, ("go", "look"))  # type: ignore[arg-type]
+    assert window.messages == ({"role": "user", "content": "room 0\nroom 1\n> look\nroom 2\n>"},)
+    assert window.ids == ()
+
+
+def test_an_image_is_a_part_of_the_last_message() -> None:
+    image = ImagePart(np.zeros((2, 3, 3), np.uint8))
+    view = Dialogue(Agent()).view("hello", images=(image,))
+    assert view.content == (TextPart("hello"), image)
+    (message,) = Dialogue(Agent()).prompt(view).messages
+    assert message["content"][0] == {"type": "text", "text": "hello\n>"}
+    assert message["content"][1]["image"] is image.image
 
 
 def test_an_answer_cut_at_its_length_gets_the_end_of_the_template() -> None:
     tokenizer = ChatBytes(CHATML)
-    agent = Agent(Conversation(PLAIN, tokenizer))
-    previous = tokenizer.ids("<|im_start|>assistant\ngo ea")
-    ids = agent.encode(
-        agent.prompt.build([Exchange("s", "go ea", None)], View("s", "again", None, 1)), previous, tokenizer
-    )
-    assert tokenizer.decode(ids).startswith("<|im_start|>assistant\ngo ea<|im_end|>\n<|im_start|>user\nagain")
-    assert ids[: len(previous)] == previous
+    dialogue = Dialogue(Agent(chat=tokenizer), tokenizer)
+    first = dialogue.view("room 0")
+    sampled = dialogue.prompt(first).ids + tokenizer.ids("go ea")
+    dialogue.add(first, "go ea", None, tokenizer.ids("go ea"))
+    ids = dialogue.prompt(dialogue.view("again")).ids
+    assert ids[: len(sampled)] == sampled
+    assert tokenizer.decode(ids[len(sampled) :]).startswith("<|im_end|>\n<|im_start|>user\nagain")
 
 
 def test_a_template_without_a_system_message_gets_it_in_the_first_user_message() -> None:
     refuses = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + CHATML
-    text, _ = conversation(ChatBytes(refuses), "Be brief.")
-    assert text.startswith("<|im_start|>user\nBe brief.\n\nhello\n><|im_end|>\n")
+    tokenizer = ChatBytes(refuses)
+    ids = conversation(Agent(Conversation(Template(system="Be brief.")), chat=tokenizer), tokenizer).ids
+    assert tokenizer.decode(ids).startswith("<|im_start|>user\nBe brief.\n\nroom 0\n><|im_end|>\n")
 
 
 def test_a_template_that_drops_the_reasoning_of_earlier_turns_keeps_what_was_sampled() -> None:
-    drops = CHATML.replace("message['content']", "message['content'].split('</think>')[-1]")
-    tokenizer = ChatBytes(drops)
-    agent = Agent(Conversation(PLAIN, tokenizer))
-    first = agent.encode(agent.prompt.build([], View("s", "s", None, 0)), (), tokenizer)
-    said = (*tokenizer.ids("<think>hm</think>go"), tokenizer.eos_token_id)
-    memory = [Exchange("s", "<think>hm</think>go", "go")]
-    ids = agent.encode(agent.prompt.build(memory, View("s", "t", None, 1)), first + said, tokenizer)
-    assert ids[: len(first + said)] == first + said
+    tokenizer = ChatBytes(CHATML.replace("message['content']", "message['content'].split('</think>')[-1]"))
+    ids = conversation(Agent(chat=tokenizer), tokenizer, ("<think>hm</think>go",)).ids
+    assert "assistant\n<think>hm</think>go<|im_end|>" in tokenizer.decode(ids)
 
 
 @pytest.mark.parametrize(
@@ -212,31 +233,79 @@ def test_a_template_that_drops_the_reasoning_of_earlier_turns_keeps_what_was_sam
     ],
 )
 def test_a_template_that_rewrites_earlier_turns_is_refused_for_conversations(broken: str) -> None:
+    tokenizer = ChatBytes(broken)
     with pytest.raises(PromptError, match="rewrites earlier turns"):
-        Conversation(PLAIN, ChatBytes(broken))
-    assert Window(PLAIN, 1, ChatBytes(broken)).build([], View("s", "s", None, 0)).text
+        Agent(chat=tokenizer)
+    assert conversation(Agent(Window(PLAIN, 1), chat=tokenizer), tokenizer).ids
 
 
-def test_a_template_that_cannot_be_rendered_says_so() -> None:
+def test_a_template_that_cannot_be_rendered_or_changes_messages_is_refused() -> None:
     with pytest.raises(PromptError, match="cannot be rendered"):
-        Conversation(PLAIN, ChatBytes("{{ nothing.at.all }}"))
+        Agent(chat=ChatBytes("{{ nothing.at.all }}"))
+    upper = ChatBytes(CHATML.replace("message['content']", "message['content'] | upper"))
+    with pytest.raises(PromptError, match="does not contain the user's message"):
+        conversation(Agent(Window(PLAIN, 1), chat=upper), upper)
 
 
 def test_a_tokenizer_without_a_chat_template_leaves_the_text_plain() -> None:
-    assert Conversation(PLAIN, Bytes()).build([], View("s", "s", None, 0)).text == "s\n> "
+    assert Bytes().decode(conversation(Agent(chat=Bytes()), Bytes(), ()).ids) == "room 0\n> "
 
 
-def test_a_tokenizer_that_starts_texts_with_bos_starts_the_first_piece_only() -> None:
+def test_a_bos_token_starts_the_first_prompt_only_and_a_chat_template_writes_its_own() -> None:
     tokenizer = Bytes(bos=True)
-    agent = Agent()
-    first = agent.encode(Piece("ab", extends=False), (), tokenizer)
-    assert first == (tokenizer.bos_token_id, 97, 98)
-    assert agent.encode(Piece("c", extends=True), first, tokenizer) == (*first, 99)
+    for answers in ((), ("go",)):
+        ids = conversation(Agent(), tokenizer, answers).ids
+        assert (ids[0], ids.count(257)) == (257, 1)
+    chat = ChatBytes(CHATML)
+    chat.bos_token_id = 257
+    assert chat.decode(conversation(Agent(Window(PLAIN, 0), chat=chat), chat).ids).startswith("<|im_start|>user")
+    assert conversation(Agent(), chat, ()).ids[0] == 257
 
 
-def test_a_chat_template_writes_its_own_beginning() -> None:
-    tokenizer = ChatBytes(CHATML)
-    tokenizer.bos_token_id = 257
-    agent = Agent(Window(PLAIN, 0, tokenizer))
-    assert agent.encode(Piece("ab", extends=False), (), tokenizer) == (97, 98)
-    assert Agent().encode(Piece("ab", extends=False), (), tokenizer) == (257, 97, 98)
+# names of parsers, templates and builders
+
+
+def shout(text: str) -> Parsed:
+    """an action in capital letters
+
+    The first line is what a model is told.
+    """
+    return Parsed(text.lower(), None) if text.isupper() else Parsed(None, "the answer was not in capital letters")
+
+
+class Last:
+    """A prompt of the current observation alone."""
+
+    appends = False
+
+    def __init__(self, template: Template, history: int) -> None:
+        self.template = template
+
+    def message(self, memory: Sequence[Exchange], view: View) -> PromptText:
+        return PromptText.of(view.observation)
+
+
+STYLE = {"base": "react", "system": "Speak up."}
+
+
+def test_parsers_templates_and_builders_are_found_as_module_and_attribute() -> None:
+    here = __name__
+    agent = Agent.from_options(prompt=f"{here}:Last", parser=f"{here}:shout", template=f"{here}:STYLE")
+    assert agent.parse("GO EAST").action == "go east"
+    assert agent.correction("why") == "Nothing was done: why. Expected: an action in capital letters."
+    assert agent.prompt.template.system == "Speak up."
+    tokenizer = Bytes()
+    assert tokenizer.decode(conversation(agent, tokenizer).ids) == "Speak up.room 1"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"prompt": "no_such_module:x"}, "the prompt 'no_such_module:x' cannot be loaded"),
+        ({"parser": "math:pi"}, "the parser 'math:pi' must be a Parser or a function, got float"),
+        ({"template": "math:pi"}, "the template 'math:pi' must be a Template or a mapping, got float"),
+    ],
+)
+def test_objects_that_cannot_be_used_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(AgentError, match=words):
+        Agent.from_options(**options)

@@ -20,11 +20,13 @@ from toys.tokens import Bytes
 from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import AgentError, ContextOverflow, Interrupted
-from turnwise.agents.prompt import PLAIN, REACT, Conversation, Window
+from turnwise.agents.prompt import Conversation, Window
 from turnwise.agents.rollout import RolloutReport, arollout, play, rollout, sampling_seed
 from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.scripted import Expert, Random, Scripted
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.samplers.scripted import Random, Scripted
 from turnwise.agents.store import TrajectoryWriter, read_trajectories
+from turnwise.agents.templates import PLAIN, REACT
 from turnwise.agents.trajectory import Group, Trajectory
 
 TASK = "open-3-1"  # three rooms, the key in the first: take key, go east, unlock door, go east
@@ -160,7 +162,7 @@ def test_a_context_that_outgrows_the_model_ends_the_episode_and_says_so() -> Non
     found = one(Agent(max_tokens=8), sampler)
     assert found.stop == "tokens"
     assert found.error is not None
-    assert "400 that the model takes" in found.error
+    assert "the model's context of 400" in found.error
     assert 0 < len(found.turns) < 50
     assert all(len(turn.prompt) + 8 <= 400 for turn in found.turns)
     sampler.context = 20
@@ -261,13 +263,16 @@ def test_only_live_episodes_are_sampled() -> None:
     ("bad", "words"),
     [
         (broken, "ZeroDivisionError in step(): the ceiling fell"),
-        (lambda: 3, "not Gymnasium's five values"),
-        (lambda: (b"bytes", 0.0, False, False, {}), "the observation is of type bytes"),
+        (lambda: 3, "step() must return (observation"),
+        (lambda: (b"bytes", 0.0, False, False, {}), "the observation must be a string"),
         (lambda: ("text", float("nan"), False, False, {}), "the reward is nan"),
         (lambda: ("text", 0.0, False, False, {"score": float("nan")}), "the score is nan"),
-        (lambda: ("text", 0.0, False, False, None), "not Gymnasium's five values"),
-        (lambda: ("text", 0.0, False, False, {"score": "high"}), "not Gymnasium's five values"),
-        (lambda: ("text", 0.0, False, False, {"admissible_actions": [3]}), "an admissible action is of type int"),
+        (lambda: ("text", 0.0, False, False, None), "step() must return (observation"),
+        (lambda: ("text", 0.0, False, False, {"score": "high"}), "step() must return (observation"),
+        (
+            lambda: ("text", 0.0, False, False, {"admissible_actions": [3]}),
+            "an action in info must be a string",
+        ),
         (lambda: (_ for _ in ()).throw(SystemExit(3)), "SystemExit in step()"),
         (lambda: next(iter(())), "StopIteration in step()"),
         (lambda: (_ for _ in ()).throw(TimeoutError("net")), "TimeoutError in step(): net"),
@@ -424,7 +429,7 @@ def test_ctrl_c_keeps_what_is_finished(slow: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"size": 0}, "size is 0"), ({"concurrency": 0}, "concurrency is 0")],
+    [({"size": 0}, "size must be >= 1"), ({"concurrency": 0}, "concurrency must be >= 1")],
 )
 def test_values_out_of_range_are_refused(options: dict[str, int], words: str) -> None:
     with pytest.raises(AgentError, match=words):
@@ -438,7 +443,7 @@ def test_a_pool_has_its_own_deadline() -> None:
 
 def test_one_environment_cannot_serve_two_episodes_at_once() -> None:
     env = Corridor()
-    with pytest.raises(AgentError, match="an environment that is in use"):
+    with pytest.raises(AgentError, match="already in use"):
         rollout(Agent(), Random(), ["open-4-1", "open-4-2"], make=lambda: env, concurrency=2)
     for _ in range(2):
         groups = rollout(Agent(), Expert(), ["open-4-1", "open-4-2"], make=lambda: env, concurrency=1)

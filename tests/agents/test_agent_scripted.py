@@ -14,9 +14,11 @@ from toys.tokens import CHATML, Bytes, ChatBytes
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import AgentError, PromptError
-from turnwise.agents.prompt import PLAIN, REACT, Conversation, View, Window
+from turnwise.agents.prompt import Conversation, View, Window
 from turnwise.agents.rollout import rollout
-from turnwise.agents.samplers.scripted import Expert, FromCallable, Random, Scripted
+from turnwise.agents.samplers.expert import Expert
+from turnwise.agents.samplers.scripted import PlayerSampler, Random, Scripted
+from turnwise.agents.templates import PLAIN, REACT
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.envs.errors import EnvError
 from turnwise.envs.household.engine import World
@@ -194,7 +196,7 @@ def test_the_expert_says_what_it_needs() -> None:
 
     with pytest.raises(AgentError, match=r"needs an environment with plan\(\)"):
         rollout(Agent(), Expert(), ["open-3-1"], make=Planless)
-    with pytest.raises(AgentError, match="noise is 2"):
+    with pytest.raises(AgentError, match="got 2"):
         Expert(2)
 
 
@@ -215,18 +217,18 @@ def test_any_player_of_text_can_play_and_every_episode_has_its_own() -> None:
                 return "unlock door"
             return "go east"
 
-    sampler = FromCallable(Walker)
+    sampler = PlayerSampler(Walker)
     groups = rollout(Agent(), sampler, ["open-3-1", "open-4-2", "open-5-3"], make=Corridor, size=2)
     assert all(found.won for group in groups for found in group.trajectories)
-    assert not sampler._actors  # nothing is kept of episodes that are over
+    assert not sampler._players  # nothing is kept of episodes that are over
 
 
 AGENTS = [
     Agent(),
     Agent(Window(PLAIN, 2)),
     Agent(Window(PLAIN, 0), "think-action"),
-    Agent(Conversation(PLAIN, ChatBytes(CHATML)), "think-action"),
-    Agent(Window(PLAIN, 1, ChatBytes(CHATML))),
+    Agent(parser="think-action", chat=ChatBytes(CHATML)),
+    Agent(Window(PLAIN, 1), chat=ChatBytes(CHATML)),
     Agent(Conversation(REACT), "think-action"),
     Agent(Window(REACT, 2), "think-action"),
 ]
@@ -234,7 +236,7 @@ AGENTS = [
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_ids_filled_in_later_are_those_of_a_rollout_with_the_tokenizer(agent: Agent) -> None:
-    tokenizer = agent.prompt.chat or Bytes(bos=True)
+    tokenizer = agent.chat or Bytes(bos=True)
     script = ["", "look", "take key", "fly", "go east", "unlock door", "\n\n", "go east"]
 
     def run(given: Bytes | None) -> list[object]:
@@ -252,7 +254,7 @@ def test_bare_demonstrations_can_be_written_in_the_form_of_the_agent() -> None:
     agent = Agent(parser="think-action")
     made = tokenize_trajectory(found, agent, Bytes(), rewrite=True)
     assert made.turns[0].text == "<think></think><action>take key</action>"
-    assert [agent.reads.read(turn.text).action for turn in made.turns] == [turn.action for turn in found.turns]
+    assert [agent.parse(turn.text).action for turn in made.turns] == [turn.action for turn in found.turns]
 
 
 def test_the_reasoning_of_demonstrations_in_the_same_form_is_kept() -> None:
@@ -267,7 +269,7 @@ def test_the_reasoning_of_demonstrations_in_the_same_form_is_kept() -> None:
 def test_a_template_that_lists_actions_needs_them_in_the_trajectory() -> None:
     found = rollout(Agent(), Expert(), ["open-3-1"], make=Corridor)[0].trajectories[0]
     assert {turn.admissible for turn in found.turns} == {None}
-    with pytest.raises(PromptError, match="not kept with the trajectory 'open-3-1#0@0'"):
+    with pytest.raises(PromptError, match="the trajectory 'open-3-1#0@0' does not contain them"):
         tokenize_trajectory(found, Agent(Conversation(REACT)), Bytes())
     listed = rollout(Agent(Conversation(REACT)), Expert(), ["open-3-1"], make=Corridor)[0].trajectories[0]
     assert listed.turns[0].admissible == ("go east", "look", "take key")

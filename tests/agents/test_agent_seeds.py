@@ -7,7 +7,7 @@ import math
 import pytest
 
 from turnwise.agents.errors import EvaluationError
-from turnwise.agents.evaluation import Panel, Result, Row
+from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
 from turnwise.agents.seeds import Mean, compare_seeds, holm, paired_t, student_p, student_quantile, verdict
 
 TABLE = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 9: 2.2622, 30: 2.0423}  # two-sided 5 %, as printed in tables
@@ -59,14 +59,14 @@ def test_holm_by_hand() -> None:
     assert holm([]) == []
 
 
-def result(won: str, tasks: str = "") -> Result:
+def result(won: str, tasks: str = "") -> EvaluationResult:
     """A result with one episode a letter: 1 won, 0 lost, x failed."""
     names = tuple(tasks or (f"t{i}" for i in range(len(won))))
     rows = tuple(
-        Row(task, None, letter == "1", float(letter == "1"), 3, "error" if letter == "x" else "terminated", 0, 0)
+        EpisodeRow(task, None, letter == "1", float(letter == "1"), 3, "error" if letter == "x" else "terminated", 0, 0)
         for task, letter in zip(names, won, strict=True)
     )
-    return Result(Panel("toys/Corridor-v0", names), rows)
+    return EvaluationResult(Panel("toys/Corridor-v0", names), rows)
 
 
 def test_arms_are_paired_by_seed_and_by_task() -> None:

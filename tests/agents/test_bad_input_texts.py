@@ -14,12 +14,13 @@ from toys.tokens import Bytes
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import compare
 from turnwise.agents.errors import EvaluationError
-from turnwise.agents.evaluation import Panel, Result, Row
-from turnwise.agents.prompt import REACT, Conversation, Window
+from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
+from turnwise.agents.prompt import Conversation, Window
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers import Completion, Request
 from turnwise.agents.samplers.scripted import Scripted
 from turnwise.agents.store import from_json, to_json
+from turnwise.agents.templates import REACT
 
 TEXTS = st.lists(
     st.one_of(
@@ -61,7 +62,7 @@ def test_whatever_a_model_says_makes_an_episode_that_can_be_stored(agent: Agent,
 
 
 PANEL = Panel("e", ("a", "b"))
-ROWS = tuple(Row(task, None, task == "a", 0.5, 3, "terminated", 0, 0) for task in PANEL.tasks)
+ROWS = tuple(EpisodeRow(task, None, task == "a", 0.5, 3, "terminated", 0, 0) for task in PANEL.tasks)
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
@@ -81,7 +82,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @given(st.data())
 def test_a_result_with_anything_in_any_place_is_a_result_or_an_error(tmp_path: Any, data: st.DataObject) -> None:
     path = tmp_path / "result.json"
-    whole = Result(PANEL, ROWS, "name")
+    whole = EvaluationResult(PANEL, ROWS, "name")
     whole.save(path)
     content = json.loads(path.read_text())
     *above, last = data.draw(st.sampled_from(_places(content)[1:]))
@@ -94,7 +95,7 @@ def test_a_result_with_anything_in_any_place_is_a_result_or_an_error(tmp_path: A
         del inner[last]
     path.write_text(json.dumps(content))
     try:
-        result = Result.load(path)
+        result = EvaluationResult.load(path)
         compare(whole, result)
     except EvaluationError:
         return

@@ -77,7 +77,7 @@ def make(kind: str = "llama", *, scale: float = 1.0, **changes: object):
 
 def request(prompt: Iterable[int], episode: str = "a", turn: int = 0, seed: int = 5, **how: object) -> Request:
     how = {"max_tokens": 6, **how}
-    return Request(episode, turn, tuple(prompt), seed, VIEW, None, **how)
+    return Request(episode, turn, tuple(prompt), (), seed, VIEW, **how)
 
 
 def serve(sampler: TransformersSampler, *requests: Request) -> list[Completion]:

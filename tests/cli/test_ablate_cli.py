@@ -155,11 +155,11 @@ def test_every_arm_is_a_run_like_any_other(finished: tuple[Path, str, str], turn
 
 def test_what_is_written_says_what_was_found(finished: tuple[Path, str, str]) -> None:
     from turnwise.agents.comparison import compare
-    from turnwise.agents.evaluation import Result
+    from turnwise.agents.evaluation import EvaluationResult
 
     folder, _, said = finished
     found = json.loads((folder / "results.json").read_text())
-    first, second = (Result.load(folder / arm / "seed-0/after.json") for arm in ("grpo", "gigpo-w-0.5"))
+    first, second = (EvaluationResult.load(folder / arm / "seed-0/after.json") for arm in ("grpo", "gigpo-w-0.5"))
     (comparison,) = found["comparisons"]
     pair = compare(first, second)
     (seed,) = comparison["seeds"]

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from turnwise.agents.parse import parser
+from turnwise.agents.parsing import PARSERS
 from turnwise.cli.main import app
 from turnwise.envs import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, check_env, make
 from turnwise.envs.check import Effort
@@ -113,7 +113,7 @@ def test_the_plan_passes_through_the_parser_of_an_agent_and_wins(example: Module
         for name in ("find", "change", "answer"):
             assert name in observation
         for action in env.get_wrapper_attr("plan")():
-            read = parser("whole").read(f"<think>so</think>\n{action}")
+            read = PARSERS.get("whole").read(f"<think>so</think>\n{action}")
             assert read.action == action
             _, reward, terminated, _, info = env.step(action)
         assert (reward, terminated, info["won"], info["score"]) == (1.0, True, True, 1.0)

@@ -12,7 +12,7 @@ import pytest
 import toys.corridor
 
 import turnwise.training.process_pool as crew_module
-from turnwise.agents.evaluation import Panel, Result, Row
+from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
 from turnwise.agents.seeds import student_quantile
 from turnwise.credit import CreditError, UnknownEstimator
 from turnwise.training import Run
@@ -294,10 +294,10 @@ def fabricate(folder: Path, won: str, *, train=(), before: str | None = None):
     for name, letters in (("after", won), ("before", before)):
         if letters is not None:
             rows = tuple(
-                Row(t, None, x == "1", float(x), 3, "terminated", 0, 0)
+                EpisodeRow(t, None, x == "1", float(x), 3, "terminated", 0, 0)
                 for t, x in zip(PANEL.tasks, letters, strict=True)
             )
-            Result(PANEL, rows).save(folder / f"{name}.json")
+            EvaluationResult(PANEL, rows).save(folder / f"{name}.json")
     events = [
         {
             "phase": "train",

@@ -12,7 +12,7 @@ from training_helpers import trajectory, turn
 
 import turnwise.training.checkpoint as checkpoint_module
 import turnwise.training.loop as loop_module
-from turnwise.agents.evaluation import Result
+from turnwise.agents.evaluation import EvaluationResult
 from turnwise.agents.trajectory import Group
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch import pack
@@ -57,7 +57,7 @@ def test_episodes_that_end_before_their_first_turn_end_the_run_and_say_why(tmp_p
 
 @pytest.mark.parametrize("where", ["metrics.jsonl", "000001.json", "after.json"])
 def test_an_evaluation_that_could_not_be_written_is_done_again_and_told_once(tmp_path, monkeypatch, where):
-    save, event = Result.save, Reporter.event
+    save, event = EvaluationResult.save, Reporter.event
 
     def stumble(name):
         if name == where:
@@ -70,14 +70,14 @@ def test_an_evaluation_that_could_not_be_written_is_done_again_and_told_once(tmp
 
     sizes = ("train.steps=1", "evaluation.episodes=2")
     with monkeypatch.context() as patch:
-        patch.setattr(Result, "save", lambda self, path: (stumble(path.name), save(self, path)))
+        patch.setattr(EvaluationResult, "save", lambda self, path: (stumble(path.name), save(self, path)))
         patch.setattr(Reporter, "event", told)
         with pytest.raises(OSError, match="No space"):
             train(make_run(tmp_path / "run", *sizes))
     assert train(make_run(tmp_path / "run", *sizes), resume=True).finished
     phases = [event["iteration"] for event in lines(tmp_path / "run") if event["phase"] == "evaluation"]
     assert phases == [0, 1]
-    after, same = (Result.load(tmp_path / "run" / name) for name in ("after.json", "evaluations/000001.json"))
+    after, same = (EvaluationResult.load(tmp_path / "run" / name) for name in ("after.json", "evaluations/000001.json"))
     assert after == same
 
 

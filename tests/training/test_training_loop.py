@@ -17,7 +17,7 @@ from toys.tokens import CHATML
 
 import turnwise.training.loop as loop_module
 from turnwise.agents.errors import PromptError
-from turnwise.agents.evaluation import Panel, Result
+from turnwise.agents.evaluation import EvaluationResult, Panel
 from turnwise.agents.store import read_trajectories
 from turnwise.credit import Advantages, BadOption, Entry, registry
 from turnwise.envs import register
@@ -119,9 +119,9 @@ def test_evaluations_are_of_one_panel(finished):
     panel = Panel.load(folder / "panel.json")
     assert len(panel.tasks) == 4
     assert panel.kwargs == {"lengths": [3, 4], "random_start": True}
-    before, after = Result.load(folder / "before.json"), Result.load(folder / "after.json")
+    before, after = EvaluationResult.load(folder / "before.json"), EvaluationResult.load(folder / "after.json")
     assert before.panel == after.panel == panel
-    between = Result.load(folder / "evaluations/000002.json")
+    between = EvaluationResult.load(folder / "evaluations/000002.json")
     assert len(between.panel.tasks) == 2
     assert set(between.panel.tasks) < set(panel.tasks)
     assert sorted(path.name for path in (folder / "evaluations").iterdir()) == [f"00000{k}.json" for k in (0, 2, 4, 5)]

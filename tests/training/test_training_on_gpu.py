@@ -46,7 +46,7 @@ def sampled(device, temperature, turns=3, episodes=12):
                 top_p=1.0,
                 max_tokens=6,
                 view=view,
-                plan=None,
+                messages=(),
             )
             completion = await sampler.sample(request)
             said.append(completion)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from search_worlds import write_files
 
 import turnwise.envs
-from turnwise.agents.parse import parser
+from turnwise.agents.parsing import PARSERS
 from turnwise.envs import check_env
 from turnwise.envs.errors import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.envs.search import SearchEnv, SearchFailed
@@ -124,7 +124,7 @@ def test_format_scores_need_the_tags(files):
     for name, worth in (("with-thoughts", 1.0), ("whole", 0.8)):
         env.reset(options=Q2)
         for action in env.plan():
-            _, reward, *_ = env.step(parser(name).read(action).action)
+            _, reward, *_ = env.step(PARSERS.get(name).read(action).action)
         assert reward == worth
     with pytest.raises(UnknownOption, match="form='tags'"):
         SearchEnv(*files, reward="format", form="brackets")

@@ -1,0 +1,127 @@
+"""The memory of one episode, and its next prompt as chat messages and as token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.content import ImagePart
+from turnwise.agents.prompt import Exchange, View
+from turnwise.agents.spans import PromptText
+from turnwise.agents.tokenization import Tokenizer, codec_of
+
+__all__ = ["Dialogue", "Message", "Prompt"]
+
+Message = dict[str, Any]
+"""A chat message: ``role`` ("system", "user" or "assistant") and ``content``, a string. The content of a message with
+images is a list of parts, ``{"type": "text", "text": str}`` and ``{"type": "image", "image": uint8 [H, W, 3]}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One conversation in two forms."""
+
+    ids: tuple[int, ...]
+    """Token ids [L]; empty without a tokenizer."""
+    messages: tuple[Message, ...]
+
+
+class Dialogue:
+    """The turns of one episode so far; builds the next prompt.
+
+    What was sampled is never tokenized again: a prompt that extends the conversation consists of the ids of the
+    previous prompt, the ids of its response, and the ids of the new text.
+
+    >>> dialogue = Dialogue(Agent())
+    >>> view = dialogue.view("You see a door.")
+    >>> dialogue.prompt(view).messages
+    ({'role': 'user', 'content': 'You see a door.\\n>'},)
+    >>> dialogue.add(view, "open door", "open door")
+    ()
+    >>> [message["role"] for message in dialogue.prompt(dialogue.view("It is open.")).messages]
+    ['user', 'assistant', 'user']
+    """
+
+    def __init__(self, agent: Agent, tokenizer: Tokenizer | None = None) -> None:
+        """Start an empty dialogue.
+
+        Args:
+            agent: its prompt builder writes the messages.
+            tokenizer: of the model; None leaves the token ids empty.
+        """
+        self.agent = agent
+        self.memory: list[Exchange] = []
+        self._codec = None if tokenizer is None else codec_of(tokenizer)
+        system = agent.prompt.template.system.strip()
+        self._messages: list[Message] = [{"role": "system", "content": system}] if system else []
+        self._ids: tuple[int, ...] = ()
+        self._current: tuple[View, Prompt] | None = None
+
+    def view(
+        self,
+        observation: str,
+        admissible: Sequence[str] | None = None,
+        *,
+        free: tuple[str, ...] = (),
+        valid: bool | None = None,
+        images: tuple[ImagePart, ...] = (),
+    ) -> View:
+        """Return the view of the next turn, whose start and number follow from the turns so far."""
+        start = self.memory[0].observation if self.memory else observation
+        listed = None if admissible is None else tuple(admissible)
+        return View(start, observation, listed, len(self.memory), free, valid, images)
+
+    def prompt(self, view: View) -> Prompt:
+        """Return the prompt of the turn with this view."""
+        text = self.agent.prompt.message(self.memory, view)
+        user: Message = {"role": "user", "content": _content(text.text.strip(), view.images)}
+        prompt = Prompt(self._encode(text), (*self._messages, user))
+        self._current = (view, prompt)
+        return prompt
+
+    def add(
+        self, view: View, text: str, action: str | None, response: tuple[int, ...] | None = None
+    ) -> tuple[int, ...]:
+        """Add a turn to the memory, and return the ids of its response.
+
+        Args:
+            view: what the agent saw at this turn.
+            text: the answer.
+            action: the action in the answer, None if there was none.
+            response: ids of the answer as sampled; None: those of the text and the end token.
+        """
+        if response is None:
+            response = () if self._codec is None else self._codec.response(text)
+        if self.agent.prompt.appends:
+            current = self._current
+            prompt = current[1] if current is not None and current[0] is view else self.prompt(view)
+            self._messages = [*prompt.messages, {"role": "assistant", "content": text}]
+            self._ids = prompt.ids + response
+        self.memory.append(Exchange(view.observation, text, action))
+        return response
+
+    def _encode(self, text: PromptText) -> tuple[int, ...]:
+        """Return the ids of the whole prompt that ends with this user message."""
+        codec, chat = self._codec, self.agent.chat_template
+        if codec is None:
+            return ()
+        extends = self.agent.prompt.appends and bool(self.memory)
+        if chat is not None:
+            system = self.agent.prompt.template.system
+            text = chat.between(text) if extends else chat.first(system, text)
+        elif not extends:
+            text = PromptText(self.agent.prompt.template.system) + text
+        ids = codec.encode(text.text, text.untrusted)
+        if not extends:
+            return ids if chat is not None else codec.start + ids  # a chat template writes its own beginning
+        if self._ids and ids and self._ids[-1] == ids[0] and ids[0] in codec.ends:
+            ids = ids[1:]  # the end token that was sampled, which chat templates write as well
+        return (*self._ids, *ids)
+
+
+def _content(text: str, images: Sequence[ImagePart]) -> str | list[Message]:
+    if not images:
+        return text
+    return [{"type": "text", "text": text}, *({"type": "image", "image": part.image} for part in images)]

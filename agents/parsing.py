@@ -1,0 +1,164 @@
+"""Parsers: from the model's text to an action.
+
+    bare     the text, one line              with-thoughts   the text with its reasoning, any number of lines
+    whole    what follows the reasoning      think-action    the text between the tags that follow the reasoning
+
+A parser never guesses: text without the expected form has no action, and the model is told why. Text may be empty,
+huge or binary. `PARSERS` finds a parser by name, by entry point (group ``turnwise.parsers``), or as "module:attribute":
+either a `Parser`, or a function from text to `Parsed` whose docstring begins with a description of the expected form.
+
+Not included: the syntax of tool calls. The environment that takes them parses them and reports mistakes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from turnwise.registry import Registry
+
+__all__ = ["PARSERS", "Parsed", "Parser", "bare", "think_action", "whole", "with_thoughts"]
+
+MAX_ACTION_CHARS = 400
+"""Longest action of one line; no environment needs a longer one, and a huge one would flood the history."""
+
+MAX_MULTILINE_CHARS = 20_000
+"""Longest action of several lines, such as a program or several tool calls."""
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters and lone surrogates, which neither a terminal nor a file should receive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An action, or why there is none; exactly one of the two is None."""
+
+    action: str | None
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """A form of answers."""
+
+    read: Callable[[str], Parsed]
+    """Parses an answer."""
+    expected: str
+    """Description of the form, for a model whose answer could not be parsed."""
+    form: str = "{action}"
+    """Format string of an answer with an action."""
+
+    def write(self, action: str) -> str:
+        """Return an answer that this parser reads as the action."""
+        return self.form.format(action=action)
+
+
+def bare(text: str) -> Parsed:
+    """Return the text as the action: one printable line, stripped of surrounding white space.
+
+    >>> bare(" go to shelf 1\\n").action
+    'go to shelf 1'
+    >>> bare("").why
+    'the answer was empty'
+    """
+    return _action(text, "the answer")
+
+
+def think_action(text: str) -> Parsed:
+    """Return the action between the tags that follow the reasoning.
+
+    The opening ``<think>`` may be missing, since many chat templates put it into the prompt. ``</think>`` must be
+    followed by exactly one ``<action>...</action>`` and white space.
+
+    >>> think_action("<think>A lamp is needed.</think> <action>use desklamp 1</action>").action
+    'use desklamp 1'
+    >>> think_action("<action>look</action>").why
+    'there was no </think>'
+    """
+    _, closed, rest = text.rpartition("</think>")
+    if not closed:
+        return Parsed(None, "there was no </think>")
+    rest = rest.strip()
+    if not rest.startswith("<action>"):
+        return Parsed(None, "no <action> followed </think>")
+    inside, closed, after = rest[len("<action>") :].partition("</action>")
+    if not closed:
+        return Parsed(None, "there was no </action>")
+    if after or "<action>" in inside:
+        return Parsed(None, "there was more than one action")
+    return _action(inside, "the action")
+
+
+def whole(text: str) -> Parsed:
+    """Return the text after the reasoning as the action, stripped of surrounding white space.
+
+    >>> whole("<think>Who is she?</think>\\n<find>Ada</find>").action
+    '<find>Ada</find>'
+    >>> whole("<think>Who is").why
+    'there was no </think>'
+    """
+    _, closed, action = text.rpartition("</think>")
+    action = action.strip()
+    if action.startswith("<think>"):
+        return Parsed(None, "there was no </think>")
+    return _lines(action, "nothing followed </think>" if closed else "the answer was empty")
+
+
+def with_thoughts(text: str) -> Parsed:
+    """Return the whole text, reasoning included, as the action, for environments that read or reward the reasoning.
+
+    Tags are not checked; the environment decides what a missing one costs.
+
+    >>> with_thoughts("<think>Who is she?</think>\\n<find>Ada</find>\\n").action
+    '<think>Who is she?</think>\\n<find>Ada</find>'
+    """
+    return _lines(text.strip(), "the answer was empty")
+
+
+def _lines(action: str, nothing: str) -> Parsed:
+    if not action:
+        return Parsed(None, nothing)
+    if len(action) > MAX_MULTILINE_CHARS:
+        return Parsed(None, f"the answer was longer than {MAX_MULTILINE_CHARS} characters")
+    if _UNPRINTABLE.search(action):
+        return Parsed(None, "the answer had characters that cannot be printed")
+    return Parsed(action, None)
+
+
+def _action(text: str, what: str) -> Parsed:
+    action = text.strip()
+    if not action:
+        return Parsed(None, f"{what} was empty")
+    if len(action) > MAX_ACTION_CHARS:
+        return Parsed(None, f"{what} was longer than {MAX_ACTION_CHARS} characters")
+    if "\n" in action or "\r" in action:
+        return Parsed(None, f"{what} had more than one line")
+    if not action.isprintable():
+        return Parsed(None, f"{what} had characters that cannot be printed")
+    return Parsed(action, None)
+
+
+def _adapt(name: str, loaded: Any) -> Parser:
+    if isinstance(loaded, Parser):
+        return loaded
+    if not callable(loaded):
+        raise TypeError(f"the parser {name!r} must be a Parser or a function, got {type(loaded).__name__}")
+    described = (inspect.getdoc(loaded) or "an answer in the form of this task").splitlines()[0]
+    return Parser(loaded, described)
+
+
+PARSERS: Registry[Parser] = Registry("parser", group="turnwise.parsers", adapt=_adapt)
+PARSERS.register("bare", Parser(bare, "one action on one line and nothing else"))
+PARSERS.register("whole", Parser(whole, "an action, of as many lines as it needs"))
+PARSERS.register("with-thoughts", Parser(with_thoughts, "your reasoning and an action, of as many lines as they need"))
+PARSERS.register(
+    "think-action",
+    Parser(
+        think_action,
+        "<think>your reasoning</think><action>one action</action>",
+        "<think></think><action>{action}</action>",
+    ),
+)
