@@ -94,9 +94,10 @@ def sandbox() -> Iterable[ProbeResult]:
     """The back ends of the sandbox that need no daemon, each after a trial."""
     from turnwise.tools.sandbox import probe
 
-    for rung in probe():
-        words = "; ".join([rung.words, *(f"weaker here: {line}" for line in rung.weaker)])
-        yield ProbeResult(rung.name, rung.holds, words, _apt("bubblewrap") if "apt install bubblewrap" in words else "")
+    for status in probe():
+        detail = "; ".join([status.detail, *(f"caveat: {line}" for line in status.caveats)])
+        install = _apt("bubblewrap") if "apt install bubblewrap" in detail else ""
+        yield ProbeResult(status.name, status.works, detail, install)
 
 
 def _apt(package: str) -> str:

@@ -24,7 +24,7 @@ from typing import Final
 from turnwise.envs.bash.filetree import TIME, Tree, digest, from_tar, to_tar
 from turnwise.envs.caching import Memory
 from turnwise.envs.cut import shown
-from turnwise.tools.sandbox import Box, Limits, Result, SandboxError
+from turnwise.tools.sandbox import Box, Limits, RunResult, SandboxError
 
 __all__ = ["LIMITS", "ROOT", "Shell", "ShellResult"]
 
@@ -195,7 +195,7 @@ def _moved(text: str, old: str, new: str) -> str:
     return text if old == new else re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
 
 
-def _how(result: Result, seconds: float) -> str:
+def _how(result: RunResult, seconds: float) -> str:
     if result.stop == "exit":
         return f"[exit code {result.code}]" if result.code else ""
     ended = {

@@ -23,7 +23,7 @@ from typing import Any, Final
 from turnwise.envs.caching import Memory
 from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
 from turnwise.envs.code.task import BadTask, CallTest, CodeTest, ScriptTest, StdioTest, digest, module_of, names_of
-from turnwise.tools.sandbox import Box, Limits, Session
+from turnwise.tools.sandbox import Box, Limits, PythonSession
 
 __all__ = ["GRADES", "LIMITS", "CaseResult", "CodeGrade", "CodeGrader", "weight"]
 
@@ -213,7 +213,7 @@ class _Talk:
     def __init__(self, seconds: float, until: float) -> None:
         self.seconds, self.until, self.late = seconds, until, False
 
-    def run(self, tests: Session, mine: Session, order: dict[str, Any]) -> list[list[Any]]:
+    def run(self, tests: PythonSession, mine: PythonSession, order: dict[str, Any]) -> list[list[Any]]:
         """Return the verdicts of the tests."""
         self._say(tests, _driver("script_runner"), None)
         self._say(
@@ -235,7 +235,7 @@ class _Talk:
         assert isinstance(verdicts, list)
         return verdicts
 
-    def _asked(self, mine: Session, request: dict[str, Any]) -> dict[str, Any]:
+    def _asked(self, mine: PythonSession, request: dict[str, Any]) -> dict[str, Any]:
         """Return the candidate's answer to one request; whatever else comes is an exception that it raised."""
         answer = mine.run(f"serve({json.dumps(request)!r})", timeout=min(self._left(), self.seconds + _GRACE))
         if answer.restarted or answer.stop != "exit":
@@ -247,7 +247,7 @@ class _Talk:
             return data
         return {"e": ["RuntimeError"], "m": answer.error[-200:] or "the program gave no answer"}
 
-    def _say(self, tests: Session, word: str, text: str | None) -> dict[str, Any]:
+    def _say(self, tests: PythonSession, word: str, text: str | None) -> dict[str, Any]:
         answer = tests.run(word if text is None else f"{word}({text!r})", timeout=self._left())
         if answer.stop != "exit":
             raise _Over(_TOO_LONG if answer.stop in ("timeout", "cpu") else f"{_STOPPED}{answer.stop}")

@@ -7,7 +7,7 @@ from turnwise.envs.code.workspace import refuse_file
 from turnwise.envs.errors import BadSnapshot
 from turnwise.envs.snapshot import Fields
 from turnwise.tools.sandbox import BadPath
-from turnwise.tools.sandbox.files import parts
+from turnwise.tools.sandbox.files import split_path
 
 __all__ = ["check_task", "files_of", "share_of"]
 
@@ -36,7 +36,7 @@ def files_of(saved: Fields, task: CodeTask) -> dict[str, str]:
         if task.files.get(path) == text:
             continue
         try:
-            parts(path)
+            split_path(path)
             refuse_file(known, path, text)
         except (LookupError, BadPath) as error:
             raise BadSnapshot(f"the snapshot's files cannot be: {error.args[0]}") from None

@@ -21,7 +21,7 @@ from turnwise.envs.caching import Memory
 from turnwise.envs.code.grading import GRADES, CodeGrade, CodeGrader, weight
 from turnwise.envs.code.task import CodeTest, digest
 from turnwise.envs.cut import shown
-from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, Result, SandboxError
+from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, RunResult, SandboxError
 
 __all__ = ["LONGEST_FILE", "MOST_FILES", "Workspace", "refuse_file", "taken"]
 
@@ -170,7 +170,7 @@ def _text(tar: tarfile.TarFile, member: tarfile.TarInfo, old: str | None) -> str
     return text if len(text) <= LONGEST_FILE and "\0" not in text else None
 
 
-def _told(result: Result, folder: str, seconds: float) -> str:
+def _told(result: RunResult, folder: str, seconds: float) -> str:
     text = shown(result.stdout) + ("\n" if result.stdout and not result.stdout.endswith("\n") else "")
     text += shown(result.stderr)
     text = text.replace(folder, "/work").rstrip("\n")

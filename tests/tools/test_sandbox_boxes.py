@@ -9,11 +9,11 @@ from turnwise.tools.sandbox import (
     BadCommand,
     BadLimits,
     BadPath,
-    BadSnapshot,
     Box,
     BoxClosed,
     BoxFull,
     Limits,
+    SnapshotError,
     start,
 )
 
@@ -83,17 +83,17 @@ def test_files_go_in_and_out(clean: Box) -> None:
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", ".", "a\0b", "/work/../x"])
 def test_paths_outside_are_refused(clean: Box, path: str) -> None:
-    with pytest.raises(BadPath, match="relative to its folder"):
+    with pytest.raises(BadPath, match="relative to its directory"):
         clean.put(path, "x")
-    with pytest.raises(BadPath, match="relative to its folder"):
+    with pytest.raises(BadPath, match="relative to its directory"):
         clean.get(path)
 
 
 @pytest.mark.parametrize("path", ["x" * 5000, "/".join("d" * 101)])
 def test_paths_that_are_too_long_are_refused(clean: Box, path: str) -> None:
-    with pytest.raises(BadPath, match=r"at most 4,096 bytes and 100 names"):
+    with pytest.raises(BadPath, match=r"at most 4,096 bytes and 100 components"):
         clean.put(path, "x")
-    with pytest.raises(BadPath, match=r"at most 4,096 bytes and 100 names"):
+    with pytest.raises(BadPath, match=r"at most 4,096 bytes and 100 components"):
         clean.get(path)
 
 
@@ -114,7 +114,7 @@ def test_links_are_not_followed(clean: Box) -> None:
 def test_a_box_that_is_full_says_so(clean: Box) -> None:
     for number in range(5):
         clean.put(f"f{number}", bytes(3 << 20))
-    with pytest.raises(BoxFull, match="raise the limits"):
+    with pytest.raises(BoxFull, match="raise its limits"):
         clean.put("f5", bytes(3 << 20))
     assert clean.run(["sh", "-c", "rm -f f*"]).code == 0
     clean.put("small", "fits")
@@ -209,7 +209,7 @@ def test_bits_that_give_rights_are_not_kept(clean: Box) -> None:
 def test_a_bad_snapshot_changes_nothing(clean: Box) -> None:
     clean.put("keep", "kept")
     for bad in (b"", b"x" * 5000, clean.snapshot()[:700]):
-        with pytest.raises(BadSnapshot):
+        with pytest.raises(SnapshotError):
             clean.restore(bad)
     assert clean.get("keep") == b"kept"
 
@@ -245,7 +245,7 @@ def test_a_session_keeps_its_state(clean: Box) -> None:
         assert failed.error.startswith("Traceback")
         assert "return 1 / 0" in failed.error
         assert failed.error.endswith("ZeroDivisionError: division by zero\n")
-        assert "driver" not in failed.error
+        assert "session_driver" not in failed.error
         assert session.run("1 +").error.strip().splitlines()[-1].startswith("SyntaxError")
         assert session.run("import sys; sys.exit(3)").error.strip().endswith("SystemExit: 3")
         assert session.run("input()").error.strip().endswith("EOFError: EOF when reading a line")

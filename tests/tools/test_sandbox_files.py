@@ -1,5 +1,4 @@
-"""The parts that need no box: paths, walks without links, snapshots, limits, filters, groups, and what is told from an
-end."""
+"""The parts that need no box: paths, links, snapshots, limits, filters, control groups, and the reasons of a stop."""
 
 import io
 import os
@@ -16,14 +15,14 @@ from turnwise.tools.sandbox import (
     STOPS,
     BadLimits,
     BadPath,
-    BadSnapshot,
     BoxFull,
     Limits,
+    SnapshotError,
     cgroups,
     files,
     seccomp,
 )
-from turnwise.tools.sandbox.box import told
+from turnwise.tools.sandbox.box import stop_reason
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def root(tmp_path: Path) -> int:
 @given(st.text(alphabet="ab./\\\0é-~ ", max_size=12))
 def test_a_path_stays_inside_or_is_refused(text: str) -> None:
     try:
-        names = files.parts(text)
+        names = files.split_path(text)
     except BadPath:
         return
     assert names
@@ -63,11 +62,11 @@ def test_a_snapshot_is_what_it_was_made_of(content: dict[str, bytes]) -> None:
 
 @given(st.binary(max_size=2000))
 def test_any_bytes_are_a_snapshot_or_refused(data: bytes) -> None:
-    with suppress(BadSnapshot, BoxFull):
+    with suppress(SnapshotError, BoxFull):
         assert sum(len(content) for _, content in files.checked(data, 1000, 10)) <= 1000
 
 
-def member(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", link: str = "") -> files.Entry:
+def member(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", link: str = "") -> files.TarEntry:
     entry = tarfile.TarInfo(name)
     entry.type, entry.size, entry.linkname = kind, len(data), link
     return entry, data
@@ -86,8 +85,8 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", link: st
         [member("pipe", tarfile.FIFOTYPE)],
     ],
 )
-def test_a_snapshot_cannot_lead_outside(entries: list[files.Entry]) -> None:
-    with pytest.raises(BadSnapshot):
+def test_a_snapshot_cannot_lead_outside(entries: list[files.TarEntry]) -> None:
+    with pytest.raises(SnapshotError):
         files.checked(files.archive(entries), 10_000, 100)
 
 
@@ -95,9 +94,9 @@ def test_links_that_appear_later_are_not_followed(root: int, tmp_path: Path) -> 
     entries = files.checked(files.archive([member("a/x", data=b"y")]), 10_000, 100)
     os.symlink("..", "link", dir_fd=root)
     for path in ("link/outside", "link/new"):
-        with pytest.raises(BadPath, match="over a link"):
+        with pytest.raises(BadPath, match="through a link"):
             files.read(root, path)
-        with pytest.raises(BadPath, match="over a link"):
+        with pytest.raises(BadPath, match="through a link"):
             files.write(root, path, b"x", os.getuid())
     files.unpack(root, entries, os.getuid())
     assert (tmp_path / "outside").read_text() == "secret"
@@ -116,7 +115,7 @@ def test_emptying_a_folder_does_not_follow_links(root: int, tmp_path: Path) -> N
 
 def test_a_snapshot_that_is_too_large_is_refused() -> None:
     large = files.archive([member("a", data=bytes(2000)), member("b")])
-    with pytest.raises(BoxFull, match="2,000 bytes in 2 files, and the box may have 1,000 in 100"):
+    with pytest.raises(BoxFull, match="2,000 bytes in 2 files; the box may have 1,000 in 100"):
         files.checked(large, 1000, 100)
     with pytest.raises(BoxFull):
         files.checked(large, 10_000, 1)
@@ -136,7 +135,7 @@ def nested(root: int, depth: int, name: str = "d") -> None:
 
 def test_folders_that_are_nested_without_end_are_refused_and_removed(root: int, tmp_path: Path) -> None:
     nested(root, 3000)
-    with pytest.raises(BadSnapshot, match="no snapshot can be taken: a path in a box has at most 4,096 bytes and 100"):
+    with pytest.raises(SnapshotError, match="cannot take a snapshot: a path in a box may have at most 4,096 bytes"):
         files.pack(root)
     assert files.usage(root, 5000)[1] > 5000
     files.clear(root)
@@ -165,9 +164,9 @@ def test_snapshot_restore_and_write_take_the_same_longest_path(root: int, depth:
         assert files.read(root, path) == b"y"
         assert files.usage(root, 5000)[1] == depth + 1
         return
-    with pytest.raises(BadSnapshot, match="at most 4,096 bytes"):
+    with pytest.raises(SnapshotError, match="at most 4,096 bytes"):
         files.pack(root)
-    with pytest.raises(BadSnapshot, match="at most 4,096 bytes"):
+    with pytest.raises(SnapshotError, match="at most 4,096 bytes"):
         files.checked(buffer.getvalue(), 1000, 200)
     with pytest.raises(BadPath, match="at most 4,096 bytes"):
         files.write(root, path, b"y", os.getuid())
@@ -183,15 +182,15 @@ def test_usage_counts_files_and_bytes(root: int) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"wall": 0}, "more than 0"),
+        ({"wall": 0}, "> 0"),
         ({"wall": float("inf")}, "finite"),
         ({"wall": float("nan")}, "finite"),
-        ({"memory": 1}, "at least 16,777,216"),
-        ({"processes": 1.5}, "whole number"),
-        ({"output": True}, "whole number"),
+        ({"memory": 1}, ">= 16,777,216"),
+        ({"processes": 1.5}, "an integer"),
+        ({"output": True}, "an integer"),
         ({"network": 1}, "True or False"),
-        ({"disk": -1}, "more than 0"),
-        ({"wal": 1}, "the limits are wall, cpu"),
+        ({"disk": -1}, "> 0"),
+        ({"wal": 1}, "choose one of: wall, cpu"),
     ],
 )
 def test_limits_that_cannot_be_are_refused(change: dict[str, float], words: str) -> None:
@@ -218,8 +217,8 @@ def test_limits_that_cannot_be_are_refused(change: dict[str, float], words: str)
         (139, b"", False, "exit"),
     ],
 )
-def test_why_a_program_stopped_is_told_from_its_end(code: int, stderr: bytes, full: bool, stop: str) -> None:
-    assert told(code, stderr, full) == stop
+def test_why_a_program_stopped(code: int, stderr: bytes, full: bool, stop: str) -> None:
+    assert stop_reason(code, stderr, full) == stop
     assert stop in STOPS
 
 
@@ -243,7 +242,10 @@ def judge(program: bytes, number: int, *arguments: int, audit: int = 0xC000003E)
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
 def test_the_filter_refuses_what_it_should_and_nothing_else() -> None:
     allow, refuse, missing, kill = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
-    alone, base = seccomp.program(seccomp.alone(network=False, own_uid=False)), seccomp.program(seccomp.BASE)
+    alone, base = (
+        seccomp.program(seccomp.without_namespaces(network=False, own_uid=False)),
+        seccomp.program(seccomp.BASE),
+    )
     for number in (0, 1, 2, 9, 39, 57, 59, 60, 231):  # read, write, open, mmap, getpid, fork, execve, exit, exit_group
         assert judge(alone, number) == judge(base, number) == allow
     for number in (101, 165, 272, 308, 321, 425):  # ptrace, mount, unshare, setns, bpf, io_uring_setup
@@ -255,8 +257,8 @@ def test_the_filter_refuses_what_it_should_and_nothing_else() -> None:
     assert (judge(base, 302, 0), judge(base, 302, 77)) == (allow, refuse)  # prlimit64
     assert judge(base, 0x40000000 | 1) == kill
     assert judge(base, 1, audit=0x40000003) == kill
-    assert judge(seccomp.program(seccomp.alone(network=False, own_uid=True)), 90) == refuse  # chmod
-    assert judge(seccomp.program(seccomp.alone(network=True, own_uid=True)), 41) == allow
+    assert judge(seccomp.program(seccomp.without_namespaces(network=False, own_uid=True)), 90) == refuse  # chmod
+    assert judge(seccomp.program(seccomp.without_namespaces(network=True, own_uid=True)), 41) == allow
 
 
 def test_control_groups_of_both_versions(tmp_path: Path) -> None:
@@ -265,7 +267,7 @@ def test_control_groups_of_both_versions(tmp_path: Path) -> None:
     (tmp_path / "cgroup.procs").touch()
     assert cgroups.create("x", 1000, tmp_path) is None  # a folder without memory.max: the controller is not there
     assert list(tmp_path.glob("turnwise-*")) == []
-    group = cgroups.Group(tmp_path, "memory.events")
+    group = cgroups.ControlGroup(tmp_path, "memory.events")
     assert group.kills() == 0
     (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     assert group.kills() == 2

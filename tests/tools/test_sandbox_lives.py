@@ -15,29 +15,33 @@ import pytest
 from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed
 
 from turnwise.tools.sandbox import BoxLost, SandboxError, start
-from turnwise.tools.sandbox.supervisor import Warden
+from turnwise.tools.sandbox.fork_client import ForkServerClient
 
 
 def box_processes() -> set[int]:
-    """The processes below our warden: what runs in boxes, and what lost its parent there."""
+    """The processes below our fork_server: what runs in boxes, and what lost its parent there."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-    found = {warden()}
+    found = {fork_server()}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
-    return found - {warden()}
+    return found - {fork_server()}
 
 
 def traces() -> Counter[str]:
-    """What a box could leave behind on this machine: mounts, cgroups, open files here and in the warden."""
+    """What a box could leave behind on this machine: mounts, cgroups, open files here and in the fork_server."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return Counter(
         [line for line in mounts if "turnwise" in line or (" /sys rw,nosuid,nodev " in line and "tmpfs" in line)]
-        + [str(path) for top in ("memory", "") for path in Path("/sys/fs/cgroup", top).glob(f"turnwise-{warden()}-*")]
+        + [
+            str(path)
+            for top in ("memory", "")
+            for path in Path("/sys/fs/cgroup", top).glob(f"turnwise-{fork_server()}-*")
+        ]
         + [f"descriptor {what}" for what in open_files("self")]
-        + [f"descriptor of the warden {what}" for what in open_files(warden())]
+        + [f"descriptor of the fork_server {what}" for what in open_files(fork_server())]
     )
 
 
@@ -51,8 +55,8 @@ def open_files(process: int | str) -> list[str]:
     return found
 
 
-def warden() -> int:
-    return Warden.get().process.pid
+def fork_server() -> int:
+    return ForkServerClient.get().process.pid
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
@@ -176,13 +180,13 @@ def test_the_supervisors_death_kills_its_boxes(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", LOCAL)
-def test_the_wardens_death_is_told_and_a_new_one_comes(backend: str) -> None:
+def test_the_fork_servers_death_is_reported_and_a_new_one_comes(backend: str) -> None:
     box, long = box_of(backend, wall=600), moment(backend)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(box.run, ["sleep", long])
         assert eventually(lambda: bool(sleepers(long)))
-        os.kill(warden(), signal.SIGKILL)
-        with pytest.raises(BoxLost, match="kept the box died"):
+        os.kill(fork_server(), signal.SIGKILL)
+        with pytest.raises(BoxLost, match="fork server of the sandbox died"):
             running.result(300)
     assert eventually(lambda: not sleepers(long))
     with pytest.raises(BoxLost, match="gone"):
@@ -196,7 +200,7 @@ def test_the_wardens_death_is_told_and_a_new_one_comes(backend: str) -> None:
 def test_a_box_that_nobody_has_is_closed() -> None:
     import gc
 
-    room = box_of("bwrap").room  # type: ignore[attr-defined]
+    name = box_of("bwrap").name  # type: ignore[attr-defined]
     gc.collect()
     with pytest.raises(SandboxError, match="KeyError"):
-        Warden.get().ask("close", room=room)
+        ForkServerClient.get().ask("close", box=name)

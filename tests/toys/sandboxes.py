@@ -27,7 +27,7 @@ def reason(backend: str) -> str:
         except SandboxError as error:
             return str(error)
         return ""
-    return next((f"{rung.words}" for rung in probe() if rung.name == backend and not rung.holds), "")
+    return next((status.detail for status in probe() if status.name == backend and not status.works), "")
 
 
 def needed(backend: str) -> None:

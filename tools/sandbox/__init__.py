@@ -1,35 +1,34 @@
-"""Programs that nobody trusts, run where they can do no harm: one small protocol over bubblewrap, landlock and Docker.
+"""Run untrusted programs in isolation: one small interface over bubblewrap, landlock and Docker.
 
 with start(Limits(wall=5)) as box:
     print(box.run("print(6 * 7)").stdout)
 """
 
+from turnwise.tools.sandbox.backends import BACKENDS, BackendStatus, probe, start
 from turnwise.tools.sandbox.box import Box
 from turnwise.tools.sandbox.errors import (
     BadCommand,
     BadLimits,
     BadPath,
-    BadSnapshot,
     BoxClosed,
     BoxFull,
     BoxLost,
     DockerUnavailable,
     NoSandbox,
     SandboxError,
+    SnapshotError,
     UnknownBackend,
 )
-from turnwise.tools.sandbox.ladder import BACKENDS, Rung, probe, start
-from turnwise.tools.sandbox.limits import STOPS, Limits, Result, Stop
-from turnwise.tools.sandbox.session import Answer, Session
+from turnwise.tools.sandbox.limits import STOPS, Limits, RunResult, Stop
+from turnwise.tools.sandbox.session import PythonSession, SessionResult
 
 __all__ = [
     "BACKENDS",
     "STOPS",
-    "Answer",
+    "BackendStatus",
     "BadCommand",
     "BadLimits",
     "BadPath",
-    "BadSnapshot",
     "Box",
     "BoxClosed",
     "BoxFull",
@@ -37,10 +36,11 @@ __all__ = [
     "DockerUnavailable",
     "Limits",
     "NoSandbox",
-    "Result",
-    "Rung",
+    "PythonSession",
+    "RunResult",
     "SandboxError",
-    "Session",
+    "SessionResult",
+    "SnapshotError",
     "Stop",
     "UnknownBackend",
     "probe",

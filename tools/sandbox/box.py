@@ -1,4 +1,4 @@
-"""What every box can do, whatever holds it: run programs, take and give files, be copied, keep an interpreter."""
+"""The interface that all boxes share: run programs, read and write files, take snapshots, open sessions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from turnwise.tools.sandbox.bwrap import WORK
-from turnwise.tools.sandbox.errors import BadCommand, BadLimits, BoxClosed
-from turnwise.tools.sandbox.files import parts
-from turnwise.tools.sandbox.limits import Limits, Result, Stop
+from turnwise.tools.sandbox.channel import Channel
+from turnwise.tools.sandbox.errors import BadCommand, BoxClosed
+from turnwise.tools.sandbox.files import split_path
+from turnwise.tools.sandbox.limits import Limits, RunResult, Stop
+from turnwise.tools.sandbox.session import PythonSession
 
-if TYPE_CHECKING:
-    from turnwise.tools.sandbox.session import Channel, Session
-
-_LONGEST_WORD: Final = 100_000  # bytes: Linux takes words of 131,072
+_MAX_ARGUMENT: Final = 100_000  # bytes; Linux takes arguments of up to 131,072
 _CODE: Final = ".code.py"
-_SAID: Final[tuple[tuple[Stop, tuple[str, ...]], ...]] = (
+_LIMIT_MESSAGES: Final[tuple[tuple[Stop, tuple[str, ...]], ...]] = (
     ("memory", ("MemoryError", "Cannot allocate memory", "std::bad_alloc", "out of memory")),
     ("processes", ("can't start new thread", "Resource temporarily unavailable", "can't fork", "Cannot fork")),
     ("disk", ("No space left on device", "File too large", "Disk quota exceeded")),
@@ -28,9 +27,10 @@ _SAID: Final[tuple[tuple[Stop, tuple[str, ...]], ...]] = (
 
 
 class Box(ABC):
-    """A place for programs that nobody trusts; use it as a context manager, or `close` it.
+    """An isolated place to run untrusted programs. Use it as a context manager, or call `close`.
 
-    One program runs at a time (others wait), besides a session. Files stay from run to run, processes do not.
+    One program runs at a time, beside any sessions; concurrent calls of `run` wait. Files persist from run to run,
+    processes do not.
     """
 
     backend: str
@@ -38,15 +38,14 @@ class Box(ABC):
     limits: Limits
 
     def __init__(self, limits: Limits) -> None:
-        """Keep the limits."""
         self.limits = limits
         self.closed = False
-        self._turn = threading.Lock()
-        self._sessions: list[Session] = []
+        self._run_lock = threading.Lock()
+        self._sessions: list[PythonSession] = []
 
     @property
     def folder(self) -> str:
-        """The box's folder as its programs see it; under landlock a folder of this machine, whose name tells of it."""
+        """Path of the box's directory as its programs see it (under landlock, a real path of this machine)."""
         return WORK
 
     def run(
@@ -55,86 +54,83 @@ class Box(ABC):
         stdin: bytes | str = b"",
         files: Mapping[str, bytes | str] | None = None,
         timeout: float | None = None,
-    ) -> Result:
-        """Run a program to its end, or to one of its limits, and return what came of it.
+    ) -> RunResult:
+        """Run a program until it ends or reaches a limit, and return the result.
 
         Args:
-            command: a str is the text of a Python program; a list of words is a program with its arguments.
-            stdin: what it reads; a program that does not read it loses nothing.
-            files: put into the box first, by path.
-            timeout: seconds, if fewer than the box's own limit.
+            command: a str is Python source; a list is a program and its arguments.
+            stdin: standard input of the program.
+            files: files to write first, path -> content.
+            timeout: seconds; the limit of the box applies if that is less.
 
         Raises:
-            BadCommand: neither of the two, or words that no program can be given.
-            BadPath: a file's path does not stay inside.
-            BoxClosed: the box was closed before.
-            BoxLost: what holds the box died.
+            BadCommand: the command is neither, or has arguments that Linux does not take.
+            BadPath: the path of a file leaves the box.
+            BoxClosed: the box is closed.
+            BoxLost: the container or the process that holds the box died.
         """
-        seconds = self._seconds(timeout)
-        text = isinstance(command, str)
-        argv = _program(self.python, command) if isinstance(command, str) else _words(command)
+        seconds = self.limits.seconds(timeout)
+        is_source = isinstance(command, str)
+        argv = _python_argv(self.python, command) if isinstance(command, str) else _checked_argv(command)
         data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else bytes(stdin)
-        with self._turn:
-            self._open()
+        with self._run_lock:
+            self._check_open()
             for path, content in (files or {}).items():
                 self.put(path, content)
-            if text and len(argv[-1].encode()) > _LONGEST_WORD:
+            if is_source and len(argv[-1].encode()) > _MAX_ARGUMENT:
                 self.put(_CODE, argv[-1])
                 argv = [self.python, _CODE]
             return self._execute(argv, data, seconds)
 
-    def session(self) -> Session:
-        """Return a Python interpreter in the box that keeps its state from call to call, as a notebook does."""
-        from turnwise.tools.sandbox.session import Session
-
-        self._open()
-        session = Session(self)
+    def session(self) -> PythonSession:
+        """Start a Python interpreter in the box that keeps its state between calls."""
+        self._check_open()
+        session = PythonSession(self._open_channel, self.python, self.limits)
         self._sessions.append(session)
         return session
 
     def put(self, path: str, data: bytes | str) -> None:
-        """Write a file below the box's folder, with the folders that it needs; what lies there is replaced.
+        """Write a file, creating missing directories and replacing an existing file.
 
         Raises:
-            BadPath: the path does not stay inside.
-            BoxFull: the box has no room for it.
+            BadPath: the path leaves the box.
+            BoxFull: the file does not fit.
         """
-        self._open()
-        parts(path)
+        self._check_open()
+        split_path(path)
         self._put(path, data.encode() if isinstance(data, str) else bytes(data))
 
     def get(self, path: str) -> bytes:
-        """Return what a plain file below the box's folder holds.
+        """Return the content of a regular file.
 
         Raises:
-            BadPath: there is none, or the path does not stay inside (links are not followed).
+            BadPath: there is no such file, or the path leaves the box (links are not followed).
         """
-        self._open()
-        parts(path)
+        self._check_open()
+        split_path(path)
         return self._get(path)
 
     def snapshot(self) -> bytes:
-        """Return the files below the box's folder as a tar archive (no processes, and nothing of /tmp).
+        """Return all files in the box's directory as a tar archive; processes and /tmp are not included.
 
         Raises:
-            BadSnapshot: a path has more than 4,096 bytes or 100 names, which `restore` does not take; or a program
-                changes the files meanwhile.
+            SnapshotError: a path has more than 4,096 bytes or 100 components, or a program changes files meanwhile.
         """
-        self._open()
+        self._check_open()
         return self._snapshot()
 
     def restore(self, snapshot: bytes) -> None:
-        """Make the files below the box's folder those of a snapshot, of this box or of another.
+        """Replace all files in the box's directory by those of a snapshot of this or another box.
 
         Raises:
-            BadSnapshot: it is none, or holds what may not lie in a box; the files are as before.
-            BoxFull: it is larger than this box.
+            SnapshotError: the bytes are not a snapshot, or contain entries that a box does not allow; nothing changed.
+            BoxFull: the snapshot is larger than this box.
         """
-        self._open()
+        self._check_open()
         self._restore(snapshot)
 
     def close(self) -> None:
-        """End everything in the box and remove it; closing it again does nothing."""
+        """Kill all programs and remove the box; closing it twice has no effect."""
         if not self.closed:
             self.closed = True
             for session in self._sessions:
@@ -152,25 +148,20 @@ class Box(ABC):
         self.close()
 
     def __del__(self) -> None:
-        """Close a box that nobody has any more."""
+        """Close the box when it is garbage collected."""
         if not getattr(self, "closed", True):
             with suppress(Exception):
                 self.close()
 
-    def _open(self) -> None:
+    def _check_open(self) -> None:
         if self.closed:
             raise BoxClosed
 
-    def _seconds(self, timeout: float | None) -> float:
-        if timeout is not None and not timeout > 0:
-            raise BadLimits(f"a timeout is a number of seconds above 0, not {timeout!r}")
-        return min(self.limits.wall, timeout) if timeout is not None else self.limits.wall
+    @abstractmethod
+    def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> RunResult: ...
 
     @abstractmethod
-    def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> Result: ...
-
-    @abstractmethod
-    def _converse(self, argv: list[str]) -> Channel: ...
+    def _open_channel(self, argv: list[str]) -> Channel: ...
 
     @abstractmethod
     def _put(self, path: str, data: bytes) -> None: ...
@@ -188,45 +179,45 @@ class Box(ABC):
     def _close(self) -> None: ...
 
 
-def _program(python: str, text: str) -> list[str]:
+def _python_argv(python: str, source: str) -> list[str]:
     try:
-        text.encode()
+        source.encode()
     except UnicodeEncodeError as error:
-        raise BadCommand(f"the program text is not Unicode: {error.reason} at character {error.start}") from error
-    if "\0" in text:
-        raise BadCommand("the program text holds a null character, which Python does not take")
-    return [python, "-c", text]
+        raise BadCommand(f"the source is not valid Unicode: {error.reason} at character {error.start}") from error
+    if "\0" in source:
+        raise BadCommand("the source contains a null character")
+    return [python, "-c", source]
 
 
-def _words(command: Sequence[str]) -> list[str]:
+def _checked_argv(command: Sequence[str]) -> list[str]:
     if isinstance(command, bytes) or not isinstance(command, Sequence) or not command:
-        raise BadCommand(f"a command is a program text or a list of words, not {type(command).__name__}")
-    words = list(command)
-    for word in words:
-        if not isinstance(word, str):
-            raise BadCommand(f"the words of a command are texts, not {type(word).__name__}")
-        if "\0" in word or len(os.fsencode(word)) > _LONGEST_WORD:
-            raise BadCommand(f"a word of a command has no null character and at most {_LONGEST_WORD:,} bytes")
-    if not words[0]:
-        raise BadCommand("the first word of a command names a program, and it is empty")
-    return words
+        raise BadCommand(f"command must be Python source or a non-empty list of str, got {command!r:.80}")
+    argv = list(command)
+    for argument in argv:
+        if not isinstance(argument, str):
+            raise BadCommand(f"the arguments of a command must be str, got {type(argument).__name__}")
+        if "\0" in argument or len(os.fsencode(argument)) > _MAX_ARGUMENT:
+            raise BadCommand(f"an argument must have no null character and at most {_MAX_ARGUMENT:,} bytes")
+    if not argv[0]:
+        raise BadCommand("the name of the program is empty")
+    return argv
 
 
-def told(code: int, stderr: bytes, full: bool) -> Stop:
-    """Return why a program stopped that nobody ended, from its exit code and the end of what it said.
+def stop_reason(code: int, stderr: bytes, full: bool) -> Stop:
+    """Infer why a program stopped that the sandbox did not kill.
 
-    A limit on memory, processes or disk shows inside as a call that fails; most programs then say so and give up.
+    A program that reaches its limit on memory, processes or disk sees a failing call; most programs report it and exit.
 
     Args:
-        code: its exit code.
-        stderr: what it wrote to standard error.
-        full: whether the box has no room left.
+        code: exit code.
+        stderr: standard error of the program.
+        full: whether the box has no space left.
     """
     if code == 0:
         return "exit"
     lines = stderr[-4000:].decode("utf-8", "replace").strip().splitlines()[-3:]
-    for stop, words in _SAID:
-        if any(word in line for line in lines for word in words):
+    for stop, messages in _LIMIT_MESSAGES:
+        if any(message in line for line in lines for message in messages):
             return stop
     if full:
         return "disk"

@@ -1,7 +1,6 @@
-"""A control group for a box, where the machine lets us make one: it counts memory over all processes of the box.
+"""Control groups, versions 1 and 2: limit the memory of all processes of a box together.
 
-Version 1 (a `memory` hierarchy) and version 2 (`memory.max` at the top). Without one the memory limit holds for each
-process alone. Processor shares and input/output are left alone.
+Where none can be created, the memory limit applies to each process separately. CPU shares and I/O are not limited.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ _PREFIX = "turnwise-"
 
 
 @dataclass(frozen=True)
-class Group:
+class ControlGroup:
     """The control group of one box."""
 
     folder: Path
     oom: str  # the file that counts out-of-memory kills
 
     def kills(self) -> int:
-        """Return how many processes the kernel has ended here for want of memory."""
+        """Return how many processes of the group the kernel has killed for lack of memory."""
         with suppress(OSError, ValueError):
             for line in (self.folder / self.oom).read_text().splitlines():
                 word, _, number = line.partition(" ")
@@ -32,11 +31,11 @@ class Group:
         return 0
 
     def join(self) -> int:
-        """Return a descriptor: "0" written to it moves the writer into the group."""
+        """Return a descriptor; writing "0" to it moves the writer into the group."""
         return os.open(self.folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def remove(self) -> bool:
-        """Remove the group; False while processes of it are still dying."""
+        """Remove the group; return False while processes in it are still dying."""
         try:
             self.folder.rmdir()
         except FileNotFoundError:
@@ -46,8 +45,8 @@ class Group:
         return True
 
 
-def create(name: str, memory: int, top: Path = TOP) -> Group | None:
-    """Return a new group that may use `memory` bytes, or None where none can be made."""
+def create(name: str, memory: int, top: Path = TOP) -> ControlGroup | None:
+    """Create a group limited to `memory` bytes; return None if this machine does not permit it."""
     for parent, limits, oom in (
         (top / "memory", ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), "memory.oom_control"),
         (top, ("memory.max", "memory.swap.max"), "memory.events"),
@@ -57,26 +56,26 @@ def create(name: str, memory: int, top: Path = TOP) -> Group | None:
     return None
 
 
-def _make(parent: Path, name: str, limits: tuple[str, str], oom: str, memory: int) -> Group | None:
+def _make(parent: Path, name: str, limits: tuple[str, str], oom: str, memory: int) -> ControlGroup | None:
     folder = parent / f"{_PREFIX}{os.getpid()}-{name}"
     try:
         folder.mkdir()
     except OSError:
         return None
     try:
-        (folder / limits[0]).open("r+").close()  # it must be there: a plain folder would take any file
+        (folder / limits[0]).open("r+").close()  # it must exist: a plain directory would accept any file
         (folder / limits[0]).write_text(str(memory))
     except OSError:
         with suppress(OSError):
             folder.rmdir()
         return None
-    with suppress(OSError):  # swap: not every kernel counts it
+    with suppress(OSError):  # not every kernel accounts for swap
         (folder / limits[1]).write_text("0" if limits[1] == "memory.swap.max" else str(memory))
-    return Group(folder, oom)
+    return ControlGroup(folder, oom)
 
 
 def sweep(top: Path = TOP) -> None:
-    """Remove the empty groups of supervisors that are gone."""
+    """Remove empty groups of fork servers that are gone."""
     for parent in (top / "memory", top):
         with suppress(OSError):
             for folder in parent.glob(f"{_PREFIX}*"):

@@ -1,16 +1,15 @@
-"""Boxes in Docker containers, through the Docker SDK: images by name, from a folder, or of this machine's Python.
+"""Boxes in Docker containers, with an image by name, from a directory, or of this machine's Python.
 
-A container has no network, no rights, a read-only root, a user id that is not root, and two sized memory file systems
-for `/work` and `/tmp`. It is started once and kept warm; a run is an `exec` in it. Its first process reads its standard
-input, which the supervisor holds: when that dies, however it dies, the input ends, and the container is gone with all
-in it.
+A container has no network, no capabilities, a read-only root, a user other than root, and size-limited memory file
+systems for `/work` and `/tmp`. It is started once; each run is an `exec` in it. Its first process reads standard input
+from this process, so that the container ends when this process dies.
 
-An `exec` goes on when its client dies, and what it leaves behind goes on when it ends. So every program runs under an
-inner `timeout`, and under a shell that ends everything else afterwards; whether that was done is looked up in the
-container's process count, and made good where a program prevented it. While a session is open in the box, what a run
-leaves behind stays until the session ends.
+An `exec` continues when its client dies, and so do processes that it leaves behind. Therefore each program runs under
+`timeout` inside the container and under a shell that kills all other processes afterwards; the process count of the
+container shows whether this worked, and it is repeated from outside if a program prevented it. While a session is open
+in the box, processes that a run leaves behind stay until the session ends.
 
-Not here: pulling of images, volumes, networks, and boxes that outlive their supervisor.
+Not included: pulling images, volumes, networks, and boxes that outlive this process.
 """
 
 from __future__ import annotations
@@ -29,48 +28,48 @@ from pathlib import Path
 from typing import Any, Final
 
 from turnwise.tools.sandbox import files, rootfs
-from turnwise.tools.sandbox.box import Box, told
-from turnwise.tools.sandbox.errors import BadPath, BadSnapshot, BoxFull, BoxLost, DockerUnavailable
-from turnwise.tools.sandbox.execs import Exec, ExecChannel, short
-from turnwise.tools.sandbox.limits import MB, Limits, Result, Stop
-from turnwise.tools.sandbox.session import Channel
+from turnwise.tools.sandbox.box import Box, stop_reason
+from turnwise.tools.sandbox.channel import Channel
+from turnwise.tools.sandbox.docker_exec import DockerChannel, DockerExec, first_line
+from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost, DockerUnavailable, SnapshotError
+from turnwise.tools.sandbox.limits import MB, Limits, RunResult, Stop
 
 _LABEL: Final = "turnwise.sandbox"
-_HOLD: Final = ["sh", "-c", "cat >/dev/null; :"]  # as root without rights, out of reach; the shell collects what ended
-_SPARE: Final = 6  # processes of the container itself: its first two, and a run's shell and timeout
+_INIT: Final = ["sh", "-c", "cat >/dev/null; :"]  # as root without capabilities; the shell collects orphans
+_OWN_PROCESSES: Final = 6  # of the container itself: its first two, and a run's shell and timeout
 _RUN: Final = (
     "ulimit -S -t {cpu}; ulimit -H -t {hard}; ulimit -v {memory}; "
     'timeout -s KILL {seconds} "$@"; code=$?; {sweep}exit $code'
 )
-_SWEEP: Final = ["sh", "-c", "kill -9 -1"]
-_PLAIN: Final = 'p=.; for n in "$@"; do p="$p/$n"; [ -L "$p" ] && exit 40; done; '
+_KILL_ALL: Final = ["sh", "-c", "kill -9 -1"]
+_NO_LINKS: Final = 'p=.; for n in "$@"; do p="$p/$n"; [ -L "$p" ] && exit 40; done; '
 _PUT: Final = (
     'for last in "$@"; do :; done; d=.; for n in "$@"; do [ -L "$d" ] && exit 40; '
     'if [ "$d" != . ] && [ ! -d "$d" ]; then mkdir "$d" || exit 41; fi; d="$d/$n"; done; '
     '[ -d "$d" ] && exit 42; rm -f "$d"; cat >"$d" || exit 43'
 )
-_GET: Final = _PLAIN + '[ -e "$p" ] || exit 44; [ -f "$p" ] || exit 45; exec cat "$p"'
-_SHUT: Final = r"\( -type d ! -perm -700 -o -type f ! -perm -400 \)"  # what tar could not read
+_GET: Final = _NO_LINKS + '[ -e "$p" ] || exit 44; [ -f "$p" ] || exit 45; exec cat "$p"'
+_UNREADABLE: Final = r"\( -type d ! -perm -700 -o -type f ! -perm -400 \)"  # for tar
 _TAR: Final = "exec tar -c -f - -C /work ."
-_PACK: Final = f'[ -n "$(find /work {_SHUT} 2>/dev/null)" ] || {_TAR}'
-_LIFT: Final = (
-    rf"find /work {_SHUT} -exec sh -c "
+_PACK: Final = f'[ -n "$(find /work {_UNREADABLE} 2>/dev/null)" ] || {_TAR}'
+_MAKE_READABLE: Final = (
+    rf"find /work {_UNREADABLE} -exec sh -c "
     r"""'printf "%s\0%s\0" "$(stat -c %a "$1")" "$1"; chmod u+rwx "$1"' sh {} \;"""
 )
-_MODES: Final = "xargs -0 -n 2 chmod; :"  # what has gone meanwhile needs none
-_CLEAR: Final = (
+_SET_MODES: Final = "xargs -0 -n 2 chmod; :"  # errors are ignored: files may be gone by now
+_REPLACE_FILES: Final = (
     r"chmod u+rwx /work; find /work -type d ! -perm -700 -exec chmod u+rwx {} \; && "
     "find /work -mindepth 1 -maxdepth 1 -exec rm -rf {} + && "
     "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
 )
-_INNER: Final = 60.0  # seconds for our own commands inside
+_OWN_TIMEOUT: Final = 60.0  # seconds for our own commands in the container
 
 
 def sdk() -> Any:
-    """Return the docker package.
+    """Import the docker package.
 
     Raises:
-        DockerUnavailable: it is not installed.
+        DockerUnavailable: the package is not installed.
     """
     try:
         import docker  # type: ignore[import-untyped,unused-ignore]
@@ -80,10 +79,10 @@ def sdk() -> Any:
 
 
 def connect() -> Any:
-    """Return a client of the daemon that $DOCKER_HOST names, or of the usual one.
+    """Return a client of the daemon at $DOCKER_HOST, or at the default socket.
 
     Raises:
-        DockerUnavailable: it does not answer, or this user may not ask it.
+        DockerUnavailable: the daemon does not respond, or this user may not use it.
     """
     docker = sdk()
     try:
@@ -95,30 +94,32 @@ def connect() -> Any:
 
 
 def _unreachable(error: str) -> str:
-    where = os.environ.get("DOCKER_HOST", "the usual socket")
+    where = os.environ.get("DOCKER_HOST", "the default socket")
     if "Permission" in error:
-        return f"Docker is there, but you have no right to use it ({where}): join its group, or ask its administrator"
-    return f"Docker does not answer at {where}: start it, or set DOCKER_HOST"
+        return f"you have no permission to use Docker at {where}; join its group, or ask the administrator"
+    return f"Docker does not respond at {where}; start it, or set DOCKER_HOST"
 
 
 @cache
-def shared(image: str | None = None) -> Docker:
-    """Return the Docker back end for an image, one for this process."""
-    return Docker(image)
+def shared(image: str | None = None) -> DockerBackend:
+    """Return the Docker back end of this process for an image."""
+    return DockerBackend(image)
 
 
-class Docker:
-    """Starts boxes in containers of one image, and keeps some started ahead.
+class DockerBackend:
+    """Starts boxes in containers of one image, optionally keeping some started in advance.
 
     Args:
-        image: a name; a folder or tar file with a root file system; None: this machine's own Python. It needs `sh`,
-            `timeout`, `find` and `tar` (busybox has them), `stat`, `xargs` and `chmod` for snapshots with modes that
-            keep their own user out, and `python3` for program texts and sessions.
-        warm: containers to keep started ahead, for each set of limits that was asked for.
+        image: a name; a directory or tar file with a root file system; None: this machine's own Python. The image needs
+            `sh`, `timeout`, `find` and `tar` (busybox has them), `stat`, `xargs` and `chmod` for snapshots of files
+            that their own user cannot read, and `python3` for Python source and sessions.
+        warm: number of containers to keep started for each set of limits that was used.
+
+    Raises:
+        DockerUnavailable: Docker cannot be used, or has no such image.
     """
 
     def __init__(self, image: str | None = None, *, warm: int = 0) -> None:
-        """Find or make the image."""
         self.client = connect()
         self.image = self._image(image)
         self.warm = warm
@@ -127,7 +128,7 @@ class Docker:
         atexit.register(self.close)
 
     def start(self, limits: Limits | None = None) -> DockerBox:
-        """Return a box, from those that are ready where there is one."""
+        """Return a box, one that is already started if possible."""
         limits = limits or Limits()
         with self._lock:
             ready = self._ready.setdefault(limits, [])
@@ -137,7 +138,7 @@ class Docker:
         return box or DockerBox(self.client, self.image, limits)
 
     def fill(self, limits: Limits | None = None) -> None:
-        """Start containers ahead, until as many are ready as are to be kept."""
+        """Start containers until `warm` are ready."""
         limits = limits or Limits()
         while True:
             with self._lock:
@@ -148,7 +149,7 @@ class Docker:
                 self._ready[limits].append(box)
 
     def close(self) -> None:
-        """Remove the containers that nobody has taken."""
+        """Remove the containers that were started in advance and not used."""
         with self._lock:
             boxes = [box for ready in self._ready.values() for box in ready]
             self._ready.clear()
@@ -166,7 +167,7 @@ class Docker:
         if path.is_dir() or path.is_file():
             return self._import(f"turnwise-root:{rootfs.digest(path)}", lambda: _tar(path))
         if not self._has(image):
-            raise DockerUnavailable(f"Docker has no image {image!r}, and no such folder exists: docker pull it first")
+            raise DockerUnavailable(f"no Docker image, directory or tar file {image!r}; run `docker pull` first")
         return image
 
     def _has(self, name: str) -> bool:
@@ -193,47 +194,46 @@ def _tar(path: Path) -> bytes:
 
 
 class DockerBox(Box):
-    """A box that is a container."""
+    """A box in a container."""
 
     backend = "docker"
     python = "python3"
 
     def __init__(self, client: Any, image: str, limits: Limits) -> None:
-        """Start the container."""
         super().__init__(limits)
         self.closed = True  # until there is something to close
         self.api = client.api
-        self._groups: dict[str, tuple[str, str]] | None = None
+        self._counter_files: dict[str, tuple[str, str]] | None = None
         try:
             self.id = self._create(image)
-            self._held = self.api.attach_socket(self.id, params={"stdin": 1, "stream": 1})
+            self._stdin = self.api.attach_socket(self.id, params={"stdin": 1, "stream": 1})
             self.api.start(self.id)
         except sdk().errors.DockerException as error:
-            raise DockerUnavailable(f"Docker does not start a container of {image!r}: {error}") from error
+            raise DockerUnavailable(f"Docker cannot start a container of {image!r}: {error}") from error
         except OSError as error:
             raise DockerUnavailable(_unreachable(str(error))) from error
         self.closed = False
 
     def _create(self, image: str) -> str:
         limits = self.limits
-        owned = f"size={limits.disk},nr_inodes={limits.files},uid=1000,gid=1000"
-        bounds = [("fsize", limits.file_size), ("nofile", 256), ("core", 0)]
+        tmpfs = f"size={limits.disk},nr_inodes={limits.files},uid=1000,gid=1000,exec"
+        ulimits = [("fsize", limits.file_size), ("nofile", 256), ("core", 0)]
         host = self.api.create_host_config(
             network_mode="host" if limits.network else "none",
             read_only=True,
-            tmpfs={"/work": f"{owned},exec", "/tmp": f"{owned},exec"},
+            tmpfs={"/work": tmpfs, "/tmp": tmpfs},
             shm_size=min(limits.disk, 16 * MB),
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
-            pids_limit=limits.processes + _SPARE,
+            pids_limit=limits.processes + _OWN_PROCESSES,
             mem_limit=limits.memory + limits.disk,
             memswap_limit=limits.memory + limits.disk,
-            ulimits=[{"Name": name, "Soft": value, "Hard": value} for name, value in bounds],
+            ulimits=[{"Name": name, "Soft": value, "Hard": value} for name, value in ulimits],
             auto_remove=True,
         )
-        made = self.api.create_container(
+        created = self.api.create_container(
             image,
-            _HOLD,
+            _INIT,
             user="0:0",
             stdin_open=True,
             working_dir="/work",
@@ -242,40 +242,35 @@ class DockerBox(Box):
             network_disabled=not limits.network,
             environment={"HOME": "/work", "LANG": "C.UTF-8", "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
         )
-        return str(made["Id"])
+        return str(created["Id"])
 
-    def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> Result:
+    def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> RunResult:
         start = time.monotonic()
-        before = self._look()
-        alone = not any(not session.closed for session in self._sessions)
-        exec_ = self._exec(self._wrapped(argv, seconds, alone), stdin, self.limits.output, start + seconds, alone)
+        before = self._counters()
+        alone = all(session.closed for session in self._sessions)
+        command = self._exec(self._wrapped(argv, seconds, alone), stdin, self.limits.output, start + seconds, alone)
         took = time.monotonic() - start
-        code, stop = exec_.code, exec_.stop
+        code, stop = command.code, command.stop
         if code == 137 and stop is None:
-            self._alive()
-        after = self._look()
+            self._check_alive()
+        after = self._counters()
         if alone and after.get("processes", 99) > before.get("processes", 0):
-            self._sweep()  # where nobody counts, always
+            self._kill_all()  # always, if the processes cannot be counted
         if stop is None and took >= seconds and code in (124, 137):
-            stop = "timeout"  # the inner clock was first
+            stop = "timeout"  # by the timeout in the container
         oom = after.get("oom", 0) > before.get("oom", 0)
-        return Result(
-            exec_.out(1),
-            exec_.out(2),
-            code,
-            stop or self._why(code, oom, exec_.out(2), took),
-            took,
-            after.get("peak", 0),
-        )
+        stdout, stderr = command.text(1), command.text(2)
+        stop = stop or self._stop_reason(code, oom, stderr, took)
+        return RunResult(stdout, stderr, code, stop, took, after.get("peak", 0))
 
-    def _alive(self) -> None:
-        """Raise BoxLost where the container has ended: what was killed then is more than the program."""
-        for pause in (0.0, 0.05, 0.2):  # its programs die before Docker says that it has ended
+    def _check_alive(self) -> None:
+        """Raise BoxLost if the container has ended, and with it the program."""
+        for pause in (0.0, 0.05, 0.2):  # programs die before Docker reports the end of the container
             time.sleep(pause)
             try:
                 state = self.api.inspect_container(self.id)["State"]
             except Exception as error:
-                raise BoxLost(f"the container died during the run, or Docker did: {short(error)}") from error
+                raise BoxLost(f"the container died during the run, or Docker did: {first_line(error)}") from error
             if not state["Running"] or state.get("Status", "running") != "running":
                 raise BoxLost("the container died during the run")
 
@@ -290,87 +285,88 @@ class DockerBox(Box):
         )
         return ["sh", "-c", script, "sh", *argv]
 
-    def _why(self, code: int, oom: bool, stderr: bytes, took: float) -> Stop:
+    def _stop_reason(self, code: int, oom: bool, stderr: bytes, took: float) -> Stop:
         if code and oom:
             return "memory"
         if code == 152 or (code == 137 and took >= self.limits.cpu):
             return "cpu"
-        return told(code, stderr, full=False)
+        return stop_reason(code, stderr, full=False)
 
-    def _look(self) -> dict[str, int]:
-        """Return what the container's control group counts; nothing where the daemon is on another machine."""
-        if self._groups is None:
-            self._groups = _groups(self.api, self.id)
+    def _counters(self) -> dict[str, int]:
+        """Return counters of the container's control group; none if the daemon is on another machine."""
+        if self._counter_files is None:
+            self._counter_files = _counter_files(self.api, self.id)
         found = {}
-        for name, (file, word) in self._groups.items():
+        for name, (file, word) in self._counter_files.items():
             with suppress(OSError, ValueError):
                 lines = [line.split() for line in Path(file).read_text(encoding="ascii").splitlines()]
                 found[name] = int(next(line[-1] for line in lines if len(line) == 1 or line[0] == word))
         return found
 
-    def _sweep(self) -> None:
-        self._exec(_SWEEP, b"", 1 << 16, time.monotonic() + _INNER, False)
+    def _kill_all(self) -> None:
+        self._exec(_KILL_ALL, b"", 1 << 16, time.monotonic() + _OWN_TIMEOUT, False)
 
-    def _exec(self, argv: list[str], stdin: bytes, output: int, deadline: float, alone: bool = False) -> Exec:
-        """Run words inside to their end, or to the deadline; then end everything inside, if nothing else runs there."""
-        exec_ = Exec(self.api, self.id, argv, stdin=bool(stdin))
+    def _exec(self, argv: list[str], stdin: bytes, output: int, deadline: float, alone: bool = False) -> DockerExec:
+        """Run a command to its end or the deadline; `alone`: at the deadline, kill all processes in the container."""
+        command = DockerExec(self.api, self.id, argv, stdin=bool(stdin))
         try:
-            exec_.run(stdin, output, deadline, self._sweep if alone else lambda: None)
+            command.run(stdin, output, deadline, self._kill_all if alone else lambda: None)
         finally:
-            exec_.close()
-        exec_.finish()
-        return exec_
+            command.close()
+        command.finish()
+        return command
 
-    def _inside(self, script: str, words: list[str], path: str, stdin: bytes = b"") -> bytes:
-        """Run a script of ours inside, and return what it wrote."""
+    def _script(self, script: str, args: list[str], path: str, stdin: bytes = b"") -> bytes:
+        """Run one of our own scripts in the container and return its output; `path` is for error messages."""
         most = 2 * self.limits.disk + 1024 * self.limits.files + (1 << 20)
-        exec_ = self._exec(["sh", "-c", script, "sh", *words], stdin, most, time.monotonic() + _INNER)
-        said = exec_.out(2)
-        if exec_.code == 44:
-            raise BadPath(f"there is no {path!r} in the box")
-        if exec_.code == 40:
-            raise BadPath(f"{path!r} leads over a link in the box: name a plain path")
-        if b"No space left" in said or b"File too large" in said:
-            raise BoxFull(f"{path!r} does not fit into the box: raise the limits disk, file_size or files")
-        if exec_.code:
-            raise BadPath(f"{path!r} in the box is no plain file, or cannot be reached")
-        return exec_.out(1)
+        command = self._exec(["sh", "-c", script, "sh", *args], stdin, most, time.monotonic() + _OWN_TIMEOUT)
+        stderr = command.text(2)
+        if command.code == 44:
+            raise BadPath(files.MISSING.format(path=path))
+        if command.code == 40:
+            raise BadPath(files.LINK.format(path=path))
+        if b"No space left" in stderr or b"File too large" in stderr:
+            raise BoxFull(files.FULL.format(path=path))
+        if command.code:
+            raise BadPath(f"{path!r} in the box is not a regular file, or cannot be reached")
+        return command.text(1)
 
     def _put(self, path: str, data: bytes) -> None:
-        self._inside(_PUT, files.parts(path), path, data or b"")
+        self._script(_PUT, files.split_path(path), path, data or b"")
 
     def _get(self, path: str) -> bytes:
-        return self._inside(_GET, files.parts(path), path)
+        return self._script(_GET, files.split_path(path), path)
 
     def _snapshot(self) -> bytes:
-        raw, modes = self._inside(_PACK, [], "the snapshot"), {}
-        if not raw:  # something keeps its own user out
-            modes = self._lift()
+        raw, modes = self._script(_PACK, [], "the snapshot"), {}
+        if not raw:  # some files cannot be read by their own user
+            modes = self._make_readable()
             try:
-                raw = self._inside(_TAR, [], "the snapshot")
+                raw = self._script(_TAR, [], "the snapshot")
             finally:
-                self._change(sorted(modes.items(), reverse=True))  # what lies in a folder before the folder
+                self._set_modes(sorted(modes.items(), reverse=True))  # the content of a directory before itself
         entries = []
         with tarfile.open(fileobj=io.BytesIO(raw), mode="r:", errors="surrogateescape") as archive:
             members = sorted(archive.getmembers(), key=lambda member: member.name.split("/"))
-            modes |= {_plain(one.linkname): modes[_plain(one.name)] for one in members if _second(one, modes)}
+            hard_links = [one for one in members if one.islnk() and _relative(one.name) in modes]
+            modes |= {_relative(one.linkname): modes[_relative(one.name)] for one in hard_links}
             for member in members:
-                name = _plain(member.name)
-                member.mode = modes.get(_plain(member.linkname) if member.islnk() else name, member.mode) & 0o777
+                name = _relative(member.name)
+                member.mode = modes.get(_relative(member.linkname) if member.islnk() else name, member.mode) & 0o777
                 if name not in ("", ".") and (member.isreg() or member.isdir() or member.issym() or member.islnk()):
                     entries.append(_canonical(archive, member, name))
         return files.archive(entries)
 
-    def _lift(self) -> dict[str, int]:
-        """Let the box's user read everything; return the modes that what was shut had, by path."""
-        words = os.fsdecode(self._inside(_LIFT, [], "the snapshot")).split("\0")[:-1]
+    def _make_readable(self) -> dict[str, int]:
+        """Let the box's user read everything; return the previous mode of each path that was changed."""
+        words = os.fsdecode(self._script(_MAKE_READABLE, [], "the snapshot")).split("\0")[:-1]
         pairs = zip(words[1::2], words[::2], strict=True)
         return {path.removeprefix("/work").lstrip("/"): int(mode, 8) for path, mode in pairs}
 
-    def _change(self, modes: list[tuple[str, int]]) -> None:
+    def _set_modes(self, modes: list[tuple[str, int]]) -> None:
         if modes:
             words = "".join(f"{mode:o}\0/work/{path}\0" for path, mode in modes)
-            self._inside(_MODES, [], "the snapshot", os.fsencode(words))
+            self._script(_SET_MODES, [], "the snapshot", os.fsencode(words))
 
     def _restore(self, snapshot: bytes) -> None:
         entries = files.checked(snapshot, self.limits.disk, self.limits.files)
@@ -378,41 +374,37 @@ class DockerBox(Box):
             member.uid = member.gid = 1000
             member.pax_headers = {}
             member.mode &= 0o777
-        heads = files.inmost_first(entries)
-        shut = [("/".join(names), head.mode) for names, head in heads if head.isdir() and head.mode & 0o700 != 0o700]
-        for _, head in heads:
-            head.mode |= 0o700 if head.isdir() else 0  # until all that lies in it is there
+        members = files.deepest_first(entries)
+        closed = [("/".join(names), one.mode) for names, one in members if one.isdir() and one.mode & 0o700 != 0o700]
+        for _, member in members:
+            member.mode |= 0o700 if member.isdir() else 0  # until its content is written
         try:
-            self._inside(_CLEAR, [], "the snapshot", files.archive(entries, tarfile.GNU_FORMAT))
+            self._script(_REPLACE_FILES, [], "the snapshot", files.archive(entries, tarfile.GNU_FORMAT))
         except BadPath as error:
-            raise BadSnapshot("the snapshot could not be unpacked in the box") from error
-        self._change(shut)
+            raise SnapshotError("the snapshot could not be unpacked in the box") from error
+        self._set_modes(closed)
 
-    def _converse(self, argv: list[str]) -> Channel:
+    def _open_channel(self, argv: list[str]) -> Channel:
         cpu = math.ceil(self.limits.cpu)
         script = f'ulimit -S -t {cpu}; ulimit -H -t {cpu * 100}; ulimit -v {self.limits.memory // 1024}; exec "$@"'
-        return ExecChannel(Exec(self.api, self.id, ["sh", "-c", script, "sh", *argv], stdin=True), self._sweep)
+        command = DockerExec(self.api, self.id, ["sh", "-c", script, "sh", *argv], stdin=True)
+        return DockerChannel(command, self._kill_all)
 
     def _close(self) -> None:
-        for step in (lambda: self.api.remove_container(self.id, force=True), self._held.close):
-            with suppress(Exception):  # it may be gone already, or going
+        for step in (lambda: self.api.remove_container(self.id, force=True), self._stdin.close):
+            with suppress(Exception):  # it may be gone already
                 step()
 
 
-def _plain(name: str) -> str:
+def _relative(name: str) -> str:
     return name.removeprefix("./")
 
 
-def _second(member: tarfile.TarInfo, modes: dict[str, int]) -> bool:
-    """Whether it is a second name of a file, under which its mode was found."""
-    return member.islnk() and _plain(member.name) in modes
-
-
-def _canonical(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> files.Entry:
+def _canonical(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> files.TarEntry:
     entry = tarfile.TarInfo(name)
     entry.mode, entry.type, entry.linkname = member.mode, member.type, member.linkname
     data = b""
-    if member.isreg() or member.islnk():  # a second name of a file becomes a file
+    if member.isreg() or member.islnk():  # a hard link becomes a regular file
         source = archive.extractfile(member)
         data = source.read() if source else b""
         entry.type, entry.linkname, entry.size = tarfile.REGTYPE, "", len(data)
@@ -420,18 +412,21 @@ def _canonical(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> 
     return entry, data
 
 
-def _groups(api: Any, container: str) -> dict[str, tuple[str, str]]:
-    """Return the files that count a container's processes, memory and lack of it, if they are on this machine."""
+def _counter_files(api: Any, container: str) -> dict[str, tuple[str, str]]:
+    """Return the control group files with the container's counters, counter -> (path, key in the file).
+
+    Empty if the container runs on another machine.
+    """
     try:
         pid = int(api.inspect_container(container)["State"]["Pid"])
         lines = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return {}
     except Exception as error:
-        raise BoxLost(f"the container is gone, or Docker stopped answering: {short(error)}") from error
+        raise BoxLost(f"the container is gone, or Docker stopped responding: {first_line(error)}") from error
     paths = {name: path for line in lines for _, kinds, path in [line.split(":", 2)] for name in kinds.split(",")}
     if not any(container in path for path in paths.values()):
-        return {}  # a process of that number, but of another machine's
+        return {}  # the process id belongs to another machine
     top = "/sys/fs/cgroup"
     if "memory" in paths and "pids" in paths:
         memory = f"{top}/memory{paths['memory']}"

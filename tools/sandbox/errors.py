@@ -1,18 +1,18 @@
-"""What can go wrong with a sandbox and is not a bug in it, as one tree.
+"""Exceptions of the sandbox.
 
     SandboxError
-    ├── NoSandbox            nothing on this machine holds a program (what was tried, and why it does not)
-    ├── UnknownBackend       a back end of that name does not exist
-    ├── BadLimits            a limit that cannot be (a negative time, no memory)
-    ├── BadCommand           what is to be run is not a program text and not a list of words
-    ├── BadPath              a path that does not stay inside the box, or is no file there
-    ├── BoxFull              what was put or restored is larger than the box
-    ├── BadSnapshot          bytes that are no snapshot, or hold what may not lie in a box; or a box that holds such
-    ├── BoxClosed            the box was closed before this call
-    ├── BoxLost              the box died under the call (its supervisor or its container is gone)
-    └── DockerUnavailable    no docker package, no daemon, no right to use it, or no such image
+    ├── NoSandbox            no back end works on this machine
+    ├── UnknownBackend       no back end has that name, or it does not take that option
+    ├── BadLimits            an invalid limit or timeout
+    ├── BadCommand           a command that cannot be run
+    ├── BadPath              a path that leaves the box or does not name a regular file
+    ├── BoxFull              the data does not fit in the box
+    ├── SnapshotError        a snapshot cannot be taken or restored
+    ├── BoxClosed            the box has been closed
+    ├── BoxLost              the container or the process that holds the box died during a call
+    └── DockerUnavailable    no docker package, no daemon, no permission, or no such image
 
-That a program inside runs too long, too large or too loud is no error: it is what a `Result` says.
+A program that exceeds a limit is not an error: `RunResult.stop` reports it.
 """
 
 from __future__ import annotations
@@ -21,60 +21,59 @@ __all__ = [
     "BadCommand",
     "BadLimits",
     "BadPath",
-    "BadSnapshot",
     "BoxClosed",
     "BoxFull",
     "BoxLost",
     "DockerUnavailable",
     "NoSandbox",
     "SandboxError",
+    "SnapshotError",
     "UnknownBackend",
 ]
 
 
 class SandboxError(Exception):
-    """Root of what a user can meet with a sandbox; its text is one sentence for that user."""
+    """Base class of all sandbox errors; the message is one sentence for the user."""
 
 
 class NoSandbox(SandboxError):
-    """Nothing on this machine holds a program; nothing was run."""
+    """No back end works on this machine; nothing was run."""
 
 
 class UnknownBackend(SandboxError):
-    """There is no back end of that name."""
+    """No back end has that name, or it does not take that option."""
 
 
 class BadLimits(SandboxError):
-    """A limit that cannot be."""
+    """An invalid limit or timeout."""
 
 
 class BadCommand(SandboxError):
-    """What is to be run is neither a program text nor a list of words."""
+    """A command that is neither Python source nor a list of arguments."""
 
 
 class BadPath(SandboxError):
-    """A path that does not stay inside the box, or is not what was asked for there."""
+    """A path that leaves the box or does not name a regular file."""
 
 
 class BoxFull(SandboxError):
-    """What was put or restored needs more bytes or files than the box may have."""
+    """The data needs more bytes or files than the box may have."""
 
 
-class BadSnapshot(SandboxError):
-    """Bytes that are no snapshot of a box, or a box of which none can be taken."""
+class SnapshotError(SandboxError):
+    """A snapshot cannot be taken or restored."""
 
 
 class BoxClosed(SandboxError):
-    """The box was closed before this call."""
+    """The box has been closed."""
 
-    def __init__(self, message: str = "the box is closed: start another one") -> None:
-        """Keep the sentence."""
+    def __init__(self, message: str = "the box is closed; start another one") -> None:
         super().__init__(message)
 
 
 class BoxLost(SandboxError):
-    """The box died under the call: what held it is gone."""
+    """The container or the process that holds the box died during a call."""
 
 
 class DockerUnavailable(SandboxError):
-    """Docker cannot be used: no package, no daemon, no right, or no image."""
+    """Docker cannot be used: no package, no daemon, no permission, or no such image."""

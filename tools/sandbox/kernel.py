@@ -1,6 +1,6 @@
-"""System calls of Linux that Python 3.11 has no function for, by ctypes: prctl, namespaces, mounts, raw calls.
+"""Linux system calls that Python 3.11 does not wrap: prctl, namespaces, mounts and raw calls, through ctypes.
 
-Each raises OSError with the kernel's reason. Nothing here decides anything.
+Each raises OSError with the kernel's reason.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _libc: Final = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 
 def call(name: str, *arguments: object) -> int:
-    """Return what the C library's function gives.
+    """Call a function of the C library and return its result.
 
     Raises:
-        OSError: it gave -1; with the reason.
+        OSError: the function returned -1.
     """
     if _libc is None:
-        raise OSError(0, "only Linux has it")
+        raise OSError(0, f"{name} needs Linux")
     result = int(getattr(_libc, name)(*arguments))
     if result == -1:
         number = ctypes.get_errno()
@@ -42,22 +42,22 @@ def call(name: str, *arguments: object) -> int:
 
 
 def syscall(number: int, *arguments: object) -> int:
-    """Return what the kernel's call of that number gives; integers are passed as C longs."""
+    """Call the kernel by system call number; integers are passed as C longs."""
     return call("syscall", number, *(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments))
 
 
 def prctl(option: int, *arguments: int) -> None:
-    """Set something of this process."""
+    """Set an attribute of this process."""
     call("prctl", option, *(ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4]))
 
 
 def unshare(flags: int) -> None:
-    """Give this process namespaces of its own."""
+    """Move this process into new namespaces."""
     call("unshare", flags)
 
 
 def setns(fd: int, kind: int) -> None:
-    """Enter the namespace that a descriptor holds."""
+    """Enter the namespace that a descriptor refers to."""
     call("setns", fd, kind)
 
 

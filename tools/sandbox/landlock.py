@@ -1,9 +1,9 @@
-"""Landlock: the kernel's way for a process to give up the file system but for some paths. No rights are needed.
+"""Landlock: restrict a process to some paths of the file system, without privileges.
 
-What it does not watch over: stat(), chmod, chown, times and attributes of files; `seccomp.py` and a user of its own for
-the box see to these.
+Landlock does not cover stat(), chmod, chown, times and attributes of files; `seccomp.py` and a separate user id for the
+box do.
 
-Source: Documentation/userspace-api/landlock.rst of Linux; the bits of ABI 1 to 7.
+Source: Documentation/userspace-api/landlock.rst of Linux, ABI 1 to 7.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE, _READ, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE: Final = 1 << 14
 _DEVICES: Final = 1 << 15
-_OF_FILES: Final = _EXECUTE | _WRITE | _READ | _TRUNCATE | _DEVICES
-_BITS: Final = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many kinds of access an ABI knows; later ones as ABI 5
+_FILE_ACCESS: Final = _EXECUTE | _WRITE | _READ | _TRUNCATE | _DEVICES
+_BITS: Final = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # number of access rights by ABI; later ABIs as 5
 _MAKE_DEVICES: Final = (1 << 6) | (1 << 11)  # character and block devices
-SCOPES: Final = 6  # the ABI from which on signals and abstract sockets can be kept inside
+SCOPES: Final = 6  # first ABI that can restrict signals and abstract sockets
 
 
 def abi() -> int:
-    """Return the version of landlock that the kernel has; 0: none, or it is switched off."""
+    """Return the landlock ABI of the kernel; 0 if it has none or it is switched off."""
     try:
         return kernel.syscall(_CREATE, None, 0, 1)
     except OSError:
@@ -34,10 +34,10 @@ def abi() -> int:
 
 
 def restrict(read: list[str], write: list[str], devices: list[str], *, network: bool) -> None:
-    """Give up everything but reading and running `read`, everything below `write`, and reading and writing `devices`.
+    """Restrict this process: it may read and execute `read`, do anything below `write`, and read and write `devices`.
 
-    Paths that do not exist are left out. Needs PR_SET_NO_NEW_PRIVS first. From ABI 4 on TCP goes as well, from 6 on
-    signals to and abstract sockets of everything outside.
+    Missing paths are ignored. PR_SET_NO_NEW_PRIVS must be set first. From ABI 4 on, TCP is blocked as well; from ABI 6
+    on, so are signals to processes outside and their abstract sockets.
     """
     version = abi()
     known = (1 << _BITS.get(version, _BITS[5])) - 1
@@ -64,7 +64,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
         return
     try:
         folder = os.path.isdir(path)
-        rule = struct.pack("=Qi", access if folder else access & _OF_FILES, fd)
+        rule = struct.pack("=Qi", access if folder else access & _FILE_ACCESS, fd)
         kernel.syscall(_ADD, ruleset, 1, ctypes.create_string_buffer(rule, len(rule)), 0)
     finally:
         os.close(fd)

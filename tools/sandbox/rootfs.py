@@ -1,7 +1,7 @@
-"""A root file system for containers from this machine's own Python: its library, what it is linked against, busybox.
+"""Build a root file system for containers from this machine's Python, the libraries that it links, and busybox.
 
-So that Docker needs no registry. It is a tar stream for `docker import`, some 50 MB; tests, the package installer and
-graphical toolkits are left out, and so are installed packages.
+With it Docker needs no registry. The result is a tar archive for `docker import` of about 50 MB, without tests, pip,
+graphical toolkits and installed packages.
 """
 
 from __future__ import annotations
@@ -20,41 +20,43 @@ from typing import Final
 
 from turnwise.tools.sandbox.errors import DockerUnavailable
 
-_LEFT_OUT: Final = {"test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages"}
-_LEFT_OUT_TOO: Final = {"__pycache__", "dist-packages", "pydoc_data"}
+_EXCLUDED: Final = {
+    *("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip"),
+    *("site-packages", "dist-packages", "__pycache__", "pydoc_data"),
+}
 _ABOUT: Final = """
 import sys, sysconfig
 print(sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), sys.version, sep="\\n")
 """
 _LIBRARY: Final = re.compile(r"(/\S+) \(0x")
-_BOX: Final = {
+_ACCOUNTS: Final = {
     "passwd": "root:x:0:0:root:/:/bin/sh\nbox:x:1000:1000:box:/work:/bin/sh\n",
     "group": "root:x:0:\nbox:x:1000:\n",
 }
 
 
 def busybox() -> str:
-    """Return where busybox is.
+    """Return the path of busybox.
 
     Raises:
-        DockerUnavailable: nowhere.
+        DockerUnavailable: it is not installed.
     """
     path = shutil.which("busybox", path=f"{os.environ.get('PATH', '')}:/bin:/usr/bin")
     if path is None:
         raise DockerUnavailable(
-            "an image of this machine's Python needs busybox: apt install busybox-static, or name an image"
+            "building an image of this machine's Python needs busybox: apt install busybox-static, or name an image"
         )
     return path
 
 
 def fingerprint(python: str) -> str:
-    """Return a short name that changes with what `pack` would give."""
+    """Return a short hash that changes whenever the result of `pack` would."""
     about = [_run([python, "-c", _ABOUT]), str(os.path.getmtime(busybox())), Path(__file__).read_text(encoding="utf-8")]
     return hashlib.sha256("\n".join(about).encode()).hexdigest()[:12]
 
 
 def digest(path: Path) -> str:
-    """Return a short name of a folder or file that changes with the paths, sizes, modes and times in it."""
+    """Return a short hash of the paths, sizes, modes and times in a directory, or of one file."""
     path = path.resolve()
     found = hashlib.blake2b(os.fsencode(path), digest_size=8)
     for here, folders, names in os.walk(path) if path.is_dir() else [(str(path.parent), [], [path.name])]:
@@ -67,13 +69,13 @@ def digest(path: Path) -> str:
 
 
 def pack(python: str) -> bytes:
-    """Return a tar archive of a root file system with that interpreter, at the path that it has here."""
+    """Return a tar archive of a root file system that contains the interpreter at its own path."""
     buffer = io.BytesIO()
     made: set[str] = set()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for folder in ("tmp", "work", "proc", "sys", "dev", "etc"):
             _folders(archive, f"/{folder}/x", made)
-        for name, text in _BOX.items():
+        for name, text in _ACCOUNTS.items():
             _text(archive, f"etc/{name}", text)
         for path in _files(python):
             _add(archive, path, made)
@@ -93,11 +95,7 @@ def _files(python: str) -> Iterator[str]:
     compiled = [real]
     for folder in dict.fromkeys(_run([real, "-c", _ABOUT]).splitlines()[:2]):
         for here, folders, names in os.walk(folder):
-            folders[:] = [
-                name
-                for name in sorted(folders)
-                if name not in _LEFT_OUT | _LEFT_OUT_TOO and not name.startswith("config-")
-            ]
+            folders[:] = [name for name in sorted(folders) if name not in _EXCLUDED and not name.startswith("config-")]
             for name in sorted(names):
                 if not name.endswith((".a", ".pyc")):
                     yield f"{here}/{name}"

@@ -1,13 +1,13 @@
-"""A filter of system calls (seccomp-bpf): what a program in a box has no business with is refused with EPERM.
+"""System call filters (seccomp-bpf) that refuse calls a program in a box does not need, with EPERM.
 
-Two lists. `BASE` closes what reaches past a box or gives the kernel much to attack: other processes' memory, keys,
-namespaces, mounts, bpf, io_uring (which would go around a filter), performance counters, the clock, modules. `ALONE`
-is for a program that has no namespace of its own: sockets, System V and POSIX objects that outlive it, anonymous memory
-files; and, since landlock does not watch over them, owners, modes, times and attributes of files, priorities and
-limits of other processes.
+`BASE` blocks calls that reach beyond a box or widen the attack surface of the kernel: memory of other processes, keys,
+namespaces, mounts, bpf, io_uring (which bypasses filters), performance counters, the clock, modules.
+`without_namespaces` adds calls for programs that have no namespaces of their own: sockets, System V and POSIX objects
+that outlive the program, anonymous memory files; and, since landlock does not cover them, owners, modes, times and
+attributes of files, priorities and limits of other processes.
 
-`clone3` is answered with ENOSYS, since a filter cannot read its flags: the C library then takes `clone`, whose flags
-are read here. A call of another architecture (32-bit ones on x86-64) ends the process.
+`clone3` fails with ENOSYS, since a filter cannot read its flags; the C library then falls back to `clone`, whose flags
+are checked. Calls of another architecture (32-bit calls on x86-64) kill the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 
 from turnwise.tools.sandbox import kernel
 
-# name: (x86-64, aarch64); None where an architecture lacks the call.
+# name: (x86-64, aarch64); None if the architecture does not have the call.
 _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -137,46 +137,43 @@ _LOAD, _EQUAL, _ATLEAST, _ANYBIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 
 
 def supported() -> bool:
-    """Return whether the numbers of this machine's calls are known here."""
+    """Return whether the system call numbers of this machine are known."""
     return kernel.LINUX and os.uname().machine in _ARCHITECTURES
 
 
-def alone(*, network: bool, own_uid: bool) -> tuple[str, ...]:
-    """Return what is refused to a program without namespaces.
+def without_namespaces(*, network: bool, own_uid: bool) -> tuple[str, ...]:
+    """Return the calls to refuse to a program without namespaces.
 
     Args:
-        network: whether it may have sockets.
-        own_uid: it runs as the user who started it, whose files and processes it could then change.
+        network: whether the program may use sockets.
+        own_uid: whether it runs as the user who started it, whose files and processes it could then change.
     """
     more = () if network else _SOCKET
     return (*BASE, *_LASTING, *more, *((*_PRIORITY, *_METADATA) if own_uid else ()))
 
 
 def program(names: Iterable[str], *, namespaces: bool = False) -> bytes:
-    """Return the filter as the kernel takes it, an array of `struct sock_filter`.
+    """Return the filter as an array of the kernel's `struct sock_filter`.
 
     Args:
-        names: calls that are refused with EPERM.
-        namespaces: whether `clone` may make namespaces.
+        names: calls that fail with EPERM.
+        namespaces: whether `clone` may create namespaces.
 
     Raises:
-        OSError: the numbers of this architecture's calls are not known.
+        OSError: the system call numbers of this architecture are unknown.
     """
     machine = os.uname().machine
     if machine not in _ARCHITECTURES:
-        raise OSError(errno.ENOSYS, f"no table of system calls for {machine}")
+        raise OSError(errno.ENOSYS, f"system call numbers of {machine} are unknown")
     column, audit = _ARCHITECTURES[machine]
     deny = _ERRNO | errno.EPERM
     code = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, audit), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     if machine == "x86_64":
-        code += [
-            (_ATLEAST, 0, 1, 0x40000000),
-            (_RETURN, 0, 0, _KILL),
-        ]  # the x32 numbers are other ways to the same calls
+        code += [(_ATLEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]  # x32 numbers alias the same calls
     for number in sorted(n for name in names if (n := _NUMBERS[name][column]) is not None):
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, deny)]
     code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    # The limits of another process: allowed for pid 0, the caller itself.
+    # prlimit: allowed for pid 0, the caller itself.
     code += [(_EQUAL, 0, 4, _PRLIMIT[column]), (_LOAD, 0, 0, 16), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, deny)]
     code += [(_RETURN, 0, 0, _ALLOW)]
     if not namespaces:
@@ -186,7 +183,7 @@ def program(names: Iterable[str], *, namespaces: bool = False) -> bytes:
 
 
 def install(filter_: bytes) -> None:
-    """Put the filter on this process, for good. Needs PR_SET_NO_NEW_PRIVS first."""
+    """Install the filter in this process, permanently. PR_SET_NO_NEW_PRIVS must be set first."""
     buffer = ctypes.create_string_buffer(filter_, len(filter_))
     header = struct.pack("HxxxxxxP", len(filter_) // 8, ctypes.addressof(buffer))
     pointer = ctypes.create_string_buffer(header, len(header))

@@ -1,9 +1,8 @@
-"""An interpreter that stays: state is kept between calls as in a notebook.
+"""A Python interpreter in a box that keeps its state between calls, like a notebook.
 
-The loop inside is `driver.py`, whose text is given to the interpreter. A call that takes too long is interrupted
-inside, and the state is kept; if that does not help (a loop in C), the interpreter is ended, another one starts with
-the next call, and the answer says that the state is gone. What the code in it prints and returns is the code's own
-word: it shares a process with the driver.
+The interpreter runs the loop in `session_driver.py`. A call that exceeds its time limit is interrupted and keeps its
+state. If the interrupt has no effect (a loop in C), the interpreter is killed, the result says so, and the next call
+starts a new one. Code shares a process with the driver, so its reported output and value cannot be trusted.
 """
 
 from __future__ import annotations
@@ -12,36 +11,33 @@ import json
 import struct
 import threading
 import time
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
+from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.errors import BadCommand, BoxClosed, BoxLost
-from turnwise.tools.sandbox.limits import Stop
+from turnwise.tools.sandbox.limits import Limits, Stop
 
-if TYPE_CHECKING:
-    from turnwise.tools.sandbox.box import Box
-
-_GRACE: Final = 1.0  # seconds that an interrupted call has to give up
-_WORDS: Final = ("value", "stdout", "stderr", "error")
-_START: Final = 30.0  # seconds for the interpreter to say that it is ready
+_GRACE: Final = 1.0  # seconds that an interrupted call has to stop
+_START: Final = 30.0  # seconds for the interpreter to start
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of one call.
+class SessionResult:
+    """Result of one call.
 
     Args:
-        value: `repr` of the last expression; "" where there is none, or it is None.
-        stdout: what was written to standard output, by child processes as well.
-        stderr: likewise.
-        error: the traceback as text; "" where nothing was raised.
+        value: `repr` of the last expression; "" if there is none or it is None.
+        stdout: standard output, including that of child processes.
+        stderr: standard error, likewise.
+        error: traceback as text; "" if nothing was raised.
         stop: "exit": the call ended by itself. "timeout", "cpu": it was interrupted. "output", "memory", "killed": the
             interpreter was lost.
-        seconds: wall time.
-        restarted: the state is gone; the next call begins anew.
+        seconds: wall-clock time.
+        restarted: whether the state is lost; the next call then starts a new interpreter.
     """
 
     value: str
@@ -58,67 +54,54 @@ class Answer:
         return "\n".join(part.rstrip("\n") for part in (self.stdout, self.stderr, self.error, self.value) if part)
 
 
-class Channel(ABC):
-    """A conversation with a program in a box."""
+class PythonSession:
+    """A Python interpreter in a box, created by `Box.session`.
 
-    @abstractmethod
-    def send(self, data: bytes, deadline: float) -> bool:
-        """Send bytes; False when nobody takes them."""
+    Args:
+        start: runs a command in the box and returns its channel.
+        python: path of the interpreter in the box.
+        limits: of the box.
+    """
 
-    @abstractmethod
-    def receive(self, deadline: float) -> bytes | None:
-        """Return some bytes; b"": it has ended; None: nothing came in time."""
-
-    @abstractmethod
-    def end(self) -> None:
-        """End the program; whoever waits for it learns so."""
-
-    @abstractmethod
-    def close(self) -> Stop:
-        """End the program; return how it had ended, as far as that is known."""
-
-
-class Session:
-    """A Python interpreter in a box, from `Box.session`."""
-
-    def __init__(self, box: Box) -> None:
-        """Start the interpreter."""
-        self.box = box
+    def __init__(self, start: Callable[[list[str]], Channel], python: str, limits: Limits) -> None:
+        self.limits = limits
         self.closed = False
-        self._turn = threading.Lock()
+        self._start, self._python = start, python
+        self._lock = threading.Lock()
         self._channel: Channel | None = None
-        self._rest = b""
-        self._begin()
+        self._buffer = b""
+        self._restart()
 
-    def run(self, code: str, timeout: float | None = None) -> Answer:
-        """Run some code where the last call left off, and return what came of it.
+    def run(self, code: str, timeout: float | None = None) -> SessionResult:
+        """Run code with the state that earlier calls left, and return the result.
 
         Args:
-            code: Python; the value of a last expression is shown.
-            timeout: seconds, if fewer than the box's limit.
+            code: Python source; the value of a final expression is returned.
+            timeout: seconds; the limit of the box applies if that is less.
 
         Raises:
+            BadCommand: `code` is not a str.
             BoxClosed: the session or its box is closed.
-            BoxLost: the interpreter does not start any more.
+            BoxLost: the interpreter does not start.
         """
-        seconds = self.box._seconds(timeout)
+        seconds = self.limits.seconds(timeout)
         if not isinstance(code, str):
-            raise BadCommand(f"a session runs program texts, not {type(code).__name__}")
-        request = {"code": code, "timeout": seconds, "output": self.box.limits.output, "cpu": self.box.limits.cpu}
-        with self._turn:
-            if self.closed or self.box.closed:
-                raise BoxClosed("the session is closed: start another one")
+            raise BadCommand(f"code must be a str, got {type(code).__name__}")
+        request = {"code": code, "timeout": seconds, "output": self.limits.output, "cpu": self.limits.cpu}
+        with self._lock:
+            if self.closed:
+                raise BoxClosed("the session is closed; start another one")
             if self._channel is None:
-                self._begin()
+                self._restart()
             return self._call(request, seconds)
 
     def close(self) -> None:
-        """End the interpreter; closing it again does nothing."""
+        """Kill the interpreter; closing a session twice has no effect."""
         self.closed = True
         channel = self._channel
         if channel is not None:
-            channel.end()  # a call in another thread returns, and closes it
-        with self._turn:
+            channel.kill()  # a call in another thread returns and releases the lock
+        with self._lock:
             channel, self._channel = self._channel, None
             if channel is not None:
                 channel.close()
@@ -133,55 +116,56 @@ class Session:
         """Close the session."""
         self.close()
 
-    def _begin(self) -> None:
-        driver = files("turnwise.tools.sandbox").joinpath("driver.py").read_text(encoding="utf-8")
-        self._channel = self.box._converse([self.box.python, "-u", "-c", driver])
-        self._rest = b""
-        answer = self._receive(time.monotonic() + _START)
-        if not isinstance(answer, dict):
-            how = self._channel.close()
+    def _restart(self) -> None:
+        driver = files("turnwise.tools.sandbox").joinpath("session_driver.py").read_text(encoding="utf-8")
+        self._channel = self._start([self._python, "-u", "-c", driver])
+        self._buffer = b""
+        ready = self._receive(time.monotonic() + _START)
+        if not isinstance(ready, dict):
+            stop = self._channel.close()
             self._channel = None
             raise BoxLost(
-                f"the interpreter in the box does not start ({how}): it may need more memory, processes or disk"
+                f"the interpreter in the box does not start ({stop}); it may need more memory, processes or disk"
             )
 
-    def _call(self, request: dict[str, Any], seconds: float) -> Answer:
+    def _call(self, request: dict[str, Any], seconds: float) -> SessionResult:
         start = time.monotonic()
         deadline = start + seconds + _GRACE
         data = json.dumps(request).encode()
         assert self._channel is not None
         sent = self._channel.send(struct.pack("!I", len(data)) + data, deadline)
-        answer = self._receive(deadline) if sent else "killed"
+        reply = self._receive(deadline) if sent else "killed"
         took = time.monotonic() - start
-        if isinstance(answer, dict):
-            value, stdout, stderr, error = (str(answer.get(name, "")) for name in _WORDS)
-            stop: Stop = answer["stop"] if answer.get("stop") in ("timeout", "cpu") else "exit"
-            return Answer(value, stdout, stderr, error, stop, took, False)
-        how = self._channel.close()
+        if isinstance(reply, dict):
+            value, stdout, stderr, error = (str(reply.get(key, "")) for key in ("value", "stdout", "stderr", "error"))
+            stop: Stop = reply["stop"] if reply.get("stop") in ("timeout", "cpu") else "exit"
+            return SessionResult(value, stdout, stderr, error, stop, took, False)
+        cause = self._channel.close()
         self._channel = None
-        stop = how if answer == "killed" else answer
-        return Answer("", "", "", "the interpreter was lost, and with it its state", stop, took, True)
+        stop = cause if reply == "killed" else reply
+        return SessionResult("", "", "", "the interpreter was lost, and with it its state", stop, took, True)
 
     def _receive(self, deadline: float) -> dict[str, Any] | Stop:
-        most = 16 * self.box.limits.output + (1 << 20)
+        """Return the next message of the driver, or why there is none."""
+        largest = 16 * self.limits.output + (1 << 20)
         assert self._channel is not None
         while True:
-            if len(self._rest) >= 4:
-                size = struct.unpack("!I", self._rest[:4])[0]
-                if size > most:
+            if len(self._buffer) >= 4:
+                size = struct.unpack("!I", self._buffer[:4])[0]
+                if size > largest:
                     return "output"
-                if len(self._rest) >= 4 + size:
-                    data, self._rest = self._rest[4 : 4 + size], self._rest[4 + size :]
-                    return _object(data)
+                if len(self._buffer) >= 4 + size:
+                    data, self._buffer = self._buffer[4 : 4 + size], self._buffer[4 + size :]
+                    return _decoded(data)
             chunk = self._channel.receive(deadline)
             if not chunk:
                 return "timeout" if chunk is None else "killed"
-            self._rest += chunk
+            self._buffer += chunk
 
 
-def _object(data: bytes) -> dict[str, Any] | Stop:
+def _decoded(data: bytes) -> dict[str, Any] | Stop:
     try:
-        answer = json.loads(data)
+        message = json.loads(data)
     except ValueError:
         return "killed"
-    return answer if isinstance(answer, dict) else "killed"
+    return message if isinstance(message, dict) else "killed"

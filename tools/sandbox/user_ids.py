@@ -1,7 +1,7 @@
-"""A user id for each box, that nobody else has: what a box may do to other processes and files ends there.
+"""A separate user id for each box, so that it has no rights to other processes and files.
 
-A slot is leased by binding an abstract socket of its name, which the kernel lets go when the holder dies: nothing lies
-on disk, and two supervisors on one machine never share an id.
+An id is leased by binding an abstract socket of its name, which the kernel releases when the holder dies: nothing is
+left on disk, and two processes on one machine never share an id.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-_BASES: Final = (900_000, 62_000)  # the second for containers that know only 65,536 ids
+_BASES: Final = (900_000, 62_000)  # the second one for containers with only 65,536 ids
 COUNT: Final = 1024
 
 
 @dataclass
-class Slot:
-    """A leased user id."""
+class UserIdLease:
+    """A user id that no other box uses."""
 
     uid: int
     lock: socket.socket
@@ -32,32 +32,36 @@ class Slot:
         self.lock.close()
 
 
-def lease() -> Slot:
-    """Return a user id that is free, with no process on it.
+def lease() -> UserIdLease:
+    """Lease a free user id without any processes.
 
     Raises:
-        OSError: this process may not change its user id, or every id is taken.
+        OSError: this process may not change its user id, or all ids are taken.
     """
     for uid in _candidates():
         lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            lock.bind(f"\0turnwise-sandbox-{uid}")
+            lock.bind(_address(uid))
         except OSError:
             lock.close()
             continue
         if kill_all(uid):
-            return Slot(uid, lock)
+            return UserIdLease(uid, lock)
         lock.close()
     raise OSError("no user id is free for a box")
 
 
 def sweep() -> None:
-    """End what supervisors that died left on ids that nobody holds (a program that was just being started, perhaps)."""
+    """Kill processes with ids that nobody leases, which a process that died may have left behind."""
     for base in _BASES if os.geteuid() == 0 else ():
-        for uid in filter(populated, range(base, base + COUNT)):
+        for uid in filter(has_processes, range(base, base + COUNT)):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock, suppress(OSError):
-                lock.bind(f"\0turnwise-sandbox-{uid}")
+                lock.bind(_address(uid))
                 kill_all(uid)
+
+
+def _address(uid: int) -> str:
+    return f"\0turnwise-sandbox-{uid}"
 
 
 def _candidates() -> Iterator[int]:
@@ -68,35 +72,33 @@ def _candidates() -> Iterator[int]:
 
 @cache
 def usable(uid: int) -> bool:
-    """Return whether a child of this process can become that user (and only that)."""
-    if os.geteuid() != 0:
-        return False
-    return _in_child(lambda: become(uid)) == 0
+    """Return whether a child of this process can switch to that user."""
+    return os.geteuid() == 0 and _in_child(lambda: become(uid)) == 0
 
 
 def become(uid: int) -> None:
-    """Make this process that user, in no other group, for good."""
+    """Switch this process to that user and no other groups, permanently."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 
 
 def kill_all(uid: int, reap: Callable[[], object] = lambda: None, seconds: float = 5.0) -> bool:
-    """End every process of a user id, and return whether none is left.
+    """Kill every process of a user id, and return whether none is left.
 
     Args:
-        uid: the user id of a slot.
-        reap: collects children that have ended, since one that nobody collected still counts as a process.
-        seconds: how long to wait for the last.
+        uid: a leased user id.
+        reap: collects children that have ended; they count as processes until then.
+        seconds: how long to wait for the last one.
     """
 
     def strike() -> None:
         become(uid)
-        os.kill(-1, signal.SIGKILL)  # all at once, so that nothing can fork away from it
+        os.kill(-1, signal.SIGKILL)  # all at once, so that no process can escape by forking
 
-    until = time.monotonic() + seconds
-    while populated(uid):
-        if time.monotonic() > until:
+    deadline = time.monotonic() + seconds
+    while has_processes(uid):
+        if time.monotonic() > deadline:
             return False
         _in_child(strike)
         reap()
@@ -104,8 +106,8 @@ def kill_all(uid: int, reap: Callable[[], object] = lambda: None, seconds: float
     return True
 
 
-def populated(uid: int) -> bool:
-    """Return whether any process, even one that is only waiting to be collected, has that user id."""
+def has_processes(uid: int) -> bool:
+    """Return whether any process, zombies included, has that user id."""
     try:
         os.getpriority(os.PRIO_USER, uid)
     except ProcessLookupError:
@@ -114,7 +116,7 @@ def populated(uid: int) -> bool:
 
 
 def tasks(uid: int) -> int:
-    """Return how many processes and threads a user id has."""
+    """Return the number of processes and threads of a user id."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
@@ -124,7 +126,7 @@ def tasks(uid: int) -> int:
 
 
 def owner(pid: int) -> int:
-    """Return the user id of a process; -1 when it is gone."""
+    """Return the user id of a process; -1 if it is gone."""
     with suppress(OSError, StopIteration), open(f"/proc/{pid}/status", encoding="utf-8") as file:
         return int(next(line for line in file if line.startswith("Uid:")).split()[1])
     return -1

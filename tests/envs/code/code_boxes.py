@@ -9,7 +9,7 @@ import pytest
 from turnwise.envs.code.grading import LIMITS, CodeGrader
 from turnwise.tools.sandbox import Box, probe, start
 
-HELD = any(rung.holds for rung in probe())
+HELD = any(status.works for status in probe())
 needs_box = pytest.mark.skipif(
     not HELD and os.environ.get("CI") != "true", reason="no sandbox holds on this machine (turnwise doctor says why)"
 )

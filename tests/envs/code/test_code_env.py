@@ -209,7 +209,7 @@ def test_snapshots_carry_the_episode_and_its_chance() -> None:
         ({"fingerprint": "x"}, "not the same here"),
         ({"files": ["a"]}, "'files' is"),
         ({"files": {"a": 1}}, "object of texts"),
-        ({"files": {"../a": "x"}}, "relative to its folder"),
+        ({"files": {"../a": "x"}}, "relative to its directory"),
         ({"files": {"a": "x" * 100_001}}, "at most 100,000"),
         ({"files": {"a": "x", "a/b": "y"}}, "would have to be a folder"),
         ({"files": {f"a{number}": "" for number in range(65)}}, "64 files already"),

@@ -17,17 +17,17 @@ from toys.sandboxes import needed
 from turnwise.tools import sandbox
 from turnwise.tools.sandbox import (
     BACKENDS,
+    BackendStatus,
     BadPath,
     Box,
     DockerUnavailable,
     Limits,
     NoSandbox,
-    Result,
-    Rung,
+    RunResult,
     SandboxError,
     UnknownBackend,
+    backends,
     containers,
-    ladder,
     probe,
     rootfs,
     start,
@@ -35,15 +35,15 @@ from turnwise.tools.sandbox import (
 
 
 def test_every_back_end_is_told_about_in_words() -> None:
-    rungs = probe()
-    assert [rung.name for rung in rungs] == ["bwrap", "landlock"]
-    assert all(rung.words and "\n" not in rung.words for rung in rungs)
-    assert all(rung.holds == (rung.setup is not None) for rung in rungs)
-    assert probe() is rungs
+    statuses = probe()
+    assert [status.name for status in statuses] == ["bwrap", "landlock"]
+    assert all(status.detail and "\n" not in status.detail for status in statuses)
+    assert all(status.works == (status.config is not None) for status in statuses)
+    assert probe() is statuses
 
 
 def test_the_first_that_holds_is_taken() -> None:
-    holding = [rung.name for rung in probe() if rung.holds]
+    holding = [status.name for status in probe() if status.works]
     if not holding:
         pytest.skip("nothing holds here")
     with start(Limits(wall=20)) as box:
@@ -52,8 +52,9 @@ def test_the_first_that_holds_is_taken() -> None:
 
 
 def test_where_nothing_holds_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    rungs = (Rung("bwrap", False, "bubblewrap is not installed"), Rung("landlock", False, "the kernel has no landlock"))
-    monkeypatch.setattr(ladder, "probe", lambda: rungs)
+    reasons = {"bwrap": "bubblewrap is not installed", "landlock": "the kernel has no landlock"}
+    statuses = tuple(BackendStatus(name, False, reason) for name, reason in reasons.items())
+    monkeypatch.setattr(backends, "probe", lambda: statuses)
     with pytest.raises(NoSandbox, match=r"nothing is run .*bubblewrap is not installed; landlock: the kernel has no"):
         start()
     with pytest.raises(NoSandbox, match="bubblewrap is not installed"):
@@ -61,20 +62,18 @@ def test_where_nothing_holds_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_unknown_back_end_is_named() -> None:
-    with pytest.raises(UnknownBackend, match="'chroot'; the choices are 'auto', 'bwrap', 'landlock', 'docker'"):
+    with pytest.raises(UnknownBackend, match="unknown back end 'chroot'; choose one of: auto, bwrap, landlock, docker"):
         start(backend="chroot")
-    with pytest.raises(BadPath, match=r"readable names folders .* '/etc/passwd' is none"):
+    with pytest.raises(BadPath, match=r"readable must name directories .* got '/etc/passwd'"):
         start(readable=["/etc/passwd"])
     assert BACKENDS == ("bwrap", "landlock", "docker")
 
 
 def test_what_a_back_end_does_not_have_is_refused() -> None:
     for backend in ("auto", "bwrap", "landlock"):
-        with pytest.raises(
-            UnknownBackend, match=f"an image is for the back end 'docker', and '{backend}' was asked for"
-        ):
+        with pytest.raises(UnknownBackend, match=f"image needs backend='docker', got backend='{backend}'"):
             start(backend=backend, image="python:3.12")
-    with pytest.raises(BadPath, match="readable is for 'bwrap' and 'landlock': Docker shows no folders"):
+    with pytest.raises(BadPath, match="readable is for 'bwrap' and 'landlock' only"):
         start(backend="docker", readable=["/usr"])
 
 
@@ -83,19 +82,19 @@ class Sieve(Box):
 
     backend, python = "sieve", sys.executable
 
-    def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> Result:
+    def _execute(self, argv: list[str], stdin: bytes, seconds: float) -> RunResult:
         done = subprocess.run(argv, capture_output=True, check=False, cwd="/tmp")
-        return Result(done.stdout, done.stderr, done.returncode, "exit", 0.0, 0)
+        return RunResult(done.stdout, done.stderr, done.returncode, "exit", 0.0, 0)
 
     def _nothing(self, *_: object) -> bytes:
         return b"x"
 
-    _converse = _put = _get = _snapshot = _restore = _close = _nothing  # type: ignore[assignment]
+    _open_channel = _put = _get = _snapshot = _restore = _close = _nothing  # type: ignore[assignment]
 
 
 def test_a_trial_finds_out_what_does_not_hold() -> None:
-    with pytest.raises(SandboxError, match="not held: it can read files of the host"):
-        ladder.trial(lambda: Sieve(Limits()))
+    with pytest.raises(SandboxError, match="not isolated: it can read files of the host"):
+        backends.check_isolation(lambda: Sieve(Limits()))
     Path("/tmp/proof").unlink(missing_ok=True)
 
 
@@ -134,12 +133,12 @@ os.mkdir("blind", 0o300)
 os.mkdir("blind/in", 0o300)
 with os.fdopen(os.open("blind/in/file", os.O_CREAT | os.O_WRONLY, 0o200), "w") as file: file.write("seen")
 """
-for rung in probe():
-    if not rung.holds:
-        print("NOT", rung.name, rung.words)
+for status in probe():
+    if not status.works:
+        print("NOT", status.name, status.detail)
         continue
-    assert any("as you" in line for line in rung.weaker), rung
-    with start(Limits(wall=20, processes=12, disk=4 << 20), backend=rung.name) as box:
+    assert any("as you" in line for line in status.caveats), status
+    with start(Limits(wall=20, processes=12, disk=4 << 20), backend=status.name) as box:
         assert box.uid == os.getuid()
         assert box.run("print(1)").stdout == "1\\n"
         box.put("a/b", "x")
@@ -154,9 +153,9 @@ for rung in probe():
             f"import resource; resource.prlimit({pid}, resource.RLIMIT_CPU, (1, 1))",
         ):
             result = box.run(code)
-            assert result.code == 1 and "Error" in result.stderr, (rung.name, code, result)
+            assert result.code == 1 and "Error" in result.stderr, (status.name, code, result)
         result = box.run(BOMB)
-        assert result.stop == "processes" and int(result.stdout.split()[-1]) < 20, (rung.name, result)
+        assert result.stop == "processes" and int(result.stdout.split()[-1]) < 20, (status.name, result)
         assert box.run(DAEMON).ok
         with box.session() as session:
             assert session.run("6 * 7").value == "42"
@@ -172,17 +171,17 @@ for rung in probe():
         assert found["blind"] == found["blind/in"] == "0o300", found
         for wanted in (snapshot, before, snapshot):
             box.restore(wanted)
-            assert box.snapshot() == wanted, rung.name
+            assert box.snapshot() == wanted, status.name
         stop = box.run("import os; os.chdir('blind')" + FILL).stop
-        assert stop == "disk", (rung.name, stop)
+        assert stop == "disk", (status.name, stop)
         box.restore(before)
         stop = box.run(FILL).stop
-        assert stop == "disk", (rung.name, stop)
+        assert stop == "disk", (status.name, stop)
         box.restore(snapshot)
     assert box.path == "/sys" or not os.path.exists(box.path), box.path
     left = os.popen("ps -u $(id -u) -o args").read()
     assert "86421" not in left, left
-    print("HELD", rung.name)
+    print("HELD", status.name)
 '''
 
 
@@ -235,7 +234,7 @@ def test_docker_without_a_daemon_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
     containers.shared.cache_clear()
     with pytest.raises(
-        DockerUnavailable, match=r"Docker does not answer at unix://.*no\.sock: start it, or set DOCKER_HOST"
+        DockerUnavailable, match=r"Docker does not respond at unix://.*no\.sock; start it, or set DOCKER_HOST"
     ):
         start(backend="docker")
 
@@ -279,11 +278,9 @@ def test_docker_without_the_right_is_one_sentence() -> None:
             timeout=300,
         )
         missing, refused = done.stdout.splitlines()
-        assert missing == f"Docker does not answer at unix://{name}/sock.none: start it, or set DOCKER_HOST"
+        assert missing == f"Docker does not respond at unix://{name}/sock.none; start it, or set DOCKER_HOST"
         where = f"unix://{name}/sock"
-        assert refused == (
-            f"Docker is there, but you have no right to use it ({where}): join its group, or ask its administrator"
-        )
+        assert refused == (f"you have no permission to use Docker at {where}; join its group, or ask the administrator")
 
 
 def test_docker_without_the_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +303,7 @@ def small_root(folder: Path) -> None:
 def test_a_folder_is_one_image_in_every_process(tmp_path: Path) -> None:
     needed("docker")
     small_root(tmp_path)
-    code = "import sys; from turnwise.tools.sandbox.containers import Docker; print(Docker(sys.argv[1]).image)"
+    code = "import sys; from turnwise.tools.sandbox import containers as c; print(c.DockerBackend(sys.argv[1]).image)"
 
     def named(path: str, seed: str, cwd: str = "/") -> str:
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -318,7 +315,7 @@ def test_a_folder_is_one_image_in_every_process(tmp_path: Path) -> None:
     try:
         assert named(".", "2", str(tmp_path)).strip() == first
         (tmp_path / "bin" / "new").write_text("x")
-        second = containers.Docker(str(tmp_path)).image
+        second = containers.DockerBackend(str(tmp_path)).image
         assert second != first
         images.remove(second, force=True)
     finally:
@@ -347,10 +344,10 @@ def test_a_digest_of_a_folder_changes_with_what_is_in_it(tmp_path: Path) -> None
 
 def test_docker_knows_images_by_name_and_from_folders(tmp_path: Path) -> None:
     needed("docker")
-    with pytest.raises(DockerUnavailable, match="no image 'nobody/has-this:1'"):
+    with pytest.raises(DockerUnavailable, match="no Docker image, directory or tar file 'nobody/has-this:1'"):
         start(backend="docker", image="nobody/has-this:1")
     small_root(tmp_path)
-    docker = containers.Docker(str(tmp_path), warm=1)
+    docker = containers.DockerBackend(str(tmp_path), warm=1)
     try:
         docker.fill(Limits(wall=20))
         with docker.start(Limits(wall=20)) as box:
@@ -358,7 +355,7 @@ def test_docker_knows_images_by_name_and_from_folders(tmp_path: Path) -> None:
             assert box.run(["cat", "a"]).stdout == "from a folder"
             assert box.run("print(1)").code == 127
             name = docker.image
-        with containers.Docker(name).start(Limits(wall=20)) as box:
+        with containers.DockerBackend(name).start(Limits(wall=20)) as box:
             assert box.run(["echo", "by name"]).stdout == "by name\n"
     finally:
         docker.close()
@@ -405,7 +402,7 @@ def test_a_daemon_that_dies_under_a_run_is_one_sentence(
     until = time.monotonic() + 30
     while True:
         try:
-            docker = containers.Docker(str(tmp_path))
+            docker = containers.DockerBackend(str(tmp_path))
             box = docker.start(Limits(wall=600))
             break
         except DockerUnavailable as error:
@@ -426,7 +423,7 @@ def test_a_daemon_that_dies_under_a_run_is_one_sentence(
         with pytest.raises(sandbox.BoxLost, match="Docker stopped answering"):
             call()
     box.close()
-    with pytest.raises(DockerUnavailable, match="Docker does not answer at unix://"):
+    with pytest.raises(DockerUnavailable, match="Docker does not respond at unix://"):
         docker.start()
 
 

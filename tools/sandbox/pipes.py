@@ -1,0 +1,176 @@
+"""Standard streams of a program started by the fork server: feed it, read from it, kill it at a limit."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from turnwise.tools.sandbox.channel import Channel
+from turnwise.tools.sandbox.errors import BoxLost
+from turnwise.tools.sandbox.fork_client import parse_reply
+from turnwise.tools.sandbox.limits import Stop
+
+KILL_GRACE: Final = 10.0  # seconds that a killed program may take to die
+_CHUNK: Final = 1 << 16
+_DISK_INTERVAL: Final = 0.05  # seconds between two checks of the disk usage
+
+
+class ProgramPipes:
+    """Runs one program to its end: writes its input, collects its output and enforces the limits on time and output.
+
+    Args:
+        status: socket of the fork server for this program.
+        pipes: our ends of standard input (-1 for none), output and error; they are closed in the end.
+        stdin: bytes to write.
+        output: most bytes of each output stream.
+    """
+
+    def __init__(self, status: socket.socket, pipes: list[int], stdin: bytes, output: int) -> None:
+        self.status = status
+        self.stdin = memoryview(stdin)
+        self.output = output
+        self.stop: Stop | None = None
+        self.received: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
+        self.streams = {fd: stream for stream, fd in enumerate(pipes) if fd >= 0}
+        self.poll = select.poll()
+        self.poll.register(status, select.POLLIN)
+        for fd, stream in self.streams.items():
+            os.set_blocking(fd, False)
+            self.poll.register(fd, select.POLLIN if stream else select.POLLOUT)
+
+    def run(self, deadline: float, disk_full: Callable[[], bool] | None = None) -> dict[str, Any]:
+        """Return the fork server's reply once the program has ended.
+
+        Args:
+            deadline: time of `time.monotonic` at which the program is killed.
+            disk_full: checked regularly; the program is killed when it returns True.
+        """
+        next_check = 0.0
+        while True:
+            now = time.monotonic()
+            if disk_full is not None and now >= next_check and self.stop is None:
+                next_check = now + _DISK_INTERVAL
+                if disk_full():
+                    self.kill("disk")
+            if now >= deadline:
+                if self.stop is not None:
+                    raise BoxLost("a program in the box could not be killed")
+                self.kill("timeout")
+            if self.stop is not None:
+                deadline = min(deadline, now) + KILL_GRACE if deadline < now + KILL_GRACE else deadline
+            wait = deadline - now if disk_full is None else min(deadline - now, _DISK_INTERVAL)
+            for fd, _ in self.poll.poll(max(0.0, wait) * 1000 + 1):
+                if fd == self.status.fileno():
+                    reply = parse_reply(self.status.recv(4096), [])[0]
+                    self.drain()
+                    return reply
+                self.transfer(fd)
+
+    def kill(self, why: Stop) -> None:
+        """Kill the program."""
+        self.stop = why
+        with suppress(OSError):  # it may have ended by itself; then the reply is on its way
+            self.status.send(b"kill")
+
+    def transfer(self, fd: int) -> bool:
+        """Read or write what is possible on one pipe; return False at its end."""
+        try:
+            stream = self.streams[fd]
+            if stream == 0:
+                self.stdin = self.stdin[os.write(fd, self.stdin[:_CHUNK]) :]
+                more = len(self.stdin) > 0
+            else:
+                more = self._collect(stream, os.read(fd, _CHUNK))
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            more = False
+        if not more:
+            self._close_pipe(fd)
+        return more
+
+    def drain(self) -> None:
+        """Read what the pipes still hold, even if other processes keep them open."""
+        for fd, stream in list(self.streams.items()):
+            while stream and fd in self.streams and self.transfer(fd):
+                pass
+
+    def text(self, stream: int) -> bytes:
+        """Return what was read from standard output (1) or standard error (2)."""
+        return bytes(self.received[stream])
+
+    def close(self) -> None:
+        """Close all descriptors; a program that is still running is killed by that."""
+        for fd in list(self.streams):
+            self._close_pipe(fd)
+        self.status.close()
+
+    def _collect(self, stream: int, data: bytes) -> bool:
+        buffer = self.received[stream]
+        left = self.output - len(buffer)
+        buffer += data[:left]
+        if len(data) > left and self.stop is None:
+            self.kill("output")
+        return len(data) > 0
+
+    def _close_pipe(self, fd: int) -> None:
+        self.poll.unregister(fd)
+        os.close(fd)
+        del self.streams[fd]
+
+
+class PipeChannel(Channel):
+    """Channel to a program started by the fork server."""
+
+    def __init__(self, status: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
+        self.status, self.stdin, self.stdout = status, stdin, stdout
+        os.close(stderr)  # the interpreter redirects its own
+        os.set_blocking(stdin, False)
+        self.poll = select.poll()
+        self.poll.register(stdout, select.POLLIN)
+
+    def send(self, data: bytes, deadline: float) -> bool:
+        """Write all bytes; return False if the program did not read them in time or has ended."""
+        left = memoryview(data)
+        writable = select.poll()
+        writable.register(self.stdin, select.POLLOUT)
+        while left:
+            if not writable.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                return False
+            try:
+                left = left[os.write(self.stdin, left) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                return False
+        return True
+
+    def receive(self, deadline: float) -> bytes | None:
+        """Return available bytes; b"" after the end of the stream, None if nothing arrived in time."""
+        if not self.poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            return None
+        return os.read(self.stdout, _CHUNK)
+
+    def kill(self) -> None:
+        """Kill the program; a pending `receive` returns."""
+        with suppress(OSError):
+            self.status.send(b"kill")
+
+    def close(self) -> Stop:
+        """Kill the program, release the channel and return why the program stopped."""
+        self.kill()
+        for fd in (self.stdin, self.stdout):
+            os.close(fd)
+        try:
+            self.status.settimeout(KILL_GRACE)
+            reply = parse_reply(self.status.recv(4096), [])[0]
+        except (OSError, BoxLost):
+            return "killed"
+        finally:
+            self.status.close()
+        return "memory" if reply["oom"] else "cpu" if reply["code"] == 152 else "killed"
