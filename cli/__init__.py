@@ -1,6 +1,5 @@
-"""The command line of turnwise: the one place that sees every other folder.
+"""The command line of turnwise: commands, progress, pictures and messages for people.
 
-What is here on purpose: commands, live progress, pictures and sentences for people. What is not: anything that a
-program would want to call; that lives in `turnwise.envs`, `turnwise.credit`, `turnwise.agents`, `turnwise.training`.
-Importing this package imports nothing heavy, so that `turnwise --help` answers at once.
+Nothing here is meant to be called by programs; they use `turnwise.envs`, `turnwise.agents`, `turnwise.credit` and
+`turnwise.training`. Importing this package imports nothing heavy, so that `turnwise --help` is instant.
 """

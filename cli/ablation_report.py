@@ -166,19 +166,17 @@ def _tests(one: Mapping[str, Any]) -> list[str]:
 
 
 def _diagnostics(found: Mapping[str, Any]) -> str:
-    keys = ("step_signal", "turn_share", "shared_turns", "lone_states", "flat_groups", "unparsable", "inadmissible")
-    head = [
-        "arm",
-        "step-level signal",
-        "within trajectories",
-        "shared states",
-        "groups of one",
-        "zero variance",
-        *keys[5:],
-    ]
-    return grid(
-        head, [[name, *(per_cent(arm["diagnostics"][key]) for key in keys)] for name, arm in found["arms"].items()]
-    )
+    columns = {
+        "step_signal": "step-level signal",
+        "turn_share": "within trajectories",
+        "shared_turns": "shared states",
+        "lone_states": "groups of one",
+        "no_variance_groups": "zero variance",
+        "unparsable": "unparsable",
+        "inadmissible": "inadmissible",
+    }
+    lines = [[name, *(per_cent(arm["diagnostics"][key]) for key in columns)] for name, arm in found["arms"].items()]
+    return grid(["arm", *columns.values()], lines)
 
 
 def _by_seed(found: Mapping[str, Any]) -> str:

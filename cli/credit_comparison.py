@@ -1,7 +1,4 @@
-"""Several estimators on the same stored turns: what each sees, where they agree, and which states tell turns apart.
-
-Left out on purpose: printing and pictures (`turnwise.cli.credit`).
-"""
+"""Several credit rules on the same stored turns: what each sees, and where they agree."""
 
 from __future__ import annotations
 
@@ -10,25 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError, choose, near
+from turnwise.cli.errors import UserError
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
+    from turnwise.cli.credit_settings import CreditSettings
     from turnwise.credit import Advantages, Steps
-    from turnwise.training.steps import Anchor
 
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryFacts:
-    """What the file holds, whatever the estimator.
+    """Counts over the stored trajectories that do not depend on a credit rule.
 
-    `texts_with_several_states` counts the texts of a task that stand for more than one state, and the turns that saw
-    one; `states_with_several_texts` the reverse.
+    `groups_with_equal_rewards` compares the environment's rewards, before any penalty for invalid actions.
+    `ambiguous_texts` are texts of a task that several states share, and `ambiguous_turns` the turns that saw one;
+    `varying_states` are states seen under several texts, and `varying_turns` their turns.
     """
 
     groups: int
     groups_of_one: int
-    groups_without_spread: int
+    groups_with_equal_rewards: int
     trajectories: int
     won: int
     failed: int
@@ -36,18 +34,18 @@ class TrajectoryFacts:
     states: int
     shared_states: int
     turns_in_shared_states: int
-    texts_with_several_states: int
-    turns_of_such_texts: int
-    states_with_several_texts: int
-    turns_of_such_states: int
+    ambiguous_texts: int
+    ambiguous_turns: int
+    varying_states: int
+    varying_turns: int
 
 
 @dataclass(frozen=True, slots=True)
 class RuleStatistics:
-    """What one estimator made of the turns.
+    """Statistics of one rule's advantages.
 
-    `signal` is the share of turns with an advantage other than zero; `step_signal` the share in which the turn itself
-    has a say, beside its trajectory. `report` holds the estimator's own counts.
+    `signal` is the share of turns with a nonzero advantage; `step_signal` the share whose advantage has a part of the
+    turn's own, beside that of its trajectory. `report` holds the rule's own counts.
     """
 
     signal: float
@@ -62,7 +60,7 @@ class RuleStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RuleComparison:
-    """Estimators side by side; `left_out` says why an estimator has no column."""
+    """Credit rules side by side; `left_out` says why a rule has no column."""
 
     facts: TrajectoryFacts
     numbers: Mapping[str, RuleStatistics]
@@ -72,78 +70,43 @@ class RuleComparison:
     results: Mapping[str, Advantages] = field(repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """The comparison as plain values for JSON."""
+        """Return the comparison as plain values for JSON."""
         return {
             "facts": asdict(self.facts),
-            "estimators": {name: asdict(numbers) for name, numbers in self.numbers.items()},
+            "rules": {name: asdict(numbers) for name, numbers in self.numbers.items()},
             "correlation": {name: dict(row) for name, row in self.correlation.items()},
             "left_out": dict(self.left_out),
         }
 
 
-def compare(
-    groups: Sequence[Group], estimators: Sequence[str], anchor: Anchor, options: Mapping[str, Any]
-) -> RuleComparison:
-    """Return what the estimators make of the same turns.
+def compare_rules(groups: Sequence[Group], settings: CreditSettings) -> RuleComparison:
+    """Return the advantages that several credit rules give the same turns.
 
     Args:
-        groups: as stored; failed episodes are left out.
-        estimators: names. One that needs a column which stored trajectories do not have is left out, with the reason.
-        anchor: "state" or "observation".
-        options: given to every estimator that has them.
+        groups: as stored; failed episodes are excluded.
+        settings: the rules. A rule that needs a column which the trajectories lack is left out, with the reason.
 
     Raises:
-        UserError: an unknown estimator, an option that none has, or no estimator that can do it.
-        CreditError: an option has an impossible value.
+        UserError: no rule can be applied.
     """
-    from turnwise.credit import estimators as known
+    from turnwise.credit import BadTable
     from turnwise.training.steps import steps_of
 
-    entries = known()
-    for name in estimators:
-        choose("estimator", name, entries)
-    _check_options(options, {name: entries[name].options for name in estimators})
-    steps = steps_of(groups, anchor=anchor)
+    steps = steps_of(groups, anchor=settings.anchor)
     results: dict[str, Advantages] = {}
     left_out: dict[str, str] = {}
-    for name in dict.fromkeys(estimators):
-        mine = {key: value for key, value in options.items() if key in entries[name].options}
-        outcome = _estimate(name, mine, steps)
-        if isinstance(outcome, str):
-            left_out[name] = outcome
-        else:
-            results[name] = outcome
+    for name in settings.rules:
+        try:
+            results[name] = settings.advantages(name, steps)
+        except BadTable as error:
+            left_out[name] = str(error)
     if not results:
-        raise UserError(f"No estimator can read these trajectories: {'; '.join(left_out.values())}.")
-    numbers = {name: _numbers(steps, result) for name, result in results.items()}
+        raise UserError(f"no credit rule can be applied to these trajectories: {'; '.join(left_out.values())}")
+    numbers = {name: _statistics(steps, result) for name, result in results.items()}
     return RuleComparison(_facts(groups, steps), numbers, _correlation(results), left_out, steps, results)
 
 
-def _check_options(options: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
-    everything = {option for names in known.values() for option in names}
-    for option in options:
-        if option not in everything:
-            raise UserError(f"None of {', '.join(known)} has an option {option!r}.{near(option, everything)}")
-
-
-def _estimate(name: str, options: Mapping[str, Any], steps: Steps) -> Advantages | str:
-    """The result of an estimator, or why there is none."""
-    import numpy as np
-
-    from turnwise.credit import BadTable, get
-
-    entry = get(name, **options)
-    absent = [column for column in entry.needs if column in type(steps).__annotations__ and column not in steps.columns]
-    if absent:
-        return f"{name} needs {' and '.join(repr(column) for column in absent)}, which stored trajectories do not have"
-    more: dict[str, Any] = {"rng": np.random.default_rng(0)} if entry.draws else {}
-    try:
-        return entry(steps, **more)
-    except BadTable as error:
-        return str(error)
-
-
-def _numbers(steps: Steps, result: Advantages) -> RuleStatistics:
+def _statistics(steps: Steps, result: Advantages) -> RuleStatistics:
     values = result.values
     return RuleStatistics(
         signal=_share(values != 0.0),
@@ -162,10 +125,11 @@ def _share(mask: Any) -> float:
 
 
 def _step_level(steps: Steps, result: Advantages) -> float:
-    """The share of turns with a say of their own: what the estimator reports, or those with a step term.
+    """Return the share of turns with a step-level signal.
 
-    Of an estimator with neither, a turn counts that has another advantage than its trajectory's base, or, where none is
-    named, one that is not zero while the turns of its trajectory got different ones.
+    That is what the rule reports, else the turns whose part "step" is nonzero. For a rule with neither, a turn counts
+    if its advantage differs from the part "base", or, without that part, if it is nonzero and the turns of its
+    trajectory have different advantages.
     """
     import numpy as np
 
@@ -183,7 +147,7 @@ def _step_level(steps: Steps, result: Advantages) -> float:
 
 
 def _correlation(results: Mapping[str, Advantages]) -> dict[str, dict[str, float | None]]:
-    """Pearson's correlation of the advantages of two estimators over the turns; None where one is constant."""
+    """Return Pearson's correlation over the turns for each pair of rules; None where one of them is constant."""
     import numpy as np
 
     centred = {name: result.values - result.values.mean() for name, result in results.items() if len(result)}
@@ -199,14 +163,14 @@ def _correlation(results: Mapping[str, Advantages]) -> dict[str, dict[str, float
 
 def _facts(groups: Sequence[Group], steps: Steps) -> TrajectoryFacts:
     finished = [trajectory for group in groups for trajectory in group.finished]
-    flat = sum(len({t.reward for t in group.finished}) == 1 for group in groups if len(group.finished) > 1)
+    equal = sum(len({t.reward for t in group.finished}) == 1 for group in groups if len(group.finished) > 1)
     by_state = shared_states(steps)
-    texts = _several([[(turn.observation, turn.state) for t in g.finished for turn in t.turns] for g in groups])
-    states = _several([[(turn.state, turn.observation) for t in g.finished for turn in t.turns] for g in groups])
+    texts = _ambiguous([[(turn.observation, turn.state) for t in g.finished for turn in t.turns] for g in groups])
+    states = _ambiguous([[(turn.state, turn.observation) for t in g.finished for turn in t.turns] for g in groups])
     return TrajectoryFacts(
         groups=len(groups),
         groups_of_one=sum(len(group.finished) == 1 for group in groups),
-        groups_without_spread=flat,
+        groups_with_equal_rewards=equal,
         trajectories=len(finished),
         won=sum(trajectory.won for trajectory in finished),
         failed=sum(len(group.trajectories) - len(group.finished) for group in groups),
@@ -214,10 +178,10 @@ def _facts(groups: Sequence[Group], steps: Steps) -> TrajectoryFacts:
         states=len(by_state),
         shared_states=sum(len(members) > 1 for members, _ in by_state.values()),
         turns_in_shared_states=sum(turns for members, turns in by_state.values() if len(members) > 1),
-        texts_with_several_states=texts[0],
-        turns_of_such_texts=texts[1],
-        states_with_several_texts=states[0],
-        turns_of_such_states=states[1],
+        ambiguous_texts=texts[0],
+        ambiguous_turns=texts[1],
+        varying_states=states[0],
+        varying_turns=states[1],
     )
 
 
@@ -235,8 +199,8 @@ def shared_states(steps: Steps) -> dict[tuple[int, int], tuple[set[int], int]]:
     return found
 
 
-def _several(groups: Sequence[Sequence[tuple[str, str]]]) -> tuple[int, int]:
-    """How many first items go with more than one second item within a group, and how often these occur."""
+def _ambiguous(groups: Sequence[Sequence[tuple[str, str]]]) -> tuple[int, int]:
+    """Count the first items that occur with several second items within a group, and how often they occur."""
     number = turns = 0
     for pairs in groups:
         partners: dict[str, set[str]] = {}

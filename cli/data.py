@@ -1,4 +1,4 @@
-"""`turnwise data`: game files made smaller (`pack`) or made new (`generate`), and catalogues of a shop (`shop`)."""
+"""`turnwise data`: pack the original games into one file; write generated games or shop catalogues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnwise.cli.console import count, duration, say
 from turnwise.cli.errors import UserError, choose
 
 app = typer.Typer(
-    help="Pack the original games into one file, or write generated games or catalogues of a shop as files.",
+    help="Pack the original games into one file, or write generated games and shop catalogues as files.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -24,46 +24,50 @@ def pack(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The packed file, .jsonl.xz.")],
 ) -> None:
     """Pack a folder of game files into one file, with domain and grammar beside it."""
+    from turnwise.agents.store import naming
     from turnwise.envs.household.library import pack as pack_games
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder with games.")
-    begun = time.monotonic()
-    packed = pack_games(folder, target)
+        raise UserError(f"{folder} is not a folder of games")
+    start = time.monotonic()
+    with naming(target):
+        packed = pack_games(folder, target)
     size = target.stat().st_size
-    say(f"packed {packed} games into {target} ({count(size)}B) in {duration(time.monotonic() - begun)}")
+    say(f"packed {packed} games into {target} ({count(size)}B) in {duration(time.monotonic() - start)}")
     say(f"play them: turnwise play turnwise/Household-v0 games={target}")
 
 
 @app.command("generate")
 def generate(
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder that the games are written into.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the games into.")],
     split: Annotated[str, typer.Option(help="train or held_out.")] = "train",
-    number: Annotated[int, typer.Option("--count", min=1, help="How many games.")] = 100,
-    level: Annotated[str, typer.Option(help="tiny, small, medium, large, or with dials: small+objects=4-6.")] = "small",
+    number: Annotated[int, typer.Option("--count", min=1, help="Number of games.")] = 100,
+    level: Annotated[str, typer.Option(help="tiny, small, medium, large, or adjusted: small+objects=4-6.")] = "small",
     start: Annotated[int, typer.Option(min=0, help="Index of the first game.")] = 0,
 ) -> None:
-    """Write generated games as game files (.tw-pddl), which the original engine plays as well."""
+    """Write generated games as .tw-pddl files, which the original engine can play as well."""
+    from turnwise.agents.store import naming
     from turnwise.envs.household.generator import SPLITS, write
 
     choose("split", split, SPLITS)
-    paths = write(target, split, number, level, start)
+    with naming(target):
+        paths = write(target, split, number, level, start)
     say(f"wrote {len(paths)} games under {target / split}")
     say(f"play them: turnwise play turnwise/Household-v0 games={target} split={split}")
 
 
 @app.command("shop")
 def shop(
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder that the files are written into.")],
-    level: Annotated[
-        str, typer.Option(help="tiny, small, medium, large, or with dials: small+products=500.")
-    ] = "small",
-    seed: Annotated[int, typer.Option(help="Which catalogue of that level.")] = 0,
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the files into.")],
+    level: Annotated[str, typer.Option(help="tiny, small, medium, large, or adjusted: small+products=500.")] = "small",
+    seed: Annotated[int, typer.Option(help="Seed of the catalogue.")] = 0,
 ) -> None:
-    """Write a generated catalogue of products as the files that the original web shop reads."""
+    """Write a generated product catalogue as the files that the original web shop reads."""
+    from turnwise.agents.store import naming
     from turnwise.envs.shop.generator import catalogue, write
 
-    paths = write(target, level, seed)
+    with naming(target):
+        paths = write(target, level, seed)
     say(f"wrote {len(catalogue(level, seed)):,} products under {target}")
     arguments = " ".join(f"{name}={path}" for name, path in paths.items())
     say(f"play them: turnwise play turnwise/WebShop-v0 {arguments} splits=all")

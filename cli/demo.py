@@ -18,13 +18,14 @@ from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.evaluate import rate_cells
 from turnwise.cli.plots import save_png, terminal_plot
 from turnwise.cli.progress import curves_of
-from turnwise.cli.train import load_run, perform
+from turnwise.cli.train import load_run, train_with_progress
 
 if TYPE_CHECKING:
     from turnwise.agents.evaluation import EvaluationResult
     from turnwise.training.config import Run
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
+"""The same relative path in a clone and in an installed wheel."""
 
 
 def choose_folder(wanted: Path | None, method: str, seed: int) -> tuple[Path, bool]:
@@ -135,7 +136,7 @@ def demo(
 ) -> None:
     """Train an agent on household games on this machine, in minutes, and show what it learned."""
     if config == CONFIGURATION and not config.is_file():
-        raise UserError("examples/demo.toml is not here: run the demo from a clone, or name a file with --config.")
+        raise UserError(f"{CONFIGURATION} is missing from this installation; name another file with --config")
     folder, resume = choose_folder(output, method, seed)
     words = [f"seed={seed}", f'credit.method="{method}"', *(options or ())]
     run = load_run(config, words, folder)
@@ -143,7 +144,7 @@ def demo(
         raise UserError("A demo evaluates before and after; evaluation.episodes is 0.")
     _print_plan(run, resume)
     start = time.monotonic()
-    if not perform(run, resume=resume).finished:
+    if not train_with_progress(run, resume=resume).finished:
         say("stopped; the same command goes on where it ended", "bold yellow")
         raise typer.Exit(INTERRUPTED)
     report(run.folder, f"{run.env.id}, {method}, seed {seed}", time.monotonic() - start)

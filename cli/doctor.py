@@ -19,7 +19,8 @@ import typer
 from rich.table import Table
 
 from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError, near
+from turnwise.cli.errors import UserError
+from turnwise.registry import suggest
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "train": ("torch", "transformers", "accelerate", "matplotlib", "zstandard"),
@@ -148,7 +149,7 @@ def doctor(
     there["sandbox"] = any(there.get(name, False) for name in ("bwrap", "landlock"))
     for name in need or ():
         if name not in there:
-            raise UserError(f"doctor knows no {name!r}.{near(name, there)}")
+            raise UserError(f"unknown name {name!r}{suggest(name, there)}")
     table = Table()
     for title in ("what", "there", "found", "how to add it"):
         table.add_column(title, overflow="fold")

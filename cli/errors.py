@@ -1,19 +1,21 @@
-"""One sentence for every mistake that a person can make; a traceback only for ours.
+"""Errors of the command line: one sentence for a mistake of the user, a traceback for a bug.
 
     Exception
     └── UserError       raised by the commands themselves
     (and the root errors of the other folders, OSError, a missing extra: see `sentence_of`)
 
-The folders' error classes are looked up among the modules already loaded: an error of a module that nobody imported
-cannot have been raised, and importing it here would cost start-up time.
+The error classes of the other folders are looked up among the modules already loaded: importing them here would slow
+down every start, and an error of a module that was not imported cannot have been raised.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
+
+from turnwise.registry import suggest
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -26,6 +28,8 @@ _ROOTS = (
     ("turnwise.tools.sandbox.errors", "SandboxError"),
     ("turnwise.tools.retrieval.errors", "RetrievalError"),
     ("turnwise.tools.serving", "ServingError"),
+    ("turnwise.registry", "UnknownName"),
+    ("turnwise.registry", "CannotLoad"),
 )
 _EXTRAS = {
     "torch": "train",
@@ -39,35 +43,42 @@ _EXTRAS = {
 
 
 class UserError(Exception):
-    """The command was asked for something that it cannot do; the message is the whole explanation."""
+    """A command was asked for something that it cannot do; the message is the whole explanation."""
 
 
 def debugging() -> bool:
-    """True when the caller wants tracebacks (`TURNWISE_DEBUG=1`)."""
+    """Return whether the user wants tracebacks (`TURNWISE_DEBUG=1`)."""
     return os.environ.get("TURNWISE_DEBUG", "") not in ("", "0")
 
 
-def near(wanted: str, choices: Iterable[str]) -> str:
-    """The end of an error sentence: the nearest name if there is one, and the choices while they fit a line."""
-    known = sorted(choices)
-    close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.6)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    if not known:
-        return hint
-    shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
-    return f"{hint} Choices: {shown}."
-
-
 def choose(kind: str, wanted: str, choices: Iterable[str]) -> str:
-    """`wanted`, if it is one of the choices.
+    """Return `wanted` if it is one of the choices.
 
     Raises:
-        UserError: it is not; the sentence names the nearest choice.
+        UserError: it is not; the message suggests the nearest choice.
     """
     known = list(choices)
     if wanted in known:
         return wanted
-    raise UserError(f"There is no {kind} {wanted!r}.{near(wanted, known)}")
+    raise UserError(f"unknown {kind} {wanted!r}{suggest(wanted, known)}")
+
+
+def require_writable(path: Path) -> None:
+    """Check before any work that a result can be written to a path.
+
+    Raises:
+        UserError: the path is a folder or a device, its folder does not exist, or nothing can be written there.
+    """
+    if path.exists() and not path.is_file():  # results are renamed into place, which would replace a device
+        raise UserError(f"expected the name of a file, but {path} is a {'folder' if path.is_dir() else 'device'}")
+    if not path.parent.exists():
+        raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist")
+    probe = path.with_name(f".{path.name}.probe")
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _from_our_folders(error: BaseException) -> bool:
@@ -81,13 +92,12 @@ def _from_our_folders(error: BaseException) -> bool:
 def _os_sentence(error: OSError) -> str:
     if error.strerror is None:
         return str(error) or type(error).__name__
-    where = [os.fspath(name) if not isinstance(name, int) else str(name) for name in (error.filename,) if name]
-    place = f"{where[0]!s}: " if where else ""
-    return f"{place}{error.strerror}"
+    name = error.filename
+    return f"{os.fspath(name) if isinstance(name, os.PathLike) else name}: {error.strerror}" if name else error.strerror
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """The sentence that explains a user's mistake, or None when the error is a fault of the program.
+    """Return the sentence that explains a mistake of the user, or None if the error is a bug.
 
     Args:
         error: what a command raised.
@@ -99,5 +109,5 @@ def sentence_of(error: BaseException) -> str | None:
     if isinstance(error, ImportError) and "turnwise[" in str(error):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in _EXTRAS:
-        return f"This needs {package}, which is not installed: pip install turnwise[{_EXTRAS[package]}]"
+        return f"this command needs {package}, which is not installed: pip install turnwise[{_EXTRAS[package]}]"
     return None

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnwise.cli.console import duration, err, out, percent, say, warn
-from turnwise.cli.errors import UserError, choose
+from turnwise.cli.errors import UserError, choose, require_writable
 from turnwise.cli.options import parse_options
 
 if TYPE_CHECKING:
@@ -42,23 +42,6 @@ def _panel_of(
     if file is not None:
         panel.save(file)
     return panel
-
-
-def require_writable(path: Path) -> None:
-    """Find out before the work whether its result can be written.
-
-    Raises:
-        UserError: the path is a folder or a device, or nothing can be written beside it.
-    """
-    if path.exists() and not path.is_file():  # results are renamed into place, which would replace a device
-        raise UserError(f"{path} is a {'folder' if path.is_dir() else 'device'}; the name of a file was wanted.")
-    probe = path.with_name(f".{path.name}.probe")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 class EpisodeCounter:
@@ -220,8 +203,9 @@ def evaluate(
     env_options, agent_options = take_agent_options(parse_options(words))
     if split is not None:
         env_options["split"] = split
-    if output is not None:
-        require_writable(output)
+    for file in (output, panel, trajectories):
+        if file is not None:
+            require_writable(file)
     fixed = _panel_of(panel, lambda: target(env_id, env_options, who), env_id, episodes, seed)
     player = load_player(who, agent_options, env_id=fixed.env, seed=seed)
     try:

@@ -1,9 +1,9 @@
-"""`turnwise`: the program. Commands are one module a group; this file only gathers them and ends them well.
+"""The program `turnwise`: gathers the commands, explains errors in one sentence, and sets the exit code.
 
-Exit codes: 0 done, 1 the thing examined is not in order (a failed check) or a fault of ours, 2 a mistake of the user
-(one sentence on standard error; `TURNWISE_DEBUG=1` shows the traceback), 130 Ctrl-C.
+Exit codes: 0 success, 1 a failed check or a bug, 2 a mistake of the user (one sentence on standard error;
+`TURNWISE_DEBUG=1` shows the traceback), 130 Ctrl-C.
 
-The modules of the commands import their heavy parts inside the commands, so that help stays instant.
+Modules of commands import heavy packages inside their functions, so that `--help` stays instant.
 """
 
 from __future__ import annotations
@@ -35,14 +35,27 @@ from turnwise.cli import (
 )
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
 
-SENTENCE = (
-    "An environment gives a task, an agent plays it turn by turn, credit says which turn deserved what, "
-    "training moves the policy, evaluation proves it."
+DESCRIPTION = (
+    "Environments, step-level credit assignment and training for multi-turn language-model agents. "
+    "Start with `turnwise demo` to train an agent in minutes, or `turnwise play` to be the agent yourself."
 )
+_HOME = re.compile(r"((?:--)?[\w.-]+=)?(~[\w.-]*)(?=/|$)")
+"""A word that begins with a home directory, or an option whose value does: `~/runs`, `games=~/games`."""
+
+
+def expand_home(word: str) -> str:
+    """Return a word of the command line with a leading `~` or `~user` of its value expanded.
+
+    The shell itself expands `~` only at the beginning of a word.
+    """
+    found = _HOME.match(word)
+    if found is None:
+        return word
+    return f"{found[1] or ''}{os.path.expanduser(found[2])}{word[found.end() :]}"
 
 
 class CommandGroup(TyperGroup):
-    """The command group that turns what went wrong into one sentence and an exit code."""
+    """A command group that turns errors into one sentence and an exit code."""
 
     def main(
         self,
@@ -53,20 +66,21 @@ class CommandGroup(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command line and leave the process with its exit code (return it, if it does not stand alone)."""
+        """Run a command line and exit with its code; return the code if `standalone_mode` is False."""
         more = {"complete_var": complete_var, "windows_expand_args": windows_expand_args, **extra}
-        code = self._run(args, prog_name, more)
+        words = [expand_home(word) for word in (sys.argv[1:] if args is None else args)]
+        code = self._run(words, prog_name, more)
         if standalone_mode:
             sys.exit(code)
         return code
 
-    def _run(self, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]) -> int:
+    def _run(self, args: Sequence[str], prog_name: str | None, extra: dict[str, Any]) -> int:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _warn
                 result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
         except BrokenPipeError:
-            _hush()
+            _discard_output()
             return USER_ERROR
         except (KeyboardInterrupt, typer.Abort):
             _complain("interrupted")
@@ -84,7 +98,7 @@ def _explain(error: Exception) -> int:
     if sentence is None or (debugging() and not callable(usage)):
         raise error
     context = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help is the answer
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command shows its help
         print(sentence)
         return USER_ERROR
     where = f" See `{context.command_path} --help`." if context is not None else ""
@@ -97,28 +111,28 @@ def _complain(sentence: str) -> None:
 
 
 def _warn(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
-    """Show a warning as a sentence; where in the code it arose is for `TURNWISE_DEBUG=1`."""
+    """Show a warning as a sentence; `TURNWISE_DEBUG=1` adds where it was raised."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # some libraries colour their warnings
     _complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
 
 
-def _hush() -> None:
-    """Stop the interpreter from complaining about a reader that went away (`turnwise show | head`)."""
+def _discard_output() -> None:
+    """Prevent a second error at exit when the reader closed the pipe (`turnwise show | head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        import turnwise
 
-        typer.echo(f"turnwise {version('turnwise')}")
+        typer.echo(f"turnwise {turnwise.__version__}")
         raise typer.Exit
 
 
 app = typer.Typer(
     cls=CommandGroup,
     name="turnwise",
-    help=SENTENCE,
+    help=DESCRIPTION,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -129,30 +143,30 @@ app = typer.Typer(
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options that come before the command (the help text of the program is `SENTENCE`)."""
+    """Options before the command; the help text of the program is `DESCRIPTION`."""
 
 
-app.command("demo", short_help="Train an agent on this machine, in minutes; show what it learned.")(demo.demo)
-app.command("play", short_help="Be the agent yourself, with hints, undo and a trained one beside you.")(play.play)
-app.command("train", short_help="Train as a run's file says: imitation, then reinforcement learning.")(train.train)
-app.command("eval", short_help="Play a fixed panel of tasks; success with its interval.")(evaluate.evaluate)
-app.command("ablate", short_help="Train several ways and seeds from one warm start; compare them.")(ablate.ablate)
-app.command("compare", short_help="Compare two results on one panel: more than noise?")(evaluate.compare)
+app.command("demo", short_help="Train an agent on this machine in minutes and show what it learned.")(demo.demo)
+app.command("play", short_help="Play an environment yourself, with hints and a trained agent to ask.")(play.play)
+app.command("train", short_help="Train an agent from a run's TOML file.")(train.train)
+app.command("eval", short_help="Evaluate an agent on a fixed panel of tasks.")(evaluate.evaluate)
+app.command("ablate", short_help="Train variants of a run with several seeds and compare them.")(ablate.ablate)
+app.command("compare", short_help="Compare two evaluations on the same panel.")(evaluate.compare)
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
 app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
-app.command("check", short_help="Prove that an environment keeps the contract.")(check.check)
-app.command("verify", short_help="Check golden vectors against our functions, or yours.")(verify.verify)
-app.command("doctor", short_help="What this machine has of what turnwise can use.")(doctor.doctor)
-app.command("list", short_help="List what can be named: environments, credit rules, keys, ...")(list_command.list_names)
-app.add_typer(data.app, name="data", short_help="Pack original games, write generated ones.")
-app.add_typer(serve.app, name="serve", short_help="The web shop as a site; a search service over passages.")
+app.command("check", short_help="Check that an environment keeps the contract.")(check.check)
+app.command("verify", short_help="Check reference vectors against our functions, or yours.")(verify.verify)
+app.command("doctor", short_help="Check which optional features work on this machine.")(doctor.doctor)
+app.command("list", short_help="List environments, credit rules, configuration keys, ...")(list_command.list_names)
+app.add_typer(data.app, name="data", short_help="Pack the original games; write generated ones.")
+app.add_typer(serve.app, name="serve", short_help="Serve the web shop as a site, or a corpus for search.")
 
 
 def main() -> None:
-    """The console script `turnwise`."""
+    """Run the console script `turnwise`."""
     app()
 
 

@@ -1,7 +1,4 @@
-"""`key=value` words of the command line as Python values.
-
-Values are read as those of a run's file are (`turnwise.training.config.parse_value`).
-"""
+"""`key=value` options of the command line, and the options that credit rules take from a run."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ from turnwise.cli.errors import UserError
 
 
 def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
-    """The options of `key=value ...` in the order given.
+    """Return the options of `key=value ...` in the order given; values are parsed as in a run's file.
 
     Raises:
-        UserError: a word has no `=`, or nothing before it, or a key comes twice.
+        UserError: a word has no `=` or no key, or a key appears twice.
     """
     from turnwise.training.config import parse_value
 
@@ -24,8 +21,8 @@ def parse_options(words: Sequence[str] | None) -> dict[str, Any]:
         key, equals, text = word.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise UserError(f"Options are written key=value; {word!r} is not.")
+            raise UserError(f"expected an option of the form key=value, got {word!r}")
         if key in options:
-            raise UserError(f"The option {key!r} is given twice.")
+            raise UserError(f"the option {key!r} is given twice")
         options[key] = parse_value(text)
     return options

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError, near
+from turnwise.cli.errors import UserError
 from turnwise.cli.options import parse_options
 from turnwise.cli.play_session import PlaySession, PlayTurn, complete, meaning, whole
+from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     from turnwise.cli.players import Advisor
@@ -96,7 +97,7 @@ class PlayConsole:
         if word in self.commands:
             matches = [word]
         if not matches:
-            raise UserError(f"There is no command {word!r}.{near(word, self.commands)}")
+            raise UserError(f"unknown command {word!r}{suggest(word, self.commands)}")
         if len(matches) > 1:
             raise UserError(f"{word!r} can mean: {', '.join(matches)}")
         self.commands[matches[0]](rest.strip())

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from turnwise.cli.errors import UserError, near
+from turnwise.cli.errors import UserError
+from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     import gymnasium
@@ -176,8 +177,7 @@ def meaning(typed: str, admissible: list[str], free: Sequence[str] = ()) -> str:
         return found[0]
     if found:
         raise UserError(f"{typed!r} can mean: {', '.join(found[:8])}{' ...' if len(found) > 8 else ''}")
-    also = f" Or, with words of yours: {', '.join(form.splitlines()[0] for form in free)}." if free else ""
+    also = f"; or in your own words: {', '.join(form.splitlines()[0] for form in free)}" if free else ""
     raise UserError(
-        f"{typed!r} is not possible here.{near(typed, admissible)}{also} (!{typed} sends it all the same and costs a "
-        "turn.)"
+        f"{typed!r} is not possible here{suggest(typed, admissible)}{also} (!{typed} sends it anyway and costs a turn)"
     )

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError, near
+from turnwise.cli.errors import UserError
 from turnwise.cli.play_session import PlaySession
+from turnwise.cli.run_folders import find_checkpoint, run_of
+from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     from turnwise.agents.agent import Agent
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from turnwise.training.config import Run
 
 BASELINES = ("expert", "random")
-RUN_FILE = "run.toml"
 AGENT_PREFIX = "agent."
 
 
@@ -67,43 +68,6 @@ def take_agent_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict
     return env, agent
 
 
-def find_checkpoint(path: Path, players: Iterable[str] = ()) -> Path:
-    """The checkpoint folder that a path means: the path itself, or the newest whole one of a run folder.
-
-    Args:
-        path: of either.
-        players: what else could have been named, for the message.
-
-    Raises:
-        UserError: the path does not exist or holds no checkpoint.
-        CheckpointError: the path is a checkpoint that is not whole.
-    """
-    if not path.exists():
-        words = ", ".join(["a run folder", "a checkpoint", *players, *BASELINES[:-1]])
-        raise UserError(f"{path} does not exist; {words} or {BASELINES[-1]} was wanted.")
-    from turnwise.training.checkpoint import Checkpoints, require_whole, verify
-
-    if (path / "config.json").is_file():
-        require_whole(path)
-        return path
-    checkpoints = Checkpoints(path if path.name == "checkpoints" else path / "checkpoints")
-    for step in reversed(checkpoints.steps()):
-        if verify(checkpoints.path(step)) is None:
-            return checkpoints.path(step)
-    raise UserError(f"{path} holds no checkpoint: neither config.json nor checkpoints/ with a whole one.")
-
-
-def run_of(folder: Path) -> Run | None:
-    """The run that a folder belongs to, read from `run.toml` in it or above it; None when there is none."""
-    from turnwise.training.config import Run
-
-    absolute = folder.resolve()
-    for place in (absolute, *list(absolute.parents)[:2]):
-        if (place / RUN_FILE).is_file():
-            return Run.load(place / RUN_FILE)
-    return None
-
-
 def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -> EnvChoice:
     """The environment that a command is about.
 
@@ -119,7 +83,7 @@ def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -
     if run is None:
         from turnwise.envs import env_ids
 
-        raise UserError(f"Which environment? None was named, and no run says so.{near('', env_ids())}")
+        raise UserError(f"no environment was named, and no run says which{suggest('', env_ids())}")
     return EnvChoice(run.env.id, {**run.evaluation_kwargs(), **options}, run)
 
 

@@ -1,7 +1,6 @@
-"""How a run goes, while it goes: a live table with the curve of success in a terminal, plain lines elsewhere.
+"""Progress of a run: a live table with the success curve on a terminal, plain lines elsewhere.
 
-It reads the events that a run writes into its metrics, and nothing else: whatever is shown here is in the file as well.
-An event without a number that is shown leaves that number out.
+Only the events that the run writes to its metrics are shown. A line leaves out numbers that its event lacks.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,6 +18,9 @@ from rich.text import Text
 
 from turnwise.cli.console import count, duration, out, percent
 from turnwise.cli.plots import Curve, terminal_plot
+
+if TYPE_CHECKING:
+    from turnwise.training.config import Run
 
 Format = Callable[[float], str]
 
@@ -36,48 +38,55 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("loops", "loops", percent),
     ("entropy", "entropy", _decimals(3)),
     ("clip_fraction", "clipped", percent),
+    ("no_variance_groups", "groups without variance", percent),
     ("step_signal", "step signal", percent),
     ("rollout_tokens_per_second", "rollout tok/s", count),
     ("update_tokens_per_second", "training tok/s", count),
     ("loss", "loss", _decimals(4)),
     ("errors", "errors", count),
     ("outgrown", "outgrew the context", count),
-    ("skipped", "updates not finite", count),
+    ("skipped", "non-finite updates", count),
 )
-"""Key of an event, the word for it, and how its number is written."""
+"""Key of an event, its label, and the format of its number."""
 
-TROUBLE = frozenset({"errors", "outgrown", "skipped"})
-"""Keys that are shown only when there is some."""
+PROBLEMS = frozenset({"errors", "outgrown", "skipped"})
+"""Keys that are shown only when they are not zero."""
 
-QUIET = 20.0
-"""Seconds after which, off a terminal, a long piece of work says how far it is."""
+NOTES = frozenset({"note", "warning"})
+"""Phases of events that carry a sentence for the user."""
+
+WORK = frozenset({"demonstrations", "imitation", "rollout", "evaluation"})
+"""What ticks count, where the speed so far tells the time that is left."""
+
+INTERVAL = 10.0
+"""Seconds between progress lines without a terminal."""
 
 
 def numbers(event: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The numbers of an event that are shown, as (word, text), in the order of `SHOWN`; no trouble is not shown."""
+    """Return the numbers of an event that are shown, as (label, text), in the order of `SHOWN`."""
     found = []
-    for key, word, form in SHOWN:
+    for key, label, form in SHOWN:
         value = event.get(key)
-        if isinstance(value, int | float) and not (key in TROUBLE and value == 0):
-            found.append((word, form(value)))
+        if isinstance(value, int | float) and not (key in PROBLEMS and value == 0):
+            found.append((label, form(value)))
     return found
 
 
 def line(event: Mapping[str, Any], total: int) -> str:
-    """One event as one line; empty when there is nothing in it to show.
+    """Return an event as one line, empty if it has nothing to show.
 
     Args:
         event: what the run wrote.
         total: iterations of the run.
     """
     phase, at = str(event.get("phase", "")), event.get("iteration")
-    if phase == "note":
-        return f"note: {event.get('text', '')}"
+    if phase in NOTES:
+        return f"{phase}: {event.get('text', '')}"
     if phase == "tick":
         return "  ".join([f"  {event['what']} {event['done']}/{event['total']}", *map(" ".join, numbers(event))])
     if phase == "imitation" and "step" in event:
-        return ""  # the ticks say it
-    parts = [f"{word} {text}" for word, text in numbers(event)]
+        return ""  # shown as ticks
+    parts = [f"{label} {text}" for label, text in numbers(event)]
     if phase == "imitation" and "demonstrations" in event:
         parts = [
             f"{event['demonstrations']} demonstrations, {event['won']} won",
@@ -92,22 +101,48 @@ def line(event: Mapping[str, Any], total: int) -> str:
     return f"{where:<16} {'  '.join(parts)}" if parts else ""
 
 
+def start_line(run: Run, *, resume: bool) -> str:
+    """Return one line that says where a run goes, what it trains on which device, its plan, and how long it will take.
+
+    The time is estimated from earlier iterations of a run that continues; otherwise it is shown once the first
+    iteration is finished.
+    """
+    from turnwise.training.metrics import read_events
+
+    keys = run.model_dump()  # reading the attributes would count the keys as used
+    policy, imitation, train = keys["policy"], keys["imitation"], keys["train"]
+    model = policy["path"] or f"a new model of {policy['layers']} layers x {policy['hidden']}"
+    plan = [f"{imitation['episodes']} demonstrations"] if imitation["episodes"] else []
+    plan += [f"{train['steps']} iterations of {train['tasks']} tasks x {train['group']} episodes"]
+    panel = keys["evaluation"]["episodes"]
+    plan += [f"evaluation on {panel} tasks"] if panel else []
+    past = [event for event in read_events(run.folder / "metrics.jsonl") if event.get("phase") == "train"]
+    seconds = past[-1].get("seconds_left") if resume and past else None
+    time_left = "time estimated after the first iteration" if seconds is None else f"about {duration(seconds)} left"
+    verb = "continuing" if resume else "training"
+    return f"{verb} {run.name}: folder {run.folder}; device {policy['device']}; {model}; {', '.join(plan)}; {time_left}"
+
+
 class Progress:
-    """Shows events as they come; a context manager. `history` keeps them all."""
+    """Shows events as they come; a context manager. `history` keeps them all.
+
+    On a terminal a live table is updated. Elsewhere a line is printed for the first and last iteration, for every
+    evaluation, note and warning, and in between every `INTERVAL` seconds.
+    """
 
     def __init__(self, title: str, total: int, *, console: Console | None = None) -> None:
-        """Begin.
+        """Prepare the display.
 
         Args:
             title: the run's name.
             total: iterations of the run.
-            console: where to show; standard output when None.
+            console: where to print; standard output when None.
         """
         self.title, self.total = title, total
         self.console = console or out()
         self.history: list[dict[str, Any]] = []
         self.tick: Mapping[str, Any] = {}
-        self._begun = self._spoke = time.monotonic()
+        self._begun = self._printed = self._work_begun = time.monotonic()
         self._live: Live | None = None
 
     def __enter__(self) -> Progress:
@@ -120,29 +155,44 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the last table on the screen."""
+        """Stop updating; the last table stays on the screen."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def __call__(self, event: Mapping[str, Any]) -> None:
-        """Take one event in."""
+        """Show one event."""
         if event.get("phase") == "tick":
+            if event["what"] != self.tick.get("what") or event["done"] < self.tick["done"]:
+                self._work_begun = time.monotonic()
             self.tick = event
-            if self._live is not None or time.monotonic() - self._spoke < QUIET:
-                return
         else:
             self.history.append(dict(event))
-        if self._live is None and (text := line(event, self.total)):
-            self._spoke = time.monotonic()
-            self.console.print(text, soft_wrap=True)
+            if event.get("phase") in ("train", "evaluation"):
+                self.tick = {}
+        if self._live is None and self._due(event) and (text := line(event, self.total)):
+            self._printed = time.monotonic()
+            self.console.print(text + self._tick_left(event), soft_wrap=True)
+
+    def _due(self, event: Mapping[str, Any]) -> bool:
+        if event.get("phase") == "train" and event.get("iteration") in (1, self.total):
+            return True
+        regular = event.get("phase") in ("train", "tick")
+        return not regular or time.monotonic() - self._printed >= INTERVAL
+
+    def _tick_left(self, event: Mapping[str, Any]) -> str:
+        """Return how long the work that an event counts will still take, at the speed so far."""
+        if event.get("phase") != "tick" or event["what"] not in WORK or not event["done"]:
+            return ""
+        left = (time.monotonic() - self._work_begun) / event["done"] * (event["total"] - event["done"])
+        return f"  left {duration(left)}"
 
     def curves(self) -> list[Curve]:
-        """Success while training, and on the panel with its interval, over the iterations seen so far."""
+        """Return success while training, and on the panel with its interval, over the iterations so far."""
         return curves_of(self.history)
 
     def render(self) -> RenderableType:
-        """The live table as it is now."""
+        """Return the live table."""
         shown = [event for event in self.history if event.get("phase") in ("train", "imitation")]
         latest: Mapping[str, Any] = shown[-1] if shown else {}
         done = int(latest.get("iteration") or 0)
@@ -152,7 +202,7 @@ class Progress:
             Text(self.title, style="bold"),
             Text(f"{done}/{self.total}"),
             ProgressBar(total=max(self.total, 1), completed=done, width=24),
-            Text(f"{duration(time.monotonic() - self._begun)} gone"),
+            Text(f"{duration(time.monotonic() - self._begun)} elapsed"),
             Text("" if left is None else f"{duration(left)} left"),
         )
         table = Table.grid(padding=(0, 2))
@@ -166,15 +216,17 @@ class Progress:
             parts.append(
                 terminal_plot(curves, width=max(20, min(64, self.console.width - 12)), height=8, y_range=(0, 1))
             )
-        others = [event for event in self.history if event.get("phase") in ("evaluation", "note")]
-        parts += [Text(line(event, self.total), style="dim") for event in others[-3:]]
+        evaluations = [event for event in self.history if event.get("phase") == "evaluation"]
+        notes = [event for event in self.history if event.get("phase") in NOTES]
+        parts += [Text(line(event, self.total), style="dim") for event in evaluations[-3:]]
+        parts += [Text(line(event, self.total), style="yellow") for event in notes[-3:]]
         if self.tick and self.tick["done"] < self.tick["total"]:
-            parts.append(Text(line(self.tick, self.total), style="cyan"))
+            parts.append(Text(line(self.tick, self.total) + self._tick_left(self.tick), style="cyan"))
         return Group(*parts)
 
 
 def curves_of(events: list[dict[str, Any]]) -> list[Curve]:
-    """Success over iterations: while training as a line, on the panel as points with intervals where they are known."""
+    """Return success over iterations: while training as a line, on the panel as points with intervals."""
     train = [e for e in events if e.get("phase") == "train" and e.get("success") is not None]
     panel = [e for e in events if e.get("phase") == "evaluation" and e.get("success") is not None]
     found = []

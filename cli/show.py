@@ -1,7 +1,7 @@
-"""`turnwise show`: stored trajectories with the advantage of every turn, and the states that formed a group.
+"""`turnwise show`: stored trajectories with the advantage of every turn, and the states that turns share.
 
-The advantages are computed here from the file, by the credit rule that is asked for; they are not stored with the play.
-A group is made of the trajectories of one task in the file, so a file with one trajectory a task shows zeros, rightly.
+Advantages are computed here from the file; they are not stored with the trajectories. A group consists of the
+trajectories of one task in the file, so a file with one trajectory per task shows advantages of zero.
 """
 
 from __future__ import annotations
@@ -11,28 +11,34 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from turnwise.cli.console import out
-from turnwise.cli.errors import UserError, choose, near
+from turnwise.cli.credit_settings import CreditSettings, credit_settings
+from turnwise.cli.errors import UserError
 from turnwise.cli.options import parse_options
+from turnwise.cli.run_folders import trajectory_file
+from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group, Trajectory, Turn
     from turnwise.training.steps import Anchor
 
+PATH_HELP = "A run folder, or a file of trajectories (.jsonl, .jsonl.gz, .jsonl.zst)."
+ITERATION_HELP = "Which iteration of the run folder. Default: the newest."
+CREDIT_HELP = "Credit rules, separated by commas (`turnwise list credit`). Default: {}."
 _TEXT_WIDTH = 46
 
 
 @dataclass(frozen=True, slots=True)
 class CreditedTurn:
-    """One turn with what the credit rule said of it.
+    """One turn with its advantage.
 
-    `value` is the advantage; `parts` are the summands that the rule names; `kept` is False if the rule drops the turn.
+    `parts` are the terms of the advantage; `kept` is False if the rule drops the turn from the loss.
     """
 
     trajectory: Trajectory
@@ -43,29 +49,14 @@ class CreditedTurn:
     kept: bool
 
 
-def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor) -> list[CreditedTurn]:
-    """Every turn of the finished trajectories of a group with its advantage, in the order of play.
-
-    Args:
-        group: trajectories of one task instance.
-        rule: name of the credit rule.
-        options: arguments of the rule.
-        anchor: "state" or "observation", what makes two turns comparable.
-
-    Raises:
-        CreditError: an unknown rule, or an option that it does not have.
-    """
-    from turnwise.credit import get
+def credited_turns(group: Group, settings: CreditSettings, rule: str) -> list[CreditedTurn]:
+    """Return every turn of a group's finished trajectories with its advantage, in the order of play."""
     from turnwise.training.steps import steps_of
 
-    turns = [
-        (trajectory, number, turn)
-        for trajectory in group.finished
-        for number, turn in enumerate(trajectory.turns, start=1)
-    ]
+    turns = [(one, number, turn) for one in group.finished for number, turn in enumerate(one.turns, start=1)]
     if not turns:
         return []
-    result = get(rule, **options)(steps_of([group], anchor=anchor))
+    result = settings.advantages(rule, steps_of([group], anchor=settings.anchor))
     return [
         CreditedTurn(
             trajectory,
@@ -79,19 +70,18 @@ def credited(group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor
     ]
 
 
+def _anchor_of(turn: Turn, anchor: Anchor) -> str:
+    return turn.state if anchor == "state" else turn.observation
+
+
 def _state_names(rows: Sequence[CreditedTurn], anchor: Anchor) -> dict[str, str]:
-    """A short name for every anchor that at least two turns share, the largest first."""
+    """Return a short name for every anchor that at least two turns share, the most frequent first."""
     sizes: dict[str, int] = {}
     for row in rows:
-        key = anchor_of(row.turn, anchor)
+        key = _anchor_of(row.turn, anchor)
         sizes[key] = sizes.get(key, 0) + 1
     shared = sorted((key for key, size in sizes.items() if size > 1), key=lambda key: -sizes[key])
     return {key: f"S{index}x{sizes[key]}" for index, key in enumerate(shared, start=1)}
-
-
-def anchor_of(turn: Turn, anchor: Anchor) -> str:
-    """What a turn is compared by: its state key or the text that the agent saw."""
-    return turn.state if anchor == "state" else turn.observation
 
 
 def _signed(value: float) -> Text:
@@ -104,26 +94,26 @@ def _short(text: str, width: int = _TEXT_WIDTH) -> str:
     return textwrap.shorten(" ".join(text.split()), width, placeholder=" ...") or "(nothing)"
 
 
-def _answer(row: CreditedTurn) -> str:
+def _next_text(row: CreditedTurn) -> str:
     turns = row.trajectory.turns
     return turns[row.number].observation if row.number < len(turns) else row.trajectory.final_observation
 
 
-def _alike(rows: Sequence[CreditedTurn]) -> list[list[list[CreditedTurn]]]:
-    """The turns by trajectory, and trajectories that went the same way, with the same credit, side by side."""
-    ways: dict[tuple[object, ...], list[list[CreditedTurn]]] = {}
+def _identical(rows: Sequence[CreditedTurn]) -> list[list[list[CreditedTurn]]]:
+    """Return the turns of each trajectory, with trajectories of equal turns and advantages gathered."""
+    gathered: dict[tuple[object, ...], list[list[CreditedTurn]]] = {}
     for _, members in itertools.groupby(rows, key=lambda row: row.trajectory.id):
         one = list(members)
-        way = tuple((row.turn.action, row.turn.text, _answer(row), round(row.value, 3), row.kept) for row in one)
-        ways.setdefault(way, []).append(one)
-    return list(ways.values())
+        key = tuple((row.turn.action, row.turn.text, _next_text(row), round(row.value, 3), row.kept) for row in one)
+        gathered.setdefault(key, []).append(one)
+    return list(gathered.values())
 
 
 def _print_identical(
-    console: Console, alike: Sequence[Sequence[CreditedTurn]], names: Mapping[str, str], anchor: Anchor
+    console: Console, copies: Sequence[Sequence[CreditedTurn]], names: Mapping[str, str], anchor: Anchor
 ) -> None:
     """Print one line for each of several identical trajectories, then their turns once."""
-    for trajectory in (rows[0].trajectory for rows in alike):
+    for trajectory in (rows[0].trajectory for rows in copies):
         outcome = "won" if trajectory.won else "not won"
         turns = len(trajectory.turns)
         console.print(
@@ -131,7 +121,7 @@ def _print_identical(
             style="bold green" if trajectory.won else "bold",
             soft_wrap=True,
         )
-    rows = alike[0]
+    rows = copies[0]
     parts = list(rows[0].parts)
     console.print(
         f"  {'turn':>4} {'advantage':>9} {''.join(f'{name[:9]:>10}' for name in parts)}  {'state':<7} action",
@@ -142,11 +132,11 @@ def _print_identical(
         line = Text(f"  {row.number:>4} ").append_text(_signed(row.value)).append(" ")
         for name in parts:
             line.append(" ").append_text(_signed(row.parts[name]))
-        line.append(f"  {names.get(anchor_of(row.turn, anchor), '-'):<7} ", style="blue")
+        line.append(f"  {names.get(_anchor_of(row.turn, anchor), '-'):<7} ", style="blue")
         action = row.turn.action if row.turn.action is not None else f"{row.turn.text!r} (unparsable)"
         line.append(f"{_short(action, 34):<34}", style="" if row.turn.valid else "yellow")
         room = max(_TEXT_WIDTH, console.width - line.cell_len - 2)
-        line.append(f"  {_short(_answer(row), room)}", style="dim")
+        line.append(f"  {_short(_next_text(row), room)}", style="dim")
         if not row.kept:
             line.append("  (dropped)", style="yellow")
         console.print(line, soft_wrap=True)
@@ -156,10 +146,10 @@ def _print_identical(
 def _print_states(
     console: Console, rows: Sequence[CreditedTurn], names: Mapping[str, str], anchor: Anchor, most: int
 ) -> None:
-    """Side by side: what was done in each shared state, and what it was worth."""
-    console.print("  states that several turns share, with what was done there:", style="dim")
+    """Print what was done in each shared state, with the mean advantage of each action."""
+    console.print("  states that several turns share, and the actions taken there:", style="dim")
     for key, name in itertools.islice(names.items(), most):
-        members = [row for row in rows if anchor_of(row.turn, anchor) == key]
+        members = [row for row in rows if _anchor_of(row.turn, anchor) == key]
         console.print(f"  {name:<7}", style="blue", end="")
         console.print(f" {_short(members[0].turn.observation, 80)}", style="dim", soft_wrap=True)
         by_action: dict[str, list[float]] = {}
@@ -173,86 +163,76 @@ def _print_states(
     console.print()
 
 
-def _print_group(
-    console: Console, group: Group, rule: str, options: Mapping[str, Any], anchor: Anchor, states: int
-) -> None:
-    rows = credited(group, rule, options, anchor)
+def _print_group(console: Console, group: Group, settings: CreditSettings, rule: str, states: int) -> None:
+    rows, anchor = credited_turns(group, settings, rule), settings.anchor
     won = sum(trajectory.won for trajectory in group.finished)
     failed = len(group.trajectories) - len(group.finished)
-    lost = f", {failed} ended as error and are left out" if failed else ""
+    note = f", {failed} ended in an error and are excluded" if failed else ""
     console.print(
-        f"task {group.task}: {len(group.finished)} trajectories, {won} won, {len(rows)} turns{lost}",
+        f"task {group.task}: {len(group.finished)} trajectories, {won} won, {len(rows)} turns{note}",
         style="bold",
         soft_wrap=True,
     )
     if rows:
         console.print(f"  {_short(rows[0].turn.observation, 400)}\n", style="dim", soft_wrap=True)
     names = _state_names(rows, anchor)
-    for alike in _alike(rows):
-        _print_identical(console, alike, names, anchor)
+    for copies in _identical(rows):
+        _print_identical(console, copies, names, anchor)
     if names:
         _print_states(console, rows, names, anchor, states)
 
 
 def select(groups: Iterable[Group], task: str | None, path: Path) -> list[Group]:
-    """The groups whose task contains a text, or all.
+    """Return the groups whose task id contains a text; all of them if it is None.
 
     Raises:
-        UserError: no task contains it; the sentence names the nearest.
+        UserError: the file is empty, or no task id contains the text.
     """
     found = list(groups)
     if not found:
-        raise UserError(f"{path} holds no trajectory.")
-    if task is None:
-        return found
-    chosen = [group for group in found if task in group.task]
+        raise UserError(f"{path} holds no trajectory")
+    chosen = [group for group in found if task is None or task in group.task]
     if not chosen:
-        raise UserError(f"{path} holds no task {task!r}.{near(task, {group.task for group in found})}")
+        raise UserError(f"{path} holds no task {task!r}{suggest(str(task), {group.task for group in found})}")
     return chosen
 
 
-def _credit_of(
-    file: Path, rule: str | None, options: dict[str, Any], anchor: str | None
-) -> tuple[str, dict[str, Any], Anchor]:
-    """The credit rule, its options and the anchor: what was asked for, else what the file's run was trained with."""
-    from turnwise.cli.players import run_of
-
-    run = run_of(file.parent)
-    if run is not None:
-        if rule in (None, run.credit.method):
-            options = {**run.credit.options, **options}
-        rule, anchor = rule or run.credit.method, anchor or run.credit.anchor
-    return rule or "gigpo", options, cast("Anchor", choose("anchor", anchor or "state", ("state", "observation")))
-
-
 def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Trajectories (.jsonl, .jsonl.gz, .jsonl.zst).")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP)],
     options: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Options of the credit rule.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Options for the rules that have them.")
     ] = None,
-    task: Annotated[str | None, typer.Option(help="Only tasks whose id contains this text.")] = None,
-    credit: Annotated[
-        str | None, typer.Option(help="The credit rule (`turnwise list credit`); the run's own, or gigpo.")
+    rules: Annotated[
+        str | None, typer.Option("--credit", metavar="A,B,...", help=CREDIT_HELP.format("the run's, or gigpo"))
     ] = None,
     anchor: Annotated[
-        str | None, typer.Option(help="What makes two turns comparable: state or observation; the run's own, or state.")
+        str | None, typer.Option(help="What makes two turns comparable: state or observation. Default: the run's.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most groups shown.")] = 3,
-    states: Annotated[int, typer.Option(min=0, help="Most shared states shown for a group.")] = 8,
+    task: Annotated[str | None, typer.Option(help="Only tasks whose id contains this text.")] = None,
+    iteration: Annotated[int | None, typer.Option(min=0, help=ITERATION_HELP)] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many groups.")] = 3,
+    states: Annotated[int, typer.Option(min=0, help="Show at most this many shared states of a group.")] = 8,
 ) -> None:
-    """Print stored trajectories with the advantage of every turn."""
+    """Print stored trajectories with the advantage of every turn.
+
+    Rules, options and the anchor default to those of the run that the trajectories belong to.
+    """
     from turnwise.agents.store import read_trajectories
     from turnwise.agents.trajectory import grouped
 
-    rule, values, chosen = _credit_of(file, credit, parse_options(options), anchor)
+    file = trajectory_file(path, iteration)
+    settings = credit_settings(file, rules, parse_options(options), anchor, "")
     groups = select(grouped(read_trajectories(file)), task, file)
     console = out()
-    console.print(
-        f"advantages by {rule}, turns compared by {chosen} (S1x16: one that 16 turns of the task share, -: none)",
-        style="dim",
-        soft_wrap=True,
-    )
-    for group in groups[:limit]:
-        _print_group(console, group, rule, values, chosen, states)
+    for line in [str(file), *settings.describe()]:
+        console.print(line, style="dim", soft_wrap=True)
+    for rule in settings.rules:
+        console.print(
+            f"advantages by {rule} (S1x16: a state that 16 turns share, -: a state of one turn)",
+            style="dim",
+            soft_wrap=True,
+        )
+        for group in groups[:limit]:
+            _print_group(console, group, settings, rule, states)
     if len(groups) > limit:
-        console.print(f"{len(groups) - limit} more groups (--limit, --task).", style="dim")
+        console.print(f"{len(groups) - limit} more groups (--limit, --task)", style="dim")

@@ -1,4 +1,4 @@
-"""`turnwise train`: a run as its file says, with its progress on the screen, and an end in good order."""
+"""`turnwise train`: run a TOML file, with progress and an orderly end after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 
 from turnwise.cli.console import say
 from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.progress import Progress
+from turnwise.cli.progress import Progress, start_line
+from turnwise.cli.run_folders import RUN_FILE, resume_command
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
-    """The run of a TOML file, or of the folder of a run that was begun, with `key=value` on top.
+    """Return the run of a TOML file or of an existing run folder, with `key=value` overrides.
 
     Raises:
         UserError: there is no such file.
@@ -28,72 +29,78 @@ def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
 
     overrides = list(words)
     if path.is_dir():
-        if not (path / "run.toml").is_file():
-            raise UserError(f"{path} is a folder without run.toml; the file of a run was wanted.")
-        return _begun(path, overrides, output or path)
+        if not (path / RUN_FILE).is_file():
+            raise UserError(f"expected a TOML file or a run folder, but {path} is a folder without {RUN_FILE}")
+        return _existing(path, overrides, output or path)
     if not path.is_file():
-        raise UserError(f"{path} does not exist; the TOML file of a run was wanted.")
+        raise UserError(f"{path} does not exist; expected a TOML file or a run folder")
     if output is not None:
         overrides.append(f"output={_quoted(str(output))}")
     return Run.load(path, overrides)
 
 
-def _begun(folder: Path, overrides: Sequence[str], output: Path) -> Run:
-    """The run of a folder. Its file holds every key; those with their default values count as not set, as they were."""
+def _existing(folder: Path, overrides: Sequence[str], output: Path) -> Run:
+    """Return the run of a folder. Its file holds every key; keys with default values count as not set."""
     from turnwise.training.config import Run
 
-    table = Run.load(folder / "run.toml").model_dump(exclude_defaults=True)
-    return Run.parse(table, [*overrides, f"output={_quoted(str(output))}"], source=str(folder / "run.toml"))
+    table = Run.load(folder / RUN_FILE).model_dump(exclude_defaults=True)
+    return Run.parse(table, [*overrides, f"output={_quoted(str(output))}"], source=str(folder / RUN_FILE))
 
 
 def _quoted(text: str) -> str:
-    """A text as a TOML string."""
+    """Return a text as a TOML string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def perform(run: Run, *, resume: bool) -> Outcome:
-    """How a run ended that was trained and shown. Ctrl-C ends it after what is being done, with a checkpoint.
+def train_with_progress(run: Run, *, resume: bool) -> Outcome:
+    """Train a run with its progress shown. Ctrl-C stops it after the current step, with a checkpoint.
 
     Args:
-        run: what to do.
-        resume: go on from the last checkpoint.
+        run: the configuration.
+        resume: continue from the last checkpoint.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C before anything could be saved; how to continue has been printed.
     """
     from turnwise.training.loop import train as train_run
 
-    with Progress(run.name, run.train.steps) as progress:
-        return train_run(run, resume=resume, on_event=progress)
+    try:
+        with Progress(run.name, run.train.steps) as progress:
+            progress.console.print(start_line(run, resume=resume), style="dim", soft_wrap=True)
+            return train_run(run, resume=resume, on_event=progress)
+    except KeyboardInterrupt:
+        if (run.folder / RUN_FILE).is_file():
+            say(f"stopped; to continue: {resume_command(run.folder)}", "bold yellow")
+        raise
 
 
-def after_words(outcome: Outcome) -> None:
-    """Say where the results are and what can be done with them."""
+def print_outcome(outcome: Outcome) -> None:
+    """Print where the results are and what can be done with them, or how to continue."""
     folder = outcome.folder
-    if outcome.finished:
-        say(f"done after {outcome.step} iterations: {folder}", "bold green")
-    elif outcome.checkpoint is None:
-        say(f"stopped in the warm start; turnwise train {folder} --resume begins it again", "bold yellow")
+    if not outcome.finished:
+        when = "in the warm start" if outcome.checkpoint is None else f"after {outcome.step} iterations"
+        say(f"stopped {when}; to continue: {resume_command(folder)}", "bold yellow")
         return
-    else:
-        say(f"stopped after {outcome.step} iterations; turnwise train {folder} --resume goes on", "bold yellow")
-    played = sorted((folder / "trajectories").glob("*.jsonl*"))
-    if played:
-        say(f"  look at it:    turnwise show {played[-1]}")
+    say(f"finished {outcome.step} iterations: {folder}", "bold green")
+    if any((folder / "trajectories").glob("*.jsonl*")):
+        say(f"  look at it:    turnwise show {folder}")
     say(f"  play with it:  turnwise play --policy {folder}")
     say(f"  evaluate it:   turnwise eval {folder}")
 
 
 def train(
-    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or the folder of a begun run.")],
+    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or an existing run folder.")],
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Keys of the file to replace (`turnwise list keys`)."),
+        typer.Argument(metavar="KEY=VALUE", help="Override keys of the file (`turnwise list keys`)."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the results.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
 ) -> None:
-    """Train: imitation and reinforcement learning as the run's file says."""
+    """Train an agent: imitation and reinforcement learning as configured in the run's file."""
     run = load_run(file, options or (), output)
-    outcome = perform(run, resume=resume)
-    after_words(outcome)
+    outcome = train_with_progress(run, resume=resume)
+    print_outcome(outcome)
     if not outcome.finished:
         raise typer.Exit(INTERRUPTED)

@@ -307,13 +307,12 @@ def test_pyproject_lists_every_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     listed = set(project["tool"]["setuptools"]["packages"])
     exist = {module_name(path) for path in sources() if path.name == "__init__.py"}
-    assert listed == {"turnwise", *exist}
+    assert listed == {"turnwise", "turnwise.examples", *exist}
     folders = {relative(path.parent) for path in sources()}
     without_init = [folder for folder in folders if not (ROOT / folder / "__init__.py").exists()]
     assert without_init == []
-    assert set(project["tool"]["setuptools"]["package-dir"]) == {"turnwise"} | {
-        f"turnwise.{folder}" for folder in FOLDERS
-    }
+    mapped = {f"turnwise.{folder}": folder for folder in (*FOLDERS, "examples")}
+    assert project["tool"]["setuptools"]["package-dir"] == {"turnwise": "turnwise", **mapped}
     depended = {entry.split(">")[0].split("=")[0].split("[")[0].strip() for entry in project["project"]["dependencies"]}
     assert depended == CORE
 
@@ -321,11 +320,13 @@ def test_pyproject_lists_every_package() -> None:
 def test_pyproject_lists_every_data_file() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = project["tool"]["setuptools"]["package-data"]
-    for folder in FOLDERS:
+    for folder in (*FOLDERS, "examples"):
         for path in (ROOT / folder).rglob("*"):
             if path.is_dir() or path.suffix in (".py", ".pyc") or "__pycache__" in path.parts:
                 continue
-            owner = next(parent for parent in path.parents if (parent / "__init__.py").exists())
+            owner = next(
+                parent for parent in path.parents if (parent / "__init__.py").exists() or parent.name == "examples"
+            )
             package = ".".join(["turnwise", *owner.relative_to(ROOT).parts])
             assert any(path.match(pattern) for pattern in patterns.get(package, ())), (
                 f"{relative(path)} is not packaged"

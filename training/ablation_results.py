@@ -24,7 +24,7 @@ DIAGNOSTICS = {
     "turn_share": "variance of the advantages that lies within trajectories",
     "shared_turns": "turns in a state that another trajectory of the group visited",
     "lone_states": "step groups of one: states that only one trajectory of the group visited",
-    "flat_groups": "groups whose episodes all had the same reward",
+    "no_variance_groups": "groups whose episodes all had the same reward",
     "unparsable": "turns without an action that could be read",
     "inadmissible": "turns with an action that was not admissible",
 }

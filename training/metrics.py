@@ -153,20 +153,20 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     """Say how much there was to compare, whatever the credit rule, and how far the rule told turns apart.
 
     Returns:
-        flat_groups: share of tasks whose episodes all had the same reward, so that outcomes tell nothing apart.
+        no_variance_groups: share of tasks whose episodes all had the same reward, so that outcomes tell nothing apart.
         lone_states: share of pairs of task and state that only one trajectory visited: a step group of one.
         shared_turns: share of turns in a state that another trajectory of the task visited as well.
         turn_share: share of the variance of the advantages that lies within trajectories: 0 where all turns of an
         episode have the same one, 1 where all the difference is between turns.
     """
     if not len(steps):
-        return {"flat_groups": 0.0, "lone_states": 0.0, "shared_turns": 0.0, "turn_share": 0.0}
+        return {"no_variance_groups": 0.0, "lone_states": 0.0, "shared_turns": 0.0, "turn_share": 0.0}
     scores, tasks, member = trajectory_scores(steps)
     task, count = compact(tasks), groups_of(compact(tasks))
     low, high = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(low, task, scores)
     np.maximum.at(high, task, scores)
-    found = {"flat_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
+    found = {"no_variance_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
     if steps.state is not None:
         state = compact(steps.task, steps.state)
         pairs = np.unique(np.stack([state, member]), axis=1)[0]

@@ -17,7 +17,7 @@ def test_help_names_every_command_and_the_sentence_of_the_house(turnwise: Call) 
     assert said.code == 0
     for command in ("demo", "play", "train", "eval", "compare", "show", "check", "list", "data"):
         assert re.search(rf"^  {command} ", said.out, re.MULTILINE)
-    assert "An environment gives a task" in said.out
+    assert "step-level credit assignment" in said.out
 
 
 def test_version(turnwise: Call) -> None:
@@ -54,7 +54,7 @@ def test_a_fault_of_the_user_is_one_sentence_in_a_real_process() -> None:
     done = program("list", "env")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "Did you mean 'envs'?" in done.stderr
+    assert "did you mean 'envs'?" in done.stderr
 
 
 def test_debugging_shows_the_traceback() -> None:

@@ -15,7 +15,7 @@ from commands import one_sentence
 
 from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Trajectory, Turn
-from turnwise.cli.credit import instructive, texts_of
+from turnwise.cli.credit_picture import most_instructive, texts_of
 from turnwise.cli.graphs.diagram import diagram_of
 from turnwise.cli.graphs.layout import HEIGHT, WIDTH, layout_of
 from turnwise.cli.graphs.style import colour
@@ -54,10 +54,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_numbers_side_by_side(turnwise: Call, file: Path) -> None:
-    said = turnwise("credit", file, "--estimators", "gigpo,salt,grpo")
+    said = turnwise("credit", file, "--credit", "gigpo,salt,grpo")
     assert said.code == 0, said.err
-    assert "7 trajectories of 2 groups, 5 won, 16 turns" in said.out
-    assert "groups in which all earned the same: 1" in said.out
+    assert "7 trajectories in 2 groups, 5 won, 16 turns" in said.out
+    assert "groups with equal rewards: 1" in said.out
     assert re.search(r"^ +gigpo +salt +grpo", said.out, re.MULTILINE)
     assert re.search(r"^turns with an advantage +\d+\.\d % +\d+\.\d % +62\.5 %", said.out, re.MULTILINE)
     assert re.search(r"^  with step-level signal .* 0\.0 % *$", said.out, re.MULTILINE)
@@ -66,13 +66,13 @@ def test_the_numbers_side_by_side(turnwise: Call, file: Path) -> None:
 
 
 def test_json_has_the_same_numbers(turnwise: Call, file: Path) -> None:
-    data = json.loads(turnwise("credit", file, "--estimators", "grpo,gigpo", "--json").out)
+    data = json.loads(turnwise("credit", file, "--credit", "grpo,gigpo", "--json").out)
     assert data["facts"]["groups"] == 2
-    assert data["facts"]["groups_without_spread"] == 1
-    assert data["facts"]["texts_with_several_states"] == 0
-    assert data["estimators"]["grpo"]["signal"] == 0.625
-    assert data["estimators"]["grpo"]["step_signal"] == 0.0
-    assert data["estimators"]["gigpo"]["step_signal"] > 0.0
+    assert data["facts"]["groups_with_equal_rewards"] == 1
+    assert data["facts"]["ambiguous_texts"] == 0
+    assert data["rules"]["grpo"]["signal"] == 0.625
+    assert data["rules"]["grpo"]["step_signal"] == 0.0
+    assert data["rules"]["gigpo"]["step_signal"] > 0.0
     assert data["correlation"]["grpo"]["grpo"] == pytest.approx(1.0)
     assert data["correlation"]["grpo"]["gigpo"] == data["correlation"]["gigpo"]["grpo"]
 
@@ -80,33 +80,36 @@ def test_json_has_the_same_numbers(turnwise: Call, file: Path) -> None:
 def test_states_and_texts_are_told_apart(turnwise: Call, tmp_path: Path) -> None:
     path = [("a", "Nothing happens.", "x"), ("b", "Nothing happens.", "x"), ("a", "A room.", "x")]
     data = write(tmp_path / "two.jsonl", [episode("t", k, path, won=False) for k in range(2)])
-    facts = json.loads(turnwise("credit", data, "--estimators", "grpo", "--json").out)["facts"]
-    assert (facts["texts_with_several_states"], facts["turns_of_such_texts"]) == (1, 4)
-    assert (facts["states_with_several_texts"], facts["turns_of_such_states"]) == (1, 4)
+    facts = json.loads(turnwise("credit", data, "--credit", "grpo", "--json").out)["facts"]
+    assert (facts["ambiguous_texts"], facts["ambiguous_turns"]) == (1, 4)
+    assert (facts["varying_states"], facts["varying_turns"]) == (1, 4)
     assert facts["states"] == 2
-    by_text = json.loads(turnwise("credit", data, "--estimators", "grpo", "--anchor", "observation", "--json").out)
+    by_text = json.loads(turnwise("credit", data, "--credit", "grpo", "--anchor", "observation", "--json").out)
     assert by_text["facts"]["states"] == 2
     assert by_text["facts"]["shared_states"] == 2
 
 
 def test_an_estimator_without_its_column_is_left_out_and_said(turnwise: Call, file: Path) -> None:
-    said = turnwise("credit", file, "--estimators", "tree_grpo,grpo")
+    said = turnwise("credit", file, "--credit", "tree_grpo,grpo")
     assert said.code == 0
-    assert "left out: tree_grpo needs 'tree'" in said.err
-    one_sentence_at_the_end = turnwise("credit", file, "--estimators", "tree_grpo")
+    assert "left out: tree_grpo needs the column 'tree'" in said.err
+    one_sentence_at_the_end = turnwise("credit", file, "--credit", "tree_grpo")
     assert one_sentence_at_the_end.code == 2
-    assert "No estimator can read these trajectories: tree_grpo needs 'tree'" in one_sentence_at_the_end.err
+    assert (
+        "no credit rule can be applied to these trajectories: tree_grpo needs the column 'tree'"
+        in one_sentence_at_the_end.err
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (("--estimators", "gigpoo"), ("no estimator 'gigpoo'", "Did you mean 'gigpo'?")),
-        (("--estimators", ","), ("at least one name",)),
-        (("--task", "mixd"), ("no task 'mixd'", "Did you mean 'mixed'?")),
-        (("--anchor", "stat"), ("no anchor 'stat'", "'state'")),
+        (("--credit", "gigpoo"), ("'gigpoo'", "'gigpo'")),
+        (("--credit", ","), ("at least one name",)),
+        (("--task", "mixd"), ("no task 'mixd'", "did you mean 'mixed'?")),
+        (("--anchor", "stat"), ("unknown anchor 'stat'", "'state'")),
         (("--picture", "x.png"), ("x.png must end in", ".svg")),
-        (("gama=1",), ("has an option 'gama'", "Did you mean 'gamma'?")),
+        (("gama=1",), ("no option 'gama'", "did you mean 'gamma'?")),
         (("gamma=7",), ("option gamma must be",)),
     ],
 )
@@ -119,6 +122,50 @@ def test_files_without_anything_to_compare(turnwise: Call, tmp_path: Path) -> No
     one_sentence(turnwise("credit", write(tmp_path / "none.jsonl", [])), "holds no trajectory")
     failed = write(tmp_path / "failed.jsonl", [episode("t", 0, WIN, won=False, stop="error")])
     one_sentence(turnwise("credit", failed), "no turn of a finished trajectory")
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """A run without penalty or scale, in whose iterations one trajectory of task "dull" took an invalid action."""
+    folder = tmp_path / "run"
+    text = '[credit]\nmethod = "grpo"\nanchor = "observation"\noptions = { scale = "none", invalid_penalty = 0.0 }\n'
+    (folder / "trajectories").mkdir(parents=True)
+    (folder / "run.toml").write_text(text, encoding="utf-8")
+    dull = [episode("dull", 0, WIN, won=False), episode("dull", 1, LOSS, won=False)]
+    mixed = [episode("mixed", k, WIN if k < 2 else LOSS, won=k < 2) for k in range(4)]
+    write(folder / "trajectories/000001.jsonl", dull)
+    write(folder / "trajectories/000010.jsonl", [*dull, *mixed])
+    return folder
+
+
+def test_show_and_credit_use_the_options_of_the_run(turnwise: Call, run_folder: Path) -> None:
+    credit, show = turnwise("credit", run_folder), turnwise("show", run_folder)
+    for said in (credit, show):
+        assert said.code == 0, said.err
+        assert "000010.jsonl" in said.out
+        assert "turns compared by observation; settings of the run run" in said.out
+        assert re.search(r"options of grpo.*: scale=none invalid_penalty=0.0", said.out)
+    assert "options of salt: base_options={'scale': 'none', 'invalid_penalty': 0.0}" in credit.out
+    assert "groups with equal rewards: 1" in credit.out
+    without_variance = re.search(r"^  without variance(.*)", credit.out, re.MULTILINE)
+    assert without_variance is not None
+    assert set(without_variance[1].split()) <= {"1", "-"}  # the same group as above: the run has no penalty
+    numbers = json.loads(turnwise("credit", run_folder, "--credit", "grpo", "--json").out)
+    assert numbers["rules"]["grpo"]["most"] == 0.5  # not scaled
+    assert re.search(r"1 +\+0\.500", turnwise("show", run_folder, "--task", "mixed").out)
+
+
+def test_one_flag_and_the_same_words_change_both(turnwise: Call, run_folder: Path) -> None:
+    for command in ("show", "credit"):
+        said = turnwise(command, run_folder, "--credit", "gigpo,rloo", "invalid_penalty=0.5", "--anchor", "state")
+        assert said.code == 0, said.err
+        assert "turns compared by state" in said.out
+        assert "options of gigpo: scale=none invalid_penalty=0.5" in said.out
+        assert "options of rloo: invalid_penalty=0.5" in said.out
+        assert "000001.jsonl" in turnwise(command, run_folder, "--iteration", "1").out
+        one_sentence(turnwise(command, run_folder, "--iteration", "2"), "no trajectories of iteration 2", "1 to 10")
+        one_sentence(turnwise(command, run_folder.parent / "x.jsonl", "--iteration", "2"), "--iteration needs a run")
+        one_sentence(turnwise(command, run_folder.parent), "holds no trajectories")
 
 
 # ---- pictures ----
@@ -138,7 +185,7 @@ class Page(HTMLParser):
 
 
 def test_the_mixed_task_is_drawn(turnwise: Call, file: Path, tmp_path: Path) -> None:
-    said = turnwise("credit", file, "--estimators", "gigpo,grpo", "--picture", tmp_path / "graph.svg")
+    said = turnwise("credit", file, "--credit", "gigpo,grpo", "--picture", tmp_path / "graph.svg")
     assert "task mixed drawn" in said.out
     text = (tmp_path / "graph.svg").read_text(encoding="utf-8")
     root = ET.fromstring(text)
@@ -154,7 +201,7 @@ def test_the_mixed_task_is_drawn(turnwise: Call, file: Path, tmp_path: Path) -> 
 
 
 def test_the_page_is_whole_and_fetches_nothing(turnwise: Call, file: Path, tmp_path: Path) -> None:
-    assert turnwise("credit", file, "--estimators", "gigpo,grpo", "--picture", tmp_path / "g.html").code == 0
+    assert turnwise("credit", file, "--credit", "gigpo,grpo", "--picture", tmp_path / "g.html").code == 0
     text = (tmp_path / "g.html").read_text(encoding="utf-8")
     page = Page()
     page.feed(text)
@@ -171,7 +218,7 @@ def test_the_page_is_whole_and_fetches_nothing(turnwise: Call, file: Path, tmp_p
 def test_the_graph_itself_can_be_written(turnwise: Call, file: Path, tmp_path: Path) -> None:
     for suffix, start in ((".graphml", "<graphml"), (".dot", "digraph"), (".json", "{")):
         target = tmp_path / f"graph{suffix}"
-        assert turnwise("credit", file, "--estimators", "gigpo", "--picture", target).code == 0
+        assert turnwise("credit", file, "--credit", "gigpo", "--picture", target).code == 0
         assert target.read_text(encoding="utf-8").lstrip().startswith(start)
         assert "advantage gigpo" in target.read_text(encoding="utf-8")
 
@@ -182,8 +229,8 @@ def test_the_most_instructive_group_has_both_ends_and_most_shared_states() -> No
     won = Group("a", tuple(episode("a", k, [*WIN, *WIN, *WIN], won=True) for k in range(5)))
     both = Group("b", (episode("b", 0, WIN, won=True), episode("b", 1, LOSS, won=False)))
     alone = Group("c", (episode("c", 0, [("x", "X", "x")], won=True), episode("c", 1, LOSS, won=False)))
-    assert instructive([won, alone, both]) == 2
-    assert instructive([won]) == 0
+    assert most_instructive([won, alone, both]) == 2
+    assert most_instructive([won]) == 0
 
 
 def test_a_state_is_called_by_what_was_seen_on_arrival() -> None:

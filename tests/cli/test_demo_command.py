@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -48,3 +53,27 @@ def test_a_second_run_in_the_same_folder_is_refused(turnwise: Call, trained: Pat
     with (trained / ".lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         one_sentence(turnwise("train", trained, "--resume"), "another process")
+
+
+@pytest.mark.slow
+def test_the_demo_of_an_installed_wheel_has_its_settings(tmp_path: Path) -> None:
+    """Built from a copy of the sources and unpacked where nothing else of the repository is."""
+    root, source, site = Path(__file__).parents[2], tmp_path / "source", tmp_path / "site"
+    skipped = shutil.ignore_patterns(".*", "tests", "runs", "build", "*.egg-info", "__pycache__")
+    shutil.copytree(root, source, ignore=skipped)
+    code = f"import setuptools.build_meta as b; b.build_wheel({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=source, check=True, capture_output=True, timeout=300)
+    (wheel,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(site)
+    assert (site / "turnwise/py.typed").is_file()
+    assert (site / "turnwise/envs/household/domain.pddl").is_file()
+    words = ["demo", "imitation.episodes=0", "--output", str(tmp_path / "run")]  # refused once the settings were read
+    done = subprocess.run(
+        [sys.executable, "-m", "turnwise.cli.main", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "a new policy's tokenizer is trained on demonstrations" in done.stderr

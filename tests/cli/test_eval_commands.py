@@ -13,7 +13,7 @@ from commands import ENV, Call, one_sentence
 
 
 def test_a_panel_is_written_read_and_paired(turnwise: Call, tmp_path: Path) -> None:
-    panel, a, b = tmp_path / "panel.json", tmp_path / "a.json", tmp_path / "deep" / "b.json"
+    panel, a, b = tmp_path / "panel.json", tmp_path / "a.json", tmp_path / "b.json"
     said = turnwise("eval", "random", ENV, "lengths=[5]", "--episodes", 6, "--panel", panel, "--output", a)
     assert said.code == 0, said.err
     said = turnwise("eval", "expert", "--panel", panel, "--output", b)
@@ -118,12 +118,15 @@ def test_an_evaluation_keeps_its_episodes(turnwise: Call, tmp_path: Path) -> Non
     [
         (("eval", "nowhere", ENV), ("nowhere does not exist",)),
         (("eval", "nobody", "turnwise/Household-v0"), ("a checkpoint, searcher, expert or random",)),
-        (("eval", "expert"), ("Which environment?", ENV)),
+        (("eval", "expert"), ("no environment was named", "turnwise/Household-v0")),
         (("play", ENV, "lengths=3"), ("lengths=3", "not iterable")),
         (("eval", "{tmp}", ENV), ("holds no checkpoint",)),
         (("eval", "expert", ENV, "--output", "{tmp}"), ("is a folder",)),
         (("eval", "expert", ENV, "--output", "/dev/null"), ("is a device",)),
         (("eval", "expert", ENV, "--output", "{file}/x.json"), ("cannot be written",)),
+        (("eval", "expert", ENV, "--output", "{tmp}/no/x.json"), ("the folder {tmp}/no does not exist",)),
+        (("eval", "expert", ENV, "--panel", "{tmp}/no/x.json"), ("the folder {tmp}/no does not exist",)),
+        (("eval", "expert", ENV, "--trajectories", "{tmp}/no/x.jsonl"), ("the folder {tmp}/no does not exist",)),
         (("eval", "expert", ENV, "--trajectories", "{tmp}/x.txt"), (".jsonl",)),
         (("eval", "expert", ENV, "--panel", "{file}"), ("is no JSON",)),
         (("eval", "expert", ENV, "agent.temprature=0"), ("temperature",)),
@@ -147,7 +150,9 @@ def test_mistakes_are_one_sentence(
 ) -> None:
     file = tmp_path / "file.txt"
     file.write_text("this is nothing that we know")
-    one_sentence(turnwise(*(word.format(tmp=tmp_path, file=file) for word in words)), *parts)
+    names = {"tmp": tmp_path, "file": file}
+    one_sentence(turnwise(*(word.format(**names) for word in words)), *(part.format(**names) for part in parts))
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"version": 1}', '{"version": 1, "rows": [], "panel": {}}', "\x00\xff"])

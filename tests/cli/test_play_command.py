@@ -40,7 +40,7 @@ def test_history_undo_actions_and_mistakes(turnwise: Call) -> None:
     assert "(1 taken back)" in said.out
     assert re.search(r"1  go east +2  look +3  take key", said.out)
     assert "(nothing to take back)" in said.out
-    assert "no command ':hisory'. Did you mean ':history'?" in said.out
+    assert "unknown command ':hisory'; did you mean ':history'?" in said.out
     assert "':hi' can mean: :hint, :history" in said.out
     assert "A number of turns was expected, not 'x'" in said.out
     assert "--policy CHECKPOINT" in said.out

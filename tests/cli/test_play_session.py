@@ -44,7 +44,7 @@ def test_an_unclear_text_names_what_it_can_mean() -> None:
 
 
 def test_an_impossible_text_names_the_near_action_and_how_to_insist() -> None:
-    with pytest.raises(UserError, match=r"Did you mean 'go to desk 1'.*!go to desk 2 sends it"):
+    with pytest.raises(UserError, match=r"did you mean 'go to desk 1'.*!go to desk 2 sends it"):
         meaning("go to desk 2", ACTIONS)
 
 
@@ -55,7 +55,7 @@ def test_without_a_list_everything_typed_is_an_action() -> None:
 def test_an_action_with_a_text_of_ones_own_is_taken_as_it_is() -> None:
     assert meaning("search[red mug]", ["search[mug]", "click[back]"], ["search[...]"]) == "search[red mug]"
     assert meaning("search", ["search[mug]", "click[back]"], ["search[...]"]) == "search[mug]"
-    with pytest.raises(UserError, match=r"not possible here.*with words of yours: search\[\.\.\.\]"):
+    with pytest.raises(UserError, match=r"not possible here.*in your own words: search\[\.\.\.\]"):
         meaning("find[red mug]", ["search[mug]", "click[back]"], ["search[...]"])
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from rich.console import Console
 
-from turnwise.cli.progress import SHOWN, Progress, curves_of, line, numbers
+from turnwise.cli import progress as progress_module
+from turnwise.cli.progress import SHOWN, Progress, curves_of, line, numbers, start_line
 
 TRAIN = {
     "phase": "train",
@@ -58,7 +62,7 @@ def test_a_line_has_every_number_that_a_run_is_judged_by() -> None:
 def test_errors_are_shown_when_there_are_some() -> None:
     assert "errors 2" in line({**TRAIN, "errors": 2}, 10)
     assert "outgrew the context 3" in line({**TRAIN, "outgrown": 3}, 10)
-    assert "updates not finite 1" in line({**TRAIN, "skipped": 1}, 10)
+    assert "non-finite updates 1" in line({**TRAIN, "skipped": 1}, 10)
     assert "outgrew" not in line({**TRAIN, "outgrown": 0}, 10)
 
 
@@ -72,27 +76,58 @@ def test_an_evaluation_has_its_interval_and_its_n() -> None:
 
 
 def test_the_events_of_a_real_run_have_the_keys_that_are_shown() -> None:
-    """The words above are worth nothing if the loop calls its numbers otherwise."""
     import numpy as np
 
     from turnwise.credit import Advantages, Steps
-    from turnwise.training.metrics import credit_metrics, play_metrics
+    from turnwise.training.metrics import credit_metrics, group_metrics, play_metrics
 
-    known = {*play_metrics([]), *credit_metrics(Advantages.of(Steps.empty(), np.zeros(0)))}
+    nothing = Advantages.of(Steps.empty(), np.zeros(0))
+    known = {*play_metrics([]), *credit_metrics(nothing), *group_metrics(Steps.empty(), nothing)}
     known |= {"entropy", "clip_fraction", "loss", "skipped", "rollout_tokens_per_second", "update_tokens_per_second"}
     assert {key for key, _, _ in SHOWN} <= known
 
 
-def test_without_a_terminal_every_event_is_a_line() -> None:
+def test_without_a_terminal_lines_come_at_regular_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
     target, stream = console(terminal=False)
-    with Progress("run", 10, console=target) as progress:
-        progress({"phase": "tick", "what": "rollout", "done": 1, "total": 9})
-        progress(TRAIN)
-        progress(PANEL)
-        progress({"phase": "note", "text": "an environment died"})
+    with Progress("run", 15, console=target) as progress:
+        for iteration in range(1, 16):
+            for done in (1, 2):
+                now += 1.0
+                progress({"phase": "tick", "what": "rollout", "done": done, "total": 6})
+            progress({**TRAIN, "iteration": iteration})
+            if iteration == 5:
+                progress(PANEL)
+                progress({"phase": "warning", "text": "all groups have equal rewards"})
     lines = stream.getvalue().splitlines()
-    assert [text.split()[0] for text in lines] == ["3/10", "evaluation", "note:"]
-    assert progress.history == [TRAIN, PANEL, {"phase": "note", "text": "an environment died"}]
+    shown = [text.split()[0] for text in lines]
+    assert shown == ["1/15", "evaluation", "warning:", "rollout", "rollout", "15/15"]
+    assert "all groups have equal rewards" in lines[2]
+    assert "rollout 2/6  left 2 s" in lines[3]
+    assert len(progress.history) == 17
+    assert "groups without variance 25.0 %" in line({**TRAIN, "no_variance_groups": 0.25}, 10)
+
+
+def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:
+    from turnwise.training.config import Run
+
+    table = {"name": "x", "output": str(tmp_path), "train": {"steps": 7}, "imitation": {"episodes": 5}}
+    run = Run.parse({**table, "policy": {"device": "auto", "hidden": 64}})
+    text = start_line(run, resume=False)
+    for part in (
+        str(tmp_path),
+        "device auto",
+        "4 layers x 64",
+        "5 demonstrations",
+        "7 iterations of 8 tasks x 8",
+        "100",
+    ):
+        assert part in text
+    assert "time estimated after the first iteration" in text
+    assert "policy.hidden" in run.unread()  # describing a run does not use its keys
+    (tmp_path / "metrics.jsonl").write_text('{"phase": "train", "iteration": 3, "seconds_left": 61}\n')
+    assert "about 1 min 01 s left" in start_line(run, resume=True)
 
 
 def test_in_a_terminal_there_is_a_table_a_curve_and_what_is_being_done() -> None:

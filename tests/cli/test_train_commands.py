@@ -24,7 +24,7 @@ def test_train_leaves_what_can_be_gone_on_with(turnwise: Call, trained: Path) ->
     one_sentence(turnwise("train", trained), "already holds a run", "--resume")
     said = turnwise("train", trained, "--resume")
     assert said.code == 0
-    assert "done after 2 iterations" in said.out
+    assert "finished 2 iterations" in said.out
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_full_disk_during_a_checkpoint_keeps_the_one_before(turnwise: Call, ru
     assert turnwise("eval", folder, "--episodes", 1).code == 0
     said = turnwise("train", folder, "--resume")
     assert said.code == 0, said.err
-    assert "done after 2 iterations" in said.out
+    assert "finished 2 iterations" in said.out
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,17 @@ def test_a_full_disk_at_any_other_file_is_one_sentence_that_names_it(
         assert turnwise("train", tmp_path / "run", "--resume").code == 0
 
 
+@pytest.mark.parametrize(
+    ("command", "name"), [("generate", "games"), ("shop", "shop")], ids=["generated games", "generated catalogue"]
+)
+def test_a_full_disk_while_data_is_written_names_the_folder(
+    turnwise: Call, tmp_path: Path, command: str, name: str
+) -> None:
+    with largest_file(1000):
+        said = turnwise("data", command, tmp_path / name, "--level", "tiny")
+    one_sentence(said, str(tmp_path / name), "File too large")
+
+
 def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
     """Every file is whole, but the tokenizer is another one than the weights were trained with."""
     checkpoint = pytest.importorskip("turnwise.training.checkpoint")
@@ -124,7 +135,7 @@ def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
     turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = pytest.importorskip("turnwise.training.loop")
-    folder = tmp_path / "run"
+    folder = tmp_path / "a run"
 
     def press(*_: object) -> None:
         raise KeyboardInterrupt
@@ -133,7 +144,7 @@ def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
         patched.setattr(loop, "first_policy", press)
         said = turnwise("train", run_file, "train.steps=1", "evaluation.episodes=0", "--output", folder)
     assert said.code == 130
-    assert f"turnwise train {folder} --resume begins it again" in said.out.replace("\n", " ")
+    assert f"to continue: turnwise train '{folder}' --resume" in said.out.replace("\n", " ")
     assert turnwise("train", folder, "--resume").code == 0
     assert (folder / "checkpoints" / "000001").is_dir()
 
@@ -215,14 +226,14 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path) -> None
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith("3/5000"):
+            if line.startswith("1/5000"):
                 break
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 130, err
-    assert "--resume goes on" in out
+    assert f"to continue: turnwise train {folder} --resume" in out
     assert "Traceback" not in err
     assert any((folder / "checkpoints").glob("[0-9]*"))
 

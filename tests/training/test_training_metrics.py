@@ -132,7 +132,7 @@ def test_what_there_was_to_compare_by_hand():
     values = np.array([1.0, 1.0, 4.0, -2.0, 0.0, 0.0, 0.0])  # means of trajectories 2, -1, 0, 0
     got = group_metrics(steps, Advantages.of(steps, values))
     assert got == {
-        "flat_groups": 0.5,  # u
+        "no_variance_groups": 0.5,  # u
         "lone_states": 0.5,  # t/door and t/wall, of four
         "shared_turns": pytest.approx(5 / 7),
         # within: 1 + 1 + 4, 1 + 1; in all: 1 + 1 + 16 + 4 - 4^2 / 7

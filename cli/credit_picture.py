@@ -1,0 +1,110 @@
+"""The graph of one task as a picture or as a graph file, with the advantages of several credit rules."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.cli.errors import UserError, require_writable
+
+if TYPE_CHECKING:
+    from turnwise.agents.trajectory import Group
+    from turnwise.cli.credit_comparison import RuleComparison
+    from turnwise.training.steps import Anchor
+
+SUFFIXES = (".svg", ".html", ".htm", ".graphml", ".dot", ".json")
+
+
+def check_picture(path: Path) -> None:
+    """Check before any work that a picture can be written to a path.
+
+    Raises:
+        UserError: the ending is unknown, or the file cannot be written.
+    """
+    if path.suffix not in SUFFIXES:
+        raise UserError(f"{path} must end in one of {', '.join(SUFFIXES)}")
+    require_writable(path)
+
+
+def most_instructive(groups: Sequence[Group]) -> int:
+    """Return the index of the group with both wins and losses, then with the most states shared by trajectories."""
+    return max(range(len(groups)), key=lambda number: (*_contrast(groups[number]), -number))
+
+
+def _contrast(group: Group) -> tuple[bool, int]:
+    seen = Counter(state for t in group.finished for state in {turn.state for turn in t.turns})
+    return len({t.won for t in group.finished}) > 1, sum(times > 1 for times in seen.values())
+
+
+def draw_group(groups: Sequence[Group], number: int, comparison: RuleComparison, anchor: Anchor, suffix: str) -> str:
+    """Return the content of a picture's file: the graph of one group with the advantages of every rule.
+
+    Args:
+        groups: all groups that were compared.
+        number: index of the group to draw.
+        comparison: the rules, whose advantages colour the edges.
+        anchor: what made two turns comparable.
+        suffix: of the file; one of `SUFFIXES`.
+    """
+    from turnwise.cli.graphs.diagram import diagram_of
+    from turnwise.cli.graphs.html import page
+    from turnwise.cli.graphs.svg import draw
+    from turnwise.credit import graph as graphs
+
+    group = groups[number]
+    graph = _graph(groups, number, comparison)
+    if suffix in (".graphml", ".dot", ".json"):
+        write = {".graphml": graphs.to_graphml, ".dot": graphs.to_dot, ".json": graphs.to_json}[suffix]
+        return write(graph)
+    diagram = diagram_of(
+        graph,
+        title=_goal(group),
+        subtitle=f"{group.task}: {len(group.finished)} trajectories, {graph.graph['won']} won; "
+        f"from the start (left) to the end, turns compared by {anchor}",
+        texts=texts_of(group, anchor),
+        estimators=list(comparison.results),
+    )
+    return draw(diagram) if suffix == ".svg" else page(diagram)
+
+
+def _graph(groups: Sequence[Group], number: int, comparison: RuleComparison) -> Any:
+    from turnwise.credit import trajectory_graph
+
+    steps = comparison.steps
+    before = sum(len(t.turns) for group in groups[:number] for t in group.finished)
+    label = steps.names["task"][int(steps.task[before])]
+    won = [t.won for group in groups for t in group.finished for _ in t.turns]
+    graph = trajectory_graph(steps, task=label, won=won)
+    for *_, data in graph.edges(data=True):
+        del data["advantage"]  # each compared rule has its own
+    for name, result in comparison.results.items():
+        for start, end, key, data in trajectory_graph(steps, result, task=label, won=won).edges(keys=True, data=True):
+            graph.edges[start, end, key][f"advantage {name}"] = data["advantage"]
+    return graph
+
+
+def texts_of(group: Group, anchor: Anchor) -> dict[str, str]:
+    """Return the text of each state: the one that was seen most often on arrival from another state.
+
+    Args:
+        group: the trajectories.
+        anchor: "observation" if the text itself is the state.
+    """
+    seen: dict[str, Counter[str]] = {}
+    for trajectory in group.finished:
+        states = [*(turn.state for turn in trajectory.turns), trajectory.final_state]
+        texts = [*(turn.observation for turn in trajectory.turns), trajectory.final_observation]
+        for before, state, text in zip([None, *states], states, texts, strict=False):
+            key = state if anchor == "state" else text
+            seen.setdefault(key, Counter())[text] += before != state  # "Nothing happens." says nothing about the state
+    return {key: counts.most_common(1)[0][0] for key, counts in seen.items()}
+
+
+def _goal(group: Group) -> str:
+    """Return the last paragraph of the first observation, where most environments state the task."""
+    first = next(t for t in group.finished if t.turns).turns[0].observation
+    paragraphs = [" ".join(part.split()) for part in first.split("\n\n") if part.strip()]
+    return textwrap.shorten(paragraphs[-1] if paragraphs else group.task, 120, placeholder=" ...")

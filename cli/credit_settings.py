@@ -1,0 +1,113 @@
+"""Credit rules and options for stored trajectories: what the command line asks for, else what the run was trained with.
+
+`turnwise show` and `turnwise credit` both use this, so they agree on a file. A rule takes those of the run's options
+that it has; a rule built on another one (`base_options`) hands it the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from turnwise.cli.errors import UserError, choose
+from turnwise.cli.run_folders import run_of
+from turnwise.registry import suggest
+
+if TYPE_CHECKING:
+    from turnwise.credit import Advantages, Entry, Steps
+    from turnwise.training.steps import Anchor
+
+
+@dataclass(frozen=True, slots=True)
+class CreditSettings:
+    """Credit rules with the options of each, and what makes two turns comparable."""
+
+    rules: Mapping[str, Entry]
+    options: Mapping[str, Mapping[str, Any]]
+    anchor: Anchor
+    source: str
+
+    def advantages(self, name: str, steps: Steps) -> Advantages:
+        """Return the advantages of one of the rules; one that draws random numbers gets the seed 0."""
+        import numpy as np
+
+        rule = self.rules[name]
+        return rule(steps, rng=np.random.default_rng(0)) if rule.draws else rule(steps)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values for JSON."""
+        options = {name: dict(options) for name, options in self.options.items()}
+        return {"options": options, "anchor": self.anchor, "source": self.source}
+
+    def describe(self) -> list[str]:
+        """Return lines that name every option that is not the rule's default, and where it comes from."""
+        by_options: dict[str, list[str]] = {}
+        for name, options in self.options.items():
+            text = " ".join(f"{key}={value}" for key, value in options.items()) or "defaults"
+            by_options.setdefault(text, []).append(name)
+        lines = [f"options of {', '.join(names)}: {text}" for text, names in by_options.items()]
+        return [f"turns compared by {self.anchor}; settings {self.source}", *lines]
+
+
+def credit_settings(
+    file: Path, rules: str | None, words: Mapping[str, Any], anchor: str | None, default: str
+) -> CreditSettings:
+    """Return the rules to apply to a file.
+
+    Args:
+        file: stored trajectories, or anything else in a run folder.
+        rules: names separated by commas, as typed; None: the run's rule together with `default`.
+        words: options given on the command line, which replace those of the run.
+        anchor: "state" or "observation"; None: the run's.
+        default: names used where none are typed; the run's own rule comes before them.
+
+    Raises:
+        UserError: no rule is named, the anchor is unknown, or no rule has one of the given options.
+        CreditError: an unknown rule, or an option with an impossible value.
+    """
+    from turnwise.credit import get
+
+    run = run_of(file)
+    trained = {} if run is None else dict(run.credit.options)
+    if rules is None:
+        rules = f"{run.credit.method},{default}" if run is not None else default or "gigpo"
+    names = list(dict.fromkeys(name.strip() for name in rules.split(",") if name.strip()))
+    if not names:
+        raise UserError("--credit needs at least one name; `turnwise list credit` shows them")
+    chosen = anchor or ("state" if run is None else run.credit.anchor)
+    known = {name: get(name) for name in names}
+    _require_known(words, known)
+    options = {name: _options_for(rule, {**trained, **words}) for name, rule in known.items()}
+    return CreditSettings(
+        {name: get(name, **options[name]) for name in names},
+        options,
+        cast("Anchor", choose("anchor", chosen, ("state", "observation"))),
+        "of no run" if run is None else f"of the run {run.name}",
+    )
+
+
+def _require_known(words: Mapping[str, Any], rules: Mapping[str, Entry]) -> None:
+    known = {option for rule in rules.values() for option in (*rule.options, *_base_options(rule, words))}
+    for option in words:
+        if option not in known:
+            raise UserError(f"{', '.join(rules)} has no option {option!r}{suggest(option, known)}")
+
+
+def _options_for(rule: Entry, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    options = {key: value for key, value in wanted.items() if key in rule.options}
+    below = _base_options(rule, options)
+    handed = {key: value for key, value in wanted.items() if key in below and key not in rule.options}
+    if handed:
+        options["base_options"] = {**handed, **(options.get("base_options") or {})}
+    return options
+
+
+def _base_options(rule: Entry, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of the rule that a rule is built on; empty for one that stands alone."""
+    from turnwise.credit import get
+
+    if "base_options" not in rule.options:
+        return {}
+    return get(str(options.get("base", rule.options["base"]))).options
