@@ -188,10 +188,10 @@ def _facts(groups: Sequence[Group], steps: Steps) -> TrajectoryFacts:
 def shared_states(steps: Steps) -> dict[tuple[int, int], tuple[set[int], int]]:
     """Return the trajectories that were in each (task, state), and the number of turns that began there."""
     found: dict[tuple[int, int], tuple[set[int], int]] = {}
-    if steps.state is None:
+    if "state" not in steps:
         return found
     for task, state, trajectory in zip(
-        steps.task.tolist(), steps.state.tolist(), steps.trajectory.tolist(), strict=True
+        steps.task.tolist(), steps.column("state").tolist(), steps.trajectory.tolist(), strict=True
     ):
         members, turns = found.get((task, state), (set(), 0))
         members.add(trajectory)

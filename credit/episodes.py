@@ -11,9 +11,10 @@ import numpy as np
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, compact, group_sums, trajectory_scores
+from turnwise.credit.columns import described
 from turnwise.credit.errors import BadTable
 from turnwise.credit.keys import freeze
-from turnwise.credit.steps import MEANING, Bools, Floats, Ints, Steps
+from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,22 +96,17 @@ class Episodes:
     @cached_property
     def tokens(self) -> Floats:
         """float64 [J], number of trained tokens; the method must have asked for the column `tokens`."""
-        assert self.steps.tokens is not None or not len(self)
-        if self.steps.tokens is None:
-            return np.zeros(0)
-        return group_sums(self.member, self.steps.tokens.astype(np.float64), len(self))
+        return group_sums(self.member, self.steps.column("tokens").astype(np.float64), len(self))
 
     @cached_property
     def logprob(self) -> Floats:
         """float64 [J], mean log-probability of the trajectory's tokens, nats; turns weigh by `tokens` where given."""
-        assert self.steps.logprob is not None or not len(self)
-        if self.steps.logprob is None:
-            return np.zeros(0)
         order = self.steps.time_order  # so that no order of rows changes a bit
-        given = self.steps.tokens
-        tokens = np.ones(len(order)) if given is None else np.maximum(given[order], 0).astype(np.float64)
+        tokens = np.ones(len(order))
+        if "tokens" in self.steps:
+            tokens = np.maximum(self.steps.column("tokens")[order], 0).astype(np.float64)
         count = group_sums(self.member[order], tokens, len(self))
-        total = group_sums(self.member[order], tokens * self.steps.logprob[order], len(self))
+        total = group_sums(self.member[order], tokens * self.steps.column("logprob")[order], len(self))
         return np.divide(total, count, out=np.zeros(len(self)), where=count > 0.0)
 
     def of_trajectory(self, method: str, name: str) -> Floats | Ints:
@@ -123,14 +119,12 @@ class Episodes:
         Raises:
             BadTable: two rows of a trajectory differ.
         """
-        column = getattr(self.steps, name)
+        column = self.steps.column(name)
         first = np.zeros(len(self), dtype=np.int64)
         first[self.member[::-1]] = np.arange(len(self.steps))[::-1]
         value: Floats | Ints = column[first]
         if (column != value[self.member]).any():
-            raise BadTable(
-                f"{method} reads {name!r} ({MEANING[name]}) as one value a trajectory, but it differs within one"
-            )
+            raise BadTable(f"{method} expects one value of {described(name)} per trajectory, but it differs within one")
         return value
 
     def task_keys(self, method: str) -> list[Hashable]:

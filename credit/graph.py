@@ -160,14 +160,13 @@ class _Places:
 
     def __init__(self, steps: Steps, rows: Ints) -> None:
         """Number the states of each task."""
-        assert steps.state is not None
         self.steps, self.rows = steps, rows
         self.trajectory = compact(steps.trajectory[rows])
         self.turn = _turn_numbers(self.trajectory)
         self.last = np.append(self.trajectory[1:] != self.trajectory[:-1], True)
-        before = steps.state[rows]
-        after = np.append(before[1:], -1) if steps.next_state is None else steps.next_state[rows]
-        if steps.next_state is None:
+        before = steps.column("state")[rows]
+        after = steps.column("next_state")[rows] if "next_state" in steps else np.append(before[1:], -1)
+        if "next_state" not in steps:
             after = np.where(self.last, int(before.max()) + 1, after)
         task = np.tile(steps.task[rows], 2)
         state = np.concatenate([before, after])
@@ -187,9 +186,9 @@ class _Places:
 
     def actions(self) -> tuple[Ints, list[str]]:
         """The action of each row as a code, and the codes' texts."""
-        if self.steps.action is None:
+        if "action" not in self.steps:
             return np.zeros(len(self.rows), dtype=np.int64), [""]
-        codes = self.steps.action[self.rows]
+        codes = self.steps.column("action")[self.rows]
         known = self.steps.names.get("action", ())
         texts = [NO_ACTION if name is None else str(name) for name in known]
         return codes, texts or [str(code) for code in range(int(codes.max()) + 1)]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from turnwise.credit.catalogue import OURS
+from turnwise.credit.columns import COLUMNS, REQUIRED
 from turnwise.credit.errors import CreditError
 from turnwise.credit.registry import Entry
-from turnwise.credit.steps import MEANING, REQUIRED
 from turnwise.credit.tokens.catalogue import TRANSFORMS
 
 BEGIN, END = "<!-- rendered by turnwise.credit.reference -->", "<!-- end of the rendered part -->"
@@ -34,7 +34,7 @@ def reference() -> str:
 
 def columns() -> str:
     """Return the columns of the table of turns as Markdown."""
-    rows = [(f"`{name}`", "yes" if name in REQUIRED else "", meaning) for name, meaning in MEANING.items()]
+    rows = [(f"`{name}`", "yes" if name in REQUIRED else "", column.meaning) for name, column in COLUMNS.items()]
     return _table(("column", "required", "meaning"), rows)
 
 

@@ -21,14 +21,8 @@ def rows_of_role(steps: Steps, role: object) -> Bools:
         steps: the table, with `role` unless it is empty.
         role: the role as the caller's rows have it; its code where the table has codes without names.
     """
-    if steps.role is None:
-        return np.zeros(len(steps), dtype=np.bool_)
-    names = steps.names.get("role")
     wanted = freeze(role)
-    if names is None:
-        return np.asarray([freeze(code) == wanted for code in steps.role.tolist()], dtype=np.bool_)
-    codes = [code for code, name in enumerate(names) if freeze(name) == wanted]
-    return np.isin(steps.role, codes)
+    return np.asarray([freeze(one) == wanted for one in steps.ids("role").tolist()], dtype=np.bool_)
 
 
 def need_role(steps: Steps, method: str, role: object) -> None:
@@ -43,5 +37,5 @@ def need_role(steps: Steps, method: str, role: object) -> None:
         BadTable: nobody has the role, so that the option must be a slip.
     """
     if len(steps) and not rows_of_role(steps, role).any():
-        known = steps.names.get("role") or np.unique(np.zeros(0) if steps.role is None else steps.role).tolist()
-        raise BadTable(f"{method} looks for the role {role!r}, which no row has; roles: {', '.join(map(repr, known))}")
+        known = dict.fromkeys(map(repr, steps.ids("role").tolist()))
+        raise BadTable(f"{method} expects rows of the role {role!r}, but there are none; roles: {', '.join(known)}")

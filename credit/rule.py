@@ -124,14 +124,22 @@ def joined(
     return Advantages.of(steps, values, parts, report)
 
 
-def on_originals(steps: Steps, estimate: Callable[[Steps], Advantages]) -> Advantages:
-    """Return the estimate of the rows that are no copies, with each copy given the advantage of its original.
+def on_originals(
+    steps: Steps, estimate: Callable[[Steps], Advantages], *, state: object = None, with_copies: bool = False
+) -> Advantages:
+    """Return the estimate of the rows that are not copies, and give each copy the advantage of its original.
 
     Args:
-        steps: the table, with or without copies.
-        estimate: the estimator, options bound.
+        steps: the table, with or without copies. Without rows, `estimate` is not called.
+        estimate: the credit rule with its options bound.
+        state: the memory that the rule was given; a table without rows leaves it as it is.
+        with_copies: pass copies to `estimate` as rows of their own, as some compatibility presets do.
     """
-    need(steps, "an estimator")
+    need(steps, "a credit rule")
+    if not len(steps):
+        return Advantages.of(steps, np.zeros(0), state=state)
+    if with_copies:
+        return estimate(steps)
     if not steps.has_copies:
         return estimate(steps)
     originals = np.flatnonzero(steps.source == np.arange(len(steps)))

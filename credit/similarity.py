@@ -33,8 +33,7 @@ def similar_states(steps: Steps, threshold: float, *, order: str = "sorted") -> 
     Raises:
         BadTable: a state is not a text.
     """
-    assert steps.state is not None
-    pairs = np.stack([steps.task, steps.state], axis=1)
+    pairs = np.stack([steps.task, steps.column("state")], axis=1)
     distinct, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     names = steps.names.get("state", ())
     texts = [_text(names, int(code)) for code in distinct[:, 1]]
@@ -62,9 +61,9 @@ def similar_vectors(steps: Steps, threshold: float) -> Ints:
     Raises:
         BadTable: an embedding is zero, and so points nowhere.
     """
-    if steps.metric is None or not len(steps):
+    if not len(steps):
         return np.zeros(len(steps), dtype=np.int64)
-    vectors = steps.metric.reshape(len(steps), -1)
+    vectors = steps.column("metric").reshape(len(steps), -1)
     vectors = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-300)  # so that no square overflows
     length = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
     if (length == 0.0).any():

@@ -80,7 +80,6 @@ def next_states(steps: Steps, after: Ints) -> Ints:
         steps: a table with `state`.
         after: int64 [N], see `next_turns`.
     """
-    if steps.next_state is not None:
-        return steps.next_state
-    assert steps.state is not None
-    return np.where(after >= 0, steps.state[after], -1)
+    if "next_state" in steps:
+        return steps.column("next_state")
+    return np.where(after >= 0, steps.column("state")[after], -1)

@@ -76,7 +76,7 @@ def need_paths(steps: Steps, method: str, key: PrefixKey) -> None:
         MissingColumn: a column is absent; instead of `next_state`, `state` will do.
     """
     check_choice("key", key, PrefixKey)
-    need(steps, method, *(name for name in COLUMNS[key] if name != "next_state" or steps.state is None))
+    need(steps, method, *(name for name in COLUMNS[key] if name != "next_state" or "state" not in steps))
 
 
 def paths(steps: Steps, key: PrefixKey) -> Paths:
@@ -98,20 +98,17 @@ def paths(steps: Steps, key: PrefixKey) -> Paths:
     length = np.diff(np.append(first, len(order)))
     last = first + length - 1
     if key == "parent" and len(order):
-        assert steps.parent is not None
-        tree = steps.task if steps.tree is None else compact(steps.task, steps.tree)
-        node = compact(tree, steps.parent)[order]
+        tree = compact(steps.task, steps.column("tree")) if "tree" in steps else steps.task
+        node = compact(tree, steps.column("parent"))[order]
         symbol, root = _of_the_next(node, last), compact(node[first])
     else:
         symbol = np.zeros(len(order), dtype=np.int64)
         root = compact(steps.task[order][first])
         for name in COLUMNS[key] if len(order) else ():
-            column: Ints | None = getattr(steps, name)
-            if column is None:
-                assert steps.state is not None  # `need_paths` has seen to it
-                symbol = compact(symbol, _of_the_next(compact(steps.state)[order], last))
+            if name in steps:
+                symbol = compact(symbol, steps.column(name)[order])
             else:
-                symbol = compact(symbol, column[order])
+                symbol = compact(symbol, _of_the_next(compact(steps.column("state"))[order], last))
     before, after = np.zeros_like(order), np.zeros_like(order)
     before[order], after[order] = prefix_nodes(symbol, first, length, root)
     return Paths(before, after, root, member)

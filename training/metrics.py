@@ -167,8 +167,8 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
     np.minimum.at(low, task, scores)
     np.maximum.at(high, task, scores)
     found = {"no_variance_groups": float(np.mean(high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))))}
-    if steps.state is not None:
-        state = compact(steps.task, steps.state)
+    if "state" in steps:
+        state = compact(steps.task, steps.column("state"))
         pairs = np.unique(np.stack([state, member]), axis=1)[0]
         visitors = np.bincount(pairs, minlength=groups_of(state))
         found |= {"lone_states": float(np.mean(visitors == 1)), "shared_turns": float(np.mean(visitors[state] > 1))}

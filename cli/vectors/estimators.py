@@ -291,7 +291,7 @@ def without_penalty(options: Mapping[str, Any], steps: Steps) -> dict[str, float
         options: of our function.
         steps: the table; without `valid` there is nothing to say, and a function need not have the option.
     """
-    return {"invalid_penalty": 0.0} if "invalid_penalty" in options and steps.valid is not None else {}
+    return {"invalid_penalty": 0.0} if "invalid_penalty" in options and "valid" in steps else {}
 
 
 def figures_of(case: Case, steps: Steps, result: Advantages, options: Mapping[str, Any]) -> Figures:

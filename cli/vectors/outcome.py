@@ -84,8 +84,7 @@ def _unlikely(case: Case) -> Figures:
     steps = table(case)
 
     def lowered() -> object:
-        assert steps.logprob is not None
-        return reshaped(steps.reward, steps.logprob, compact(steps.task), case.hyper.get("beta", 0.25))
+        return reshaped(steps.reward, steps.column("logprob"), compact(steps.task), case.hyper.get("beta", 0.25))
 
     return {**figures, "reshaped": lowered}
 

@@ -71,7 +71,7 @@ def canon(
     check_number("beta", beta, float("-inf"))
     check_choice("alpha_on", alpha_on, Side)
     need(steps, "canon")
-    if steps.metric is None:
+    if "metric" not in steps:
         need(steps, "canon", "tokens")
     factors = (1.0, float(alpha)) if alpha_on == "high" else (float(alpha), 1.0)
 
@@ -96,7 +96,7 @@ def metric_of(episodes: Episodes, method: str) -> Floats:
     Raises:
         BadTable: `metric` differs within a trajectory or holds several numbers.
     """
-    if episodes.steps.metric is None:
+    if "metric" not in episodes.steps:
         return episodes.tokens
     metric = np.asarray(episodes.of_trajectory(method, "metric"), dtype=np.float64)
     if metric.ndim == 2 and metric.shape[1] != 1:

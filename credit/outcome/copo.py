@@ -65,14 +65,12 @@ def copo(
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))
-        bits = np.zeros(0)
-        if len(table):
-            bits = answer_entropy(episodes.task, np.asarray(episodes.of_trajectory("copo", "label"))) / np.log(2.0)
+        bits = answer_entropy(episodes.task, np.asarray(episodes.of_trajectory("copo", "label"))) / np.log(2.0)
         local = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps)
         between = _between(episodes, bits if consistency else np.zeros(len(bits)), rule)
         w = 1.0 / (1.0 + np.exp(-np.clip(steepness * (bits - pivot), -700.0, 700.0)))
         value = w * local + (1.0 - w) * between
-        report = {**episodes.counts, "answer_entropy_bits": float(bits.mean()) if len(bits) else 0.0}
+        report = {**episodes.counts, "answer_entropy_bits": float(bits.mean())}
         return episodes.advantages(value, {"episode": value, "local": local, "global": between}, report)
 
     return on_originals(steps, estimate)

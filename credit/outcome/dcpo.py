@@ -78,7 +78,7 @@ def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = 
         )
         return episodes.advantages(value, parts, report, state=after)
 
-    return on_originals(steps, estimate)
+    return on_originals(steps, estimate, state=state)
 
 
 def _scaled(distance: Floats, spread: Floats, eps: float) -> Floats:

@@ -64,8 +64,6 @@ def evol(
     need(steps, "evol", "metric", *(("label",) if by == "majority" else ()))
 
     def estimate(table: Steps) -> Advantages:
-        if not len(table):
-            return Advantages.of(table, np.zeros(0), {"episode": np.zeros(0)})
         episodes = Episodes.of(table)
         task, answered = episodes.task, _answered(episodes)
         if by == "majority":

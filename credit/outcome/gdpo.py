@@ -94,9 +94,7 @@ def _checked(weights: Sequence[float] | None) -> list[float] | None:
 
 def _standings(steps: Steps, weights: list[float] | None, rule: Rule) -> list[Floats]:
     """K times float64 [J], each reward's weighted standing within its task."""
-    if steps.multi is None:
-        return []
-    rewards = steps.multi if steps.multi.ndim == 2 else steps.multi[:, None]
+    rewards = steps.column("multi")
     factors = [1.0] * rewards.shape[1] if weights is None else weights
     if len(factors) != rewards.shape[1]:
         raise BadOption(f"option weights has {len(factors)} numbers, 'multi' has {rewards.shape[1]} rewards a turn")

@@ -110,4 +110,4 @@ def grpo(
         term, report = episode_term(table, rule)
         return joined(table, rule, {"episode": term}, report)
 
-    return estimate(steps) if compat else on_originals(steps, estimate)
+    return on_originals(steps, estimate, with_copies=compat is not None)

@@ -45,7 +45,7 @@ def opo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float =
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))
-        length = np.zeros(0) if table.tokens is None else np.maximum(episodes.tokens, 0.0)
+        length = np.maximum(episodes.tokens, 0.0)
         silent = group_sums(episodes.task, length, len(episodes.groups.size)) == 0.0
         weight = np.where(silent[episodes.task], 1.0, length)
         by_token = Groups(episodes.score, episodes.task, weight, size_of_terms=episodes.size_of_terms)

@@ -55,7 +55,7 @@ def reinforce_pp(
         paid = rule.paid_reward(table)
         returns = discounted_returns(table, gamma, reward=paid)
         terms = discounted_returns(table, gamma, reward=np.abs(paid))
-        value = whiten(returns, table.tokens, ddof=rule.ddof, eps=rule.eps, size_of_terms=terms)
+        value = whiten(returns, table.column("tokens"), ddof=rule.ddof, eps=rule.eps, size_of_terms=terms)
         return Advantages.of(table, value, {"return": value})
 
     return on_originals(steps, estimate)
@@ -106,7 +106,7 @@ def reinforce_pp_baseline(
         episodes = Episodes.of(table, reward=rule.paid_reward(table))
         centred = standardise(episodes.groups, scale="none", singleton=rule.singleton)
         left_out = episodes.alone & (rule.singleton == "zero")
-        tokens = np.where(left_out[episodes.member], 0, np.zeros(0) if table.tokens is None else table.tokens)
+        tokens = np.where(left_out[episodes.member], 0, table.column("tokens"))
         terms = episodes.size_of_terms[episodes.member]
         value = whiten(centred[episodes.member], tokens, ddof=rule.ddof, eps=rule.eps, size_of_terms=terms)
         return Advantages.of(table, value, {"episode": value}, episodes.counts)

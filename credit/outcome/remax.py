@@ -44,9 +44,7 @@ def remax(steps: Steps, *, invalid_penalty: float = INVALID_PENALTY) -> Advantag
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))
-        if table.value is None:
-            return episodes.advantages(episodes.score)
-        greedy = table.value[episodes.first]
+        greedy = table.column("value")[episodes.first]
         parts = {"episode": episodes.score, "baseline": -greedy}
         return episodes.advantages(episodes.score - greedy, parts, episodes.counts)
 

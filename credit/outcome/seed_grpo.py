@@ -63,7 +63,7 @@ def seed_grpo(
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))
         base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
-        uncertainty = _uncertainty(episodes) if len(table) else np.zeros(0)
+        uncertainty = _uncertainty(episodes)
         value = base * (1.0 - alpha * uncertainty)
         report = {**episodes.counts, "uncertainty": float(uncertainty.mean()) if len(value) else 0.0}
         return episodes.advantages(value, {"episode": value, "grpo": base}, report)

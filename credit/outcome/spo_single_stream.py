@@ -98,7 +98,7 @@ def spo_single_stream(
         after = {**known, **_updated(episodes, keys, tracked, rho)}
         return episodes.advantages(value, parts, report, state=after)
 
-    return on_originals(steps, estimate)
+    return on_originals(steps, estimate, state=state)
 
 
 def offline_trackers(
@@ -155,8 +155,8 @@ def _checked(state: object) -> Trackers:
 
 def _drift(episodes: Episodes, drift: float | None) -> Floats:
     """float64 [tasks], the mean drift of each task."""
-    if drift is not None or not len(episodes):
-        return np.full(len(episodes.groups.size), float(drift or 0.0))
+    if drift is not None:
+        return np.full(len(episodes.groups.size), float(drift))
     moved = np.asarray(episodes.of_trajectory("spo_single_stream", "metric"), dtype=np.float64)
     if moved.size != len(episodes):
         raise BadTable(f"spo_single_stream reads 'metric' as one number a row; it has {moved.shape[1]}")

@@ -3,8 +3,6 @@
 Left out on purpose: the critics, their targets and the replay that trains them. Their estimates come in with the table.
 """
 
-import numpy as np
-
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.rule import on_originals
 from turnwise.credit.steps import Steps, need
@@ -37,9 +35,8 @@ def archer(steps: Steps) -> Advantages:
     need(steps, "archer", "metric", "value")
 
     def estimate(table: Steps) -> Advantages:
-        if table.metric is None or table.value is None:  # only a table without rows
-            return Advantages.of(table, np.zeros(len(table)))
-        q = table.metric if table.metric.ndim == 1 else table.metric.min(axis=1)
-        return Advantages.of(table, q - table.value, {"q": q, "value": table.value})
+        metric, value = table.column("metric"), table.column("value")
+        q = metric if metric.ndim == 1 else metric.min(axis=1)
+        return Advantages.of(table, q - value, {"q": q, "value": value})
 
     return on_originals(steps, estimate)

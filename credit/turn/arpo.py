@@ -104,7 +104,7 @@ def arpo_hard(
         path = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
         tree = paths(table, key)
         values, own = tree.means(path)[tree.after], path[episodes.member]
-        shared = float((tree.sharers > 1).mean()) if len(table) else 0.0
+        shared = float((tree.sharers > 1).mean())
         return Advantages.of(
             table, values, {"episode": own, "step": values - own}, {**episodes.counts, "shared": shared}
         )

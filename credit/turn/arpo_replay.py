@@ -129,12 +129,12 @@ def arpo_replay(
         value = rule.norm(Groups(score, episodes.task, size_of_terms=terms))
         replaced = [(*ids[slot], call, name, float(value[slot])) for slot, (call, name, _) in swapped.items()]
         kept = _store(memory, episodes, ids, success, capacity)
-        now = {"calls": memory["calls"] + (1 if len(table) else 0), "stored": kept, "replaced": replaced}
+        now = {"calls": memory["calls"] + 1, "stored": kept, "replaced": replaced}
         values, keep = np.where(gone, 0.0, value)[episodes.member], ~gone[episodes.member]
         report = {**episodes.counts, "replaced": float(len(replaced))}
         return Advantages.of(table, values, {"episode": values.copy()}, report, keep=keep, state=now)
 
-    return on_originals(steps, estimate)
+    return on_originals(steps, estimate, state=state)
 
 
 def replacements(result: Advantages) -> list[Replacement]:

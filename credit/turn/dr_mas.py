@@ -18,7 +18,7 @@ from turnwise.credit.blocks import (
 )
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
-from turnwise.credit.steps import Ints, Steps, need
+from turnwise.credit.steps import Steps, need
 from turnwise.credit.turn.gigpo import step_term
 
 
@@ -75,7 +75,7 @@ def dr_mas(
     need(steps, "dr_mas", *(("role", "state") if w else ("role",)))
 
     def estimate(table: Steps) -> Advantages:
-        team = compact(table.task, *_given(table.role))
+        team = compact(table.task, table.column("role"))
         paid = rule.paid_reward(table)
         episodes = Episodes.of(table, reward=paid)
         score, terms = episodes.score[episodes.member], episodes.size_of_terms[episodes.member]
@@ -83,7 +83,7 @@ def dr_mas(
         parts = {"episode": rule.norm(groups)}
         report = {"groups": float(len(groups.size)), "groups_of_one": float((groups.size == 1.0).sum())}
         if w:
-            anchor = compact(team, *_given(table.state))
+            anchor = compact(team, table.column("state"))
             returns = discounted_returns(table, gamma, reward=paid)
             terms = discounted_returns(table, gamma, reward=np.abs(paid))
             weight = unit_weights(anchor, table.trajectory, unit)
@@ -92,8 +92,3 @@ def dr_mas(
         return joined(table, rule, parts, report, w=w)
 
     return on_originals(steps, estimate)
-
-
-def _given(column: Ints | None) -> tuple[Ints, ...]:
-    """The column, if it is there; it is not only in a table without rows."""
-    return () if column is None else (column,)

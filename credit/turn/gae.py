@@ -62,16 +62,13 @@ def gae(
     need(steps, "gae", "value", *(["tokens"] if whitening == "token" else []))
 
     def estimate(table: Steps) -> Advantages:
-        if not len(table):
-            return Advantages.of(table, np.zeros(0), {"return": np.zeros(0), "value": np.zeros(0)})
-        assert table.value is not None
         order = table.time_order
-        paid, value = table.reward - penalties(table, invalid_penalty), table.value
+        paid, value = table.reward - penalties(table, invalid_penalty), table.column("value")
         values = np.zeros(len(table))
         values[order] = lambda_advantages(paid[order], value[order], table.trajectory[order], gamma, lam)
         parts = {"return": values + value, "value": value}
         if whitening != "none":
-            values = whiten(values, table.tokens if whitening == "token" else None)
+            values = whiten(values, table.column("tokens") if whitening == "token" else None)
         return Advantages.of(table, values, parts)
 
     return on_originals(steps, estimate)

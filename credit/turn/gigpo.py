@@ -113,7 +113,7 @@ def gigpo(
         step, counts = step_term(returns_in(table, anchor, gamma, rule, step_unit), rule)
         return joined(table, rule, {"episode": episode, "step": step}, {**report, **counts}, w=w)
 
-    return estimate(steps) if compat else on_originals(steps, estimate)
+    return on_originals(steps, estimate, with_copies=compat is not None)
 
 
 def anchors(steps: Steps, similarity: float | None = None, *, order: str = "sorted") -> Ints:
@@ -123,10 +123,8 @@ def anchors(steps: Steps, similarity: float | None = None, *, order: str = "sort
         steps: the table, with `state` unless it is empty.
         similarity, order: see `similarity.similar_states`; None compares exactly.
     """
-    if steps.state is None:
-        return compact(steps.task)
     if similarity is None:
-        return compact(steps.task, steps.state)
+        return compact(steps.task, steps.column("state"))
     return compact(similar_states(steps, similarity, order=order))
 
 

@@ -111,8 +111,6 @@ def state_values(steps: Steps, gamma: float, sweeps: int, *, reward: Floats) -> 
     Returns:
         float64 [N] twice, in units of reward, and the largest move of the last sweep as a share of the range.
     """
-    if steps.state is None:
-        return np.zeros(0), np.zeros(0), 0.0
     after = next_turns(previous_turns(steps))
     scores, _, member = trajectory_scores(steps, reward=reward)
     task = compact(steps.task)
@@ -120,7 +118,7 @@ def state_values(steps: Steps, gamma: float, sweeps: int, *, reward: Floats) -> 
     np.minimum.at(low, task, scores[member])
     np.maximum.at(high, task, scores[member])
     span = np.where(high > low, high - low, 1.0)
-    tail = compact(task, steps.state)
+    tail = compact(task, steps.column("state"))
     nodes = groups_of(tail)
     head = np.where(after >= 0, tail[after], nodes + member)
     home = np.zeros(nodes, dtype=np.int64)

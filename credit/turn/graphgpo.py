@@ -121,13 +121,11 @@ def goal_distances(steps: Steps, solved_above: float = 0.0, unreachable: float |
         steps: a table without copies, with `state` unless it is empty.
         solved_above, unreachable: see `graphgpo`.
     """
-    if steps.state is None:
-        return np.zeros(0), np.zeros(0)
     after = next_turns(previous_turns(steps))
     scores, _, member = trajectory_scores(steps)
     reached = (after < 0) & (scores[member] > solved_above)
     led = next_states(steps, after)
-    node = compact(np.tile(steps.task, 2), np.append(steps.state, led) + 1)
+    node = compact(np.tile(steps.task, 2), np.append(steps.column("state"), led) + 1)
     tail, head = node[: len(steps)], node[len(steps) :]
     known = (led >= 0) & ~reached
     hops = _hops(tail, head, reached, known)

@@ -151,7 +151,7 @@ def hgpo(
         report["step_signal"] = float((values != 0.0).mean()) if len(values) else 0.0
         return joined(table, rule, mean.parts, report, values=values)
 
-    return estimate(steps) if compat else on_originals(steps, estimate)
+    return on_originals(steps, estimate, with_copies=compat is not None)
 
 
 class Mean:

@@ -89,7 +89,7 @@ def himac(
 
 def _plans(episodes: Episodes) -> tuple[Ints, Ints]:
     """The plan of each trajectory, and the group in which its acting is compared, compact int64 [J] each."""
-    if episodes.steps.parent is None:
+    if "parent" not in episodes.steps:
         return np.arange(len(episodes)), episodes.task
     plan = compact(episodes.task, episodes.of_trajectory("himac", "parent").astype(np.int64, copy=False))
     return plan, plan

@@ -80,14 +80,14 @@ def m_grpo(
     need_role(steps, "m_grpo", main)
 
     def estimate(table: Steps) -> Advantages:
-        own = table if table.role is None else replace(table, trajectory=compact(table.trajectory, table.role))
+        own = replace(table, trajectory=compact(table.trajectory, table.column("role")))
         played = Episodes.of(own, reward=rule.paid_reward(table))
         leads = rows_of_role(table, main)[played.first]
         level = compact(played.task, leads.astype(np.int64))
         value = rule.norm(Groups(played.score, level, size_of_terms=played.size_of_terms))
         times = np.ones(len(played))
-        if align is not None and rng is not None and table.parent is not None:
-            rollout = compact(played.task, table.parent[played.first])
+        if align is not None and rng is not None:
+            rollout = compact(played.task, table.column("parent")[played.first])
             times[~leads] = _times(compact(rollout[~leads]), align, rng)
         report = {"main_rollouts": float(leads.sum()), "sub_trajectories": float((~leads).sum())}
         values, weight = value[played.member], times[played.member]

@@ -73,14 +73,14 @@ def mars(
     need(steps, "mars", "role")
 
     def estimate(table: Steps) -> Advantages:
-        role = compact(table.task if table.role is None else table.role)  # without a role only when there is no row
+        role = compact(table.column("role"))
         own = replace(table, trajectory=compact(table.trajectory, role))
         paid = rule.paid_reward(table)
         reward = rule.norm(Groups(paid, role, unit_weights(role, own.trajectory, unit)))
         returns = discounted_returns(own, gamma, reward=reward)
         terms = discounted_returns(own, gamma, reward=np.abs(reward))
         relative = returns - _mean_of_distinct(returns, role, terms)[role]
-        tokens = None if table.tokens is None else np.maximum(table.tokens, 0)
+        tokens = np.maximum(table.column("tokens"), 0) if "tokens" in table else None
         values = whiten(relative, tokens, size_of_terms=terms)
         return Advantages.of(table, values, {"reward": reward, "role": relative}, {"roles": float(groups_of(role))})
 

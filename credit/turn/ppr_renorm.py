@@ -5,8 +5,6 @@ Left out on purpose: the model that judges the steps by principles. Its scores c
 
 from dataclasses import replace
 
-import numpy as np
-
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadTable
@@ -55,9 +53,8 @@ def ppr_renorm(
 
 
 def _one_number(steps: Steps) -> Floats:
-    """The column `metric` as float64 [N]; zeros for a table without rows that has none."""
-    if steps.metric is None:
-        return np.zeros(len(steps))
-    if steps.metric.ndim == 2 and steps.metric.shape[1] != 1:
-        raise BadTable(f"ppr_renorm reads 'metric' as one score a turn; it has the shape {steps.metric.shape}")
-    return steps.metric.reshape(len(steps))
+    """The column `metric` as float64 [N]."""
+    metric = steps.column("metric")
+    if metric.ndim == 2 and metric.shape[1] != 1:
+        raise BadTable(f"ppr_renorm expects one score per turn in 'metric', got shape {metric.shape}")
+    return metric.reshape(len(steps))

@@ -64,9 +64,8 @@ def rtmc(
     need(steps, "rtmc", "state", "action")
 
     def estimate(table: Steps) -> Advantages:
-        if table.state is None or table.action is None:
-            return Advantages.of(table, np.zeros(0))
-        state, action = compact(table.task, table.state), compact(table.task, table.state, table.action)
+        state = compact(table.task, table.column("state"))
+        action = compact(state, table.column("action"))
         paid, late = rule.paid_reward(table), rule.late_penalty(table)
         returns = discounted_returns(table, gamma, reward=paid) - late
         terms = discounted_returns(table, gamma, reward=np.abs(paid)) + late

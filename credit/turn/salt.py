@@ -93,7 +93,7 @@ def salt(
         parts = {"base": result.values, "merged": values - result.values}
         return replace(result, values=values, parts=parts, report=report)
 
-    return on_originals(steps, estimate)
+    return on_originals(steps, estimate, state=state)
 
 
 def _takes(method: Any) -> tuple[str, ...]:
@@ -108,13 +108,11 @@ def transitions(steps: Steps, history: int = 0, endings: Endings = "auto") -> In
         history: how many earlier transitions must be equal as well.
         endings: see `salt`.
     """
-    if steps.state is None or steps.action is None:
-        return compact(steps.task)
     before = previous_turns(steps)
     after = next_turns(before)
     led = next_states(steps, after) + 1
-    if endings == "marked" or (endings == "auto" and steps.next_state is None):
+    if endings == "marked" or (endings == "auto" and "next_state" not in steps):
         last = np.flatnonzero(after < 0)
-        end = np.unique(steps.reward[last], return_inverse=True)[1] if steps.next_state is None else led[last]
+        end = np.unique(steps.reward[last], return_inverse=True)[1] if "next_state" not in steps else led[last]
         led[last] = end.reshape(-1) + groups_of(led)
-    return history_keys(compact(steps.task, steps.state, steps.action, led), before, history)[-1]
+    return history_keys(compact(steps.task, steps.column("state"), steps.column("action"), led), before, history)[-1]

@@ -88,11 +88,11 @@ def spear(
         value = rule.norm(episodes.groups)
         found = {"means": plain.groups.mean(), "stds": plain.groups.deviation(ddof)}
         kept: dict[str, Any] = {name: np.append(memory[name], new)[-history:] for name, new in found.items()}
-        calls = memory["calls"] + (1 if len(table) else 0)
+        calls = memory["calls"] + 1
         parts = {"episode": value, "bonus": bonus}
         return episodes.advantages(value, parts, episodes.counts, state={**kept, "calls": calls})
 
-    return on_originals(steps, estimate)
+    return on_originals(steps, estimate, state=state)
 
 
 def spear_replay(
@@ -150,7 +150,7 @@ def spear_replay(
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))
         baseline = float(np.percentile(memory["means"], percentile)) if len(memory["means"]) else 0.0
-        spread = float(np.percentile(memory["stds"], percentile)) + eps if scale == "std" and len(table) else 1.0
+        spread = float(np.percentile(memory["stds"], percentile)) + eps if scale == "std" else 1.0
         values = ((episodes.score - baseline) / spread)[episodes.member]
         factor = np.full(len(table), weight * (1.0 - _fading(memory["calls"], warmup)))
         parts = {"episode": values.copy()}

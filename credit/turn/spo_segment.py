@@ -84,8 +84,6 @@ def spo_segment(
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=table.reward - penalties(table, invalid_penalty))
-        if not len(table):
-            return episodes.advantages(episodes.score, {"after": episodes.score, "before": episodes.score})
         if mode == "chain":
             before, after = _chain(table, episodes)
             return Advantages.of(table, after - before, {"after": after, "before": before})
@@ -106,15 +104,15 @@ def spo_segment(
 
 def _chain(table: Steps, episodes: Episodes) -> tuple[Floats, Floats]:
     """V before and after each turn where V is given."""
-    assert table.value is not None
+    value = table.column("value")
     order = table.time_order
     member = episodes.member[order]
     following = episodes.score[member]
     inner = np.flatnonzero(member[1:] == member[:-1])
-    following[inner] = table.value[order[inner + 1]]
+    following[inner] = value[order[inner + 1]]
     after = np.zeros(len(table))
     after[order] = following
-    return table.value, after
+    return value, after
 
 
 def _rounding(episodes: Episodes) -> Floats:

@@ -69,7 +69,7 @@ def tempo(
         step = tree.differences(episodes.groups.centred())
         divisor = divisors(episodes.groups, scale=scale, ddof=ddof, eps=eps)[episodes.task][episodes.member]
         step = np.divide(step, divisor, out=np.zeros(len(table)), where=divisor > 0.0)
-        report["shared"] = float((tree.sharers > 1).mean()) if len(table) else 0.0
+        report["shared"] = float((tree.sharers > 1).mean())
         return joined(table, rule, {"episode": episode, "step": step}, report)
 
     return on_originals(steps, estimate)

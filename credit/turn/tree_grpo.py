@@ -71,8 +71,6 @@ def tree_grpo(
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=rule.paid_reward(table))
-        if not len(table):
-            return episodes.advantages(episodes.score, {"episode": episodes.score, "step": episodes.score})
         tree = compact(episodes.task, np.asarray(episodes.of_trajectory("tree_grpo", "tree"), dtype=np.int64))
         if variant == "per_token":
             return _per_token(table, episodes, tree, rule, margin)
@@ -95,17 +93,15 @@ def _standing(groups: Groups, rule: Rule) -> Floats:
 
 def _per_token(table: Steps, episodes: Episodes, tree: Ints, rule: Rule, margin: float) -> Advantages:
     """The variant whose advantage differs from turn to turn: every token has a score, and every token counts."""
-    assert table.tokens is not None
+    tokens = table.column("tokens")
     branches = paths(table, "parent")
     mean = branches.means(episodes.score)
     gain = np.maximum(mean[branches.after] - mean[branches.before] - margin, 0.0)
     worth = (gain + mean[branches.after]) / np.sqrt(branches.sharers)
-    counted = table.tokens > 0
+    counted = tokens > 0
     parts = {}
     for name, key in (("episode", episodes.task), ("step", tree)):
-        groups = Groups(
-            worth[counted], compact(key[episodes.member][counted]), table.tokens[counted].astype(np.float64)
-        )
+        groups = Groups(worth[counted], compact(key[episodes.member][counted]), tokens[counted].astype(np.float64))
         parts[name] = np.zeros(len(table))
         parts[name][counted] = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps)
     return Advantages.of(table, parts["episode"] + parts["step"], parts, episodes.counts)

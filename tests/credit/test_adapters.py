@@ -33,8 +33,7 @@ def test_a_row_a_turn_there_and_back():
     wanted = gigpo(Steps.from_rows(ROWS)).values
     assert gigpo(packed.steps).values.tolist() == wanted.tolist()
     assert packed.tokens(gigpo(packed.steps)).tolist() == (wanted[:, None] * VERL["response_mask"]).tolist()
-    assert packed.steps.tokens is not None
-    assert packed.steps.tokens.tolist() == [2, 1, 3, 1, 2]
+    assert packed.steps.column("tokens").tolist() == [2, 1, 3, 1, 2]
 
 
 PEER = json.loads((Path(__file__).parent / "verl_agent_gigpo.json").read_text())["cases"]
@@ -104,10 +103,8 @@ def test_copies_are_marked_by_rows_of_the_batch():
 def test_numbers_of_tokens_are_averaged_over_each_turns_own():
     logprobs = np.where(VERL["response_mask"], [[-1.0, -3.0, -5.0]], np.nan)
     packed = from_verl(**VERL, old_log_probs=logprobs, entropys=-logprobs)
-    assert packed.steps.logprob is not None
-    assert packed.steps.entropy is not None
-    assert packed.steps.logprob.tolist() == [-2.0, -1.0, -3.0, -1.0, -2.0]
-    assert packed.steps.entropy.tolist() == [2.0, 1.0, 3.0, 1.0, 2.0]
+    assert packed.steps.column("logprob").tolist() == [-2.0, -1.0, -3.0, -1.0, -2.0]
+    assert packed.steps.column("entropy").tolist() == [2.0, 1.0, 3.0, 1.0, 2.0]
 
 
 def test_tensors_come_in_as_they_are():
@@ -130,7 +127,7 @@ def test_tensors_come_in_as_they_are():
     ({"response_mask": np.ones(5)}, "response_mask must have 2 dimensions"),
     ({"response_mask": np.full((5, 3), 2)}, "response_mask must be true or false"),
     ({"active_masks": np.ones(4)}, "active_masks must have 5 rows"),
-    ({"is_action_valid": [1, 1, 1, 1, 7]}, "'valid' must be true or false"),
+    ({"is_action_valid": [1, 1, 1, 1, 7]}, "'valid' must be True or False"),
     ({"old_log_probs": np.full((5, 3), np.nan)}, "old_log_probs must be finite; 9 of 15"),
     ({"vaild": [True] * 5}, "did you mean 'valid'"),
 ])  # fmt: skip
@@ -183,8 +180,7 @@ def test_runs_of_trained_tokens_are_turns():
     assert packed.steps.turn.tolist() == [0, 1, 0, 1, 2]
     assert packed.steps.trajectory.tolist() == [0, 0, 1, 1, 1]
     assert packed.steps.reward.tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
-    assert packed.steps.tokens is not None
-    assert packed.steps.tokens.tolist() == [2, 1, 1, 1, 1]
+    assert packed.steps.column("tokens").tolist() == [2, 1, 1, 1, 1]
     found = packed.tokens(gigpo(packed.steps, scale="none", gamma=1.0))
     assert found.tolist() == [[0.0, 1.0, 1.0, 0.0, 1.0, 0.0], [-1.0, 0.0, -1.0, 0.0, -0.5, 0.0]]
 
@@ -209,13 +205,10 @@ def test_columns_of_conversations_are_lists_a_row_or_one_value():
         value=[[0.1, 0.2], np.array([0.3, 0.4, 0.5])],
     )
     assert packed.steps.reward.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert packed.steps.value is not None
-    assert packed.steps.tree is not None
-    assert packed.steps.value.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
-    assert [packed.steps.names["tree"][code] for code in packed.steps.tree] == ["x", "x", "y", "y", "y"]
+    assert packed.steps.column("value").tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert [packed.steps.names["tree"][code] for code in packed.steps.column("tree")] == ["x", "x", "y", "y", "y"]
     averaged = from_sequences(**TALK, rewards=[0, 0], old_log_probs=[[9, -1, -2, 9, -3, 9], [-4, 9, -5, 9, -6, 9]])
-    assert averaged.steps.logprob is not None
-    assert averaged.steps.logprob.tolist() == [-1.5, -3.0, -4.0, -5.0, -6.0]
+    assert averaged.steps.column("logprob").tolist() == [-1.5, -3.0, -4.0, -5.0, -6.0]
 
 
 @pytest.mark.parametrize(("change", "said"), [
@@ -242,7 +235,7 @@ def said(*parts):
 def test_one_turn_completions():
     packed = from_trl(["p"] * 2 + ["q"] * 2, list("wxyz"), [1.0, 0.0, 4.0, 0.0], num_generations=2)
     assert packed.tokens(rloo(packed.steps)).tolist() == [[1.0], [-1.0], [4.0], [-4.0]]
-    assert [packed.steps.names["action"][code] for code in packed.steps.action] == list("wxyz")
+    assert [packed.steps.names["action"][code] for code in packed.steps.column("action")] == list("wxyz")
     masked = from_trl(["p"] * 2, ["w", "x"], [1.0, 0.0], num_generations=2, completion_mask=[[1, 1], [1, 0]])
     assert masked.tokens(rloo(masked.steps)).tolist() == [[1.0, 1.0], [-1.0, 0.0]]
 
@@ -260,8 +253,7 @@ def test_conversations_have_a_turn_for_each_message_of_the_assistant():
     packed = from_trl([prompt] * 2, talks, [1.0, 0.0], num_generations=2, completion_mask=mask)
     assert packed.steps.turn.tolist() == [0, 1, 0, 1]
     assert packed.steps.reward.tolist() == [0.0, 1.0, 0.0, 0.0]
-    assert packed.steps.state is not None
-    assert packed.steps.state.tolist() == [0, 1, 0, 1]
+    assert packed.steps.column("state").tolist() == [0, 1, 0, 1]
     found = packed.tokens(tempo(packed.steps, scale="none"))
     assert found.tolist() == [[0.5, 0.5, 0.0, 1.0], [-0.5, -0.5, 0.0, -1.0]]
 
@@ -278,8 +270,7 @@ def test_several_reward_functions():
     rewards = [[1.0, None], [0.0, 0.5]]
     packed = from_trl(["p"] * 2, ["x", "y"], rewards, num_generations=2, reward_weights=[2.0, 1.0])
     assert packed.steps.reward.tolist() == [2.0, 0.5]
-    assert packed.steps.multi is not None
-    assert packed.steps.multi.tolist() == [[1.0, 0.0], [0.0, 0.5]]
+    assert packed.steps.column("multi").tolist() == [[1.0, 0.0], [0.0, 0.5]]
 
 
 @pytest.mark.parametrize(("arguments", "options", "message"), [
@@ -321,8 +312,7 @@ def test_a_frame_there_and_back(library):
     steps = from_frame(frame, NAMES)
     assert steps.names["state"] == ("x", None)
     assert steps.invalid.tolist() == [False, False, True]
-    assert steps.multi is not None
-    assert steps.multi.tolist() == [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]
+    assert steps.column("multi").tolist() == [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]
     result = gigpo(steps)
     by_hand = [{"task": "g", "trajectory": k, "turn": t, "reward": r, "state": s, "valid": v} for k, t, r, s, v in
                [(1, 0, 0.0, "x", True), (1, 1, 1.0, None, True), (2, 0, 0.0, "x", False)]]  # fmt: skip
@@ -345,10 +335,10 @@ def test_an_empty_frame(library):
 @pytest.mark.parametrize(("change", "names", "message"), [
     ({}, {}, r"the frame has no column 'task' .*columns=\{'task': ...\}"),
     ({}, {"task": "uidd"}, "the frame has no column 'uidd' for 'task'; did you mean 'uid'"),
-    ({}, {"tusk": "uid"}, "'tusk' is not a column of the table of turns; did you mean 'task'"),
-    ({"reward": [0.0, None, 1.0]}, {"task": "uid"}, "column 'reward' .* has no value in 1 rows, the first is 1"),
+    ({}, {"tusk": "uid"}, "unknown column 'tusk'; did you mean 'task'"),
+    ({"reward": [0.0, None, 1.0]}, {"task": "uid"}, "column 'reward' .* has no value in 1 rows, the first is row 1"),
     ({"uid": ["g", None, "g"]}, {"task": "uid"}, "column 'uid' .* has no value in 1 rows"),
-    ({"vaild": [True] * 3, "valid": None}, {"task": "uid"}, "'vaild', which the table has not; did you mean 'valid'"),
+    ({"vaild": [True] * 3, "valid": None}, {"task": "uid"}, "unknown column 'vaild'; did you mean 'valid'"),
     ({"turn": ["a", "b", "c"]}, {"task": "uid"}, "column 'turn'"),
 ])  # fmt: skip
 def test_frames_that_do_not_fit_are_refused_by_name(library, change, names, message):
@@ -358,10 +348,10 @@ def test_frames_that_do_not_fit_are_refused_by_name(library, change, names, mess
 
 
 def test_what_is_no_frame_is_refused():
-    with pytest.raises(BadTable, match="takes a pandas or polars DataFrame; came list"):
+    with pytest.raises(BadTable, match="expects a pandas or polars DataFrame, got list"):
         from_frame([FRAME])
     polars = pytest.importorskip("polars")
-    with pytest.raises(BadTable, match="came LazyFrame; collect it first"):
+    with pytest.raises(BadTable, match="got LazyFrame; collect it first"):
         from_frame(polars.DataFrame(FRAME).lazy(), NAMES)
 
 
@@ -375,12 +365,8 @@ def test_kinds_of_columns_that_frames_have(library):
     steps = from_frame(frame, {"task": "uid"})
     plain = from_frame(library.DataFrame(FRAME), NAMES)
     assert steps.turn.tolist() == plain.turn.tolist()
-    assert steps.state is not None
-    assert plain.state is not None
-    assert steps.multi is not None
-    assert plain.multi is not None
-    assert steps.state.tolist() == plain.state.tolist()
-    assert steps.multi.tolist() == plain.multi.tolist()
+    assert steps.column("state").tolist() == plain.column("state").tolist()
+    assert steps.column("multi").tolist() == plain.column("multi").tolist()
     assert steps.invalid.tolist() == plain.invalid.tolist()
 
 
@@ -393,7 +379,7 @@ def test_masks_that_a_trainer_has_boxed():
     packed, wanted = (
         from_verl(**VERL, **{k: v if box else v.astype(bool) for k, v in boxed.items()}) for box in (1, 0)
     )
-    assert packed.steps.valid.tolist() == wanted.steps.valid.tolist() == [True, False, True, True]
+    assert packed.steps.column("valid").tolist() == wanted.steps.column("valid").tolist() == [True, False, True, True]
     assert packed.place.tolist() == wanted.place.tolist()
     with pytest.raises(BadTable, match="active_masks must be true or false everywhere"):
         from_verl(**VERL, active_masks=np.array([True, None, True, True, True], dtype=object))

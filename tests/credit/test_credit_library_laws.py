@@ -83,12 +83,12 @@ def test_finite_rewards_give_finite_advantages(name, table):
 @SOME
 def test_a_table_is_left_as_it_was_and_a_second_look_sees_the_same(name, table):
     steps = Steps.from_rows(table)
-    before = {column: getattr(steps, column).copy() for column in steps.columns}
+    before = {column: steps.column(column).copy() for column in steps.columns}
     item = estimators()[name]
     drawing = [{"rng": np.random.default_rng(7)} if item.draws else {} for _ in range(2)]
     first, second = (item(steps, **one) for one in drawing)
     assert first.values.tolist() == second.values.tolist()
-    assert all((getattr(steps, column) == found).all() for column, found in before.items())
+    assert all((steps.column(column) == found).all() for column, found in before.items())
 
 
 @pytest.mark.parametrize("name", ALL)

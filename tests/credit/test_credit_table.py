@@ -5,7 +5,7 @@ import pytest
 from toys.tables import episode
 
 from turnwise.credit import BadTable, MissingColumn, Steps, discounted_returns, gigpo, grpo
-from turnwise.credit.steps import MEANING
+from turnwise.credit.columns import COLUMNS
 
 ROW = {"task": "t", "trajectory": 0, "turn": 0, "reward": 1.0}
 
@@ -15,7 +15,7 @@ def test_ids_become_codes_and_the_originals_stay_reachable():
     steps = Steps.from_rows(rows)
     assert [steps.names["task"][code] for code in steps.task] == ["wash", "wash", "heat"]
     assert [steps.names["trajectory"][code] for code in steps.trajectory] == ["first", "first", "other"]
-    assert [steps.names["state"][code] for code in steps.state] == ["x", "y", "x"]
+    assert [steps.names["state"][code] for code in steps.column("state")] == ["x", "y", "x"]
     assert steps.columns == ("task", "trajectory", "turn", "reward", "state")
     assert (steps.task.dtype, steps.reward.dtype) == (np.int64, np.float64)
 
@@ -26,17 +26,17 @@ def test_every_column_of_the_interface_is_carried():
         "parent": None, "value": 0.5, "entropy": 0.1, "logprob": -2.0, "multi": [1.0, 2.0], "metric": [3.0], "label": 4,
     }  # fmt: skip
     steps = Steps.from_rows([{**ROW, **values}, {**ROW, **values, "turn": 1}])
-    assert set(steps.columns) == set(MEANING) - {"duplicate_of_row"}
-    assert steps.multi.tolist() == [[1.0, 2.0], [1.0, 2.0]]
-    assert steps.metric.shape == (2, 1)
-    assert steps.tokens.tolist() == [7, 7]
+    assert set(steps.columns) == set(COLUMNS) - {"duplicate_of_row"}
+    assert steps.column("multi").tolist() == [[1.0, 2.0], [1.0, 2.0]]
+    assert steps.column("metric").shape == (2, 1)
+    assert steps.column("tokens").tolist() == [7, 7]
 
 
 def test_state_and_next_state_share_their_codes():
     steps = Steps.from_rows(
         [{**ROW, "state": "a", "next_state": "b"}, {**ROW, "turn": 1, "state": "b", "next_state": "a"}]
     )
-    assert steps.state.tolist() == steps.next_state.tolist()[::-1]
+    assert steps.column("state").tolist() == steps.column("next_state").tolist()[::-1]
 
 
 def test_the_same_id_in_two_tasks_is_two_trajectories():
@@ -52,13 +52,28 @@ def test_rows_and_columns_make_the_same_table():
     by_columns = Steps.from_columns(**{name: [row[name] for row in rows] for name in rows[0]})
     by_arrays = Steps.from_columns(**{name: np.asarray([row[name] for row in rows]) for name in rows[0]})
     for name in by_rows.columns:
-        assert (
-            getattr(by_rows, name).tolist() == getattr(by_columns, name).tolist() == getattr(by_arrays, name).tolist()
-        )
+        assert by_rows.column(name).tolist() == by_columns.column(name).tolist() == by_arrays.column(name).tolist()
 
 
-def test_extra_keys_of_a_row_are_the_callers_own():
-    assert len(Steps.from_rows([{**ROW, "prompt": "...", "step_index": 3, 5: None}])) == 1
+def test_further_columns_belong_to_the_caller():
+    rows = [{**ROW, "prompt": "...", "step_index": 3, 5: None}, {**ROW, "turn": 1, "step_index": 4, "seen": [1, 2]}]
+    steps = Steps.from_rows(rows)
+    assert steps.columns == ("task", "trajectory", "turn", "reward", "prompt", "step_index", "seen")
+    assert steps.column("step_index").tolist() == [3, 4]
+    assert steps.column("step_index").dtype == np.int64
+    assert steps.column("prompt").tolist() == ["...", None]
+    assert steps.column("seen").tolist() == [None, [1, 2]]
+    assert ("prompt" in steps, "state" in steps) == (True, False)
+    part = steps.take([1])
+    assert (part.column("step_index").tolist(), part.column("seen").tolist()) == ([4], [[1, 2]])
+    arrays = {"vector": np.ones((2, 3), dtype=np.float32), "word": np.array(["x", "y"]), "flag": [True, False]}
+    steps = Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[0, 1], reward=[0.0, 0.0], **arrays)
+    assert (steps.column("vector").shape, steps.column("flag").dtype) == ((2, 3), np.bool_)
+    assert steps.column("word").tolist() == ["x", "y"]
+    with pytest.raises(MissingColumn, match=r"no column 'state' \(key of the state in which the agent acted\); it has"):
+        steps.column("state")
+    with pytest.raises(BadTable, match="column 'word' must be a sequence with one value per row, got str"):
+        Steps.from_columns(task=[0], trajectory=[0], turn=[0], reward=[0.0], word="x")
 
 
 def test_empty_tables_are_tables():
@@ -71,11 +86,11 @@ def test_empty_tables_are_tables():
     ("change", "words"),
     [
         ({"reward": float("nan")}, "'reward' must be finite"),
-        ({"reward": float("inf")}, "row 1 has inf"),
+        ({"reward": float("inf")}, "got inf in row 1"),
         ({"reward": 1e200}, "at most 1e\\+100"),
-        ({"reward": "much"}, "one number a row"),
+        ({"reward": "much"}, "one number per row"),
         ({"reward": [1.0, 2.0]}, "'reward'"),
-        ({"turn": 1.5}, "'turn' .* one whole number a row"),
+        ({"turn": 1.5}, "'turn' .* one integer per row, got"),
         ({"turn": "late"}, "'turn'"),
         ({"turn": None}, "'turn'"),
         ({"task": {"a": object}, "state": 1}, "row 0 has no 'state'.*every row or in none"),
@@ -95,7 +110,7 @@ def test_a_row_without_a_required_column_is_named():
 
 
 def test_a_row_that_is_no_mapping_is_named():
-    with pytest.raises(BadTable, match=r"row 1 must be a mapping .* came tuple"):
+    with pytest.raises(BadTable, match=r"row 1 must be a mapping .* got tuple"):
         Steps.from_rows([ROW, ("t", 0, 1, 1.0)])
 
 
@@ -107,7 +122,7 @@ def test_ragged_rewards_are_refused():
 def test_a_slip_in_a_key_is_refused_since_it_would_change_results_in_silence():
     with pytest.raises(BadTable, match=r"'vaild'.*did you mean 'valid'"):
         Steps.from_rows([{**ROW, "vaild": False}])
-    with pytest.raises(BadTable, match=r"'rewards' is not a column .* did you mean 'reward'"):
+    with pytest.raises(BadTable, match="unknown column 'rewards'; did you mean 'reward'"):
         Steps.from_columns(task=[1], trajectory=[1], turn=[0], rewards=[1.0])
 
 
@@ -124,9 +139,9 @@ def test_columns_of_different_lengths_are_refused():
 def test_codes_given_directly_are_checked():
     with pytest.raises(BadTable, match="occurs in two tasks"):
         Steps(task=np.array([0, 1]), trajectory=np.array([0, 0]), turn=np.array([0, 1]), reward=np.zeros(2))
-    with pytest.raises(BadTable, match="must not be negative"):
+    with pytest.raises(BadTable, match="must be >= 0"):
         Steps(task=np.array([-1]), trajectory=np.array([0]), turn=np.array([0]), reward=np.zeros(1))
-    with pytest.raises(BadTable, match="'valid' must be true or false"):
+    with pytest.raises(BadTable, match="'valid' must be True or False"):
         Steps.from_rows([{**ROW, "valid": "yes"}])
 
 
@@ -150,8 +165,8 @@ def test_a_copy_must_match_its_original():
 def test_take_keeps_codes_and_forgets_marks_of_copies():
     steps = Steps.from_rows([*episode("t", 0, [1.0, 2.0], "ab"), {**ROW, "state": "a", "duplicate_of_row": 0}])
     part = steps.take([2, 1])
-    assert (part.reward.tolist(), part.duplicate_of_row) == ([1.0, 2.0], None)
-    assert [part.names["state"][code] for code in part.state] == ["a", "b"]
+    assert (part.reward.tolist(), "duplicate_of_row" in part) == ([1.0, 2.0], False)
+    assert [part.names["state"][code] for code in part.column("state")] == ["a", "b"]
     assert steps.take(np.array([True, False, False])).turn.tolist() == [0]
     for none in ([], (), np.zeros(0), np.zeros(3, dtype=bool)):
         assert len(steps.take(none)) == 0
@@ -166,9 +181,9 @@ def test_boxed_values_and_tensors_are_numbers():
         turn=np.array([0, np.int64(0), 2], dtype=object), value=reward.to(torch.bfloat16),
         valid=np.array([True, np.False_, True], dtype=object), state=list(reward.reshape(3, 1)),
     )  # fmt: skip
-    assert (steps.reward.tolist(), steps.value.tolist()) == ([0.5, 1.0, 2.0], [0.5, 1.0, 2.0])
-    assert (steps.turn.tolist(), steps.valid.tolist()) == ([0, 0, 2], [True, False, True])
-    assert steps.state.tolist() == [0, 1, 2]
+    assert (steps.reward.tolist(), steps.column("value").tolist()) == ([0.5, 1.0, 2.0], [0.5, 1.0, 2.0])
+    assert (steps.turn.tolist(), steps.column("valid").tolist()) == ([0, 0, 2], [True, False, True])
+    assert steps.column("state").tolist() == [0, 1, 2]
     for name, column in {"valid": [True, None, True], "turn": [0, "1", 2], "tokens": [1, True, 1]}.items():
         with pytest.raises(BadTable, match=f"column '{name}'"):
             Steps.from_columns(
@@ -185,7 +200,7 @@ def test_numbers_that_cannot_be_are_named(wrong):
 
 @pytest.mark.parametrize("rows", [None, 3, {"task": 0, "trajectory": 0, "turn": 0, "reward": 0.0}])
 def test_what_is_no_list_of_rows_is_said_to_be_none(rows):
-    with pytest.raises(BadTable, match="from_rows wants a list of mappings"):
+    with pytest.raises(BadTable, match="from_rows expects an iterable of mappings"):
         Steps.from_rows(rows)
 
 

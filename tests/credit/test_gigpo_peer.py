@@ -145,10 +145,10 @@ def test_equal_returns_are_equal_where_single_precision_made_a_difference():
     steps = table(name)
     result = gigpo(steps, **CASES[name]["options"])
     returns = discounted_returns(steps, CASES[name]["options"]["gamma"])
-    anchors = [set() for _ in range(int(steps.state.max()) + 1)]
-    for state, value in zip(steps.state, returns, strict=True):
+    anchors = [set() for _ in range(int(steps.column("state").max()) + 1)]
+    for state, value in zip(steps.column("state"), returns, strict=True):
         anchors[state].add(round(float(value), 9))
-    equal = [len(anchors[state]) == 1 for state in steps.state]
+    equal = [len(anchors[state]) == 1 for state in steps.column("state")]
     assert any(equal)
     assert not result.parts["step"][equal].any()
 

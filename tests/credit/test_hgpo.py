@@ -144,12 +144,6 @@ def test_it_says_what_is_missing_or_wrong():
             get("hgpo", **{option: value})
 
 
-def test_an_empty_table_has_no_advantages():
-    result = hgpo(Steps.empty(), base=True)
-    assert result.values.tolist() == []
-    assert sorted(result.parts) == ["episode", "history 0", "history 1", "history 2"]
-
-
 @given(rows(), st.booleans(), st.sampled_from([None, "verl-agent"]))
 @settings(max_examples=30, deadline=None)
 def test_its_groups_are_those_of_gigpo(table, base, compat):

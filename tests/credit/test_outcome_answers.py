@@ -192,7 +192,7 @@ def test_a_label_that_changes_within_an_episode_is_refused():
     rows[0].update(label="x", metric=0.0)
     rows[1].update(label="y", metric=0.0)
     for method in (copo, seed_grpo, evol):
-        with pytest.raises(BadTable, match=f"{method.__name__} reads 'label'"):
+        with pytest.raises(BadTable, match=f"{method.__name__} expects one value of 'label'"):
             method(Steps.from_rows(rows))
 
 

@@ -106,7 +106,7 @@ def test_canon_group_of_one_equal_scores_and_metrics_that_are_none():
     rows = episode("t", "a", [0.0, 1.0]) + episode("t", "b", [0.0])
     for number, row in enumerate(rows):
         row["metric"] = number
-    with pytest.raises(BadTable, match="canon reads 'metric'"):
+    with pytest.raises(BadTable, match="canon expects one value of 'metric'"):
         canon(Steps.from_rows(rows))
 
 

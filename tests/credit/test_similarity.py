@@ -88,7 +88,7 @@ def test_only_texts_can_be_similar(state):
 def test_codes_without_texts_cannot_be_similar():
     one = np.zeros(1, dtype=np.int64)
     with pytest.raises(BadTable, match="codes without names"):
-        similar_states(Steps(task=one, trajectory=one, turn=one, reward=np.zeros(1), state=one), 0.9)
+        similar_states(Steps(task=one, trajectory=one, turn=one, reward=np.zeros(1), extra={"state": one}), 0.9)
 
 
 def test_an_empty_table_has_no_clusters():

@@ -115,7 +115,7 @@ def test_the_registry_knows_that_it_remembers():
 
 
 def test_an_empty_table_leaves_the_memory_as_it_is():
-    assert spo_single_stream(Steps.empty()).state == {}
+    assert spo_single_stream(Steps.empty()).state is None
     result = spo_single_stream(Steps.empty(), state={"p": (1.0, 2.0)})
     assert len(result) == 0
     assert result.state == {"p": (1.0, 2.0)}

@@ -33,13 +33,13 @@ def test_turns_behind_are_counted_up_to_a_limit():
 
 
 def test_a_history_is_as_long_as_its_start_allows():
-    key = compact(STEPS.state)
+    key = compact(STEPS.column("state"))
     keys = history_keys(key, previous_turns(STEPS), 2)
     same = [[[int(a == b) for b in level] for a in level] for level in keys]
     assert same[1][1] == [0, 1, 1, 0, 0]  # x y in both
     assert same[2][1] == [0, 1, 1, 0, 0]  # with nothing before it, in both
     longer = Steps.from_rows([*ROWS, row("a", -1, "w")])
-    third = history_keys(compact(longer.state), previous_turns(longer), 2)[2]
+    third = history_keys(compact(longer.column("state")), previous_turns(longer), 2)[2]
     assert third[1] != third[2]  # w x y and x y
 
 

@@ -191,7 +191,7 @@ def test_tree_grpo_per_token_counts_tokens_and_skips_turns_without():
 
 def test_a_trajectory_in_two_trees_is_refused():
     steps = Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[0, 1], reward=[0.0, 1.0], tree=["a", "b"])
-    with pytest.raises(BadTable, match="tree_grpo reads 'tree'"):
+    with pytest.raises(BadTable, match="tree_grpo expects one value of 'tree'"):
         tree_grpo(steps)
 
 

@@ -102,7 +102,7 @@ def test_ppr_by_hand():
 
 def test_ppr_reads_one_score_a_turn():
     columns = {"task": [0], "trajectory": [0], "turn": [0], "reward": [1.0], "value": [0.0]}
-    with pytest.raises(BadTable, match="reads 'metric' as one score a turn"):
+    with pytest.raises(BadTable, match="expects one score per turn in 'metric'"):
         ppr_renorm(Steps.from_columns(metric=[[0.5, 0.5]], **columns))
     with pytest.raises(MissingColumn, match="ppr_renorm needs the column 'metric'"):
         ppr_renorm(Steps.from_columns(**columns))

@@ -35,7 +35,9 @@ def test_roles_are_found_by_name_or_code():
     assert rows_of_role(Steps.from_rows(table), ("hex", 1)).tolist() == [False, True, False]
     assert rows_of_role(Steps.from_rows(table), True).tolist() == [False, False, False]  # True is not 1
     zero = np.zeros(2, dtype=np.int64)
-    coded = Steps(task=zero, trajectory=zero, turn=np.arange(2), reward=zero.astype(float), role=np.array([4, 7]))
+    coded = Steps(
+        task=zero, trajectory=zero, turn=np.arange(2), reward=zero.astype(float), extra={"role": np.array([4, 7])}
+    )
     assert rows_of_role(coded, 7).tolist() == [False, True]
     assert rows_of_role(Steps.empty(), "any").tolist() == []
 
@@ -252,7 +254,7 @@ def test_himac_without_plans_is_grpo(table, scale):
 
 def test_a_plan_belongs_to_a_whole_trajectory():
     table = [{**row, "role": "micro", "parent": row["turn"]} for row in episode("t", 0, [0.0, 1.0])]
-    with pytest.raises(BadTable, match="himac reads 'parent'"):
+    with pytest.raises(BadTable, match="himac expects one value of 'parent'"):
         himac(Steps.from_rows(table))
 
 
@@ -292,10 +294,10 @@ def test_a_planner_needs_the_role():
 )
 def test_a_role_that_nobody_has_is_a_slip(method, options):
     steps = Steps.from_rows(acted(episode("t", 0, [1.0, 0.0]), ["planner", "tool"]))
-    with pytest.raises(BadTable, match=f"{method.__name__} looks for the role 'plan'.* 'planner', 'tool'"):
+    with pytest.raises(BadTable, match=f"{method.__name__} expects rows of the role 'plan'.* 'planner', 'tool'"):
         method(steps, **options)
     assert len(method(Steps.empty(), **options)) == 0
     zero = np.zeros(1, dtype=np.int64)
-    coded = Steps(task=zero, trajectory=zero, turn=zero, reward=np.zeros(1), role=zero + 3)
+    coded = Steps(task=zero, trajectory=zero, turn=zero, reward=np.zeros(1), extra={"role": zero + 3})
     with pytest.raises(BadTable, match="roles: 3"):
         method(coded, **options)

@@ -33,7 +33,7 @@ LOST = play("b", [turn("hall", "A hall."), turn("shed", "Nothing happens.", acti
 
 
 def names(steps, column, source=None):
-    return [steps.names[source or column][code] for code in getattr(steps, column)]
+    return [steps.names[source or column][code] for code in steps.column(column)]
 
 
 def test_one_row_a_turn_in_the_order_of_play():
@@ -45,8 +45,8 @@ def test_one_row_a_turn_in_the_order_of_play():
     assert names(steps, "state") == ["hall", "sink", "hall", "shed"]
     assert names(steps, "next_state", "state") == ["sink", "end", "shed", "end"]
     assert names(steps, "action") == ["go", "go", "go", None]
-    assert steps.valid.tolist() == [True, True, True, False]
-    assert steps.tokens.tolist() == [3, 2, 2, 0]
+    assert steps.column("valid").tolist() == [True, True, True, False]
+    assert steps.column("tokens").tolist() == [3, 2, 2, 0]
 
 
 def test_the_columns_are_those_that_a_run_is_checked_against():
