@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-import queue
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +23,7 @@ from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Extra, check_extras
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
 from turnwise.envs.info import ADMISSIBLE, FREE, SCORE, STATE, TASK_TYPE, VALID, WON
+from turnwise.tools.deadlines import WorkerThread, wait
 
 EXTRAS = "extras"
 
@@ -83,7 +82,7 @@ class EnvWorker:
         self._make = make
         self._deadline = deadline
         self._env: gymnasium.Env[Any, Any] | None = None
-        self._thread: _WorkerThread | None = None
+        self._thread: WorkerThread | None = None
         self.failures = 0
 
     async def reset(self, task: str, seed: int) -> StepResult:
@@ -136,7 +135,7 @@ class EnvWorker:
         def ask() -> list[str]:
             try:
                 # on the environment's own thread, if it has one: it may belong to that thread
-                return list(plan() if self._thread is None else self._thread.call(plan).result(self._deadline))
+                return list(plan() if self._thread is None else wait(self._thread.submit(plan), self._deadline))
             except Exception as error:
                 no_plan = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
                 kind = NoPlan if no_plan else EnvFailure
@@ -155,7 +154,7 @@ class EnvWorker:
         self._env = self._thread = None
         self._in_use.discard(id(env))
         if thread is not None:
-            thread.finish(env)
+            thread.stop(None if env is None else env.close)
         elif env is not None:
             with suppress(Exception):
                 env.close()
@@ -165,12 +164,15 @@ class EnvWorker:
             if self._deadline is None:
                 return function(*args, **kwargs)
             if self._thread is None:
-                self._thread = _WorkerThread()
-            future = asyncio.wrap_future(self._thread.call(function, *args, **kwargs))
+                self._thread = WorkerThread("turnwise-environment")
+            call = self._thread.submit(function, *args, **kwargs)
+            future = asyncio.wrap_future(call)
             done, _ = await asyncio.wait([future], timeout=deadlines * self._deadline)
             if done:
                 return future.result()
             future.cancel()
+            if function is self._make:
+                call.add_done_callback(_close_result)
         except (Exception, SystemExit) as error:
             raise EnvFailure(f"{type(error).__name__} in {what}: {error}") from error
         raise EnvFailure(f"{what} took longer than {deadlines * self._deadline:g} seconds")
@@ -208,53 +210,10 @@ class EnvPool:
         self.close()
 
 
-class _WorkerThread:
-    """A daemon thread that makes calls in order, so that an environment always sees the same thread."""
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._env: gymnasium.Env[Any, Any] | None = None
-        self._finished = False
-        # a daemon: a call that never returns must not keep the interpreter alive
-        threading.Thread(target=self._run, name="turnwise-environment", daemon=True).start()
-
-    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-        """Return the future of a call."""
-        future: Future[Any] = Future()
-        self._calls.put((future, lambda: function(*args, **kwargs)))
-        return future
-
-    def finish(self, env: gymnasium.Env[Any, Any] | None) -> None:
-        """Close the environment and end, after the call that may still be running."""
-        self._env = env
-        self._finished = True
-        self._calls.put(None)
-
-    def _run(self) -> None:
-        while (item := self._calls.get()) is not None:
-            future, function = item
-            result, error = _result_or_error(function)
-            # nobody may be waiting any more: the call overran, or the event loop is closed
-            with suppress(InvalidStateError, RuntimeError):
-                if error is None:
-                    future.set_result(result)
-                else:
-                    future.set_exception(error)
-            if self._finished and isinstance(result, gymnasium.Env):
-                self._env = result  # the construction overran
-        if self._env is not None:
-            with suppress(Exception):
-                self._env.close()
-
-
-def _result_or_error(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    try:
-        return function(), None
-    except Exception as error:
-        # a future cannot hold a StopIteration
-        return None, RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
-    except BaseException as error:  # SystemExit and the like must not end the thread silently
-        return None, RuntimeError(f"{type(error).__name__}: {error}")
+def _close_result(construction: Future[Any]) -> None:
+    """Close an environment whose construction overran and has now returned."""
+    with suppress(Exception):
+        construction.result().close()
 
 
 def _step_result(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from turnwise.envs.branch import branch, load, save
+from turnwise.envs.deadline import Deadline
 from turnwise.envs.errors import (
     BadSnapshot,
     DeadlineExceeded,
@@ -25,10 +26,11 @@ from turnwise.envs.errors import (
     UnknownTask,
 )
 from turnwise.envs.info import Demonstrator, HasPlan, HasSnapshot, HasTasks, Info
+from turnwise.envs.isolated import Isolated
 from turnwise.envs.registration import demonstrators, env_ids, load_plugins, make, register, register_envs, takes
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv, TextEnv
-from turnwise.envs.wrappers import Deadline, EndGuard, Isolated, TurnLimit
+from turnwise.envs.wrappers import EndGuard, TurnLimit
 
 if TYPE_CHECKING:
     from turnwise.envs.check import CheckReport, CheckResult, check_env

@@ -1,15 +1,15 @@
-"""An episode saved, resumed and branched: what the environment saves of itself, and what the wrappers around it keep.
+"""Save, resume and branch the episode of an environment, including its wrappers.
 
-    data = save(env)                 bytes, to be written anywhere
-    load(make(...), data)            the same moment, in another process
-    env1, env2 = branch(env, 2)      two futures, independent of each other and of `env`
+    data = save(env)                 bytes
+    load(make(...), data)            the same state, possibly in another process
+    env1, env2 = branch(env, 2)      two copies that continue independently of each other and of `env`
 
-An environment's own `snapshot()` knows nothing of the turn limit around it; `save` walks through the wrappers and adds
-the turns so far and whether the episode is over. It knows the wrappers of this package and those of Gymnasium that keep
-no more than that. Another one is refused, unless it has `snapshot()` and `restore()` of its own, which then stand for
-all that it wraps (`Deadline` and `Isolated` do it so).
+An environment's own `snapshot()` does not know of the turn limit around it, so `save` adds the state of the wrappers:
+the turns so far, and whether the episode is over. It supports the wrappers of this package and Gymnasium's standard
+ones. Another wrapper needs `snapshot()` and `restore()` methods of its own, which then cover everything it wraps
+(`Deadline` and `Isolated` work like this).
 
-Left out on purpose: the random generators of spaces (`action_space.sample()`), which are no part of an episode.
+Not included: the random generators of spaces (`action_space.sample()`), which do not belong to an episode.
 """
 
 from __future__ import annotations
@@ -25,73 +25,76 @@ from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
 from turnwise.envs.snapshot import pack, unpack
 from turnwise.envs.wrappers import EndGuard, TurnLimit
 
-__all__ = ["branch", "load", "offered", "save"]
+__all__ = ["OPTIONAL_METHODS", "branch", "find_method", "load", "save"]
 
-_SAVED: Final = ("episode", 1)  # what the bytes are called, and the version of what is in them
+OPTIONAL_METHODS: Final = ("task_ids", "plan", "snapshot", "restore")
+"""Methods beyond Gymnasium's that an environment may have (see `turnwise.envs.info`)."""
+
+_FORMAT: Final = ("episode", 1)  # name and version of the bytes
 
 
-class _Kept(NamedTuple):
-    """Where a wrapper keeps its limit, and what it keeps of the episode; None for nothing."""
+class _WrapperState(NamedTuple):
+    """Names of the attributes in which a wrapper keeps its limit and its state; None: it has none."""
 
     limit: str | None
     state: str | None
 
 
-_KEPT: Final[dict[type, _Kept]] = {
-    EndGuard: _Kept(None, "_state"),
-    TurnLimit: _Kept("max_turns", "_left"),
-    TimeLimit: _Kept("_max_episode_steps", "_elapsed_steps"),
-    OrderEnforcing: _Kept(None, "_has_reset"),
-    PassiveEnvChecker: _Kept(None, None),
+_WRAPPERS: Final[dict[type, _WrapperState]] = {
+    EndGuard: _WrapperState(None, "_state"),
+    TurnLimit: _WrapperState("max_turns", "_left"),
+    TimeLimit: _WrapperState("_max_episode_steps", "_elapsed_steps"),
+    OrderEnforcing: _WrapperState(None, "_has_reset"),
+    PassiveEnvChecker: _WrapperState(None, None),
 }
 
 
 def save(env: gymnasium.Env[Any, Any]) -> bytes:
-    """Return the present moment of an environment's episode, wrappers included; nothing about it changes.
+    """Return the current state of an environment's episode as bytes, including its wrappers.
 
     Args:
-        env: an environment that offers snapshot() and restore() (`turnwise.envs.info.HasSnapshot`), wrapped or not.
+        env: an environment with snapshot() and restore() (`turnwise.envs.info.HasSnapshot`), wrapped or not.
 
     Raises:
-        NotReset: no episode has been started.
-        EnvError: it does not offer them, or there is a wrapper of which nobody knows what it keeps.
+        NotReset: called before the first reset.
+        EnvError: the environment, or one of its wrappers, cannot be saved.
     """
     *wrappers, core = _layers(env)
     data = core.snapshot()
     if not isinstance(data, bytes):
-        raise EnvError(f"snapshot() of {_name(core)} returned {type(data).__name__}; it has to return bytes")
+        raise EnvError(f"snapshot() of {_name(core)} must return bytes, got {type(data).__name__}")
     states = [_state(wrapper) for wrapper in wrappers]
     if not all(map(_fits, wrappers, states)):
         raise NotReset
-    return pack(*_SAVED, _made(env), {"wrappers": states, "core": data.decode("latin-1")})
+    return pack(*_FORMAT, _structure(env), {"wrappers": states, "core": data.decode("latin-1")})
 
 
 def load(env: gymnasium.Env[Any, Any], data: bytes) -> tuple[Any, dict[str, Any]]:
-    """Bring an environment to the moment that was saved.
+    """Put an environment into a saved state.
 
     Args:
-        env: made and wrapped as the one that was saved, fresh or used.
-        data: what `save` returned; bytes from anywhere do no harm.
+        env: an environment made and wrapped like the saved one.
+        data: the result of `save`; untrusted bytes are safe.
 
     Returns:
-        Observation and `info` of that moment; `valid` is True.
+        Observation and `info` of that state; `valid` is True.
 
     Raises:
-        BadSnapshot: the bytes are none, or torn, or of an environment that was made or wrapped otherwise.
-        EnvError: the environment cannot be saved, and so not be restored.
+        BadSnapshot: `data` is damaged, or belongs to an environment with other arguments or wrappers.
+        EnvError: the environment, or one of its wrappers, cannot be restored.
     """
     *wrappers, core = _layers(env)
-    saved = unpack(data, *_SAVED, _made(env))
+    saved = unpack(data, *_FORMAT, _structure(env))
     states = saved.get("wrappers", list)
     if len(states) != len(wrappers) or not all(map(_fits, wrappers, states)):
-        raise saved.wrong("wrappers", "what each of the wrappers keeps")
+        raise saved.wrong("wrappers", "the state of each wrapper")
     try:
         inner = saved.get("core", str).encode("latin-1")
     except UnicodeEncodeError:
-        raise saved.wrong("core", "bytes, a character each") from None
+        raise saved.wrong("core", "one character per byte") from None
     found = core.restore(inner)
     for wrapper, state in zip(wrappers, states, strict=True):
-        name = _KEPT[type(wrapper)].state
+        name = _WRAPPERS[type(wrapper)].state
         if name is not None:
             setattr(wrapper, name, state)
     return found  # type: ignore[no-any-return]
@@ -100,19 +103,19 @@ def load(env: gymnasium.Env[Any, Any], data: bytes) -> tuple[Any, dict[str, Any]
 def branch(
     env: gymnasium.Env[Any, Any], n: int, make: Callable[[], gymnasium.Env[Any, Any]] | None = None
 ) -> list[gymnasium.Env[Any, Any]]:
-    """Return new environments that stand where `env` stands, and go on independently of it and of each other.
+    """Return new environments in the state of `env`, which continue independently of it and of each other.
 
     Args:
-        env: an environment in the middle of an episode.
-        n: how many, at least 1.
-        make: makes one like `env`; None: as Gymnasium recorded it (`env.spec`), with the same arguments and wrappers.
+        env: an environment in an episode.
+        n: number of environments, at least 1.
+        make: makes an environment like `env`; None: Gymnasium makes it from `env.spec`.
 
     Raises:
-        NotReset: no episode has been started.
-        EnvError: `env` cannot be saved, or one like it cannot be made.
+        NotReset: called before the first reset.
+        EnvError: `env` cannot be saved, or another one like it cannot be made.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise EnvError(f"an episode is branched into a whole number of 1 or more, got {n!r}")
+        raise EnvError(f"n must be an integer >= 1, got {n!r}")
     data = save(env)
     made: list[gymnasium.Env[Any, Any]] = []
     try:
@@ -126,52 +129,52 @@ def branch(
     return made
 
 
-def offered(env: gymnasium.Env[Any, Any], name: str) -> Any:
-    """Return a method of an environment; of "snapshot" and "restore", what does it with all wrappers.
+def find_method(env: gymnasium.Env[Any, Any], name: str) -> Any:
+    """Return a method of an environment; for "snapshot" and "restore", `save` and `load`, which include the wrappers.
 
     Raises:
-        AttributeError: it has no such method.
+        AttributeError: the environment has no such method.
     """
     method = env.get_wrapper_attr(name)
     return {"snapshot": partial(save, env), "restore": partial(load, env)}.get(name, method)
 
 
 def _layers(env: gymnasium.Env[Any, Any]) -> list[Any]:
-    """Return the wrappers from the outermost inwards, and at last what saves itself.
+    """Return the wrappers from the outermost inwards, and last the layer that has snapshot().
 
     Raises:
-        EnvError: nothing does, or a wrapper is not known.
+        EnvError: no layer has it, or a wrapper around it is unknown.
     """
     layers: list[Any] = [env]
     while not callable(getattr(layers[-1], "snapshot", None)):
         layer = layers[-1]
         if not isinstance(layer, gymnasium.Wrapper):
-            raise EnvError(f"{_name(layer)} cannot be saved: it offers no snapshot() and restore()")
-        if type(layer) not in _KEPT:
+            raise EnvError(f"{_name(layer)} cannot be saved: it has no snapshot() and restore()")
+        if type(layer) not in _WRAPPERS:
             raise EnvError(
-                f"nobody knows what the wrapper {_name(layer)} keeps of an episode: give it snapshot() and restore(), "
-                "or save what it wraps"
+                f"the wrapper {_name(layer)} cannot be saved: implement snapshot() and restore() in it, "
+                "or save the environment inside it"
             )
         layers.append(layer.env)
     return layers
 
 
-def _made(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
-    """Return what has to be the same around an environment that goes on."""
+def _structure(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
+    """Return the layers and their limits, which must be equal where a state is loaded."""
     names = []
     for layer in _layers(env):
-        limit = _KEPT.get(type(layer), _Kept(None, None)).limit
+        limit = _WRAPPERS.get(type(layer), _WrapperState(None, None)).limit
         names.append(_name(layer) if limit is None else f"{_name(layer)}({getattr(layer, limit)})")
     return {"layers": " around ".join(names)}
 
 
 def _state(wrapper: Any) -> Any:
-    name = _KEPT[type(wrapper)].state
+    name = _WRAPPERS[type(wrapper)].state
     return None if name is None else getattr(wrapper, name)
 
 
 def _fits(wrapper: Any, state: object) -> bool:
-    """Return whether a wrapper may have this state in an episode."""
+    """Return whether this is a possible state of a wrapper in an episode."""
     if isinstance(wrapper, EndGuard):
         return state in ("open", "over")
     if isinstance(wrapper, TurnLimit | TimeLimit):
@@ -181,22 +184,22 @@ def _fits(wrapper: Any, state: object) -> bool:
 
 
 def _again(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """Return an environment made and wrapped as Gymnasium recorded it.
+    """Return another environment made from the spec that Gymnasium recorded.
 
     Raises:
-        EnvError: that is not recorded, or gives something else.
+        EnvError: there is none, or it makes an environment with other layers.
     """
-    advice = "give branch() a function that makes one (make=...)"
+    advice = "pass a function that makes one: branch(env, n, make)"
     if env.spec is None:
-        raise EnvError(f"it is not recorded how {_name(env)} was made, since gymnasium.make did not: {advice}")
+        raise EnvError(f"{_name(env)} was not made by gymnasium.make, so it cannot be made again; {advice}")
     try:
         made: gymnasium.Env[Any, Any] = gymnasium.make(env.spec)
     except (ValueError, gymnasium.error.Error) as error:
-        raise EnvError(f"an environment like this one cannot be made: {error}; {advice}") from error
-    here, there = _made(env)["layers"], _made(made)["layers"]
+        raise EnvError(f"the environment cannot be made again: {error}; {advice}") from error
+    here, there = _structure(env)["layers"], _structure(made)["layers"]
     if here != there:
         made.close()
-        raise BadSnapshot(f"what is recorded makes {there}, and not {here}: {advice}")
+        raise BadSnapshot(f"the spec makes {there} instead of {here}; {advice}")
     return made
 
 

@@ -10,16 +10,16 @@ Left out on purpose: retrievers. They are in `turnwise.tools.retrieval`.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isfinite
 from typing import Any, Final, Protocol, get_args, runtime_checkable
 
 from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.registry import suggest
+from turnwise.tools.deadlines import DeadlinePassed, call_in_thread, wait
 from turnwise.tools.retrieval import (
     NoRetriever,
     Passage,
@@ -155,23 +155,10 @@ class SearchEngine:
     def _timed(self, query: str, k: int) -> Sequence[Passage]:
         if self._timeout is None:
             return self._find(query, k)
-        found: list[Sequence[Passage]] = []
-        raised: list[Exception] = []
-
-        def work() -> None:
-            try:
-                found.append(self._find(query, k))
-            except Exception as error:  # carried over to the thread that waits
-                raised.append(error)
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        thread.join(min(self._timeout, threading.TIMEOUT_MAX))
-        if raised:
-            raise raised[0]
-        if not found:
-            raise TimeoutError(f"no answer within {self._timeout} s")
-        return found[0]
+        try:
+            return wait(call_in_thread(partial(self._find, query, k), "turnwise-search"), self._timeout)
+        except DeadlinePassed:
+            raise TimeoutError(f"no answer within {self._timeout} s") from None
 
 
 def _lasting(error: Exception) -> bool:

@@ -229,7 +229,7 @@ def test_nothing_to_save_is_said():
         branch(made("shop"), 2)
     frozen = gymnasium.make("FrozenLake-v1")
     frozen.reset()
-    with pytest.raises(EnvError, match=r"FrozenLakeEnv cannot be saved: it offers no snapshot\(\)"):
+    with pytest.raises(EnvError, match=r"FrozenLakeEnv cannot be saved: it has no snapshot\(\)"):
         save(frozen)
     counted = RecordEpisodeStatistics(make(ID))
     counted.reset()
@@ -240,7 +240,7 @@ def test_nothing_to_save_is_said():
 def test_what_cannot_be_branched_is_said():
     env = Corridor()
     env.reset(seed=0)
-    with pytest.raises(EnvError, match=r"gymnasium.make did not: give branch\(\) a function"):
+    with pytest.raises(EnvError, match=r"not made by gymnasium.make, .* pass a function"):
         branch(env, 1)
     for n in (0, True, "2"):
         with pytest.raises(EnvError, match="whole number of 1 or more"):

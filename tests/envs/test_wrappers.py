@@ -210,13 +210,13 @@ def test_deadline_closes_the_environment_once_and_ends_its_thread():
     inner = Counts()
     env = Deadline(inner, LONG)
     env.reset(options=TASK)
-    thread = env._thread
-    assert thread is not None
+    worker = env._worker
+    assert worker is not None
     env.close()
     env.close()
-    thread.join(LONG)
+    worker.thread.join(LONG)
     assert inner.closed == 1
-    assert not thread.is_alive()
+    assert not worker.thread.is_alive()
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, float("nan")])
@@ -246,7 +246,7 @@ def test_isolated_plays_the_same_episode_elsewhere():
         assert [env.step(action) for action in plan] == [here.step(action) for action in plan]
         with pytest.raises(StepAfterEnd) as caught:
             env.step("look")
-        assert "in the environment's process" in caught.value.__notes__[0]
+        assert "in the child process" in caught.value.__notes__[0]
         with pytest.raises(UnknownTask, match="open-3-2"):
             env.reset(options={"task": "open-3-9"})
         env.reset(options=TASK)
