@@ -1,0 +1,83 @@
+"""Observations with images: given to samplers that can use them, refused for all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from toys.corridor import Corridor
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.content import ImagePart, TextPart
+from turnwise.agents.errors import AgentError
+from turnwise.agents.rollout import rollout
+from turnwise.agents.samplers import SAMPLERS, Completion, Expert, PlayerSampler, Random, Request, Scripted
+from turnwise.agents.trajectory import Trajectory
+
+PICTURE = np.full((4, 6, 3), 7, np.uint8)
+
+
+def pictured(image: Any, first: bool = True) -> type[Corridor]:
+    """Return a corridor whose observations have an image, from the first or the second on."""
+
+    class Pictured(Corridor):
+        def reset(self, **options: Any) -> Any:
+            text, info = super().reset(**options)
+            return ({"text": text, "image": image} if first else text), info
+
+        def step(self, action: str) -> Any:
+            text, *rest = super().step(action)
+            return ({"text": text, "image": image}, *rest)
+
+    return Pictured
+
+
+class TextOnly(Scripted):
+    images = False
+
+
+def play(sampler: Scripted | PlayerSampler, env: type[Corridor]) -> Trajectory:
+    return rollout(Agent(max_turns=3), sampler, ["open-3-1"], make=env)[0].trajectories[0]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_sampler_that_reads_text_only_is_told_that_the_environment_returns_images(first: bool) -> None:
+    with pytest.raises(AgentError, match=r"returns images, and the sampler TextOnly reads text only; .* images = True"):
+        play(TextOnly(["look"]), pictured(PICTURE, first))
+
+
+def test_a_sampler_that_uses_images_gets_them_in_view_and_messages() -> None:
+    requests: list[Request] = []
+
+    class Sees(Scripted):
+        async def sample(self, request: Request) -> Completion:
+            requests.append(request)
+            return await super().sample(request)
+
+    found = play(Sees(["look", "", "look"]), pictured(PICTURE))
+    assert [turn.observation for turn in found.turns] == [request.view.observation for request in requests]
+    text, image = requests[0].view.content
+    assert isinstance(text, TextPart)
+    assert isinstance(image, ImagePart)
+    assert image.image is PICTURE
+    assert [part["type"] for part in requests[1].messages[-1]["content"]] == ["text", "image"]
+    assert requests[2].view.content == (TextPart(found.turns[2].observation),)  # a correction has no image
+
+
+@pytest.mark.parametrize("image", [PICTURE[0], PICTURE.astype(float), "a picture"])
+def test_an_image_of_another_form_is_a_failure_of_the_environment(image: Any) -> None:
+    found = play(Scripted(["look"]), pictured(image))
+    assert found.stop == "error"
+    assert "uint8 array of shape [height, width, 3]" in str(found.error)
+
+
+def test_samplers_are_found_by_name_and_as_module_and_attribute() -> None:
+    assert SAMPLERS.get("expert") is Expert
+    assert SAMPLERS.get("random") is Random
+    assert SAMPLERS.get(f"{__name__}:TextOnly") is TextOnly
+    assert {"expert", "random", "scripted", "transformers"} <= set(SAMPLERS.names())
+    with pytest.raises(LookupError, match="unknown sampler 'exprt'; did you mean 'expert'"):
+        SAMPLERS.get("exprt")
+    with pytest.raises(TypeError, match="must be a class or a function"):
+        SAMPLERS.get("math:pi")
