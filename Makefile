@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 # Editable installs of renamed folders work through an import hook that type checkers do not run.
 links:
 	@mkdir -p .links/turnwise
-	@for file in turnwise/*; do ln -sfn ../../$$file .links/$$file; done
+	@for file in package/*; do ln -sfn ../../$$file .links/turnwise/; done
 	@for folder in agents cli credit envs tools training; do ln -sfn ../../$$folder .links/turnwise/$$folder; done
 
 demo: install
