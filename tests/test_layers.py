@@ -312,7 +312,7 @@ def test_pyproject_lists_every_package() -> None:
     without_init = [folder for folder in folders if not (ROOT / folder / "__init__.py").exists()]
     assert without_init == []
     mapped = {f"turnwise.{folder}": folder for folder in (*FOLDERS, "examples")}
-    assert project["tool"]["setuptools"]["package-dir"] == {"turnwise": "turnwise", **mapped}
+    assert project["tool"]["setuptools"]["package-dir"] == {"turnwise": "package", **mapped}
     depended = {entry.split(">")[0].split("=")[0].split("[")[0].strip() for entry in project["project"]["dependencies"]}
     assert depended == CORE
 
