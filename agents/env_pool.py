@@ -104,7 +104,7 @@ class EnvWorker:
         result = await self._call("reset()", 1.0, self._env.reset, seed=seed, options={"task": task})
         try:
             observation, info = result
-            return _step_result(observation, 0.0, False, False, info)
+            return step_result(observation, 0.0, False, False, info)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise EnvFailure(f"reset() must return (observation, info): {error}") from error
 
@@ -118,7 +118,7 @@ class EnvWorker:
         result = await self._call("step()", 1.0, self._env.step, action)
         try:
             observation, reward, terminated, truncated, info = result
-            return _step_result(observation, float(reward), bool(terminated), bool(truncated), info)
+            return step_result(observation, float(reward), bool(terminated), bool(truncated), info)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             form = "(observation, reward, terminated, truncated, info)"
             raise EnvFailure(f"step() must return {form}: {error}") from error
@@ -216,9 +216,14 @@ def _close_result(construction: Future[Any]) -> None:
         construction.result().close()
 
 
-def _step_result(
+def step_result(
     observation: Any, reward: float, terminated: bool, truncated: bool, info: Mapping[str, Any]
 ) -> StepResult:
+    """Return what an environment returned, checked.
+
+    Raises:
+        TypeError, ValueError: a value of the wrong type, or a reward or score that is not finite.
+    """
     text, images = read_observation(observation)
     if not math.isfinite(reward):
         raise ValueError(f"the reward is {reward}")

@@ -130,7 +130,7 @@ class TrajectoryWriter:
         """
         self.path = Path(path)
         self.count = 0
-        _kind(self.path)
+        check_suffix(self.path)
         if append and self.path.exists():
             _repair(self.path)
         self._file = _open_to_write(self.path, append)
@@ -239,7 +239,7 @@ class _Blocks:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._new = {".jsonl": None, ".jsonl.gz": _gzip_decoder, ".jsonl.zst": _zstd_decoder}[_kind(path)]
+        self._new = {".jsonl": None, ".jsonl.gz": _gzip_decoder, ".jsonl.zst": _zstd_decoder}[check_suffix(path)]
         self.open_end = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -303,7 +303,12 @@ def _ended(path: Path) -> bool:
     return last == b"\n" and not blocks.open_end
 
 
-def _kind(path: Path) -> str:
+def check_suffix(path: Path) -> str:
+    """Return the suffix of a trajectory file, one of `SUFFIXES`.
+
+    Raises:
+        StoreError: the name has another suffix.
+    """
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return suffix
@@ -313,7 +318,7 @@ def _kind(path: Path) -> str:
 def _open_to_write(path: Path, append: bool) -> IO[bytes]:
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = "ab" if append else "wb"
-    kind = _kind(path)
+    kind = check_suffix(path)
     if kind == ".jsonl.gz":
         return cast(IO[bytes], gzip.GzipFile(path, mode))
     if kind == ".jsonl.zst":

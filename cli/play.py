@@ -1,35 +1,38 @@
-"""`turnwise play`: a person is the agent. Actions by number, by prefix, or in full; hints, undo, history; and the
-trained agent beside them (`--policy`), who can be asked or watched.
+"""`turnwise play`: a person is the agent. Actions by number, by prefix, or in full; hints, undo, history; and a trained
+agent (`--policy`) that can be asked or watched.
 
-Reads lines from standard input, so that a script can play as well (`printf 'go to desk 1\\n:quit\\n' | turnwise play
-...`). Words with a colon are for the program, everything else is an action. Left out: anything that needs a full-screen
-terminal.
+Lines are read from standard input, so a script can play as well: `printf 'go to desk 1\\n:quit\\n' | turnwise play`.
+Words that begin with a colon are commands, everything else is an action.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnwise.cli.console import out, say
-from turnwise.cli.errors import UserError
+from turnwise.cli.errors import UserError, require_writable
 from turnwise.cli.options import parse_options
-from turnwise.cli.play_session import PlaySession, PlayTurn, complete, meaning, whole
+from turnwise.cli.play_session import PlaySession, complete, meaning, parse_count
 from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     from turnwise.cli.players import Advisor
 
+DEFAULT_ENV = ("turnwise/Household-v0", {"level": "tiny"})
+"""What is played when neither an environment nor a policy is named."""
+
 HELP = {
     "an action": "in full, by its number, or by the beginnings of its words: `g cab 1` for `go to cabinet 1`",
     "!an action": "send it exactly as written, possible or not",
-    ":hint": "what the expert would do next",
-    ":plan": "all that the expert would do from here",
-    ":actions": "the actions that are possible here, numbered",
-    ":history": "what was done so far",
+    ":hint": "the expert's next action",
+    ":plan": "all of the expert's actions from here",
+    ":actions": "the possible actions, numbered",
+    ":history": "the turns so far",
     ":undo [N]": "take the last action back, or the last N",
     ":restart": "begin this task again",
     ":task": "the first observation again, with the task in it",
@@ -40,21 +43,24 @@ HELP = {
 
 
 class NoPlanFromHere(UserError):
-    """The expert knows no way from here: a dead end, or a search that found nothing."""
+    """The expert has no plan: a dead end, or a search that found nothing."""
 
 
 class PlayConsole:
-    """Where the person sits: turns what they type into moves of a `PlaySession` and shows what follows."""
+    """Reads what a person types, plays it in a `PlaySession`, and prints what follows."""
 
-    def __init__(self, session: PlaySession, advisor: Advisor | None = None, *, hints: bool = False) -> None:
-        """Sit down at an episode.
+    def __init__(
+        self, session: PlaySession, advisor: Advisor | None = None, *, hints: bool = False, save: Path | None = None
+    ) -> None:
+        """Prepare an episode.
 
         Args:
             session: the episode.
             advisor: the trained agent, or None.
             hints: show the expert's next action before every turn.
+            save: file that finished episodes are appended to, or None.
         """
-        self.session, self.advisor, self.hints = session, advisor, hints
+        self.session, self.advisor, self.hints, self.save = session, advisor, hints, save
         self.left = False
         self.commands: dict[str, Callable[[str], None]] = {
             ":hint": lambda _: self._hint(),
@@ -71,13 +77,25 @@ class PlayConsole:
         }
 
     def open(self) -> None:
-        """Show where the episode begins."""
+        """Show the beginning of the episode."""
         say(f"task {self.session.task}, seed {self.session.seed}", "dim")
         say(self.session.start)
         self._before_turn()
 
+    def store(self) -> None:
+        """Append the episode to the file of demonstrations, if there is one and the episode has ended."""
+        if self.save is None or not self.session.turns:
+            return
+        if not self.session.ended:
+            say(f"the episode has not ended, so it was not saved to {self.save}", "yellow")
+            return
+        from turnwise.agents.recording import append_episode
+
+        stored = append_episode(self.save, self.session.recorder.trajectory())
+        say(f"saved to {self.save} ({stored.id}); imitate it with imitation.demonstrator={self.save}", "dim")
+
     def take(self, line: str) -> None:
-        """Do what one typed line says; what cannot be done is explained and costs nothing."""
+        """Do what a typed line says; a line that cannot be done is explained and costs no turn."""
         line = line.strip()
         if not line:
             return
@@ -102,29 +120,28 @@ class PlayConsole:
             raise UserError(f"{word!r} can mean: {', '.join(matches)}")
         self.commands[matches[0]](rest.strip())
 
-    def _move(self, action: str) -> PlayTurn:
-        moment = self.session.act(action)
-        say(moment.observation)
-        if not moment.valid:
+    def _move(self, action: str) -> None:
+        turn = self.session.act(action)
+        say(self.session.observation)
+        if not turn.valid:
             say("(not possible here; the turn is spent)", "yellow")
         if self.session.ended:
-            self._closing()
+            self._print_end()
         else:
             self._before_turn()
-        return moment
 
     def _before_turn(self) -> None:
         if self.hints and not self.session.ended:
             try:
                 self._hint()
-            except NoPlanFromHere as error:  # the person plays on all the same
+            except NoPlanFromHere as error:  # the person can play on
                 say(str(error), "yellow")
 
-    def _closing(self) -> None:
+    def _print_end(self) -> None:
         session = self.session
-        word = "Won" if session.won else "Out of turns" if session.ended == "truncated" else "Lost"
+        result = "Won" if session.won else "Out of turns" if session.ended == "truncated" else "Lost"
         say(
-            f"{word} after {len(session.turns)} turns, reward {session.reward:g}. (:undo, :restart or :quit)",
+            f"{result} after {len(session.turns)} turns, reward {session.reward:g}. (:undo, :restart or :quit)",
             "bold green" if session.won else "bold yellow",
         )
 
@@ -159,20 +176,24 @@ class PlayConsole:
             say("".join(f"{number:>4}  {action}".ljust(width) for number, action in cells).rstrip())
 
     def _history(self) -> None:
-        if not self.session.turns:
+        turns = self.session.turns
+        if not turns:
             say("(nothing yet)", "dim")
-        for number, moment in enumerate(self.session.turns, start=1):
-            reward = f"   reward {moment.reward:g}" if moment.reward else ""
-            say(f"{number:>4}  > {moment.action}{reward}{'' if moment.valid else '   (not possible)'}", "bold")
-            say("\n".join(f"      {part}" for part in moment.observation.splitlines()))
+        seen = [*(turn.observation for turn in turns[1:]), self.session.observation]
+        for number, (turn, observation) in enumerate(zip(turns, seen, strict=False), start=1):
+            reward = f"   reward {turn.reward:g}" if turn.reward else ""
+            say(f"{number:>4}  > {turn.action}{reward}{'' if turn.valid else '   (not possible)'}", "bold")
+            say("\n".join(f"      {part}" for part in observation.splitlines()))
 
     def _undo(self, rest: str) -> None:
-        undone = self.session.undo(_whole(rest, 1))
+        undone = self.session.undo(_count(rest, 1))
         say(f"({undone} taken back)" if undone else "(nothing to take back)", "dim")
         say(self.session.observation)
         self._before_turn()
 
     def _restart(self) -> None:
+        if self.session.ended:
+            self.store()
         self.session.restart()
         say(self.session.start)
         self._before_turn()
@@ -180,47 +201,45 @@ class PlayConsole:
     def _ask(self) -> None:
         advice = self._agent().ask(self.session)
         if advice.action is None:
-            say(f"agent: wrote {advice.text!r}, in which there is no action", "magenta")
+            say(f"agent: wrote {advice.text!r}, which contains no action", "magenta")
         else:
             share = "" if advice.probability is None else f"   (p = {advice.probability:.2f})"
             say(f"agent: {advice.action}{share}", "magenta")
 
     def _watch(self, rest: str) -> None:
-        turns = _whole(rest, 1_000_000)
+        turns = _count(rest, 1_000_000)
         while turns > 0 and not self.session.ended:
             advice = self._agent().ask(self.session)
             if advice.action is None:
-                raise UserError(f"The agent wrote {advice.text!r}, in which there is no action.")
+                raise UserError(f"the agent wrote {advice.text!r}, which contains no action")
             say(f"> {advice.action}", "bold magenta")
             self._move(advice.action)
             turns -= 1
 
     def _agent(self) -> Advisor:
         if self.advisor is None:
-            raise UserError("Nobody to ask: start with --policy CHECKPOINT.")
+            raise UserError("there is no agent to ask; start with --policy CHECKPOINT")
         return self.advisor
 
     def _leave(self) -> None:
         self.left = True
 
 
-def _whole(text: str, default: int) -> int:
-    if not text:
-        return default
-    number = whole(text)
+def _count(text: str, default: int) -> int:
+    number = parse_count(text) if text else default
     if number is None:
-        raise UserError(f"A number of turns was expected, not {text!r}.")
+        raise UserError(f"expected a number of turns, got {text!r}")
     return number
 
 
 def show_help() -> None:
-    """Print what can be typed."""
-    for word, meaning_of in HELP.items():
-        say(f"  {word:<12} {meaning_of}")
+    """Print the commands."""
+    for word, text in HELP.items():
+        say(f"  {word:<12} {text}")
 
 
-def _lines(console: PlayConsole) -> None:
-    """Read and do until the person leaves or the input ends."""
+def _read_lines(console: PlayConsole) -> None:
+    """Read and execute lines until the person leaves or the input ends."""
     interactive = sys.stdin.isatty()
     if interactive:
         _use_readline(console)
@@ -236,7 +255,7 @@ def _lines(console: PlayConsole) -> None:
 
 
 def _use_readline(console: PlayConsole) -> None:
-    """Tab completes admissible actions and commands, where the terminal can."""
+    """Complete admissible actions and commands with Tab, where the terminal supports it."""
     try:
         import readline
     except ImportError:  # not on every platform
@@ -255,32 +274,45 @@ def _use_readline(console: PlayConsole) -> None:
 def play(
     env_id: Annotated[
         str | None,
-        typer.Argument(metavar="ENV_ID", help="Such as turnwise/Household-v0; with --policy, its run's when absent."),
+        typer.Argument(metavar="ENV_ID", help="Environment. Default: that of --policy, else small household games."),
     ] = None,
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
-    task: Annotated[str | None, typer.Option(help="Id of the task instance; drawn by the seed when absent.")] = None,
+    task: Annotated[str | None, typer.Option(help="Id of the task instance. Default: chosen by the seed.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the episode.")] = 0,
     hint: Annotated[bool, typer.Option("--hint", help="Show the expert's next action before every turn.")] = False,
     policy: Annotated[
-        str | None, typer.Option(metavar="CHECKPOINT", help="A run or checkpoint folder, to :ask and :watch.")
+        str | None, typer.Option(metavar="CHECKPOINT", help="A run or checkpoint folder to :ask and :watch, or expert.")
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Append finished episodes, as demonstrations (.jsonl, .jsonl.gz)."),
     ] = None,
 ) -> None:
-    """Be the agent yourself, in the terminal (`:help` lists what can be typed)."""
+    """Play an environment yourself in the terminal (`:help` lists the commands)."""
+    from turnwise.agents.store import check_suffix
     from turnwise.cli.players import load_advisor, split_words, take_agent_options, target
     from turnwise.envs import make
 
     env_id, words = split_words(env_id, options)
     env_options, agent_options = take_agent_options(parse_options(words))
-    wanted = target(env_id, env_options, policy)
-    env = make(wanted.env_id, **wanted.kwargs)
+    if env_id is None and policy in (None, "expert", "random"):
+        env_id, env_options = DEFAULT_ENV[0], {**DEFAULT_ENV[1], **env_options}
+    if save is not None:
+        check_suffix(save)
+        require_writable(save)
+    chosen = target(env_id, env_options, policy)
+    env = make(chosen.env_id, **chosen.kwargs)
     advisor = load_advisor(policy, agent_options) if policy else None
     try:
-        console = PlayConsole(PlaySession(env, task, seed), advisor, hints=hint)
+        console = PlayConsole(PlaySession(env, task, seed), advisor, hints=hint, save=save)
         console.open()
-        say("(:help lists what can be typed)", "dim")
-        _lines(console)
+        say("(:help lists the commands)", "dim")
+        try:
+            _read_lines(console)
+        finally:
+            console.store()
     finally:
         env.close()
         if advisor is not None:

@@ -1,14 +1,13 @@
-"""One episode played by hand: what was done, what was seen, and the way back.
+"""One episode played by hand: the turns so far, undo, and what typed text means.
 
-Undo replays: the environment is reset to the same task and seed and the remaining actions are sent again. That works
-with every environment that keeps the contract (same task and seed give the same episode) and needs nothing more of it.
+Undo resets the environment to the same task and seed and sends the remaining actions again, which needs nothing more
+than the contract that all environments keep: the same task and seed give the same episode.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from turnwise.cli.errors import UserError
@@ -17,71 +16,47 @@ from turnwise.registry import suggest
 if TYPE_CHECKING:
     import gymnasium
 
-
-@dataclass(frozen=True, slots=True)
-class PlayTurn:
-    """One turn that was played: the action, the answer, the reward, whether the action was possible, and which were."""
-
-    action: str
-    observation: str
-    reward: float
-    valid: bool
-    possible: tuple[str, ...] = ()
+    from turnwise.agents.trajectory import Turn
 
 
-@dataclass
 class PlaySession:
-    """An episode of `env` on one task; every method leaves it in a state that can be shown.
+    """An episode of one task, with its turns recorded."""
 
-    Args:
-        env: any environment of the contract.
-        task: id of the task instance, or None to let the environment draw one.
-        seed: seed of the reset; together with the task it fixes the episode.
-    """
+    def __init__(self, env: gymnasium.Env[Any, Any], task: str | None = None, seed: int = 0) -> None:
+        """Start the episode.
 
-    env: gymnasium.Env[Any, Any]
-    task: str | None = None
-    seed: int = 0
-    turns: list[PlayTurn] = field(default_factory=list)
-    start: str = ""
-    observation: str = ""
-    info: dict[str, Any] = field(default_factory=dict)
-    ended: str | None = None  # None | "terminated" | "truncated"
-
-    def __post_init__(self) -> None:
-        """Start the episode."""
+        Args:
+            env: an environment that keeps the contract.
+            task: id of the task instance; None lets the environment choose one.
+            seed: seed of the reset; together with the task it determines the episode.
+        """
+        self.env, self.task, self.seed = env, task, seed
         self.restart()
 
     def restart(self) -> None:
         """Go back to the beginning of the same episode."""
+        from turnwise.agents.recording import EpisodeRecorder
+
         options = None if self.task is None else {"task": self.task}
         observation, info = self.env.reset(seed=self.seed, options=options)
-        self.info = dict(info)
-        self.task = str(self.info.get("task", self.task))
-        self.start = self.observation = _text(observation)
-        self.turns = []
-        self.ended = None
+        self.task = str(info.get("task", self.task))
+        self.recorder = EpisodeRecorder(observation, info, seed=self.seed)
+        self.start = self.observation
 
-    def act(self, action: str) -> PlayTurn:
-        """The answer to one action.
+    def act(self, action: str) -> Turn:
+        """Take an action and return the recorded turn; `observation` is then the environment's response.
 
         Raises:
             UserError: the episode has ended.
         """
         if self.ended:
-            raise UserError("The episode is over; :undo takes the last action back, :restart begins again.")
-        possible = tuple(self.admissible)
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        self.info = dict(info)
-        self.observation = _text(observation)
-        self.ended = "terminated" if terminated else "truncated" if truncated else None
-        moment = PlayTurn(action, self.observation, float(reward), bool(self.info.get("valid", True)), possible)
-        self.turns.append(moment)
-        return moment
+            raise UserError("the episode is over; :undo takes the last action back, :restart begins again")
+        self.recorder.add(action, *self.env.step(action))
+        return self.turns[-1]
 
     def undo(self, turns: int = 1) -> int:
-        """Take the last actions back; returns how many were really taken back."""
-        kept = [moment.action for moment in self.turns[: max(len(self.turns) - turns, 0)]]
+        """Take the last actions back, and return how many there were."""
+        kept = [str(turn.action) for turn in self.turns[: max(len(self.turns) - turns, 0)]]
         undone = len(self.turns) - len(kept)
         self.restart()
         for action in kept:
@@ -89,60 +64,72 @@ class PlaySession:
         return undone
 
     @property
+    def turns(self) -> list[Turn]:
+        """The turns so far."""
+        return self.recorder.turns
+
+    @property
+    def observation(self) -> str:
+        """What the environment said last."""
+        return self.recorder.last.observation
+
+    @property
+    def ended(self) -> str | None:
+        """None while the episode runs, else "terminated" or "truncated"."""
+        last = self.recorder.last
+        return "terminated" if last.terminated else "truncated" if last.truncated else None
+
+    @property
     def admissible(self) -> list[str]:
-        """The actions that the environment says are possible now; empty when it cannot tell or the episode is over."""
-        return [] if self.ended else sorted(self.info.get("admissible_actions") or ())
+        """The actions that are possible now; empty if the environment does not list them or the episode is over."""
+        return [] if self.ended else sorted(self.recorder.last.admissible or ())
 
     @property
     def free(self) -> list[str]:
-        """Forms of actions with a text of one's own that are possible now, such as "search[...]"."""
-        return [] if self.ended else list(self.info.get("free_actions") or ())
+        """Forms of possible actions with a text of one's own, such as "search[...]"."""
+        return [] if self.ended else list(self.recorder.last.free)
 
     @property
     def won(self) -> bool:
-        """True when the episode has ended in success."""
-        return self.ended is not None and bool(self.info.get("won", False))
+        """Whether the episode has ended in success."""
+        return self.recorder.trajectory().won
 
     @property
     def reward(self) -> float:
         """Sum of the rewards so far."""
-        return sum(moment.reward for moment in self.turns)
+        return sum(turn.reward for turn in self.turns)
 
     def plan(self) -> list[str]:
-        """Actions from here to success.
+        """Return the expert's actions from here to success.
 
         Raises:
             UserError: the environment has no expert.
-            EnvError: the expert knows no way from here.
+            EnvError: the expert has no plan from here.
         """
         try:
             plan = cast("Callable[[], list[str]]", self.env.get_wrapper_attr("plan"))
         except AttributeError as error:
-            raise UserError("This environment has no expert, so there are no hints.") from error
+            raise UserError("this environment has no expert, so there are no hints") from error
         return [] if self.ended else list(plan())
 
 
-def _text(observation: Any) -> str:
-    return str(observation["text"] if isinstance(observation, dict) else observation)
-
-
-def whole(text: str) -> int | None:
-    """The whole number that a text is, None if it is none: nine ASCII digits at most, nothing else."""
+def parse_count(text: str) -> int | None:
+    """Return a text of one to nine ASCII digits as a number, None for any other text."""
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
 def complete(typed: str, admissible: list[str]) -> list[str]:
-    """The admissible actions that a typed text can mean: one when it is clear.
+    """Return the admissible actions that a typed text can mean; a single one if it is unambiguous.
 
-    In this order: the number of an action (from 1), the action itself, actions that begin with the text, actions in
-    which the typed words begin words in the same order (`g cab 1` means `go to cabinet 1`).
+    A text means, in this order: the action with that number (from 1); the action itself; actions that begin with it;
+    actions whose words begin with the typed words in the same order (`g cab 1` means `go to cabinet 1`).
 
     Args:
-        typed: what the person wrote.
+        typed: what the person typed.
         admissible: the actions in the order in which they are numbered.
     """
     typed = " ".join(typed.split())
-    number = whole(typed)
+    number = parse_count(typed)
     if number is not None and 1 <= number <= len(admissible):
         return [admissible[number - 1]]
     if typed in admissible or not typed:
@@ -158,17 +145,17 @@ def _words_begin(typed: list[str], words: list[str]) -> bool:
 
 
 def meaning(typed: str, admissible: list[str], free: Sequence[str] = ()) -> str:
-    """The one action that a typed text means.
+    """Return the action that a typed text means.
 
     Args:
-        typed: what the person wrote.
+        typed: what the person typed.
         admissible: the actions in the order in which they are numbered.
-        free: forms of actions with a text of one's own, such as "search[...]": what has one of them means itself.
+        free: forms of actions with a text of one's own, such as "search[...]"; text of that form is sent as it is.
 
     Raises:
-        UserError: several are meant, or none of those that are admissible.
+        UserError: the text is ambiguous, or matches no admissible action.
     """
-    from turnwise.envs.info import fits  # here, so that `turnwise --help` need not load the environments
+    from turnwise.envs.info import fits  # loads the environments, which --help must not
 
     if not admissible or fits(typed, free):
         return typed

@@ -172,7 +172,7 @@ class Advisor:
             UserError: the conversation has outgrown the model, or the episode is over.
         """
         if session.ended:
-            raise UserError("The episode is over.")
+            raise UserError("the episode is over")
         return asyncio.run(self._ask(session))
 
     async def _ask(self, session: PlaySession) -> Advice:
@@ -184,12 +184,10 @@ class Advisor:
         self._asked += 1
         episode = f"{session.task}#{self._asked}@{session.seed}"
         dialogue = Dialogue(agent, sampler.tokenizer)
-        observation = session.start
         for past in session.turns:
-            view = dialogue.view(observation, past.possible or None)
-            dialogue.add(view, agent.format(past.action), past.action)
-            observation = past.observation
-        view = dialogue.view(session.observation, session.admissible or None, free=tuple(session.free))
+            view = dialogue.view(past.observation, past.admissible)
+            dialogue.add(view, agent.format(str(past.action)), past.action)
+        view = dialogue.view(session.observation, session.recorder.last.admissible, free=tuple(session.free))
         prompt = dialogue.prompt(view)
         if sampler.context is not None and len(prompt.ids) + agent.max_tokens > sampler.context:
             raise UserError(f"The conversation ({len(prompt.ids)} tokens) no longer fits into the agent's model.")

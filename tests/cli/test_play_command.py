@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from commands import ENV, Call
+import pytest
+from commands import ENV, Call, one_sentence
 
 
 def test_a_script_can_win(turnwise: Call) -> None:
@@ -42,7 +43,7 @@ def test_history_undo_actions_and_mistakes(turnwise: Call) -> None:
     assert "(nothing to take back)" in said.out
     assert "unknown command ':hisory'; did you mean ':history'?" in said.out
     assert "':hi' can mean: :hint, :history" in said.out
-    assert "A number of turns was expected, not 'x'" in said.out
+    assert "expected a number of turns, got 'x'" in said.out
     assert "--policy CHECKPOINT" in said.out
     assert "the turn is spent" in said.out
     assert "> look" not in said.out
@@ -58,10 +59,66 @@ def test_a_trained_agent_can_be_asked_and_watched(turnwise: Call, trained: Path)
     said = turnwise("play", "--policy", trained, "--task", "open-3-1", stdin=":ask\ntake key\n:ask\n:watch 1\n")
     assert said.code == 0, said.err
     assert said.out.count("agent: ") == 2
-    assert "go east" in said.out or "in which there is no action" in said.out
+    assert "go east" in said.out or "contains no action" in said.out
 
 
 def test_the_expert_can_be_watched_to_the_end(turnwise: Call) -> None:
     said = turnwise("play", ENV, "--task", "fetch-4-2", "--policy", "expert", stdin="look\n:watch\n:ask\n")
     assert "Won after 10 turns" in said.out
-    assert "The episode is over." in said.out
+    assert "the episode is over" in said.out
+
+
+def test_without_arguments_a_small_household_game_is_played(turnwise: Call) -> None:
+    said = turnwise("play", stdin=":actions\n")
+    assert said.code == 0, said.err
+    assert "tiny" in said.out
+    assert "go to" in said.out
+    assert "task held_out/tiny" in turnwise("play", "split=held_out").out
+
+
+def test_an_episode_of_a_person_is_saved_and_imitated(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+    from turnwise.agents.store import read_trajectories
+
+    file = tmp_path / "mine.jsonl"
+    words = ("play", ENV, "--task", "open-3-1", "--save", file)
+    won = "take key\n!dance\n:undo\n!fly\ngo east\nunlock door\n{}go east\n"
+    said = turnwise(*words, stdin=won.format("") + ":restart\n" + won.format("look\n"))
+    assert said.out.count("saved to") == 2, said.out
+    first, second = read_trajectories(file)
+    assert (first.id, second.id) == ("open-3-1#0@0", "open-3-1#1@0")
+    assert (first.won, first.stop) == (True, "terminated")
+    assert [turn.action for turn in first.turns] == ["take key", "fly", "go east", "unlock door", "go east"]
+    assert [turn.valid for turn in first.turns] == [True, False, True, True, True]
+    assert first.turns[0].state != first.turns[1].state == first.turns[2].state
+    assert len(second.turns) == 6
+    assert "has not ended, so it was not saved" in turnwise(*words, stdin="look\n").out
+    assert len(list(read_trajectories(file))) == 2
+    pytest.importorskip("torch")
+    keys = (f"imitation.demonstrator={file}", "imitation.noise=0", "train.steps=0", "evaluation.episodes=0")
+    said = turnwise("train", run_file, *keys, "--output", tmp_path / "run")
+    assert said.code == 0, said.err
+    assert "2 demonstrations, 2 won" in said.out
+    one_sentence(turnwise("play", ENV, "--save", tmp_path / "no" / "x.jsonl"), "does not exist")
+    one_sentence(turnwise("play", ENV, "--save", tmp_path / "x.txt"), ".jsonl")
+
+
+def test_a_recorded_episode_is_what_a_rollout_of_the_same_actions_gives() -> None:
+    from dataclasses import replace
+
+    from toys.corridor import Corridor
+
+    from turnwise.agents.agent import Agent
+    from turnwise.agents.recording import EpisodeRecorder
+    from turnwise.agents.rollout import rollout
+    from turnwise.agents.samplers import Scripted
+
+    actions = ["take key", "dance", "go east", "unlock door", "go east"]
+    (group,) = rollout(Agent(), Scripted(actions), ["open-3-1"], make=Corridor, seed=3)
+    (played,) = group.trajectories
+    env = Corridor()
+    recorder = EpisodeRecorder(*env.reset(seed=played.seed, options={"task": "open-3-1"}), seed=played.seed)
+    for action in actions:
+        recorder.add(action, *env.step(action))
+    recorded = recorder.trajectory()
+    turns = tuple(replace(turn, admissible=None) for turn in recorded.turns)
+    assert replace(recorded, turns=turns, id=played.id, seconds=0.0) == replace(played, seconds=0.0)

@@ -83,16 +83,16 @@ def test_a_session_ends_won_and_says_so() -> None:
 @given(st.data())
 def test_undo_gives_back_the_very_moment(data: st.DataObject) -> None:
     play = session()
-    seen = [(play.observation, play.info["state"], play.admissible)]
+    seen = [(play.observation, play.recorder.last.state, play.admissible)]
     for _ in range(data.draw(st.integers(0, 8))):
         if play.ended:
             break
         play.act(data.draw(st.sampled_from([*play.admissible, "dance"])))
-        seen.append((play.observation, play.info["state"], play.admissible))
+        seen.append((play.observation, play.recorder.last.state, play.admissible))
     back = data.draw(st.integers(1, 10))
     undone = play.undo(back)
     assert undone == min(back, len(seen) - 1)
-    assert (play.observation, play.info["state"], play.admissible) == seen[len(seen) - 1 - undone]
+    assert (play.observation, play.recorder.last.state, play.admissible) == seen[len(seen) - 1 - undone]
     assert play.ended is None or undone == 0
 
 
