@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
 
@@ -25,7 +26,6 @@ from turnwise.envs.errors import EnvError, NotReset
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, number, whole
-from turnwise.registry import suggest
 from turnwise.tools.sandbox import BACKENDS, BoxFull, BoxLost, Limits, SandboxError, start
 
 __all__ = ["REWARDS", "CodeEnv"]
@@ -221,7 +221,7 @@ class CodeEnv(SavableEnv):
         if action.kind == "write":
             text = action.text
         elif path not in workshop.files:
-            raise LookupError(f"there is no file {path}{suggest(path, workshop.files)}")
+            raise LookupError(f"there is no file {path}: {_similar(path, list(workshop.files))}")
         elif action.kind == "show":
             return _numbered(workshop.files[path]), 0.0
         else:
@@ -316,6 +316,15 @@ class CodeEnv(SavableEnv):
         if task.kind:
             info["task_type"] = task.kind
         return info
+
+
+def _similar(path: str, known: list[str]) -> str:
+    """Return which files the agent may have meant; agents read it, so its wording is fixed."""
+    near = get_close_matches(path, known, n=3, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(map(repr, near)) + "?"
+    more = f" and {len(known) - 8:,} more" if len(known) > 8 else ""
+    return "the choices are " + ", ".join(map(repr, known[:8])) + more if known else "there are none"
 
 
 def _line(outcome: CaseResult) -> str:

@@ -149,6 +149,11 @@ class RemoteObject:
         return f"<{self.__dict__['_remote'][1]} of the candidate>"
 
 
+# Messages that agents read contain these names.
+CandidateFailed.__name__ = "Failed"
+RemoteObject.__name__ = "Remote"
+
+
 def _remote(data: dict[str, Any]) -> Any:
     if "h" in data:
         number, kind, callable_, walks, plain = data["h"]
@@ -393,8 +398,7 @@ def _judge(order: dict[str, Any]) -> list[list[Any]]:
             part()
             verdicts.append([name, True, ""])
         except BaseException as error:
-            kind = "Failed" if isinstance(error, CandidateFailed) else type(error).__name__
-            verdicts.append([name, False, f"{kind}: {error}"[:300]])
+            verdicts.append([name, False, f"{type(error).__name__}: {error}"[:300]])
     return verdicts
 
 

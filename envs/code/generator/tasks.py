@@ -1,7 +1,7 @@
-"""A task from its id: programs are drawn until one fits, tried here (they are ours), broken, and its tests chosen.
+"""A task from its id: draw a program that fits the level, break it or empty its last function, and choose tests.
 
-Which split a task belongs to is decided by the right program, its families and their parameters, and by nothing else:
-not by names, and not by the mistakes. So no program of one split is in another, whatever the level.
+The split of a task depends only on the families and parameters of its correct program, never on names or mistakes, so
+no program of one split occurs in the other at any level. Generated programs are ours and are run in this process.
 """
 
 from __future__ import annotations
@@ -15,55 +15,39 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Final
 
-from turnwise.envs.code.generator.draft import DRAWS, FunctionDraft
-from turnwise.envs.code.generator.families import FAMILIES
+from turnwise.envs.code.generator.families import FAMILIES, NAMES, FunctionDraft, draw_argument
 from turnwise.envs.code.generator.level import CodeLevel
 from turnwise.envs.code.generator.mutations import KINDS, Mutant, mutants
 from turnwise.envs.code.task import MAIN, CallTest, CodeTask
 from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.registry import suggest
+from turnwise.envs.validation import choice
 
 __all__ = ["SPLITS", "Program", "generate", "task_ids"]
 
 SPLITS: Final = ("train", "held_out")
-_HELD_OUT: Final = 4  # one in so many programs
+_HELD_OUT: Final = 4  # one program in four is held out
 _TRIES: Final = 4000
 _INPUTS: Final = 60
-_TICKS: Final = 400
-_LOOKS: Final = 25  # draws for each function of a program
-_WORDS: Final = {
-    "F": ("solve", "compute", "find", "work", "answer", "make"),
-    "A": ("n", "value", "first", "x"),
-    "B": ("item", "part", "other", "y"),
-    "C": ("count", "found", "rest", "z"),
-    "D": ("table", "stock", "prices", "known"),
-    "E": ("more", "second", "extra", "added"),
-    "I": ("i", "index", "place", "at"),
-    "J": ("j", "after", "column", "to"),
-    "L": ("items", "values", "given", "row"),
-    "M": ("best", "grid", "board", "top"),
-    "N": ("code", "number", "moved", "num"),
-    "P": ("product", "power", "scaled", "p"),
-    "R": ("result", "out", "chosen", "built"),
-    "S": ("text", "total", "line", "data"),
-    "T": ("tree", "nested", "inner", "deep"),
-}
-_SHORT: Final = {name: name.lower() for name in _WORDS}
+_TICKS: Final = 400  # loop iterations and calls that a program may take on one input
+_DRAWS: Final = 25  # draws for each function of a program
+_SHORT: Final = {name: name.lower() for name in NAMES}
 _CAPITAL: Final = re.compile(r"(?<!')\b[A-Z]\b(?!')")
+
+Outcome = tuple[str, Any]  # ("returned", value) or ("raised", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A right program, what it is about, and arguments to try it on.
+    """A correct program, and the function that the task is about.
 
     Args:
-        key: families and parameters of what the task is about, without names and without functions that stand by.
-        text: the file.
-        name: the function that the task is about.
-        says: what that function returns, in words.
-        head: the function as a call with its arguments' names.
+        key: families and parameters of that function and what it calls, without names.
+        text: the source.
+        name: name of the function.
+        says: what it returns, in words.
+        head: the function called with its parameter names.
         takes: kinds of its arguments.
-        families: names of the families.
+        families: names of the families of all functions.
     """
 
     key: str
@@ -76,69 +60,68 @@ class Program:
 
 
 def task_ids(split: str, level: CodeLevel, count: int, first: int = 0) -> list[str]:
-    """Return ids of generated tasks, from the index `first` on.
+    """Return the ids of `count` generated tasks, starting with number `first`.
 
     Raises:
-        UnknownOption: there is no such split.
+        UnknownOption: no such split.
     """
-    if split not in SPLITS:
-        raise UnknownOption(f"unknown split {split!r} of generated code tasks{suggest(split, SPLITS)}")
+    choice("split", split, SPLITS)
     return [f"{split}/{level.text}/{index:06d}" for index in range(first, first + count)]
 
 
 @lru_cache(maxsize=512)
 def generate(id: str) -> CodeTask:
-    """Return the generated task of an id.
+    """Return the generated task with an id.
 
     Raises:
-        UnknownTask: the text is no id of a generated task.
-        UnknownOption: its level cannot be read.
+        UnknownTask: the text is not the id of a generated task.
+        UnknownOption: the id's level is invalid.
     """
     split, _, rest = id.partition("/")
     text, _, number = rest.partition("/")
     if split not in SPLITS or not number.isascii() or not number.isdigit() or len(number) != 6:
-        raise UnknownTask(f"no generated code task {id!r}: ids look like 'train/small/000012'")
+        raise UnknownTask(f"unknown generated code task {id!r}; ids look like 'train/small/000012'")
     level = CodeLevel.parse(text)
     if level.text != text:
-        raise UnknownTask(f"no generated code task {id!r}: this level is written {level.text!r}")
+        raise UnknownTask(f"unknown generated code task {id!r}; write this level as {level.text!r}")
     rng = Random(f"turnwise/Code {id}")
     for _ in range(_TRIES):
         task = _attempt(id, split, level, rng)
         if task is not None:
             return task
-    raise UnknownOption(f"the level {text!r} gives hardly any task: none was found in {_TRIES:,} attempts")
+    raise UnknownOption(f"the level {text!r} is too restrictive: no task was found in {_TRIES:,} attempts")
 
 
 def _attempt(id: str, split: str, level: CodeLevel, rng: Random) -> CodeTask | None:
     program = _program(level, rng)
     repair = rng.random() < level.repair
-    if program is None:
+    if program is None or _split(program.key) != split:
         return None
-    if _split(program.key) != split:
-        return None
-    broken = _broken(program, level, rng) if repair else program.text
-    if not broken:
+    start = _broken(program, level, rng) if repair else _stub(program)
+    if not start:
         return None
     inputs = _inputs(program, rng)
-    wants = _outputs(program.text, program.name, inputs)
+    wants = _outcomes(program.text, program.name, inputs)
     if wants is None or len({repr(want) for want in wants}) < 2 or any(want[0] != "returned" for want in wants):
         return None
-    start = broken if repair else _stub(program)
-    got = _outputs(start, program.name, inputs)
+    got = _outcomes(start, program.name, inputs)
     if got is None:
         return None
-    catching = [number for number, (one, two) in enumerate(zip(got, wants, strict=True)) if _apart(one, two)]
-    chosen = _chosen(level, catching, len(inputs), rng)
+    failing = [number for number, (one, two) in enumerate(zip(got, wants, strict=True)) if _differ(one, two)]
+    chosen = _choose_tests(level, failing, len(inputs), rng)
     if chosen is None:
         return None
-    visible, hidden = ([_test(program, inputs[number], wants[number][1]) for number in some] for some in chosen)
+    visible, hidden = (
+        tuple(CallTest(program.name, repr(inputs[number]), repr(wants[number][1])) for number in numbers)
+        for numbers in chosen
+    )
     what = "Repair" if repair else "Write"
     return CodeTask(
         id=id,
         statement=f"{what} {program.head}: {program.says}.",
         files={MAIN: start},
-        visible=tuple(visible),
-        hidden=tuple(hidden),
+        visible=visible,
+        hidden=hidden,
         solution={MAIN: program.text},
         kind=f"{what.lower()}:{program.families[-1] if len(program.families) == 1 else 'chain'}",
         split=split,
@@ -151,73 +134,63 @@ def _split(key: str) -> str:
 
 
 def _program(level: CodeLevel, rng: Random) -> Program | None:
-    """Draw a right program; None where the draw does not fit the level."""
+    """Draw a correct program; None if the draw does not fit the level."""
     known = list(FAMILIES)[: level.families]
     count = rng.randint(*level.functions)
     chained = count > 1 and rng.random() < level.chain
-    names: list[str] = []
+    families: list[str] = []
     drafts: list[FunctionDraft] = []
-    for _ in range(_LOOKS * count):
+    for _ in range(_DRAWS * count):
         name = rng.choice(known)
-        draft = FAMILIES[name](rng)
-        short = level.lines[0] <= draft.code.count("\n") <= level.lines[1]
+        draft = FAMILIES[name].draw(rng)
         if len(drafts) == count:
             break
-        if short and (not drafts or not chained or _fits(drafts[-1], draft)):
-            names.append(name)
+        fits = not drafts or not chained or draft.takes == (drafts[-1].gives,)
+        if fits and level.lines[0] <= draft.code.count("\n") <= level.lines[1]:
+            families.append(name)
             drafts.append(draft)
     if len(drafts) < count:
         return None
-    words = {name: rng.choice(some) for name, some in _WORDS.items()} if level.names else _SHORT
-    functions = _function_names(words["F"], count + chained)
-    parts = [_named(draft.code, {**words, "F": name}) for draft, name in zip(drafts, functions, strict=False)]
-    heads = [_head(draft, name, words) for draft, name in zip(drafts, functions, strict=False)]
-    about = [f"{name}:{draft.key}" for name, draft in zip(names, drafts, strict=True)]
+    words = {name: rng.choice(some) for name, some in NAMES.items()} if level.names else _SHORT
+    last = words["F"]
+    names = [*(f"{last}{number}" for number in range(1, count + chained)), last]
+    parts = [_rename(draft.code, {**words, "F": name}) for draft, name in zip(drafts, names, strict=False)]
+    heads = [part.partition("\n")[0].removeprefix("def ").rstrip(":") for part in parts]
+    keys = [f"{name}:{draft.key}" for name, draft in zip(families, drafts, strict=True)]
+    says = [_rename(draft.says, words) for draft in drafts]
     if not chained:
-        says, text = _named(drafts[-1].says, words), "\n\n".join(parts)
-        return Program(about[-1], text, functions[-1], says, heads[-1], drafts[-1].takes, tuple(names))
+        return Program(keys[-1], "\n\n".join(parts), last, says[-1], heads[-1], drafts[-1].takes, tuple(families))
     given = heads[0].partition("(")[2].rstrip(")")
     inner = given
-    for name in functions[:-1]:
+    for name in names[:-1]:
         inner = f"{name}({inner})"
-    head = f"{functions[-1]}({given})"
+    head = f"{last}({given})"
     text = "\n\n".join([*parts, f"def {head}:\n    return {inner}\n"])
-    told = [f"{one} is {_named(draft.says, words)}" for one, draft in zip(heads, drafts, strict=True)]
-    says = f"{inner}, where {'; '.join(told)}"
-    return Program("|".join([*about, "chain"]), text, functions[-1], says, head, drafts[0].takes, tuple(names))
+    told = [f"{one} is {said}" for one, said in zip(heads, says, strict=True)]
+    whole = f"{inner}, where {'; '.join(told)}"
+    return Program("|".join([*keys, "chain"]), text, last, whole, head, drafts[0].takes, tuple(families))
 
 
-def _fits(one: FunctionDraft, two: FunctionDraft) -> bool:
-    return len(two.takes) == 1 and one.gives == two.takes[0]
-
-
-def _function_names(base: str, count: int) -> list[str]:
-    return [f"{base}{number}" for number in range(1, count)] + [base]
-
-
-def _named(text: str, words: dict[str, str]) -> str:
+def _rename(text: str, words: dict[str, str]) -> str:
+    """Replace the single capital letters of a draft by names."""
     return _CAPITAL.sub(lambda found: words.get(found.group(), found.group()), text)
 
 
-def _head(draft: FunctionDraft, name: str, words: dict[str, str]) -> str:
-    return _named(draft.code.partition("\n")[0].removeprefix("def ").rstrip(":"), {**words, "F": name})
-
-
 def _stub(program: Program) -> str:
-    """Return the program with nothing in its last function."""
+    """Return the program with an empty last function."""
     lines = program.text.splitlines(keepends=True)
     last = max(number for number, line in enumerate(lines) if line.startswith("def "))
     return "".join(lines[: last + 1]) + "    pass\n"
 
 
 def _broken(program: Program, level: CodeLevel, rng: Random) -> str:
-    """Return the program with mistakes, each on a line of its own; "" where there are not so many to make."""
+    """Return the program with mistakes on different lines; "" if there are too few places for them."""
     text, lines = program.text, set[int]()
     for _ in range(rng.randint(*level.bugs)):
         found = [one for one in mutants(text) if one.line not in lines and one.kind in KINDS[: level.kinds]]
         if not found:
             return ""
-        # kinds are equally likely, however many places there are for each
+        # Every kind of mistake is equally likely, however many places there are for it.
         kind = rng.choice(sorted({one.kind for one in found}))
         mutant: Mutant = rng.choice([one for one in found if one.kind == kind])
         lines.add(mutant.line)
@@ -228,49 +201,49 @@ def _broken(program: Program, level: CodeLevel, rng: Random) -> str:
 def _inputs(program: Program, rng: Random) -> list[tuple[Any, ...]]:
     found = {}
     for _ in range(_INPUTS):
-        value = tuple(DRAWS[kind](rng) for kind in program.takes)
+        value = tuple(draw_argument(kind, rng) for kind in program.takes)
         found[repr(value)] = value
     return list(found.values())
 
 
-def _chosen(level: CodeLevel, catching: list[int], total: int, rng: Random) -> tuple[list[int], list[int]] | None:
-    """Return which inputs become visible tests and which hidden ones; None where they do not suffice.
+def _choose_tests(level: CodeLevel, failing: list[int], total: int, rng: Random) -> tuple[list[int], list[int]] | None:
+    """Choose the inputs of the visible and of the hidden tests; None if there are too few.
 
-    The mistakes show in a hidden test always, and in two or more where two or more are there.
+    Args:
+        level: how many tests, and whether a visible one has to fail at the start.
+        failing: inputs on which the start fails. At least one becomes a hidden test, and two or more if there are any.
+        total: number of inputs.
+        rng: source of randomness.
     """
     visible, hidden = rng.randint(*level.visible), rng.randint(*level.hidden)
     shown = rng.random() < level.shown
-    if len(catching) < (2 if shown else 1) or total < visible + hidden:
+    if len(failing) < (2 if shown else 1) or total < visible + hidden:
         return None
-    catching = rng.sample(catching, len(catching))
-    quiet = [number for number in range(total) if number not in set(catching)]
-    quiet = rng.sample(quiet, len(quiet))
-    seen = [catching.pop()] if shown else []
-    if not shown and len(quiet) < visible:
+    failing = rng.sample(failing, len(failing))
+    passing = [number for number in range(total) if number not in set(failing)]
+    passing = rng.sample(passing, len(passing))
+    if not shown and len(passing) < visible:
         return None
-    deciding = [catching.pop() for _ in range(min(len(catching), max(2, hidden // 2)))]
-    rest = quiet if not shown else rng.sample(quiet + catching, len(quiet) + len(catching))
+    seen = [failing.pop()] if shown else []
+    deciding = [failing.pop() for _ in range(min(len(failing), max(2, hidden // 2)))]
+    rest = passing if not shown else rng.sample(passing + failing, len(passing) + len(failing))
     seen += [rest.pop() for _ in range(min(visible - len(seen), len(rest)))]
-    rest += [] if shown else catching
+    rest += [] if shown else failing
     deciding += [rest.pop() for _ in range(min(hidden - len(deciding), len(rest)))]
     if len(seen) < visible or len(deciding) < hidden:
         return None
     return rng.sample(seen, len(seen)), rng.sample(deciding, len(deciding))
 
 
-def _test(program: Program, arguments: tuple[Any, ...], want: Any) -> CallTest:
-    return CallTest(program.name, repr(arguments), repr(want))
-
-
 class _TooLong(Exception):
-    """A program of ours, or a mistake in one, did not come to an end."""
+    """A generated program, or one of its mutants, did not terminate."""
 
 
-class _Ticking(ast.NodeTransformer):
-    """Counts the turns of loops and the calls."""
+class _CountTicks(ast.NodeTransformer):
+    """Inserts a call of `_tick` into every loop and function."""
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """Put a tick at the beginning of what may go on for ever."""
+        """Insert the call as the first statement of a body that may run forever."""
         self.generic_visit(node)
         if isinstance(node, ast.For | ast.While | ast.FunctionDef):
             tick = ast.Expr(ast.Call(ast.Name("_tick", ast.Load()), [], []))
@@ -278,8 +251,8 @@ class _Ticking(ast.NodeTransformer):
         return node
 
 
-def _outputs(text: str, name: str, inputs: list[tuple[Any, ...]]) -> list[tuple[str, Any]] | None:
-    """Return what a program of ours gives on each input: ("returned", value) or ("raised", ""); None: no end."""
+def _outcomes(text: str, name: str, inputs: list[tuple[Any, ...]]) -> list[Outcome] | None:
+    """Return the outcome of a generated program on each input; None if it does not terminate on one of them."""
     left = 0
 
     def tick() -> None:
@@ -290,17 +263,17 @@ def _outputs(text: str, name: str, inputs: list[tuple[Any, ...]]) -> list[tuple[
 
     space: dict[str, Any] = {"_tick": tick}
     tree = ast.parse(text)
-    _Ticking().visit(tree)
+    _CountTicks().visit(tree)
     ast.fix_missing_locations(tree)
     left = _TICKS
     exec(compile(tree, "<generated>", "exec"), space)
     function: Callable[..., Any] = space[name]
-    found: list[tuple[str, Any]] = []
+    found: list[Outcome] = []
     for arguments in inputs:
         left = _TICKS
-        given = ast.literal_eval(repr(arguments))  # a copy, since a mistake may change what it is given
+        copied = ast.literal_eval(repr(arguments))  # a mistake may change its arguments
         try:
-            found.append(("returned", function(*given)))
+            found.append(("returned", function(*copied)))
         except (_TooLong, RecursionError, MemoryError):
             return None
         except Exception:
@@ -308,5 +281,5 @@ def _outputs(text: str, name: str, inputs: list[tuple[Any, ...]]) -> list[tuple[
     return found
 
 
-def _apart(one: tuple[str, Any], two: tuple[str, Any]) -> bool:
+def _differ(one: Outcome, two: Outcome) -> bool:
     return one[0] != two[0] or bool(one[1] != two[1])

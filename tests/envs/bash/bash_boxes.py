@@ -13,7 +13,7 @@ from turnwise.tools.sandbox import probe
 HELD = any(status.works for status in probe())
 boxed = pytest.mark.skipif(
     not HELD and os.environ.get("CI") != "true",
-    reason="unknown sandbox holds on this machine (turnwise doctor says why)",
+    reason="no sandbox holds on this machine (turnwise doctor says why)",
 )
 
 

@@ -90,7 +90,7 @@ def test_every_family_gives_programs_and_every_kind_of_mistake_is_made() -> None
     kinds = set()
     for name, family in FAMILIES.items():
         for seed in range(5):
-            text = family(Random(f"{name}{seed}")).code
+            text = family.draw(Random(f"{name}{seed}")).code
             lines = text.splitlines()
             found = mutants(text)
             assert found, name
