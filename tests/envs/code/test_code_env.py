@@ -323,7 +323,7 @@ def test_a_program_that_nests_folders_without_end_does_not_end_the_episode() -> 
     env = begun()
     program = "import os\nfor _ in range(400):\n    os.mkdir('d')\n    os.chdir('d')"
     observation, _, _, _, info = env.step(f"run\n{program}")
-    assert "put back as they were before: no snapshot can be taken" in observation
+    assert "put back as they were before: cannot take a snapshot" in observation
     assert info["valid"]
     assert env.step("run\nimport os; print(os.listdir())")[0] == "['solution.py']"
     env.close()
