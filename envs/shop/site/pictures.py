@@ -1,8 +1,8 @@
-"""Drawn pictures of products: an SVG for every product, the same one every time, without a download and without text.
+"""Drawn pictures of products: SVG without text, always the same for the same product.
 
-What is drawn (`drawings.toml`) follows from the words of the product's kind, its colours from its id. They are written
-as attributes, for the site allows no inline style. Left out on purpose: the addresses of photographs that product files
-hold; nothing is fetched.
+The words of the product's kind select the drawing (`drawings.toml`). The picture has one of the colours that the product
+is offered in, or else one that follows from its id. Colours are attributes because the site allows no inline style.
+Not included: photographs. Addresses in product files are never fetched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_CATEGORY: Final = {
 
 _TINTS: Final = {
     "beige": "#e6d8bd", "black": "#22211f", "blue": "#2f66c9", "brown": "#7a4f32", "burgundy": "#6e1b2e",
-    "camel": "#c19a6b", "charcoal": "#45484d", "coral": "#f47e68", "cream": "#f6eedb", "cyan": "#2cb5c9",
+    "camel": "#c19a6b", "charcoal": "#45484d", "copper": "#b5683c", "coral": "#f47e68", "cream": "#f6eedb", "cyan": "#2cb5c9",
     "espresso": "#4a332a", "gold": "#cfa43a", "golden": "#cfa43a", "gray": "#8d9196", "green": "#3a8a4d",
     "grey": "#8d9196", "ivory": "#f4efdf", "khaki": "#b9a772", "lavender": "#b9a5dc", "lilac": "#c3a6d8",
     "lime": "#a4cf3e", "maroon": "#7b2430", "mint": "#a3dcc1", "mustard": "#d4a52a", "navy": "#22335f",
@@ -41,7 +41,7 @@ _TINTS: Final = {
 
 
 def tint(value: str) -> str:
-    """Return the colour that the value of an option names, as "#rrggbb"; "" where it names none.
+    """Return the colour that an option's value names as "#rrggbb", or "" if it names none or several.
 
     >>> tint("light blue"), tint("xx-large")
     ('#2f66c9', '')
@@ -51,7 +51,7 @@ def tint(value: str) -> str:
 
 
 def glyph_of(product: Product) -> str:
-    """Return the name of what is drawn for a product: by its kind, its path of categories, its name, its department."""
+    """Return the name of a product's drawing, by its kind, category path, name or department."""
     last = product.product_category.rpartition("›")[2]
     for text in (product.query, last, product.name):
         for glyph, rule in _rules():
@@ -65,9 +65,19 @@ def picture(product: Product, colour: str = "") -> str:
 
     Args:
         product: what is drawn.
-        colour: "#rrggbb" in place of the product's own; "" for that.
+        colour: "#rrggbb"; "" for a colour that the product is offered in.
     """
-    return _drawn(glyph_of(product), product.asin, colour)
+    return _drawn(glyph_of(product), product.asin, colour or _offered_colour(product))
+
+
+def _offered_colour(product: Product) -> str:
+    """Return one of the colours that the product's options name, always the same one; "" if they name none."""
+    colours = [colour for values in product.options.values() for value in values if (colour := tint(value))]
+    return colours[_digest(product.asin)[5] % len(colours)] if colours else ""
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
 
 
 @cache
@@ -86,7 +96,7 @@ def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 @lru_cache(maxsize=4096)
 def _drawn(glyph: str, key: str, colour: str) -> str:
-    digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+    digest = _digest(key)
     hue = digest[0] * 360 // 256
     tilt = 0 if _drawings()[glyph].get("upright") else digest[1] % 13 - 6
     size = 0.88 + digest[2] % 5 * 0.03
@@ -110,7 +120,7 @@ def _own(hue: int) -> dict[str, str]:
 
 
 def _shades(colour: str) -> dict[str, str]:
-    """A colour with its shade, its light and a line that shows on it, however dark it is."""
+    """Return the paint of a colour: its shade, its light, and a line that is visible on it."""
     dark = sum(int(colour[place : place + 2], 16) for place in (1, 3, 5)) < 200
     return _paint(colour, _mixed(colour, 255 * dark, 0.25), _mixed(colour, 255, 0.6), _mixed(colour, 255 * dark, 0.5))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
+import itertools
 import signal
 import socket
 import subprocess
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from shop_reading import BAD, HOSTILE, MUG, Reader, goal_of, shop_of
+from toys.chromium import need_chromium
 
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.goal import Goal
@@ -24,6 +25,7 @@ from turnwise.envs.shop.site import render
 from turnwise.envs.shop.site.addresses import SiteError, href
 from turnwise.envs.shop.site.app import create_app
 from turnwise.envs.shop.site.session_store import SessionStore
+from turnwise.tools.browser import find_browser
 from turnwise.tools.serving import PortInUse, listen, running
 
 httpx = pytest.importorskip("httpx")
@@ -429,57 +431,106 @@ def test_mistakes_in_the_command_are_one_sentence(
 
 
 @pytest.fixture
-def chromium() -> str:
-    pytest.importorskip("playwright", reason="needs turnwise[web]")
-    for name in ("chromium-headless-shell", "chromium", "chromium-browser"):
-        if found := shutil.which(name):
-            return found
-    pytest.skip("no Chromium on this machine")
-
-
-def test_the_keyboard_alone_is_enough(site: tuple[str, SessionStore], chromium: str) -> None:
+def browser() -> Iterator[Any]:
+    need_chromium()
     from playwright.sync_api import sync_playwright
 
+    with sync_playwright() as play:
+        launched = play.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+MUG_PAGE = Page("item", ("mug",), 1, "MUG1", (("color", "red"),))
+FOCUSED = """() => {
+    const box = (element => element.closest('.choice') || element)(document.activeElement).getBoundingClientRect();
+    const name = document.activeElement.value || document.activeElement.textContent;
+    return [name, box.top + window.scrollY, box.bottom + window.scrollY, box.left];
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_tab_goes_through_the_page_as_it_is_seen(site: tuple[str, SessionStore], browser: Any, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 844})
+    page.goto(site[0] + href("1", MUG_PAGE))
+    page.keyboard.press("Tab")  # the link that skips the header
+    reached = []
+    while not reached or reached[-1][0] != "Buy Now":
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(FOCUSED))
+    values = [value for values in MUG.options.values() for value in values]
+    named = ["Back to Search", "< Prev", *values, "Description", "Features", "Reviews", "Buy Now"]
+    assert [name for name, *_ in reached] == named
+    for (_, top, bottom, left), (_, next_top, _, next_left) in itertools.pairwise(reached):
+        assert next_top >= bottom or (next_top == top and next_left > left)
+
+
+def test_options_can_be_selected_by_their_text_and_by_keys(site: tuple[str, SessionStore], browser: Any) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(5000)
+    page.goto(site[0] + href("1", MUG_PAGE))
+    page.get_by_text("navy blue", exact=True).click()
+    page.wait_for_url("**/item_page/1/MUG1/**navy**")
+    page.wait_for_function("document.activeElement.value === 'navy blue'")
+    for key in ("ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.value") == "12 oz"
+    assert page.locator(":checked").evaluate_all("found => found.map(radio => radio.value)") == ["navy blue"]
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/item_page/1/MUG1/**12**")
+    assert page.locator(":checked").evaluate_all("found => found.map(radio => radio.value)") == ["navy blue", "12 oz"]
+
+
+def test_nothing_covers_the_options_on_a_phone(site: tuple[str, SessionStore], browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(site[0] + href("1", MUG_PAGE))
+    boxes = "found => found.map(e => e.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])"
+    for scrolled in (0, 100, 10_000):
+        page.evaluate(f"window.scrollTo(0, {scrolled})")
+        found = page.locator(".photo, .facts, .choice, .more .btn, .purchase, .bar").evaluate_all(boxes)
+        assert len(found) == 11
+        for (left, top, right, bottom), (x, y, end, low) in itertools.combinations(found, 2):
+            assert right <= x or end <= left or bottom <= y or low <= top
+
+
+def test_the_keyboard_alone_is_enough(site: tuple[str, SessionStore], browser: Any) -> None:
     address, sessions = site
     sessions.start("keys", goal_of(MUG, {"color": "red"}))
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        wrong: list[str] = []
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        page.goto(f"{address}/keys")
-        page.wait_for_function("document.activeElement.id === 'search_input'")
-        page.keyboard.type("cup")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/search_results/keys/cup/1")
-        page.keyboard.press("n")
-        page.wait_for_url("**/search_results/keys/cup/2")
-        page.keyboard.press("p")
-        page.wait_for_url("**/search_results/keys/cup/1")
-        page.keyboard.press("/")
-        page.wait_for_url("**/keys")
-        page.wait_for_function("document.activeElement.id === 'search_input'")
-        page.keyboard.type("blue mug")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/search_results/keys/blue+mug/1")
-        page.keyboard.press("2")
-        page.keyboard.press("ArrowLeft")
-        assert page.evaluate("document.activeElement.textContent") == "MUG1"
-        page.keyboard.press("1")
-        page.wait_for_url("**/item_page/keys/MUG1/**")
-        page.click("input[value=red]")
-        page.wait_for_url("**/item_page/keys/MUG1/**red**")
-        page.wait_for_function("document.activeElement.value === 'red'")
-        page.keyboard.press("f")
-        page.wait_for_url("**/Features/**")
-        page.keyboard.press("p")
-        page.wait_for_url("**/item_page/keys/MUG1/**red**")
-        page.focus(".purchase")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#reward")
-        width = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        browser.close()
+    page = browser.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.goto(f"{address}/keys")
+    page.wait_for_function("document.activeElement.id === 'search_input'")
+    page.keyboard.type("cup")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search_results/keys/cup/1")
+    page.keyboard.press("n")
+    page.wait_for_url("**/search_results/keys/cup/2")
+    page.keyboard.press("p")
+    page.wait_for_url("**/search_results/keys/cup/1")
+    page.keyboard.press("/")
+    page.wait_for_url("**/keys")
+    page.wait_for_function("document.activeElement.id === 'search_input'")
+    page.keyboard.type("blue mug")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search_results/keys/blue+mug/1")
+    page.keyboard.press("2")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("document.activeElement.textContent") == "MUG1"
+    page.keyboard.press("1")
+    page.wait_for_url("**/item_page/keys/MUG1/**")
+    page.click("input[value=red]")
+    page.wait_for_url("**/item_page/keys/MUG1/**red**")
+    page.wait_for_function("document.activeElement.value === 'red'")
+    page.keyboard.press("f")
+    page.wait_for_url("**/Features/**")
+    page.keyboard.press("p")
+    page.wait_for_url("**/item_page/keys/MUG1/**red**")
+    page.focus(".purchase")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#reward")
+    width = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     reward = sessions.get("keys").reward
     sessions.drop("keys")
     assert wrong == []
@@ -488,9 +539,7 @@ def test_the_keyboard_alone_is_enough(site: tuple[str, SessionStore], chromium: 
     assert reward.total == 1.0
 
 
-def test_the_score_stays_inside_its_ring(site: tuple[str, SessionStore], chromium: str) -> None:
-    from playwright.sync_api import sync_playwright
-
+def test_the_score_stays_inside_its_ring(site: tuple[str, SessionStore], browser: Any) -> None:
     address, sessions = site
     goal = replace(goal_of(MUG, {"size": "12 oz"}), attributes=("steel",))
     measured = """() => {
@@ -501,39 +550,31 @@ def test_the_score_stays_inside_its_ring(site: tuple[str, SessionStore], chromiu
         return [Math.hypot(text.width, text.height), inside,
             text.left + text.right - ring.left - ring.right, text.top + text.bottom - ring.top - ring.bottom];
     }"""
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for width in (320, 390, 760, 1200):
-            sessions.start(f"ring{width}", goal)
-            page = browser.new_page(viewport={"width": width, "height": 700})
-            page.goto(f"{address}/done/ring{width}/MUG1/{{}}")
-            assert page.inner_text("#reward pre") == "0.67"
-            assert page.inner_text(".sum").endswith("= 0.6667")
-            diagonal, inside, across, down = page.evaluate(measured)
-            assert diagonal < inside
-            assert (abs(across) < 2, abs(down) < 4) == (True, True)
-            sessions.drop(f"ring{width}")
-        browser.close()
+    for width in (320, 390, 760, 1200):
+        sessions.start(f"ring{width}", goal)
+        page = browser.new_page(viewport={"width": width, "height": 700})
+        page.goto(f"{address}/done/ring{width}/MUG1/{{}}")
+        assert page.inner_text("#reward pre") == "0.67"
+        assert page.inner_text(".sum").endswith("= 0.6667")
+        diagonal, inside, across, down = page.evaluate(measured)
+        assert diagonal < inside
+        assert (abs(across) < 2, abs(down) < 4) == (True, True)
+        sessions.drop(f"ring{width}")
 
 
-def test_pages_fit_a_phone_whatever_they_hold(site: tuple[str, SessionStore], chromium: str) -> None:
-    from playwright.sync_api import sync_playwright
-
+def test_pages_fit_a_phone_whatever_they_hold(site: tuple[str, SessionStore], browser: Any) -> None:
     address, _ = site
     long = Page("item", ("mug",), 1, "BAD1", ((HOSTILE.lower(), "a/b"),))
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 320, "height": 640})
-        dialogs: list[str] = []
-        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-        for path in (
-            "/1",
-            "/search_results/1/mug/1",
-            href("1", long),
-            "/item_sub_page/1/BAD1/x/1/Description/{}",
-            "/done/fit/BAD1/{}",
-        ):
-            page.goto(address + path)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
-        browser.close()
+    page = browser.new_page(viewport={"width": 320, "height": 640})
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    for path in (
+        "/1",
+        "/search_results/1/mug/1",
+        href("1", long),
+        "/item_sub_page/1/BAD1/x/1/Description/{}",
+        "/done/fit/BAD1/{}",
+    ):
+        page.goto(address + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
     assert dialogs == []

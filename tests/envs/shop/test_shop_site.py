@@ -12,6 +12,7 @@ from shop_reading import BAD, HOSTILE, MUG, Reader, clickables, goal_of, rich, s
 
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.catalogue import Catalogue
+from turnwise.envs.shop.generator import catalogue
 from turnwise.envs.shop.explanation import explain
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
@@ -324,3 +325,15 @@ def test_pictures_are_drawn_without_text() -> None:
         "",
         "",
     ]
+
+
+def test_a_picture_has_a_colour_that_the_product_is_offered_in() -> None:
+    drawn = set()
+    for product in catalogue("small"):
+        if colours := product.options.get("color"):
+            offered = {tint(value) for value in colours}
+            assert all(offered), colours
+            shown = {colour for colour in offered if f'"{colour}"' in picture(product)}
+            assert len(shown) == 1
+            drawn |= shown
+    assert len(drawn) > 15

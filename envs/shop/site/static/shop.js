@@ -1,8 +1,9 @@
-// Keys, and options that take effect when they are chosen. Every page works without this file.
+// Keyboard shortcuts, and options that take effect when they are selected. Every page works without this file.
 "use strict";
 
 const FOCUS = "shop.focus";
 const cards = [...document.querySelectorAll(".product-link")];
+const radios = [...document.querySelectorAll('input[type="radio"]')];
 
 function press(selector) {
   const button = document.querySelector(selector);
@@ -39,6 +40,12 @@ function move(step) {
   return place(Math.min(cards.length - 1, Math.max(0, now + step)));
 }
 
+function value(step) {
+  const next = radios[radios.indexOf(document.activeElement) + step];
+  if (next) next.focus();
+  return Boolean(next);
+}
+
 function number(key) {
   const index = (Number(key) + 9) % 10;
   if (cards[index] && document.activeElement === cards[index]) {
@@ -67,19 +74,30 @@ const KEYS = {
   ArrowUp: () => move(-columns()),
 };
 
+const RADIO_KEYS = {
+  ArrowRight: () => value(1),
+  ArrowDown: () => value(1),
+  ArrowLeft: () => value(-1),
+  ArrowUp: () => value(-1),
+  Enter: () => document.activeElement.click() || true,
+};
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  const typing = event.target.closest && event.target.closest("input, textarea, select");
-  if (typing && !(typing.type === "radio" && event.key.length === 1)) return;
-  const done = /^[0-9]$/.test(event.key) ? cards.length > 0 && number(event.key) : KEYS[event.key] && KEYS[event.key]();
+  const field = event.target.closest && event.target.closest("input, textarea, select");
+  if (field && field.type !== "radio") return;
+  const keys = field ? { ...KEYS, ...RADIO_KEYS } : KEYS;
+  const done = /^[0-9]$/.test(event.key) ? cards.length > 0 && number(event.key) : keys[event.key] && keys[event.key]();
   if (done) event.preventDefault();
 });
 
-for (const radio of document.querySelectorAll('input[type="radio"]')) {
+// Without a name each value is a Tab stop of its own, and arrow keys move the focus without selecting anything.
+for (const radio of radios) {
+  radio.removeAttribute("name");
   radio.addEventListener("change", () => {
     try {
       sessionStorage.setItem(FOCUS, radio.id + " " + window.scrollY);
-    } catch { /* storage may be forbidden; the focus is lost then, nothing else */ }
+    } catch { /* storage may be forbidden; then only the focus is lost */ }
     window.location.assign(radio.dataset.url);
   });
 }
