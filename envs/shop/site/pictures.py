@@ -1,8 +1,8 @@
 """Drawn pictures of products: SVG without text, always the same for the same product.
 
-The words of the product's kind select the drawing (`drawings.toml`). The picture has one of the colours that the product
-is offered in, or else one that follows from its id. Colours are attributes because the site allows no inline style.
-Not included: photographs. Addresses in product files are never fetched.
+The words of the product's kind select the drawing (`drawings.toml`). The picture has one of the colours in which the
+product is offered, or else one that follows from its id. Colours are attributes because the site allows no inline
+style. Not included: photographs. Addresses in product files are never fetched.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _OF_CATEGORY: Final = {
 
 _TINTS: Final = {
     "beige": "#e6d8bd", "black": "#22211f", "blue": "#2f66c9", "brown": "#7a4f32", "burgundy": "#6e1b2e",
-    "camel": "#c19a6b", "charcoal": "#45484d", "copper": "#b5683c", "coral": "#f47e68", "cream": "#f6eedb", "cyan": "#2cb5c9",
-    "espresso": "#4a332a", "gold": "#cfa43a", "golden": "#cfa43a", "gray": "#8d9196", "green": "#3a8a4d",
-    "grey": "#8d9196", "ivory": "#f4efdf", "khaki": "#b9a772", "lavender": "#b9a5dc", "lilac": "#c3a6d8",
-    "lime": "#a4cf3e", "maroon": "#7b2430", "mint": "#a3dcc1", "mustard": "#d4a52a", "navy": "#22335f",
-    "olive": "#77793a", "orange": "#ee8630", "peach": "#f8c3a2", "pink": "#ef8fb0", "plum": "#75406f",
-    "purple": "#7c4bb0", "red": "#cc3430", "rose": "#dd7f92", "rust": "#ad4f2b", "sage": "#9caf88",
-    "sand": "#d9c6a0", "silver": "#c3c7cb", "slate": "#5d6b7a", "tan": "#d0ad84", "teal": "#1f8a86",
-    "terracotta": "#c46a4a", "turquoise": "#35bdb2", "violet": "#8a5ad0", "walnut": "#6a4a35", "white": "#fdfdfb",
-    "wine": "#6b2136", "yellow": "#f3cf3f",
+    "camel": "#c19a6b", "charcoal": "#45484d", "copper": "#b5683c", "coral": "#f47e68", "cream": "#f6eedb",
+    "cyan": "#2cb5c9", "espresso": "#4a332a", "gold": "#cfa43a", "golden": "#cfa43a", "gray": "#8d9196",
+    "green": "#3a8a4d", "grey": "#8d9196", "ivory": "#f4efdf", "khaki": "#b9a772", "lavender": "#b9a5dc",
+    "lilac": "#c3a6d8", "lime": "#a4cf3e", "maroon": "#7b2430", "mint": "#a3dcc1", "mustard": "#d4a52a",
+    "navy": "#22335f", "olive": "#77793a", "orange": "#ee8630", "peach": "#f8c3a2", "pink": "#ef8fb0",
+    "plum": "#75406f", "purple": "#7c4bb0", "red": "#cc3430", "rose": "#dd7f92", "rust": "#ad4f2b",
+    "sage": "#9caf88", "sand": "#d9c6a0", "silver": "#c3c7cb", "slate": "#5d6b7a", "tan": "#d0ad84",
+    "teal": "#1f8a86", "terracotta": "#c46a4a", "turquoise": "#35bdb2", "violet": "#8a5ad0", "walnut": "#6a4a35",
+    "white": "#fdfdfb", "wine": "#6b2136", "yellow": "#f3cf3f",
 }  # fmt: skip
 
 
