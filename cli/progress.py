@@ -130,15 +130,16 @@ class Progress:
     evaluation, note and warning, and in between every `INTERVAL` seconds.
     """
 
-    def __init__(self, title: str, total: int, *, console: Console | None = None) -> None:
+    def __init__(self, title: str, total: int, *, start: str = "", console: Console | None = None) -> None:
         """Prepare the display.
 
         Args:
             title: the run's name.
             total: iterations of the run.
+            start: printed above everything when the first event comes.
             console: where to print; standard output when None.
         """
-        self.title, self.total = title, total
+        self.title, self.total, self.start = title, total, start
         self.console = console or out()
         self.history: list[dict[str, Any]] = []
         self.tick: Mapping[str, Any] = {}
@@ -162,6 +163,9 @@ class Progress:
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Show one event."""
+        if self.start:
+            self.console.print(self.start, style="dim", soft_wrap=True)
+            self.start = ""
         if event.get("phase") == "tick":
             if event["what"] != self.tick.get("what") or event["done"] < self.tick["done"]:
                 self._work_begun = time.monotonic()

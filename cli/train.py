@@ -66,8 +66,7 @@ def train_with_progress(run: Run, *, resume: bool) -> Outcome:
     from turnwise.training.loop import train as train_run
 
     try:
-        with Progress(run.name, run.train.steps) as progress:
-            progress.console.print(start_line(run, resume=resume), style="dim", soft_wrap=True)
+        with Progress(run.name, run.train.steps, start=start_line(run, resume=resume)) as progress:
             return train_run(run, resume=resume, on_event=progress)
     except KeyboardInterrupt:
         if (run.folder / RUN_FILE).is_file():
