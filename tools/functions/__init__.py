@@ -1,44 +1,44 @@
-"""Functions as tools: a Python function with type hints and a docstring becomes something that an agent can call.
+"""Functions as tools: a Python function with type hints and a docstring becomes a tool that an agent can call.
 
-box = Toolbox([find, change])
-reading = form("tags").read("<find>Ada</find>", list(box))
-answers = [box.call(call) for call in reading.calls]
+toolbox = Toolbox([find, change])
+parsed = call_format("tags").parse("<find>Ada</find>", list(toolbox))
+results = [toolbox.call(call) for call in parsed.calls]
 """
 
-from turnwise.tools.functions.calls import PROBLEMS, Answer, Call, Problem, Reading
+from turnwise.tools.functions.calls import PROBLEMS, Call, ParsedCalls, Problem, ToolResult
 from turnwise.tools.functions.errors import (
     BadArguments,
     BadCall,
     BadTool,
     ServerFailed,
     ToolError,
-    UnknownForm,
+    UnknownFormat,
 )
-from turnwise.tools.functions.forms import FORMS, Form, form
+from turnwise.tools.functions.formats import CALL_FORMATS, CallFormat, call_format
 from turnwise.tools.functions.mcp_client import McpServer
-from turnwise.tools.functions.render import cut
+from turnwise.tools.functions.render import truncate
 from turnwise.tools.functions.tool import BUDGET, SECONDS, Tool
 from turnwise.tools.functions.toolbox import Toolbox
 
 __all__ = [
     "BUDGET",
-    "FORMS",
+    "CALL_FORMATS",
     "PROBLEMS",
     "SECONDS",
-    "Answer",
     "BadArguments",
     "BadCall",
     "BadTool",
     "Call",
-    "Form",
+    "CallFormat",
     "McpServer",
+    "ParsedCalls",
     "Problem",
-    "Reading",
     "ServerFailed",
     "Tool",
     "ToolError",
+    "ToolResult",
     "Toolbox",
-    "UnknownForm",
-    "cut",
-    "form",
+    "UnknownFormat",
+    "call_format",
+    "truncate",
 ]

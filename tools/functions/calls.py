@@ -1,7 +1,4 @@
-"""A call of a tool and the answer to it: what is the same in every surface form, and the strict reading of JSON.
-
-Left out on purpose: texts of calls (see `forms`) and what a tool does (see `tool`).
-"""
+"""Calls of tools and their results, independent of the text format, and strict parsing of JSON."""
 
 from __future__ import annotations
 
@@ -10,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-__all__ = ["PROBLEMS", "Answer", "Call", "Problem", "Reading", "json_of", "json_text"]
+__all__ = ["PROBLEMS", "Call", "ParsedCalls", "Problem", "ToolResult", "is_json", "parse_json", "to_json", "visible"]
 
 Problem = Literal["", "unknown", "arguments", "raised", "unserialisable", "late", "gone"]
 PROBLEMS: Final[tuple[Problem, ...]] = ("unknown", "arguments", "raised", "unserialisable", "late", "gone")
-"""Why an answer is none: no such tool; arguments refused; the tool raised; it returned what is no text and no data; it
-did not end in time; what it runs in (a server, a process) is gone."""
+"""Why a call failed: no such tool; invalid arguments; the tool raised an exception; its result is neither text nor
+data; it exceeded its time limit; the process or server that runs it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool's name and arguments (JSON values). Two calls are equal when these are; the id only tells them apart."""
+    """Name and arguments (JSON values) of a tool call. The id is ignored by comparison."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -28,8 +25,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of a call: `text` is for the agent; `problem` is "" when the tool did what it does."""
+class ToolResult:
+    """Result of a call: `text` is for the agent, `problem` is "" on success."""
 
     name: str
     text: str
@@ -38,72 +35,90 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether the tool did what it does."""
+        """Whether the call succeeded."""
         return not self.problem
 
     @property
     def refused(self) -> bool:
-        """Whether nothing was done, since there is no such tool or it does not take these arguments."""
+        """Whether the tool was not run because the tool is unknown or its arguments are invalid."""
         return self.problem in ("unknown", "arguments")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a text holds: one call or more, or else `why` there is none; never both."""
+class ParsedCalls:
+    """Calls found in a text; if there are none, `error` says why."""
 
     calls: tuple[Call, ...]
-    why: str = ""
+    error: str = ""
 
 
-def json_of(text: str) -> Any:
-    """Return the JSON value of a text, by the letter: no NaN, no name given twice, nothing that cannot be written.
+def visible(text: str) -> str:
+    """Return a model's text without reasoning: what follows the last `</think>` and precedes an open `<think>`.
+
+    >>> visible("<think>shall I <find>x</find>?</think>yes"), visible("yes<think>no")
+    ('yes', 'yes')
+    """
+    return text.rpartition("</think>")[2].partition("<think>")[0]
+
+
+def parse_json(text: str) -> Any:
+    """Parse strict JSON: no NaN, no duplicate names, no lone surrogates.
 
     Raises:
-        ValueError: it is no such JSON; the message says why.
+        ValueError: the text is not strict JSON; the message says why.
     """
     try:
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_once)
-        # An escaped half of a pair ("\ud800") is JSON, and is no text that a file or a model could take.
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        # An escaped lone surrogate ("\ud800") is valid JSON, but cannot be encoded as UTF-8.
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:
-        raise ValueError("it holds half of a surrogate pair, which is no character") from error
+        raise ValueError("lone surrogates are not allowed") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("nested too deeply") from error
     return value
 
 
-def json_text(value: Any) -> str:
-    """Return a JSON value as text on one line.
+def is_json(text: str) -> bool:
+    """Return whether `parse_json` accepts a text."""
+    try:
+        parse_json(text)
+    except ValueError:
+        return False
+    return True
+
+
+def to_json(value: Any) -> str:
+    """Return a value as JSON on one line.
 
     Raises:
-        ValueError: it is none (NaN, a set, a text that is no UTF-8, a name that is no str, nested in itself).
+        ValueError: the value is not JSON (NaN, a set, text with lone surrogates, keys that are not str, a cycle).
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        if json_of(text) != _as_json(value):
-            raise ValueError("JSON would give it back as something else")
+        if parse_json(text) != _with_lists(value):
+            raise ValueError("the value would change when read back from JSON")
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     return text
 
 
-def _as_json(value: Any) -> Any:
-    """Return a value with its tuples as lists, as JSON gives them back."""
+def _with_lists(value: Any) -> Any:
+    """Return a value with tuples replaced by lists, as JSON reads them back."""
     if isinstance(value, Mapping):
-        return {name: _as_json(part) for name, part in value.items()}
-    return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: _with_lists(part) for name, part in value.items()}
+    return [_with_lists(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the name {name[:80]!r} is given twice")
+            raise ValueError(f"duplicate name {name[:80]!r}")
         found[name] = value
     return found

@@ -1,6 +1,6 @@
-"""What a docstring says to an agent: the description, and a line on each argument (Google's style, or none).
+"""Parse docstrings in Google style: the description of a function and of its arguments.
 
-Left out on purpose: reST and numpydoc. Their texts are read whole, as a description.
+reST and numpydoc are not parsed; such a docstring becomes the description as a whole.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ __all__ = ["read_docstring"]
 
 _SECTION: Final = re.compile(r"(Args|Arguments|Parameters|Returns?|Raises|Yields|Examples?|Notes?|Attributes):\s*")
 _ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
-_OF_ARGUMENTS: Final = ("Args", "Arguments", "Parameters")
 
 
 def read_docstring(doc: str | None) -> tuple[str, dict[str, str]]:
-    """Return the description and name -> description of the arguments that it speaks of.
+    """Return the description for an agent, and argument name -> description.
 
-    The description is what stands before the first section, and what is returned. Sections about exceptions, examples
-    and notes are for the reader of the code.
+    The description is the text outside of sections, and the "Returns" section. Sections about exceptions, examples and
+    notes are left out.
 
     >>> read_docstring("Add numbers.\\n\\nArgs:\\n    a: the first\\n        of two.\\n    b (int): the other.")
     ('Add numbers.', {'a': 'the first of two.', 'b': 'the other.'})
@@ -33,22 +32,22 @@ def read_docstring(doc: str | None) -> tuple[str, dict[str, str]]:
             name = head[1]
             sections.setdefault(name, [])
         elif line.strip() and name and not line[0].isspace():
-            name = ""  # back at the margin: the section is over
+            name = ""  # an unindented line ends the section
             sections[""].append(line)
         else:
             sections[name].append(line)
     description = "\n".join(sections[""]).strip()
-    gives = " ".join(" ".join(sections.get("Returns") or sections.get("Return") or ()).split())
-    if gives:
-        description = f"{description}\nReturns: {gives}".strip()
+    returns = " ".join(" ".join(sections.get("Returns") or sections.get("Return") or ()).split())
+    if returns:
+        description = f"{description}\nReturns: {returns}".strip()
     arguments: dict[str, str] = {}
-    for title in _OF_ARGUMENTS:
+    for title in ("Args", "Arguments", "Parameters"):
         arguments |= _entries(sections.get(title, []))
     return description, arguments
 
 
 def _entries(lines: list[str]) -> dict[str, str]:
-    """Return name -> text; a line that is deeper than the first entry goes on with the one above it."""
+    """Return name -> text; a line indented deeper than the first entry continues the entry above it."""
     found: dict[str, str] = {}
     margin, last = None, ""
     for line in filter(str.strip, lines):

@@ -1,9 +1,9 @@
-"""The tools of an MCP server that is started by a command and spoken to over its standard input and output.
+"""Tools of an MCP server that is started by a command and uses standard input and output.
 
-The session lives in a thread with an event loop of its own, so that tools are called like functions. A server that
-dies, or does not answer in time, is an answer that says so; `close` ends its process.
+The connection lives in a thread with its own event loop, so that tools can be called like functions. If the server dies
+or does not respond in time, the result of the call says so.
 
-Left out on purpose: servers over HTTP, resources, prompts, and what a server may ask of its client.
+Not included: servers over HTTP, resources, prompts, and requests from the server to the client.
 """
 
 from __future__ import annotations
@@ -20,32 +20,30 @@ from pathlib import PurePath
 from typing import Any, Final, Self
 
 from turnwise.tools.functions.errors import BadTool, ServerFailed
-from turnwise.tools.functions.render import cut, said
-from turnwise.tools.functions.running import Outcome
-from turnwise.tools.functions.signature import names_fit
+from turnwise.tools.functions.render import describe_error, truncate
+from turnwise.tools.functions.runners import CallOutcome
+from turnwise.tools.functions.signature import check_names
 from turnwise.tools.functions.tool import BUDGET, Tool
 
 __all__ = ["McpServer"]
 
-_CLOSED: Final = -32000
-"""JSON-RPC's code for a connection that is closed, as the package uses it."""
-_CLOSING: Final = 15.0
-"""Most seconds for the server to end; the package kills it before."""
+_CLOSED: Final = -32000  # JSON-RPC code of the mcp package for a closed connection
+_CLOSING: Final = 15.0  # seconds for the server to end; the package kills it earlier
 
 
 class McpServer:
-    """A running MCP server; iterate over it for its tools, and close it (or use it in a `with`).
+    """A running MCP server; iterate over it to get its tools, and close it (or use it in a `with` statement).
 
     Args:
         command: the program and its arguments.
-        env: environment variables beside the few that a server inherits (PATH, HOME and such).
-        cwd: its working directory.
-        seconds: most wall-clock seconds for a call.
-        start_seconds: most seconds until it has told its tools.
-        budget: most characters of an answer.
+        env: environment variables besides those that every server inherits (PATH, HOME and the like).
+        cwd: working directory.
+        seconds: time limit of a call.
+        start_seconds: time limit for starting and listing the tools.
+        budget: most characters of a result.
 
     Raises:
-        ServerFailed: the package is missing, the program does not start, or it does not speak the protocol in time.
+        ServerFailed: the mcp package is missing, or the program does not start or does not list its tools in time.
     """
 
     def __init__(
@@ -59,11 +57,11 @@ class McpServer:
         budget: int = BUDGET,
     ) -> None:
         if isinstance(command, str) or not command:
-            raise ServerFailed(f"the command of a server is a list, ['python', 'server.py'] say; got {command!r}")
+            raise ServerFailed(f"command must be a non-empty list such as ['python', 'server.py'], got {command!r}")
         try:
             import mcp
         except ImportError as error:
-            raise ServerFailed("MCP servers need the package mcp: pip install 'turnwise[mcp]'") from error
+            raise ServerFailed("MCP servers need the mcp package: pip install 'turnwise[mcp]'") from error
         self.command, self.seconds, self.budget = list(command), seconds, budget
         self._parameters = mcp.StdioServerParameters(
             command=self.command[0], args=self.command[1:], env=dict(env or {}), cwd=cwd
@@ -81,56 +79,56 @@ class McpServer:
             self.tools: tuple[Tool, ...] = tuple(map(self._tool, listed))
         except TimeoutError as error:
             self.close()
-            raise ServerFailed(f"{self._name} did not tell its tools within {start_seconds:g} s") from error
+            raise ServerFailed(f"{self._name} did not list its tools within {start_seconds:g} s") from error
         except BadTool:
             self.close()
             raise
         except Exception as error:
             last = self._last_error()
             self.close()
-            raise ServerFailed(f"{self._name} did not start: {last or said(_first(error))}") from error
+            raise ServerFailed(f"{self._name} did not start: {last or describe_error(_first(error))}") from error
 
     def __iter__(self) -> Iterator[Tool]:
-        """Yield its tools: `Toolbox(server)`, or `Toolbox([*server, function])`."""
+        """Yield the tools: `Toolbox(server)`, or `Toolbox([*server, function])`."""
         return iter(self.tools)
 
     def close(self) -> None:
-        """End the server's process; a second time does nothing."""
+        """Stop the server; closing it twice has no effect."""
         self._gone = self._gone or "was closed"
         loop, stop = self._loop, self._stop
         if loop is not None and stop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            with contextlib.suppress(RuntimeError):  # the loop has already ended
                 loop.call_soon_threadsafe(stop.set)
         if threading.current_thread() is not self._thread:
             self._thread.join(_CLOSING)
         self._errors.close()
 
     def __enter__(self) -> Self:
-        """Return the server itself; leaving the block closes it."""
+        """Return the server."""
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Close."""
+        """Stop the server."""
         self.close()
 
     @property
     def _name(self) -> str:
-        # Names without their folders: agents read this, and it should not depend on the machine.
-        return f"the MCP server {cut(' '.join(PurePath(word).name for word in self.command), 200)!r}"
+        # Without directories: agents read this, and it should not depend on the machine.
+        return f"the MCP server {truncate(' '.join(PurePath(word).name for word in self.command), 200)!r}"
 
     def _run(self) -> None:
-        """Be the thread: hold the session open until it is to stop."""
+        """Keep the connection open until `close`; runs in the thread."""
         try:
-            asyncio.run(self._hold())
+            asyncio.run(self._connect())
         except BaseException as error:
             if not self._started.done():
                 self._started.set_exception(error)
         finally:
             self._gone = self._gone or "has ended"
             if not self._started.done():
-                self._started.set_exception(EOFError("it ended before it had told its tools"))
+                self._started.set_exception(EOFError("it ended before it listed its tools"))
 
-    async def _hold(self) -> None:
+    async def _connect(self) -> None:
         import mcp
 
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
@@ -140,8 +138,8 @@ class McpServer:
             mcp.stdio_client(self._parameters, errlog=self._errors) as (reading, writing),
             mcp.ClientSession(reading, writing) as session,
         ):
-            # Whoever waits for the start may give up: then the session has to end although nothing was told.
-            listing = asyncio.ensure_future(_listed(session))
+            # The constructor may time out: then the session must end although the tools were not listed.
+            listing = asyncio.ensure_future(_list_tools(session))
             stopping = asyncio.ensure_future(self._stop.wait())
             await asyncio.wait({listing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not listing.done():
@@ -155,23 +153,23 @@ class McpServer:
     def _tool(self, listed: Any) -> Tool:
         parameters = dict(listed.input_schema)
         return Tool(
-            # Servers may use dots and slashes in names; not every form can.
+            # Servers may use dots and slashes in names; not every format can.
             name=re.sub(r"[^A-Za-z0-9_-]", "_", listed.name),
             description=listed.description or "",
             parameters=parameters,
-            values=partial(_checked, parameters=parameters),
-            act=partial(self._call, listed.name),
-            end=self.close,
+            validate=partial(_with_checked_names, parameters=parameters),
+            run=partial(self._call, listed.name),
+            close=self.close,
         )
 
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Return the outcome of a call of the server's tool."""
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> CallOutcome:
+        """Call a tool of the server and return the outcome."""
         if self._gone or self._loop is None:
             return "gone", f"cannot be called: {self._name} {self._gone}"
         calling = self._session.call_tool(name, dict(arguments))
         try:
             future = asyncio.run_coroutine_threadsafe(calling, self._loop)
-        except RuntimeError:  # the loop ended between the two lines
+        except RuntimeError:  # the loop has just ended
             calling.close()
             return "gone", f"cannot be called: {self._name} has ended"
         try:
@@ -179,36 +177,36 @@ class McpServer:
         except TimeoutError:
             if not future.done():
                 future.cancel()
-                return "late", f"was not answered within {self.seconds:g} s by {self._name}"
+                return "late", f"got no response within {self.seconds:g} s from {self._name}"
             return "raised", "TimeoutError"
         except concurrent.futures.CancelledError:
-            return "gone", f"was not answered: {self._name} was closed"
+            return "gone", f"got no response: {self._name} was closed"
         except Exception as error:
             return self._failed(error)
-        text = cut(_text(result), self.budget)
+        text = truncate(_text(result), self.budget)
         return ("raised", text) if result.is_error else ("", text)
 
-    def _failed(self, error: Exception) -> Outcome:
+    def _failed(self, error: Exception) -> CallOutcome:
         error = _first(error)
         broken = type(error).__name__ in ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
         if broken or getattr(getattr(error, "error", error), "code", None) == _CLOSED:
             last = self._last_error()
             self._gone = "has ended" + (f" ({last})" if last else "")
-            return "gone", f"was not answered: {self._name} {self._gone}"
-        return "raised", said(error)
+            return "gone", f"got no response: {self._name} {self._gone}"
+        return "raised", describe_error(error)
 
     def _last_error(self) -> str:
-        """Return the last line that the server wrote to its standard error."""
+        """Return the last line of the server's standard error."""
         try:
             self._errors.seek(0)
             lines = [line for line in self._errors.read().splitlines() if line.strip()]
         except (OSError, ValueError):
             return ""
-        return cut(lines[-1].strip(), 300) if lines else ""
+        return truncate(lines[-1].strip(), 300) if lines else ""
 
 
-async def _listed(session: Any) -> list[Any]:
-    """Return all tools that the server tells, page by page."""
+async def _list_tools(session: Any) -> list[Any]:
+    """Return the tools on all pages of the server's list."""
     import mcp.types
 
     await session.initialize()
@@ -220,21 +218,21 @@ async def _listed(session: Any) -> list[Any]:
     return found
 
 
-def _checked(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments when their names are right; the server checks the values."""
-    names_fit(arguments, parameters)
+def _with_checked_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments after checking their names; the server checks the values."""
+    check_names(arguments, parameters)
     return arguments
 
 
 def _first(error: BaseException) -> Exception:
-    """Return the first cause in a group of exceptions."""
+    """Return the first exception of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error if isinstance(error, Exception) else RuntimeError(said(error))
+    return error if isinstance(error, Exception) else RuntimeError(describe_error(error))
 
 
 def _text(result: Any) -> str:
-    """Return what a result says: its texts, and a line for what is none."""
+    """Return the text parts of a result, and a line for each part that is not text."""
     parts = []
     for part in result.content:
         text = getattr(part, "text", None) or getattr(getattr(part, "resource", None), "text", None)
@@ -242,5 +240,5 @@ def _text(result: Any) -> str:
             parts.append(text)
         elif getattr(part, "text", None) != "":
             kind = getattr(part, "mime_type", None) or getattr(part, "type", type(part).__name__)
-            parts.append(f"[{kind}, which is no text]")
+            parts.append(f"[{kind}, not text]")
     return "\n".join(parts) or "done"

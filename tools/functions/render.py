@@ -1,7 +1,4 @@
-"""What a function returned, as a text for an agent: a text as it is, data as JSON; cut to a budget, both ends kept.
-
-Left out on purpose: pictures and tables. A function that has a better text for its result returns that text.
-"""
+"""Convert the result of a function to text for an agent: text as it is, data as JSON, long results truncated."""
 
 from __future__ import annotations
 
@@ -20,49 +17,48 @@ from typing import Any, Final
 import numpy as np
 import pydantic
 
-__all__ = ["Unserialisable", "cut", "data_text", "said", "text_of"]
+__all__ = ["Unserialisable", "data_to_json", "describe_error", "to_text", "truncate"]
 
 _AS_TEXT: Final = (os.PathLike, uuid.UUID, decimal.Decimal, fractions.Fraction)
 
 
 class Unserialisable(Exception):
-    """A value that is no text and no data."""
+    """A value that is neither text nor data."""
 
 
-def text_of(value: Any) -> str:
-    """Return the text of a result: a str as it is, None as "done", data as `data_text` has them.
+def to_text(value: Any) -> str:
+    """Return a result as text: a str as it is, None as "done", data as `data_to_json` writes them.
 
-    Numbers that JSON does not have (nan, inf) are null, as in JavaScript and in servers that are made with pydantic.
+    Numbers that JSON does not have (nan, inf) become null, as in JavaScript and pydantic.
 
     Raises:
-        Unserialisable: it is neither text nor data; the message says why.
+        Unserialisable: the value is neither text nor data.
     """
     if value is None:
         return "done"
     if isinstance(value, str) and not isinstance(value, enum.Enum):
-        return _written(str(value))
-    return _with_nulls(data_text(value))
+        return _encodable(str(value))
+    return _with_nulls(data_to_json(value))
 
 
-def data_text(value: Any, *, sort: bool = False) -> str:
-    """Return data as JSON on one line; `sort` orders names, so that equal data have equal texts.
+def data_to_json(value: Any, *, sort: bool = False) -> str:
+    """Return data as JSON on one line; `sort` sorts the names, so that equal data have equal texts.
 
-    nan and inf stay what they are, NaN and Infinity, so that different data have different texts.
-
-    Data are what JSON knows, and dataclasses, pydantic models, enums, dates, sets (sorted, so that the text does not
-    change from run to run), numpy's numbers and arrays, paths, UUIDs and decimals in them.
+    Besides JSON values, data may contain dataclasses, pydantic models, enums, dates, sets (sorted, so that the text does
+    not change from run to run), numpy scalars and arrays, paths, UUIDs and decimals. nan and inf become NaN and
+    Infinity, so that different data have different texts.
 
     Raises:
-        Unserialisable: anything else; the message says why.
+        Unserialisable: the value contains anything else.
     """
     try:
-        return _written(json.dumps(value, ensure_ascii=False, sort_keys=sort, default=_plain))
-    except Exception as error:  # a property of somebody's class may raise what it likes
-        raise Unserialisable(f"{type(value).__name__}: {said(error, 120)}") from error
+        return _encodable(json.dumps(value, ensure_ascii=False, sort_keys=sort, default=_to_plain))
+    except Exception as error:  # properties of a user's class may raise anything
+        raise Unserialisable(f"{type(value).__name__}: {describe_error(error, 120)}") from error
 
 
-def _plain(value: Any) -> Any:
-    """Return a value in terms that json knows; it is asked again for what is inside."""
+def _to_plain(value: Any) -> Any:
+    """Convert the outermost level of a value to types that json knows; json calls it again for the inner values."""
     if isinstance(value, pydantic.BaseModel):
         return value.model_dump()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -76,7 +72,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Set):
-        return sorted(value, key=lambda part: json.dumps(part, default=_plain))
+        return sorted(value, key=lambda part: json.dumps(part, default=_to_plain))
     if isinstance(value, deque):
         return list(value)
     if isinstance(value, np.generic | np.ndarray):
@@ -85,31 +81,31 @@ def _plain(value: Any) -> Any:
 
 
 def _with_nulls(text: str) -> str:
-    """Return JSON with null for what is no JSON."""
+    """Return JSON with null for NaN and Infinity."""
     if "NaN" not in text and "Infinity" not in text:
         return text
     return json.dumps(json.loads(text, parse_constant=lambda name: None), ensure_ascii=False)
 
 
-def _written(text: str) -> str:
-    """Return a text that can be written as UTF-8."""
+def _encodable(text: str) -> str:
+    """Return a text with lone surrogates replaced, so that it can be encoded as UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-def said(error: BaseException, longest: int = 400) -> str:
-    """Return the type and message of an exception on one line, whatever its __str__ does."""
+def describe_error(error: BaseException, budget: int = 400) -> str:
+    """Return the type and message of an exception on one line, even if its __str__ fails."""
     try:
-        message = " ".join(_written(str(error)).split())
+        message = " ".join(_encodable(str(error)).split())
     except Exception:
         message = ""
     name = type(error).__name__
-    return cut(f"{name}: {message}" if message else name, longest)
+    return truncate(f"{name}: {message}" if message else name, budget)
 
 
-def cut(text: str, budget: int) -> str:
-    """Return a text of at most `budget` characters: two thirds of them its head, one third its tail.
+def truncate(text: str, budget: int) -> str:
+    """Return a text of at most `budget` characters, two thirds of them from its start and one third from its end.
 
-    >>> cut("a" * 60 + "b" * 60, 60)
+    >>> truncate("a" * 60 + "b" * 60, 60)
     'aaaaaaaaaaaaaaaaaa\\n[... 93 characters left out ...]\\nbbbbbbbbb'
     """
     if len(text) <= budget:

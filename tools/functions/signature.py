@@ -1,11 +1,8 @@
-"""From the signature of a function to a JSON schema, and from JSON arguments to the values that it takes.
+"""JSON schema of a function's parameters, and validation of JSON arguments.
 
-Validation is pydantic's, strict as JSON is read: "3" is no int and 1 is no bool, while an int is a float, and a date,
-an enum, a set or a dataclass comes as JSON has it. Defaults stay the function's own.
-
-What a functools.partial has bound by name is no argument of the tool.
-
-Left out on purpose: *args, **kwargs and positional-only parameters. A schema has names.
+Validation is pydantic's strict mode for JSON: "3" is not an int and 1 is not a bool, but an int is a valid float, and
+dates, enums, sets and dataclasses are read from their JSON form. Arguments bound by a functools.partial are not
+parameters of the tool. *args, **kwargs and positional-only parameters are not supported, since a schema needs names.
 """
 
 from __future__ import annotations
@@ -13,30 +10,38 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, get_type_hints
 
 import pydantic
 from pydantic.json_schema import PydanticJsonSchemaWarning
 
-from turnwise.tools.functions.calls import json_text
+from turnwise.registry import suggest
+from turnwise.tools.functions.calls import to_json
 from turnwise.tools.functions.docstring import read_docstring
-from turnwise.tools.functions.errors import BadArguments, BadTool, near
+from turnwise.tools.functions.errors import BadArguments, BadTool
 
-__all__ = ["Signature", "names_fit"]
+__all__ = ["Signature", "check_names"]
 
-_SHOWN: Final = 80
+_SHOWN: Final = 80  # characters of a value or name in a message
 
 
 class Signature:
-    """What a function takes: `description`, `parameters` (JSON schema of an object), and the check of arguments."""
+    """Description and parameters of a function.
+
+    Args:
+        function: a callable with type hints.
+        name: of the tool, for messages.
+
+    Attributes:
+        description: from the docstring.
+        parameters: JSON schema of the arguments, an object.
+
+    Raises:
+        BadTool: a parameter has no type hint or cannot be passed by name, or a type has no JSON schema.
+    """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        """Read the type hints and the docstring.
-
-        Raises:
-            BadTool: a parameter without type hint, one that has no name in a call, or a type without a JSON form.
-        """
         self.description, lines = read_docstring(_source(function).__doc__)
         fields: dict[str, Any] = {}
         self._names: dict[str, str] = {}
@@ -44,67 +49,71 @@ class Signature:
         for number, parameter in enumerate(_parameters(function, name)):
             if parameter.name not in hints:
                 raise BadTool(
-                    f"{name} cannot be a tool: its parameter {parameter.name!r} has no type hint; write "
-                    f"'{parameter.name}: str', say"
+                    f"{name} cannot be a tool: its parameter {parameter.name!r} has no type hint; write for example "
+                    f"'{parameter.name}: str'"
                 )
             default: Any = ... if parameter.default is parameter.empty else parameter.default
-            # A field has a name of ours, since pydantic refuses some that a parameter may have.
+            # Fields get generated names, since pydantic refuses some names that parameters may have.
             key = f"p{number}"
             self._names[key] = parameter.name
-            told = pydantic.Field(default, alias=parameter.name, description=lines.get(parameter.name))
-            fields[key] = (hints[parameter.name], told)
+            field = pydantic.Field(default, alias=parameter.name, description=lines.get(parameter.name))
+            fields[key] = (hints[parameter.name], field)
         try:
             config = pydantic.ConfigDict(extra="forbid", strict=True)
             self._model = pydantic.create_model("Arguments", __config__=config, **fields)
             self.parameters = _schema(self._model)
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise BadTool(f"{name} cannot be a tool: its types have no JSON form ({reason})") from error
+            raise BadTool(f"{name} cannot be a tool: its types have no JSON schema ({reason})") from error
 
-    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that the function takes, those that were given.
+    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert JSON arguments to Python values; defaults are left to the function.
 
         Raises:
-            BadArguments: what is wrong, all of it in one sentence.
+            BadArguments: the arguments are not valid; the message lists up to five problems.
         """
         try:
-            text = json_text(dict(arguments))
+            text = to_json(dict(arguments))
         except (TypeError, ValueError) as error:
-            raise BadArguments(f"the arguments are no JSON object: {error}") from error
+            raise BadArguments(f"the arguments are not a JSON object: {error}") from error
         try:
-            made = self._model.model_validate_json(text)
+            model = self._model.model_validate_json(text)
         except pydantic.ValidationError as error:
             raise BadArguments("; ".join(map(self._sentence, error.errors(include_url=False)[:5]))) from error
         except RecursionError as error:
-            raise BadArguments("the arguments are nested too deep") from error
-        return {self._names[key]: getattr(made, key) for key in self._names if key in made.model_fields_set}
+            raise BadArguments("the arguments are nested too deeply") from error
+        return {self._names[key]: getattr(model, key) for key in self._names if key in model.model_fields_set}
 
     def _sentence(self, error: Any) -> str:
         where = ".".join(map(str, error["loc"]))
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
-            return f"no argument {where[:_SHOWN]!r}: {near(where, self._names.values())}"
+            return _unknown(where, self._names.values())
         if error["type"] == "missing":
             return f"{where!r} is missing"
         message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
         return f"{where[:_SHOWN]!r}: {message}, got {_short(error['input'])}"
 
 
-def names_fit(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
-    """Check the names of arguments by a JSON schema alone, where whoever has the tool checks the values.
+def check_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Check only the names of arguments against a JSON schema, for tools that check the values themselves.
 
     Raises:
-        BadArguments: an argument that the schema does not have, or one missing that it requires.
+        BadArguments: an argument is unknown, or a required one is missing.
     """
     known = parameters.get("properties", {})
     problems = [f"{name!r} is missing" for name in parameters.get("required", ()) if name not in arguments]
     if parameters.get("additionalProperties", False) is False:
-        problems += [f"no argument {name[:_SHOWN]!r}: {near(name, known)}" for name in arguments if name not in known]
+        problems += [_unknown(name, known) for name in arguments if name not in known]
     if problems:
         raise BadArguments("; ".join(problems[:5]))
 
 
+def _unknown(name: str, known: Iterable[str]) -> str:
+    return f"unknown argument {name[:_SHOWN]!r}{suggest(name[:_SHOWN], known)}"
+
+
 def _source(function: Any) -> Any:
-    """Return what has the docstring and the hints: of a partial what it is made of, of an object its __call__."""
+    """Return the object with the docstring and the hints: the function of a partial, the __call__ of an instance."""
     while isinstance(function, functools.partial):
         function = function.func
     plain = inspect.isroutine(function) or isinstance(function, type) or hasattr(function, "__wrapped__")
@@ -123,34 +132,35 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
         bound = function.keywords if isinstance(function, functools.partial) else {}
         found = [each for each in inspect.signature(function).parameters.values() if each.name not in bound]
     except (TypeError, ValueError) as error:
-        raise BadTool(f"{name} cannot be a tool: it has no signature that can be read ({error})") from error
+        raise BadTool(f"{name} cannot be a tool: its signature cannot be read ({error})") from error
     for parameter in found:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise BadTool(
-                f"{name} cannot be a tool: its parameter '{parameter}' has no name in a call; name it, with a type hint"
+                f"{name} cannot be a tool: its parameter '{parameter}' cannot be passed by name; "
+                "use a named parameter with a type hint"
             )
     return found
 
 
 def _schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema without the titles that pydantic makes up."""
+    """Return the JSON schema without the titles that pydantic generates."""
     with warnings.catch_warnings():
-        # A default without a JSON form is left out of the schema; the function still has it.
+        # A default without a JSON form is omitted from the schema; the function still uses it.
         warnings.simplefilter("ignore", PydanticJsonSchemaWarning)
         schema = model.model_json_schema(by_alias=True)
     schema.pop("title", None)
     for part in schema.get("properties", {}).values():
         part.pop("title", None)
-        if "default" in part and not _is_json(part["default"]):
+        if "default" in part and not _has_json(part["default"]):
             del part["default"]
     schema.setdefault("properties", {})
-    json_text(schema)
+    to_json(schema)
     return schema
 
 
-def _is_json(value: Any) -> bool:
+def _has_json(value: Any) -> bool:
     try:
-        json_text(value)
+        to_json(value)
     except ValueError:
         return False
     return True

@@ -1,7 +1,4 @@
-"""A tool: a name, what it takes, and what it does; made from a Python function, or by whoever has something to call.
-
-Left out on purpose: sets of tools (`toolbox`) and texts of calls (`forms`).
-"""
+"""A tool: its name, its parameters and what it does; usually created from a Python function."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.tools.functions.calls import Answer, Call
+from turnwise.tools.functions.calls import Call, ToolResult
 from turnwise.tools.functions.errors import BadArguments, BadTool
-from turnwise.tools.functions.running import Child, Outcome, Threaded
+from turnwise.tools.functions.runners import CallOutcome, ProcessRunner, ThreadRunner
 from turnwise.tools.functions.signature import Signature
 
 __all__ = ["BUDGET", "NAME", "SECONDS", "Tool"]
@@ -21,12 +18,12 @@ __all__ = ["BUDGET", "NAME", "SECONDS", "Tool"]
 SECONDS: Final = 10.0
 """Default time limit of a call."""
 BUDGET: Final = 4000
-"""Default most characters of an answer."""
+"""Default limit on the characters of a result."""
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""What a tool may be called, in every form."""
+"""Valid names of tools, in every format."""
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing."""
 
 
@@ -35,28 +32,27 @@ class Tool:
     """Something that an agent can call.
 
     Args:
-        name: of letters, digits, _ and -, at most 64.
-        description: what it does, for the agent.
-        parameters: JSON schema of its arguments, an object.
-        values: from JSON arguments to what `act` takes; raises BadArguments.
-        act: does it, within its own limits of time and length; never raises.
-        end: frees what it holds (a process, say); may be called twice.
+        name: letters, digits, _ and -, at most 64.
+        description: what the tool does, for the agent.
+        parameters: JSON schema of the arguments, an object.
+        validate: JSON arguments -> arguments of `run`; raises BadArguments.
+        run: runs the tool within its limits on time and length; never raises.
+        close: releases resources, such as a process; may be called twice.
 
     Raises:
-        BadTool: the name cannot be one.
+        BadTool: the name is not valid.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
-    values: Callable[[Mapping[str, Any]], Mapping[str, Any]] = field(repr=False)
-    act: Callable[[Mapping[str, Any]], Outcome] = field(repr=False)
-    end: Callable[[], None] = field(repr=False, default=_nothing)
+    validate: Callable[[Mapping[str, Any]], Mapping[str, Any]] = field(repr=False)
+    run: Callable[[Mapping[str, Any]], CallOutcome] = field(repr=False)
+    close: Callable[[], None] = field(repr=False, default=_do_nothing)
 
     def __post_init__(self) -> None:
-        """Refuse a name that not every form can write."""
         if not NAME.fullmatch(self.name):
-            raise BadTool(f"a tool cannot be called {self.name!r}: letters, digits, _ and - are wanted, at most 64")
+            raise BadTool(f"the name of a tool must be 1 to 64 letters, digits, _ and -, got {self.name!r}")
 
     @classmethod
     def of(
@@ -69,32 +65,32 @@ class Tool:
         isolated: bool = False,
         budget: int = BUDGET,
     ) -> Tool:
-        """Return the tool of a function with type hints and a docstring, sync or async.
+        """Create a tool from a function with type hints and a docstring, sync or async.
 
         Args:
-            function: it is called with the arguments by name. Its docstring, where it has an "Args:" section, also
-                describes them.
-            name: None: the function's own.
-            description: None: the docstring's.
-            seconds: limit of one call; None: no limit, and a sync function is called in the thread of the caller.
-            isolated: run it in a process of its own that is killed when it is late. Needs a function of a module; what
-                it changes stays in its process. Otherwise it runs in a thread, which nobody can kill (see `running`).
-            budget: most characters of an answer; of a longer one, head and tail are kept.
+            function: called with the arguments by name. An "Args:" section in its docstring describes them.
+            name: None: the name of the function.
+            description: None: from the docstring.
+            seconds: time limit of a call; None: no limit, and a sync function runs in the caller's thread.
+            isolated: run the function in a process that is killed when it exceeds the limit. The function must be
+                importable, and what it changes stays in that process. Otherwise it runs in a thread, which cannot be
+                killed (see `runners`).
+            budget: most characters of a result; the middle of a longer one is cut out.
 
         Raises:
-            BadTool: the function cannot be a tool, and why.
+            BadTool: the function cannot become a tool.
         """
         if not callable(function):
-            raise BadTool(f"a tool is made of a function; got {function!r}")
-        called = name if name is not None else _name(function)
+            raise BadTool(f"a tool must be a function, got {function!r}")
+        used_name = name if name is not None else _name(function)
         if seconds is not None and not seconds > 0:
-            raise BadTool(f"{called} cannot be a tool: seconds is {seconds!r}; more than 0 was wanted, or None")
+            raise BadTool(f"seconds must be > 0 or None, got {seconds!r} for {used_name}")
         if budget < 80:
-            raise BadTool(f"{called} cannot be a tool: budget is {budget!r} characters; 80 or more was wanted")
-        signature = Signature(function, called)
-        runner = Child(function, seconds, budget) if isolated else Threaded(function, seconds, budget)
-        told = signature.description if description is None else description
-        return cls(called, told, signature.parameters, signature.values, runner, runner.close)
+            raise BadTool(f"budget must be >= 80 characters, got {budget!r} for {used_name}")
+        signature = Signature(function, used_name)
+        runner = (ProcessRunner if isolated else ThreadRunner)(function, seconds, budget)
+        used_description = signature.description if description is None else description
+        return cls(used_name, used_description, signature.parameters, signature.validate, runner, runner.close)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -103,43 +99,41 @@ class Tool:
         return {"type": "function", "function": function}
 
     @property
-    def main(self) -> str | None:
-        """The argument that may stand alone in a short form: the only one, or the only one required."""
+    def main_argument(self) -> str | None:
+        """The argument that needs no name in the short form of a call: the only one, or the only required one."""
         known = list(self.parameters.get("properties", {}))
         required = [name for name in self.parameters.get("required", ()) if name in known]
         if len(required) == 1:
             return str(required[0])
         return str(known[0]) if len(known) == 1 and not required else None
 
-    def refusal(self, call: Call) -> Answer | None:
-        """Return the answer to arguments that the tool does not take; None when it takes them."""
+    def refusal(self, call: Call) -> ToolResult | None:
+        """Return the result for invalid arguments, without running the tool; None if they are valid."""
         try:
-            self.values(call.arguments)
+            self.validate(call.arguments)
         except BadArguments as error:
             return self._refused(call, error)
         return None
 
-    def call(self, call: Call) -> Answer:
-        """Return the answer to a call; whatever goes wrong is an answer that says so."""
+    def call(self, call: Call) -> ToolResult:
+        """Run the tool and return its result; failures are reported in the result."""
         try:
-            values = self.values(call.arguments)
+            values = self.validate(call.arguments)
         except BadArguments as error:
             return self._refused(call, error)
-        problem, text = self.act(values)
+        problem, text = self.run(values)
         if problem == "raised":
             text = f"{self.name} failed: {text}."
         elif problem == "unserialisable":
-            text = f"{self.name} was called, but what it returned cannot be written down ({text})."
+            text = f"{self.name} was called, but its result cannot be shown ({text})."
         elif problem:
             text = f"{self.name} {text}."
-        return Answer(self.name, text, problem, call.id)
+        return ToolResult(self.name, text, problem, call.id)
 
-    def _refused(self, call: Call, error: BadArguments) -> Answer:
-        return Answer(self.name, f"{self.name} was not called: {_stopped(str(error))}", "arguments", call.id)
-
-
-def _stopped(sentence: str) -> str:
-    return sentence if sentence.endswith(("?", ".")) else f"{sentence}."
+    def _refused(self, call: Call, error: BadArguments) -> ToolResult:
+        text = str(error)
+        text = text if text.endswith(("?", ".")) else f"{text}."
+        return ToolResult(self.name, f"{self.name} was not called: {text}", "arguments", call.id)
 
 
 def _name(function: Callable[..., Any]) -> str:

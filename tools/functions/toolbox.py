@@ -1,28 +1,29 @@
-"""A set of tools with names that are told apart: their schemas, their description for an agent, and calling them."""
+"""A set of tools with different names: their schemas, their description for an agent, and calling them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
-from turnwise.tools.functions.calls import Answer, Call
-from turnwise.tools.functions.errors import BadTool, near
-from turnwise.tools.functions.forms import form
+from turnwise.registry import suggest
+from turnwise.tools.functions.calls import Call, ToolResult
+from turnwise.tools.functions.errors import BadTool
+from turnwise.tools.functions.formats import call_format
 from turnwise.tools.functions.tool import BUDGET, SECONDS, Tool
 
 __all__ = ["Toolbox"]
 
 
 class Toolbox:
-    """Tools by name, in the order given.
+    """Tools by name, in the given order.
 
     Args:
-        tools: tools, or functions that become tools as `Tool.of` makes them.
-        seconds: time limit of a call, for those that are functions.
-        budget: most characters of an answer, for those that are functions.
+        tools: tools, or functions to create tools from with `Tool.of`.
+        seconds: time limit of a call, for functions.
+        budget: most characters of a result, for functions.
 
     Raises:
-        BadTool: a function cannot be a tool, or a name is there twice.
+        BadTool: a function cannot become a tool, or two tools have the same name.
     """
 
     def __init__(
@@ -33,10 +34,10 @@ class Toolbox:
         budget: int = BUDGET,
     ) -> None:
         self._tools: dict[str, Tool] = {}
-        for given in tools:
-            tool = given if isinstance(given, Tool) else Tool.of(given, seconds=seconds, budget=budget)
+        for item in tools:
+            tool = item if isinstance(item, Tool) else Tool.of(item, seconds=seconds, budget=budget)
             if tool.name in self._tools:
-                raise BadTool(f"two tools are called {tool.name!r}; give one of them another name=")
+                raise BadTool(f"two tools are named {tool.name!r}; pass another name= for one of them")
             self._tools[tool.name] = tool
 
     def __iter__(self) -> Iterator[Tool]:
@@ -44,21 +45,21 @@ class Toolbox:
         return iter(self._tools.values())
 
     def __len__(self) -> int:
-        """How many tools there are."""
+        """Return the number of tools."""
         return len(self._tools)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a tool of that name."""
+        """Return whether a tool has that name."""
         return name in self._tools
 
     def __getitem__(self, name: str) -> Tool:
         """Return a tool by name.
 
         Raises:
-            BadTool: there is none; the near names are in the message.
+            BadTool: no tool has that name.
         """
         if name not in self._tools:
-            raise BadTool(f"no tool {name!r}: {near(name, self._tools)}")
+            raise BadTool(f"unknown tool {name!r}{suggest(name, self._tools)}")
         return self._tools[name]
 
     @property
@@ -67,43 +68,40 @@ class Toolbox:
         return list(self._tools)
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return the tools in the form of OpenAI's "tools", as chat templates and interfaces take them."""
+        """Return the tools as a list for OpenAI's "tools" or for a chat template."""
         return [tool.schema for tool in self]
 
-    def describe(self, form_name: str = "tags") -> str:
-        """Return what an agent has to know to call the tools in a form: for its first observation.
+    def describe(self, format_name: str = "tags") -> str:
+        """Return what an agent needs to know to call the tools in a format.
 
         Raises:
-            UnknownForm: there is no such form.
+            UnknownFormat: no format has that name.
         """
-        return form(form_name).describe(list(self))
+        return call_format(format_name).describe(list(self))
 
-    def refusal(self, call: Call) -> Answer | None:
-        """Return the answer to a call that nothing would be done for (no such tool, arguments); None otherwise."""
+    def refusal(self, call: Call) -> ToolResult | None:
+        """Return the result for an unknown tool or invalid arguments, without running the tool; None if valid."""
         tool = self._tools.get(call.name)
-        if tool is None:
-            text = f"There is no tool {call.name[:80]!r}: {near(call.name, self._tools)}"
-            return Answer(call.name, text if text.endswith("?") else f"{text}.", "unknown", call.id)
-        return tool.refusal(call)
+        return self._unknown(call) if tool is None else tool.refusal(call)
 
-    def call(self, call: Call) -> Answer:
-        """Return the answer to a call; whatever goes wrong is an answer that says so, and nothing is raised."""
+    def call(self, call: Call) -> ToolResult:
+        """Run a call and return its result; failures are reported in the result, and nothing is raised."""
         tool = self._tools.get(call.name)
-        if tool is None:
-            answer = self.refusal(call)
-            assert answer is not None
-            return answer
-        return tool.call(call)
+        return self._unknown(call) if tool is None else tool.call(call)
 
     def close(self) -> None:
-        """Free what the tools hold: processes of isolated functions, servers. A second time does nothing."""
+        """Release resources of the tools (processes, servers); closing twice has no effect."""
         for tool in self:
-            tool.end()
+            tool.close()
 
     def __enter__(self) -> Self:
-        """Return the box itself; leaving the block closes it."""
+        """Return the toolbox."""
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Close."""
+        """Close the toolbox."""
         self.close()
+
+    def _unknown(self, call: Call) -> ToolResult:
+        text = f"unknown tool {call.name[:80]!r}{suggest(call.name[:80], self._tools)}"
+        return ToolResult(call.name, text if text.endswith("?") else f"{text}.", "unknown", call.id)

@@ -1,0 +1,79 @@
+"""Text formats of calls by name: `tags`, `hermes` and `openai`. Parsing what was written gives the same calls.
+
+Parsing never raises and never guesses: a text contains calls, or the result says what is wrong with it. Reasoning
+(everything before a `</think>`, or after a `<think>` that is not closed) is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnwise.registry import suggest
+from turnwise.tools.functions import json_formats, tag_format
+from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult
+from turnwise.tools.functions.errors import UnknownFormat
+from turnwise.tools.functions.tool import Tool
+
+__all__ = ["CALL_FORMATS", "CallFormat", "call_format"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallFormat:
+    """One way to write calls and results.
+
+    Args:
+        name: of the format.
+        parse: (text, tools) -> the calls in a model's text, or why there are none.
+        write: (calls, tools) -> the calls as text; raises BadCall.
+        write_results: results -> text for the agent.
+        describe: tools -> text that explains the tools and the format to the agent.
+        example: tool -> a call with "..." for its values.
+    """
+
+    name: str
+    parse: Callable[[str, Sequence[Tool]], ParsedCalls]
+    write: Callable[[Sequence[Call], Sequence[Tool]], str]
+    write_results: Callable[[Sequence[ToolResult]], str]
+    describe: Callable[[Sequence[Tool]], str]
+    example: Callable[[Tool], str]
+
+
+CALL_FORMATS: Final[dict[str, CallFormat]] = {
+    "tags": CallFormat(
+        "tags",
+        tag_format.parse,
+        tag_format.write,
+        tag_format.write_results,
+        tag_format.describe,
+        tag_format.example,
+    ),
+    "hermes": CallFormat(
+        "hermes",
+        json_formats.parse_hermes,
+        json_formats.write_hermes,
+        json_formats.write_results_hermes,
+        json_formats.describe_hermes,
+        json_formats.example_hermes,
+    ),
+    "openai": CallFormat(
+        "openai",
+        json_formats.parse_openai,
+        json_formats.write_openai,
+        json_formats.write_results_openai,
+        json_formats.describe_openai,
+        json_formats.example_openai,
+    ),
+}
+
+
+def call_format(name: str) -> CallFormat:
+    """Return a call format by name.
+
+    Raises:
+        UnknownFormat: no format has that name.
+    """
+    if name not in CALL_FORMATS:
+        raise UnknownFormat(f"unknown call format {name!r}{suggest(str(name), CALL_FORMATS)}")
+    return CALL_FORMATS[name]
