@@ -21,9 +21,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.text import TextEnv
-from turnwise.tools.functions import Call, Form, Tool, Toolbox, ToolError
-from turnwise.tools.functions import form as form_of
-from turnwise.tools.functions.render import Unserialisable, data_text
+from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, call_format
+from turnwise.tools.functions.render import Unserialisable, data_to_json
 
 __all__ = ["MOST_CALLS", "ToolEnv"]
 
@@ -138,19 +137,19 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         kept = {id(tool) for tool in box}
         for tool in self._box or ():
             if id(tool) not in kept:
-                tool.end()
+                tool.close()
         return box
 
     def _read(self, action: str, box: Toolbox) -> tuple[Sequence[Call], str]:
         """Return the calls of an action, and what is wrong with them."""
-        reading = self._form.read(action, list(box))
-        if reading.why:
-            return (), f"Nothing was done: {reading.why}" + ("" if reading.why.endswith("?") else ".")
-        if len(reading.calls) > MOST_CALLS:
-            return (), f"Nothing was done: a turn has at most {MOST_CALLS} calls, these were {len(reading.calls)}."
-        refused = [answer for call in reading.calls if (answer := box.refusal(call)) is not None]
-        rest = " Nothing was done." if refused and len(reading.calls) > 1 else ""
-        return reading.calls, self._form.tell(refused) + rest if refused else ""
+        parsed = self._form.parse(action, list(box))
+        if parsed.error:
+            return (), f"Nothing was done: {parsed.error}" + ("" if parsed.error.endswith("?") else ".")
+        if len(parsed.calls) > MOST_CALLS:
+            return (), f"Nothing was done: a turn has at most {MOST_CALLS} calls, these were {len(parsed.calls)}."
+        refused = [answer for call in parsed.calls if (answer := box.refusal(call)) is not None]
+        rest = " Nothing was done." if refused and len(parsed.calls) > 1 else ""
+        return parsed.calls, self._form.write_results(refused) + rest if refused else ""
 
     def _called(self, calls: Sequence[Call], box: Toolbox) -> str:
         """Do calls; return what the agent is told."""
@@ -162,7 +161,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
                 self._over = True
                 self._score = _score(self._check(self._world, str(call.arguments["text"])))
                 break
-        return self._form.tell(answers)
+        return self._form.write_results(answers)
 
     def _plan(self) -> list[str]:
         """Return actions that lead from the present state to success; [] when the episode is over.
@@ -195,7 +194,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
     def _key(self) -> str:
         seen = self._calls if self._state is None else self._state(self._world)
         try:
-            text = data_text(seen, sort=True)
+            text = data_to_json(seen, sort=True)
         except Unserialisable as error:
             raise EnvError(f"the state of a world has to be data, to be hashed as the state key: {error}") from error
         return hashlib.sha256(text.encode()).hexdigest()[:16] + (" over" if self._over else "")
@@ -210,16 +209,18 @@ def _finish(text: str) -> str:
     return "The answer was given."
 
 
-def _form(name: str) -> Form:
+def _form(name: str) -> CallFormat:
     try:
-        return form_of(name)
+        return call_format(name)
     except ToolError as error:
         raise UnknownOption(str(error)) from error
 
 
 def _free(box: Toolbox) -> list[str]:
     """Return the forms of calls whose only part is any text."""
-    shapes = {tool.name: tool.parameters["properties"][tool.main] for tool in box if tool.main is not None}
+    shapes = {
+        tool.name: tool.parameters["properties"][tool.main_argument] for tool in box if tool.main_argument is not None
+    }
     return [f"<{name}>...</{name}>" for name, shape in shapes.items() if shape.get("type") == "string"]
 
 

@@ -23,7 +23,7 @@ from turnwise.cli.main import app
 from turnwise.envs import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, check_env, make
 from turnwise.envs.check import Effort
 from turnwise.envs.toolenv import MOST_CALLS, ToolEnv
-from turnwise.tools.functions import FORMS, Call, Tool
+from turnwise.tools.functions import CALL_FORMATS, Call, Tool
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "my_tools.py"
 
@@ -92,7 +92,7 @@ def in_form(example: ModuleType, form: str) -> Callable[[], gymnasium.Env[str, s
     )
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", CALL_FORMATS)
 def test_the_example_keeps_the_contract(example: ModuleType, form: str) -> None:
     effort = Effort(walks=2, turns=12, pairs=12, depth=8, continuations=2) if form == "tags" else Effort.light()
     report = check_env(in_form(example, form), tasks=2, effort=effort)
@@ -105,7 +105,7 @@ def test_the_example_is_checked_by_the_program(example: ModuleType) -> None:
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", CALL_FORMATS)
 def test_the_plan_passes_through_the_parser_of_an_agent_and_wins(example: ModuleType, form: str) -> None:
     env = in_form(example, form)()
     for task in env.get_wrapper_attr("task_ids")():
@@ -160,8 +160,8 @@ def test_several_calls_in_a_turn_are_done_in_order_up_to_the_answer() -> None:
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        ("", "Nothing was done: there was no call"),
-        ("<ad>1</ad>", "Nothing was done: there is no tool 'ad': did you mean 'add'?"),
+        ("", "Nothing was done: found no call"),
+        ("<ad>1</ad>", "Nothing was done: unknown tool 'ad'; did you mean 'add'?"),
         ("<add>one</add>", "add was not called: 'step': should be a valid integer, got 'one'."),
         (
             "<add>1</add><add>x</add>",
@@ -196,7 +196,7 @@ def test_a_tool_that_never_returns_is_an_answer_and_the_episode_goes_on() -> Non
 
     env = counter(tools=lambda counter: [counter.add, Tool.of(wait, seconds=0.05)])
     start(env)
-    assert "did not end within 0.05 s" in env.step("<wait/>")[0]
+    assert "exceeded its limit of 0.05 s" in env.step("<wait/>")[0]
     assert env.step("<add>2</add>")[0] == "2"
     env.close()
     env.close()
@@ -247,7 +247,7 @@ def test_what_a_user_can_cause_says_so() -> None:
         counter(form="tag")
     with pytest.raises(UnknownOption, match="render_mode"):
         counter(render_mode="rgb")
-    with pytest.raises(EnvError, match="two tools are called 'answer'"):
+    with pytest.raises(EnvError, match="two tools are named 'answer'"):
         start(counter(tools=lambda counter: [Tool.of(counter.add, name="answer")]))
     with pytest.raises(EnvError, match="has no type hint"):
         start(counter(tools=lambda counter: [Tool.of(lambda a: a, name="f")]))

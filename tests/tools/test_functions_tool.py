@@ -19,10 +19,10 @@ import tool_samples as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.functions import BadTool, Call, Tool, Toolbox, cut
+from turnwise.tools.functions import BadTool, Call, Tool, Toolbox, truncate
 from turnwise.tools.functions.docstring import read_docstring
-from turnwise.tools.functions.render import Unserialisable, data_text, text_of
-from turnwise.tools.functions.running import MOST_LEFT
+from turnwise.tools.functions.render import Unserialisable, data_to_json, to_text
+from turnwise.tools.functions.runners import MOST_ABANDONED
 
 
 def answer(function: Any, arguments: dict[str, Any] | None = None, **options: Any) -> tuple[str, str]:
@@ -31,7 +31,7 @@ def answer(function: Any, arguments: dict[str, Any] | None = None, **options: An
     try:
         given = tool.call(Call(tool.name, arguments or {}, "7"))
     finally:
-        tool.end()
+        tool.close()
     assert given.name == tool.name
     assert given.id == "7"
     return given.problem, given.text
@@ -106,13 +106,13 @@ def odd(thing: np.ndarray) -> None:
     ("function", "options", "why"),
     [
         (untyped, {}, "untyped cannot be a tool: its parameter 'a' has no type hint"),
-        (many, {}, r"'\*names: .*' has no name in a call"),
-        (odd, {}, "odd cannot be a tool: its types have no JSON form"),
-        (3, {}, "a tool is made of a function; got 3"),
-        (samples.now, {"name": "a b"}, "a tool cannot be called 'a b'"),
-        (samples.now, {"seconds": 0}, "more than 0 was wanted"),
-        (samples.now, {"budget": 3}, "80 or more was wanted"),
-        (lambda: None, {"name": "f", "isolated": True}, "cannot run isolated"),
+        (many, {}, r"'\*names: .*' cannot be passed by name"),
+        (odd, {}, "odd cannot be a tool: its types have no JSON schema"),
+        (3, {}, "a tool must be a function, got 3"),
+        (samples.now, {"name": "a b"}, "got 'a b'"),
+        (samples.now, {"seconds": 0}, "seconds must be > 0 or None, got 0"),
+        (samples.now, {"budget": 3}, "budget must be >= 80 characters, got 3"),
+        (lambda: None, {"name": "f", "isolated": True}, "isolated=True needs a function that can be pickled"),
     ],
 )
 def test_what_cannot_be_a_tool_says_why(function: Any, options: dict[str, Any], why: str) -> None:
@@ -121,7 +121,7 @@ def test_what_cannot_be_a_tool_says_why(function: Any, options: dict[str, Any], 
 
 
 def test_names_are_told_apart() -> None:
-    with pytest.raises(BadTool, match="two tools are called 'now'"):
+    with pytest.raises(BadTool, match="two tools are named 'now'"):
         Toolbox([samples.now, samples.now])
     with pytest.raises(BadTool, match="did you mean 'find'"):
         Toolbox([samples.now, samples.find])["fnid"]
@@ -131,15 +131,15 @@ def test_names_are_told_apart() -> None:
     ("arguments", "said"),
     [
         ({}, "'name' is missing"),
-        ({"nmae": "Ada"}, "no argument 'nmae': did you mean 'name'?"),
+        ({"nmae": "Ada"}, "unknown argument 'nmae'; did you mean 'name'?"),
         ({"name": 3}, "'name': should be a valid string, got 3"),
         ({"name": "Ada", "limit": "3"}, "'limit': should be a valid integer, got '3'"),
         ({"name": "Ada", "limit": True}, "'limit': should be a valid integer, got True"),
         ({"name": "Ada", "limit": 2.5}, "'limit': should be a valid integer, got 2.5"),
         ({"name": "Ada", "limit": None}, "'limit': should be a valid integer, got None"),
-        ({"name": {1, 2}}, "the arguments are no JSON object"),
-        ({"name": float("nan")}, "the arguments are no JSON object"),
-        ({"name": "\ud800"}, "the arguments are no JSON object"),
+        ({"name": {1, 2}}, "the arguments are not a JSON object"),
+        ({"name": float("nan")}, "the arguments are not a JSON object"),
+        ({"name": "\ud800"}, "the arguments are not a JSON object"),
     ],
 )
 def test_wrong_arguments_are_answered(arguments: dict[str, Any], said: str) -> None:
@@ -162,7 +162,7 @@ def test_json_becomes_what_the_hints_say() -> None:
 
 def test_an_unknown_tool_is_answered_with_the_near_name() -> None:
     given = Toolbox([samples.find]).call(Call("fnid", {}))
-    assert (given.problem, given.text) == ("unknown", "There is no tool 'fnid': did you mean 'find'?")
+    assert (given.problem, given.text) == ("unknown", "unknown tool 'fnid'; did you mean 'find'?")
     assert given.refused
     assert not given.ok
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_written_down_is_an_answer(isolated: bool) -> None:
         ):
             given = box.call(Call(name, {}))
             assert given.problem == "unserialisable"
-            assert given.text.startswith(f"{name} was called, but what it returned cannot be written down (")
+            assert given.text.startswith(f"{name} was called, but its result cannot be shown (")
             assert why.replace("an?", "a") in given.text
 
 
@@ -206,22 +206,22 @@ def test_results_are_texts() -> None:
         "price": decimal.Decimal("1.10"),
         "none": None,
     }
-    assert text_of(data) == (
+    assert to_text(data) == (
         '{"set": ["a", "b"], "point": {"x": 1, "y": 2}, "colour": "red", "model": {"name": "é", "when": "2020-01-02"}, '
         '"array": [0, 1, 2], "number": 0.5, "path": "a/b", "price": "1.10", "none": null}'
     )
-    assert text_of("as it\nis") == "as it\nis"
-    assert text_of(None) == "done"
-    assert text_of("half \ud800") == "half ?"
-    assert data_text({"b": 1, "a": 2}, sort=True) == '{"a": 2, "b": 1}'
+    assert to_text("as it\nis") == "as it\nis"
+    assert to_text(None) == "done"
+    assert to_text("half \ud800") == "half ?"
+    assert data_to_json({"b": 1, "a": 2}, sort=True) == '{"a": 2, "b": 1}'
     for value in (b"bytes", lambda: 0, {(1, 2): 3}, 10**5000):
         with pytest.raises(Unserialisable):
-            text_of(value)
+            to_text(value)
 
 
 def test_numbers_that_json_does_not_have_are_null() -> None:
     data = {"NaN": [math.nan, 1.5, 10**20], "b": {"Infinity": -math.inf}, "c": "NaN é", "d": np.float32("inf")}
-    text = text_of(data)
+    text = to_text(data)
     assert json.loads(text, parse_constant=pytest.fail) == {
         "NaN": [None, 1.5, 10**20],
         "b": {"Infinity": None},
@@ -229,13 +229,13 @@ def test_numbers_that_json_does_not_have_are_null() -> None:
         "d": None,
     }
     assert "é" in text
-    assert (text_of(math.nan), text_of("NaN")) == ("null", "NaN")
-    assert data_text(math.nan) != data_text(math.inf)  # states that differ have different keys
+    assert (to_text(math.nan), to_text("NaN")) == ("null", "NaN")
+    assert data_to_json(math.nan) != data_to_json(math.inf)  # states that differ have different keys
 
 
 @given(st.text(), st.integers(80, 200))
 def test_a_cut_keeps_both_ends_within_the_budget(text: str, budget: int) -> None:
-    short = cut(text * 3, budget)
+    short = truncate(text * 3, budget)
     assert len(short) <= budget
     if len(text) * 3 <= budget:
         assert short == text * 3
@@ -256,21 +256,21 @@ def test_a_long_answer_is_cut() -> None:
 
 def test_a_function_that_never_returns_is_given_up_and_at_last_refused() -> None:
     tool = Tool.of(samples.asleep, seconds=0.05)
-    for _ in range(MOST_LEFT):
+    for _ in range(MOST_ABANDONED):
         given = tool.call(Call("asleep", {}))
         assert given.problem == "late"
-        assert given.text == "asleep did not end within 0.05 s and was given up; it may still be running."
+        assert given.text == "asleep exceeded its limit of 0.05 s; it may still be running."
     assert tool.call(Call("asleep", {})).text == (
-        f"asleep was not called: {MOST_LEFT} earlier calls of it have not ended yet."
+        f"asleep was not called: {MOST_ABANDONED} earlier calls are still running."
     )
 
 
 def test_an_async_function_is_awaited_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.tools.functions.running._GRACE", 60.0)  # to take notice of it, on a busy machine
+    monkeypatch.setattr("turnwise.tools.functions.runners._GRACE", 60.0)  # to take notice of it, on a busy machine
     assert answer(samples.later, {"seconds": 0}) == ("", "awake")
     assert answer(samples.later, {"seconds": 0}, seconds=None) == ("", "awake")
     problem, text = answer(samples.later, {"seconds": 60}, seconds=0.05)
-    assert (problem, text) == ("late", "later did not end within 0.05 s and was stopped.")
+    assert (problem, text) == ("late", "later exceeded its limit of 0.05 s and was cancelled.")
 
 
 def gone(pid: int) -> bool:
@@ -290,7 +290,7 @@ def test_an_isolated_function_is_killed_with_what_it_started(tmp_path: Path) -> 
     path = tmp_path / "pid"
     tool = Tool.of(samples.parent_of, seconds=8.0, isolated=True)
     given = tool.call(Call("parent_of", {"path": str(path)}))
-    assert (given.problem, given.text) == ("late", "parent_of did not end within 8 s and was killed.")
+    assert (given.problem, given.text) == ("late", "parent_of exceeded its limit of 8 s and was killed.")
     assert gone(int(path.read_text()))
 
 
@@ -302,11 +302,11 @@ def test_a_process_of_its_own_serves_many_calls_and_is_started_anew() -> None:
     tool = Tool.of(samples.process, isolated=True)
     first, second = (int(tool.call(Call("process", {})).text) for _ in range(2))
     assert first == second != os.getpid()
-    tool.end()
+    tool.close()
     assert gone(first)
     assert int(tool.call(Call("process", {})).text) not in (first, os.getpid())
-    tool.end()
-    tool.end()
+    tool.close()
+    tool.close()
 
 
 def test_a_function_that_ends_its_process_is_an_answer() -> None:
@@ -314,7 +314,7 @@ def test_a_function_that_ends_its_process_is_an_answer() -> None:
     for _ in range(2):
         given = tool.call(Call("leave", {"code": 3}))
         assert (given.problem, given.text) == ("gone", "leave ended the process in which it ran (exit code 3).")
-    tool.end()
+    tool.close()
 
 
 JSON = st.recursive(

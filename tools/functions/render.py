@@ -44,8 +44,8 @@ def to_text(value: Any) -> str:
 def data_to_json(value: Any, *, sort: bool = False) -> str:
     """Return data as JSON on one line; `sort` sorts the names, so that equal data have equal texts.
 
-    Besides JSON values, data may contain dataclasses, pydantic models, enums, dates, sets (sorted, so that the text does
-    not change from run to run), numpy scalars and arrays, paths, UUIDs and decimals. nan and inf become NaN and
+    Besides JSON values, data may contain dataclasses, pydantic models, enums, dates, sets (sorted, so that equal sets
+    have equal texts), numpy scalars and arrays, paths, UUIDs and decimals. nan and inf become NaN and
     Infinity, so that different data have different texts.
 
     Raises:

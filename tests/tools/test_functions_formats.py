@@ -10,7 +10,7 @@ import tool_samples as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.functions import FORMS, Answer, BadCall, Call, Toolbox, UnknownForm, form
+from turnwise.tools.functions import CALL_FORMATS, BadCall, Call, Toolbox, ToolResult, UnknownFormat, call_format
 
 BOX = Toolbox([samples.find, samples.mix, samples.now, samples.note], seconds=None)
 TOOLS = list(BOX)
@@ -60,20 +60,20 @@ CALL = st.one_of(
 )
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", CALL_FORMATS)
 @settings(deadline=None)
 @given(calls=st.lists(CALL, min_size=1, max_size=4), thought=TEXT)
 def test_what_is_written_is_read(name: str, calls: list[Call], thought: str) -> None:
-    text = form(name).write(calls, TOOLS)
-    reading = form(name).read(text, TOOLS)
-    assert reading.why == ""
-    assert list(reading.calls) == calls
-    assert [call.id for call in reading.calls] == [f"call_{number}" for number in range(1, len(calls) + 1)]
-    assert form(name).read(f"<think>{thought}</think>{text}", TOOLS) == reading
-    assert all(BOX.refusal(call) is None for call in reading.calls)
+    text = call_format(name).write(calls, TOOLS)
+    parsed = call_format(name).parse(text, TOOLS)
+    assert parsed.error == ""
+    assert list(parsed.calls) == calls
+    assert [call.id for call in parsed.calls] == [f"call_{number}" for number in range(1, len(calls) + 1)]
+    assert call_format(name).parse(f"<think>{thought}</think>{text}", TOOLS) == parsed
+    assert all(BOX.refusal(call) is None for call in parsed.calls)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", CALL_FORMATS)
 @settings(deadline=None, max_examples=200)
 @given(
     text=st.text()
@@ -83,30 +83,30 @@ def test_what_is_written_is_read(name: str, calls: list[Call], thought: str) -> 
     | st.builds(lambda call: f"<tool_call>{json.dumps(call)}</tool_call>", JSON)
 )
 def test_any_text_gives_calls_or_a_reason(name: str, text: str) -> None:
-    reading = form(name).read(text, TOOLS)
-    assert bool(reading.calls) != bool(reading.why)
-    for call in reading.calls:
+    parsed = call_format(name).parse(text, TOOLS)
+    assert bool(parsed.calls) != bool(parsed.error)
+    for call in parsed.calls:
         json.dumps(call.arguments, allow_nan=False)
         assert BOX.call(call).name == call.name
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", CALL_FORMATS)
 @pytest.mark.parametrize("cut", range(0, 60, 7))
 def test_a_torn_text_is_no_other_call(name: str, cut: int) -> None:
     calls = [Call("find", {"name": "Ada Bell", "limit": 12})]
-    text = form(name).write(calls, TOOLS)
-    reading = form(name).read(text[: -cut - 1], TOOLS)
-    assert list(reading.calls) in ([], calls)
-    assert reading.calls or reading.why
+    text = call_format(name).write(calls, TOOLS)
+    parsed = call_format(name).parse(text[: -cut - 1], TOOLS)
+    assert list(parsed.calls) in ([], calls)
+    assert parsed.calls or parsed.error
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", CALL_FORMATS)
 @pytest.mark.parametrize(
     "text", ["<find>" * 200_000, "<find>x</find>" * 50_000, "<tool_call>" * 200_000, "[" * 200_000, "\x00" * 1_000_000]
 )
 def test_huge_texts_are_read(name: str, text: str) -> None:
-    reading = form(name).read(text, TOOLS)
-    assert bool(reading.calls) != bool(reading.why)
+    parsed = call_format(name).parse(text, TOOLS)
+    assert bool(parsed.calls) != bool(parsed.error)
 
 
 @pytest.mark.parametrize(
@@ -124,41 +124,41 @@ def test_huge_texts_are_read(name: str, text: str) -> None:
     ],
 )
 def test_tags_are_read(text: str, calls: list[tuple[str, dict[str, Any]]]) -> None:
-    assert [(call.name, call.arguments) for call in form("tags").read(text, TOOLS).calls] == calls
+    assert [(call.name, call.arguments) for call in call_format("tags").parse(text, TOOLS).calls] == calls
 
 
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("tags", "", "there was no call; calls are written <find>...</find> or <mix>"),
-        ("tags", "<fnid>Ada</fnid>", "there is no tool 'fnid': did you mean 'find'?"),
-        ("tags", "<find>Ada", "<find> was not closed by </find>"),
-        ("tags", "<now/><find><name>Ada</find>", "call 2: <name> in <find> was not closed by </name>"),
-        ("tags", "<mix>3</mix>", "<mix> holds a text without the tags of its arguments; it is written <mix><a>"),
-        ("tags", "<mix><a>1</a> and <b>2</b></mix>", "<mix> holds a text between its arguments"),
-        ("tags", "<mix><a>1</a><a>2</a></mix>", "<a> stands twice in <mix>"),
-        ("tags", "<think><find>Ada</find>", "there was no call"),
-        ("hermes", "find Ada", "there was no <tool_call>; a call is written"),
-        ("hermes", "<tool_call>{</tool_call>", "the call is no JSON: Expecting"),
-        ("hermes", "<tool_call>{}<tool_call>{}", "call 1: there was no </tool_call>"),
+        ("tags", "", "found no call; write calls as <find>...</find> or <mix>"),
+        ("tags", "<fnid>Ada</fnid>", "unknown tool 'fnid'; did you mean 'find'?"),
+        ("tags", "<find>Ada", "<find> is not closed by </find>"),
+        ("tags", "<now/><find><name>Ada</find>", "call 2: <name> in <find> is not closed by </name>"),
+        ("tags", "<mix>3</mix>", "<mix> contains text outside of argument tags; write it as <mix><a>"),
+        ("tags", "<mix><a>1</a> and <b>2</b></mix>", "<mix> contains text between its arguments"),
+        ("tags", "<mix><a>1</a><a>2</a></mix>", "<a> occurs twice in <mix>"),
+        ("tags", "<think><find>Ada</find>", "found no call"),
+        ("hermes", "find Ada", "found no <tool_call>; write a call as"),
+        ("hermes", "<tool_call>{</tool_call>", "the call is not valid JSON: Expecting"),
+        ("hermes", "<tool_call>{}<tool_call>{}", "call 1: </tool_call> is missing"),
         ("hermes", '<tool_call>{"arguments": {}}</tool_call>', 'the call has no "name"'),
-        ("hermes", "<tool_call>[]</tool_call>", 'a call is an object with "name" and "arguments"'),
-        ("hermes", '<tool_call>{"name": "find", "arguments": [1]}</tool_call>', '"arguments" are an object'),
-        ("hermes", '<tool_call>{"name": "a", "name": "b"}</tool_call>', "the name 'name' is given twice"),
-        ("hermes", '<tool_call>{"name": "a", "arguments": {"x": NaN}}</tool_call>', "NaN is no JSON number"),
-        ("hermes", '<tool_call>{"name": "\\ud800"}</tool_call>', "half of a surrogate pair"),
-        ("openai", "find Ada", "the message is no JSON"),
-        ("openai", '{"content": "hello", "tool_calls": null}', 'there were no "tool_calls"'),
-        ("openai", '{"tool_calls": []}', '"tool_calls" is a list of one call or more'),
-        ("openai", '{"tool_calls": [3]}', 'call 1: there was no "function"'),
-        ("openai", '{"tool_calls": [{"type": "x", "function": {"name": "a"}}]}', "\"type\" is 'x'"),
-        ("openai", '{"tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}', '"arguments" is no JSON'),
+        ("hermes", "<tool_call>[]</tool_call>", 'a call must be an object with "name" and "arguments"'),
+        ("hermes", '<tool_call>{"name": "find", "arguments": [1]}</tool_call>', '"arguments" must be an object'),
+        ("hermes", '<tool_call>{"name": "a", "name": "b"}</tool_call>', "duplicate name 'name'"),
+        ("hermes", '<tool_call>{"name": "a", "arguments": {"x": NaN}}</tool_call>', "NaN is not a JSON number"),
+        ("hermes", '<tool_call>{"name": "\\ud800"}</tool_call>', "lone surrogates"),
+        ("openai", "find Ada", "the message is not valid JSON"),
+        ("openai", '{"content": "hello", "tool_calls": null}', '"tool_calls" must be'),
+        ("openai", '{"tool_calls": []}', '"tool_calls" must be a non-empty list'),
+        ("openai", '{"tool_calls": [3]}', 'call 1: "function" with'),
+        ("openai", '{"tool_calls": [{"type": "x", "function": {"name": "a"}}]}', "got 'x'"),
+        ("openai", '{"tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}', '"arguments" is not valid JSON'),
     ],
 )
 def test_what_is_no_call_says_why(name: str, text: str, why: str) -> None:
-    reading = form(name).read(text, TOOLS)
-    assert reading.calls == ()
-    assert why in reading.why
+    parsed = call_format(name).parse(text, TOOLS)
+    assert parsed.calls == ()
+    assert why in parsed.error
 
 
 def test_what_servers_and_samplers_send_is_read() -> None:
@@ -172,25 +172,27 @@ def test_what_servers_and_samplers_send_is_read() -> None:
             {"function": {"name": "now", "arguments": ""}},
         ],
     }
-    calls = form("openai").read(json.dumps(message), TOOLS).calls
+    calls = call_format("openai").parse(json.dumps(message), TOOLS).calls
     assert calls == (one, one, Call("now", {}))
     assert [call.id for call in calls] == ["abc", "call_2", "call_3"]
     # The stop text that ends a call is often not part of what was sampled.
-    assert form("hermes").read('<tool_call>\n{"name": "find", "arguments": {"name": "Ada"}}\n', TOOLS).calls == (one,)
+    assert call_format("hermes").parse(
+        '<tool_call>\n{"name": "find", "arguments": {"name": "Ada"}}\n', TOOLS
+    ).calls == (one,)
 
 
 def test_answers_are_told() -> None:
-    answers = [Answer("find", "Ada", "", "a"), Answer("now", "noon", "", "b")]
-    assert form("tags").tell(answers[:1]) == "Ada"
-    assert form("tags").tell(answers) == "[1] find: Ada\n[2] now: noon"
-    assert form("hermes").tell(answers[:1]) == "<tool_response>\nAda\n</tool_response>"
-    assert json.loads(form("openai").tell(answers)) == [
+    answers = [ToolResult("find", "Ada", "", "a"), ToolResult("now", "noon", "", "b")]
+    assert call_format("tags").write_results(answers[:1]) == "Ada"
+    assert call_format("tags").write_results(answers) == "[1] find: Ada\n[2] now: noon"
+    assert call_format("hermes").write_results(answers[:1]) == "<tool_response>\nAda\n</tool_response>"
+    assert json.loads(call_format("openai").write_results(answers)) == [
         {"role": "tool", "tool_call_id": "a", "content": "Ada"},
         {"role": "tool", "tool_call_id": "b", "content": "noon"},
     ]
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", CALL_FORMATS)
 def test_a_description_names_every_tool_and_argument(name: str) -> None:
     text = BOX.describe(name)
     for tool in TOOLS:
@@ -215,12 +217,12 @@ def test_tags_are_described() -> None:
 
 
 def test_what_cannot_be_written_is_refused() -> None:
-    for name in FORMS:
+    for name in CALL_FORMATS:
         with pytest.raises(BadCall):
-            form(name).write([Call("find", {"name": object()})], TOOLS)
-    with pytest.raises(BadCall, match="no tool 'x'"):
-        form("tags").write([Call("x", {})], TOOLS)
+            call_format(name).write([Call("find", {"name": object()})], TOOLS)
+    with pytest.raises(BadCall, match="unknown tool 'x'"):
+        call_format("tags").write([Call("x", {})], TOOLS)
     with pytest.raises(BadCall, match="cannot be written as a tag"):
-        form("tags").write([Call("find", {"a b": 1})], TOOLS)
-    with pytest.raises(UnknownForm, match="did you mean 'hermes'"):
-        form("hermess")
+        call_format("tags").write([Call("find", {"a b": 1})], TOOLS)
+    with pytest.raises(UnknownFormat, match="did you mean 'hermes'"):
+        call_format("hermess")
