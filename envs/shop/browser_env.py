@@ -171,15 +171,18 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         return info
 
     def _admissible(self, texts: list[str]) -> list[str]:
-        """Return what can be clicked, and where the search bar is, one example of what can be written there.
+        """Return the clicks, and at the search bar an example of a search and how to submit what was typed.
 
         Args:
-            texts: what the text environment lists, an example of a search among it.
+            texts: what the text environment lists, including an example of a search.
         """
         actions = self._window.admissible()
-        field = next((e.ref for e in self._window.view.elements.values() if e.writable), None)
+        field = next((e for e in self._window.view.elements.values() if e.writable), None)
+        if field is None:
+            return actions
         searches = [found[1] for text in texts if (found := parse(text)) and found[0] == "search"]
-        return [*actions, *(f"type[{field}, {words}]" for words in searches if field)]
+        submit = ["press[Enter]"] if field.focused and field.value else []
+        return [*actions, *(f"type[{field.ref}, {words}]" for words in searches), *submit]
 
     def _state(self) -> str:
         """Return the state key: that of the text environment, and what the page holds beyond it.

@@ -11,6 +11,7 @@ import pytest
 from shop_reading import MUG, goal_of, shop_of
 from toys.chromium import need_chromium
 
+from turnwise.agents import Agent, Expert, Panel, evaluate
 from turnwise.envs import UnknownOption, check_env, make, takes
 from turnwise.envs.check import Effort
 from turnwise.envs.shop.browser_env import WebShopBrowserEnv, in_browser
@@ -102,11 +103,28 @@ def test_wandering_is_worth_the_same(text: Env, web: Env) -> None:
 
 def test_the_plan_in_the_browser_wins(web: Env) -> None:
     web.reset(seed=5)
-    web.step("click[e2]")
-    plan = web.get_wrapper_attr("plan")()
-    last = [web.step(action) for action in plan][-1]
-    assert (last[1], last[2], last[4]["won"]) == (1.0, True, True)
+    *_, info = web.step("click[e2]")
+    for action in web.get_wrapper_attr("plan")():
+        assert action in info["admissible_actions"] or action.startswith("type[")
+        _, reward, terminated, _, info = web.step(action)
+    assert (reward, terminated, info["won"]) == (1.0, True, True)
     assert web.get_wrapper_attr("plan")() == []
+
+
+def test_the_expert_wins_as_a_player() -> None:
+    made: list[Env] = []
+
+    def make_env(**options: Any) -> Env:
+        made.append(make("turnwise/WebShopBrowser-v0", level="tiny", tagger="own", **options))
+        return made[-1]
+
+    panel = Panel("turnwise/WebShopBrowser-v0", ("train/tiny/000000", "train/tiny/000001"))
+    try:
+        result = evaluate(Agent(parser="bare"), Expert(), panel, make_env, concurrency=1)
+    finally:
+        for env in made:
+            env.close()
+    assert [(row.won, row.score, row.stop) for row in result.rows] == [(True, 1.0, "terminated")] * 2
 
 
 def test_going_back_is_seen_by_the_session(web: Env) -> None:
