@@ -1,10 +1,8 @@
-"""From whole sequences to the logits of their next token: two ways that agree.
+"""Decoding back ends: the logits of the next token of many sequences, with and without a KV cache.
 
-`SlotRunner` keeps what was computed for every episode in a slot and computes only the tokens that are new;
-`PlainRunner` computes every sequence from its beginning, which is slow and right for any causal language model.
-`make_runner` takes the first where the model can, and proves it on a few tokens before it does.
-
-Left out on purpose: scheduling and randomness (`transformers.py`, `draw.py`), several devices, speculative decoding.
+`CachedDecoder` keeps the keys and values of every episode in a slot, and computes new tokens only. `UncachedDecoder`
+computes every sequence from its beginning, which is slow but correct for any causal language model. `make_decoder`
+chooses the first if both agree on a few tokens of the model.
 """
 
 from __future__ import annotations
@@ -17,61 +15,61 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from turnwise.agents.samplers.kvcache import Plan, SlotCache, why_not_slots
+from turnwise.agents.samplers.kvcache import CacheAccess, SlotCache, unsupported_reason
 
 PREFILL_TOKENS = 4096
-"""Most tokens, padding included, that go through the model in one pass of prefill."""
+"""Most tokens, including padding, of one prefill pass."""
 
 
 @dataclass(slots=True)
-class Counts:
-    """What a runner computed since it was made: passes through the model and tokens."""
+class DecodingCounts:
+    """What a decoder has computed: passes through the model, and tokens."""
 
     passes: int = 0
     prefilled: int = 0
     """Tokens of prompts that were computed."""
     decoded: int = 0
-    """Passes of one new token a row: the tokens that were sampled and fed back."""
+    """Sampled tokens that were fed back."""
     reused: int = 0
-    """Tokens of prompts that were found in a slot, or copied from a sequence alike."""
+    """Tokens of prompts that were found in a slot, or copied from an equal sequence."""
 
 
-class Runner(Protocol):
-    """What the sampler needs of either way."""
+class Decoder(Protocol):
+    """What the sampler needs of a back end."""
 
-    counts: Counts
+    counts: DecodingCounts
 
     def begin(self, episode: str, prompt: Sequence[int]) -> bool:
-        """Make room for a sequence that starts with `prompt`; False when there is none at the moment."""
+        """Make room for a sequence that starts with `prompt`; return False if there is none at the moment."""
 
     def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
-        """Return [B, V]: the logits of the next token of each (episode, whole sequence)."""
+        """Return the logits [B, V] of the next token of each (episode, whole sequence)."""
 
     def pause(self, episode: str) -> None:
-        """Keep the episode's slot for its next turn, but let it be taken when room is short."""
+        """Keep the episode's slot for its next turn, but allow it to be taken if there is no other."""
 
     def drop(self, episode: str) -> None:
-        """Forget the episode; unknown ones are no error."""
+        """Forget the episode; an unknown one is not an error."""
 
     def reset(self) -> None:
-        """Forget everything: the weights changed."""
+        """Forget everything, because the weights changed."""
 
 
-class PlainRunner:
-    """Computes every sequence anew; sequences of one length go together, so that nothing is padded or masked."""
+class UncachedDecoder:
+    """Computes every sequence from its beginning; sequences of equal length share a pass, without padding or masks."""
 
     def __init__(self, model: Any) -> None:
         """Keep the model."""
         self.model = model
-        self.counts = Counts()
+        self.counts = DecodingCounts()
         self._keep = _last_only(model)
 
     def begin(self, episode: str, prompt: Sequence[int]) -> bool:
-        """Return True: nothing is kept, so there is always room."""
+        """Return True: there is always room."""
         return True
 
     def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
-        """Return [B, V]: the logits of the next token of each (episode, whole sequence)."""
+        """Return the logits [B, V] of the next token of each (episode, whole sequence)."""
         by_length: dict[int, list[int]] = {}
         for index, (_, ids) in enumerate(batch):
             by_length.setdefault(len(ids), []).append(index)
@@ -94,128 +92,128 @@ class PlainRunner:
 
 
 @dataclass(slots=True)
-class _Held:
-    """A slot in use: which tokens its columns hold, and whether a sequence is being sampled in it."""
+class _Slot:
+    """A slot in use: its index, the tokens in its columns, and whether a sequence is being sampled in it."""
 
-    slot: int
+    index: int
     tokens: list[int] = field(default_factory=list)
     busy: bool = True
 
 
 @dataclass(slots=True)
-class _Row:
-    """One row of a pass: where its logits go, its slot, and the tokens that are new."""
+class _NewTokens:
+    """One row of a pass: where its logits go, its slot, and its new tokens."""
 
     index: int
-    held: _Held
+    slot: _Slot
     new: list[int]
 
 
-class SlotRunner:
-    """Keeps keys and values of up to `slots` episodes of up to `context` tokens between turns.
+class CachedDecoder:
+    """Keeps the keys and values of up to `slots` episodes of up to `context` tokens between turns.
 
-    Slots in use are always 0 .. n-1 (the last one moves into a gap), so that a batch of all of them is read as one
-    view. A paused episode whose turn came longest ago gives its slot up when there is no other.
+    Slots in use are always 0 .. n-1 (the last one moves into a gap), so that a batch of all of them is one view. If no
+    slot is free, the paused episode that was used least recently loses its own.
     """
 
     def __init__(self, model: Any, *, slots: int, context: int) -> None:
-        """Keep the model; the memory of the slots is taken at the first pass."""
+        """Keep the model; the memory of the slots is allocated at the first pass."""
         self.model = model
-        self.counts = Counts()
+        self.counts = DecodingCounts()
         self.slots = slots
         self.context = context
         self._keep = _last_only(model)
-        self._held: dict[str, _Held] = {}
+        self._slots: dict[str, _Slot] = {}
         self._cache = self._fresh()
 
     @property
     def held(self) -> int:
         """Number of slots in use."""
-        return len(self._held)
+        return len(self._slots)
 
     def begin(self, episode: str, prompt: Sequence[int]) -> bool:
-        """Give the episode a slot and keep what it already holds of `prompt`; False when every slot is busy."""
-        held = self._held.pop(episode, None) or self._take_slot()
-        if held is None:
+        """Assign a slot and keep the prefix of `prompt` that it holds; return False if every slot is busy."""
+        slot = self._slots.pop(episode, None) or self._take_slot()
+        if slot is None:
             return False
-        self._held[episode] = held  # at the end: the order of this dict is the order of last use
-        held.busy = True
-        # At least one token is computed, since the logits after the last one are wanted.
-        del held.tokens[_common(held.tokens, prompt, len(prompt) - 1) :]
-        self.counts.reused += len(held.tokens)
+        self._slots[episode] = slot  # at the end: the dict is ordered by last use
+        slot.busy = True
+        # At least one token is computed, since the logits after the last token are needed.
+        del slot.tokens[_common(slot.tokens, prompt, len(prompt) - 1) :]
+        self.counts.reused += len(slot.tokens)
         return True
 
     def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
-        """Return [B, V]: the logits of the next token of each (episode, whole sequence that extends its slot)."""
-        leaders: dict[tuple[int, ...], _Row] = {}
-        twins: list[tuple[_Row, _Row]] = []
-        rows: list[_Row] = []
+        """Return the logits [B, V] of the next token of each (episode, whole sequence that extends its slot)."""
+        leaders: dict[tuple[int, ...], _NewTokens] = {}
+        duplicates: list[tuple[_NewTokens, _NewTokens]] = []
+        rows: list[_NewTokens] = []
         for index, (episode, ids) in enumerate(batch):
-            held = self._held[episode]
-            row = _Row(index, held, ids[len(held.tokens) :])
-            leader = leaders.setdefault(tuple(row.new), row) if not held.tokens else row
+            slot = self._slots[episode]
+            row = _NewTokens(index, slot, ids[len(slot.tokens) :])
+            leader = leaders.setdefault(tuple(row.new), row) if not slot.tokens else row
             if leader is row:
                 rows.append(row)
             else:
-                twins.append((row, leader))
+                duplicates.append((row, leader))
         parts, order = [], []
         for group in _groups(rows):
             parts.append(self._pass(group))
             order += [row.index for row in group]
         out = torch.cat(parts) if len(parts) > 1 else parts[0]
-        if not twins:
+        if not duplicates:
             return out[_inverse(order)] if order != list(range(len(order))) else out
-        return out[self._copy_twins(twins, order)]
+        return out[self._copy_duplicates(duplicates, order)]
 
     def pause(self, episode: str) -> None:
-        """Keep the episode's slot for its next turn, but let it be taken when room is short."""
-        if episode in self._held:
-            self._held[episode].busy = False
+        """Keep the episode's slot for its next turn, but allow it to be taken if there is no other."""
+        if episode in self._slots:
+            self._slots[episode].busy = False
 
     def drop(self, episode: str) -> None:
         """Free the episode's slot; the last slot in use moves into the gap."""
-        gone = self._held.pop(episode, None)
-        if gone is None or gone.slot == len(self._held):
+        gone = self._slots.pop(episode, None)
+        if gone is None or gone.index == len(self._slots):
             return
-        last = next(held for held in self._held.values() if held.slot == len(self._held))
-        self._cache.copy_slot(last.slot, gone.slot, len(last.tokens))
-        last.slot = gone.slot
+        last = next(slot for slot in self._slots.values() if slot.index == len(self._slots))
+        self._cache.copy_slot(last.index, gone.index, len(last.tokens))
+        last.index = gone.index
 
     def reset(self) -> None:
-        """Forget what the slots hold and who held them."""
-        self._held.clear()
+        """Forget the contents of all slots."""
+        self._slots.clear()
 
     def clear(self) -> None:
-        """Give the memory back too: after numbers that are not finite, or at the end."""
-        self._held.clear()
+        """Release the memory as well: at the end, or after values that are not finite."""
+        self._slots.clear()
         self._cache = self._fresh()
 
     def _fresh(self) -> SlotCache:
         layers = int(self.model.config.get_text_config().num_hidden_layers)
         return SlotCache(layers, self.slots, self.context)
 
-    def _take_slot(self) -> _Held | None:
-        if len(self._held) < self.slots:
-            return _Held(len(self._held))
-        oldest = next((name for name, held in self._held.items() if not held.busy), None)
-        return None if oldest is None else _Held(self._held.pop(oldest).slot)
+    def _take_slot(self) -> _Slot | None:
+        if len(self._slots) < self.slots:
+            return _Slot(len(self._slots))
+        oldest = next((name for name, slot in self._slots.items() if not slot.busy), None)
+        return None if oldest is None else _Slot(self._slots.pop(oldest).index)
 
-    def _copy_twins(self, twins: list[tuple[_Row, _Row]], order: list[int]) -> list[int]:
-        """Copy the slots of sequences alike, and return which computed row each of the batch takes."""
+    def _copy_duplicates(self, duplicates: list[tuple[_NewTokens, _NewTokens]], order: list[int]) -> list[int]:
+        """Copy the slots of equal sequences, and return which computed row each row of the batch takes."""
         place = {index: at for at, index in enumerate(order)}
-        for row, leader in twins:
+        for row, leader in duplicates:
             place[row.index] = place[leader.index]
-            self._cache.copy_slot(leader.held.slot, row.held.slot, len(leader.held.tokens))
-            row.held.tokens = list(leader.held.tokens)
+            self._cache.copy_slot(leader.slot.index, row.slot.index, len(leader.slot.tokens))
+            row.slot.tokens = list(leader.slot.tokens)
             self.counts.reused += len(row.new)
         return [place[index] for index in range(len(place))]
 
-    def _pass(self, group: list[_Row]) -> torch.Tensor:
-        """Compute the new tokens of the rows (sorted by slot) and return their logits [B, V] after the last."""
-        slots = np.array([row.held.slot for row in group])
+    def _pass(self, group: list[_NewTokens]) -> torch.Tensor:
+        """Compute the new tokens of rows sorted by slot, and return the logits [B, V] after the last token of each."""
+        slots = np.array([row.slot.index for row in group])
         lowest, span = int(slots[0]), int(slots[-1]) - int(slots[0]) + 1
         longest = max(len(row.new) for row in group)
-        # Idle rows in between are computed along when they are few: a view is cheaper than a copy of all rows.
+        # A few idle rows in between are computed too: a view is cheaper than a copy of all rows.
         whole = span <= (len(group) + (len(group) // 3 if longest == 1 else 0))
         size = span if whole else len(group)
         at = slots - lowest if whole else np.arange(len(group))
@@ -224,15 +222,15 @@ class SlotRunner:
         columns = np.full((size, longest), self.context, dtype=np.int64)
         length = 1
         for place, row in zip(at, group, strict=True):
-            start, count = len(row.held.tokens), len(row.new)
-            # Aligned to the right, so that the last column holds everyone's last token.
+            start, count = len(row.slot.tokens), len(row.new)
+            # Aligned to the right, so that the last column holds the last token of every row.
             ids[place, longest - count :] = row.new
             positions[place, longest - count :] = columns[place, longest - count :] = np.arange(start, start + count)
             length = max(length, start + count)
         taken = np.arange(lowest, lowest + span) if whole else slots
         out = self._forward(ids, positions, columns, taken, whole, length)
         for row in group:
-            row.held.tokens += row.new
+            row.slot.tokens += row.new
         self._count(group, longest)
         return out if size == len(group) else out[torch.from_numpy(at).to(out.device)]
 
@@ -242,10 +240,10 @@ class SlotRunner:
         device = self.model.device
         taken = torch.from_numpy(slots).to(device)
         rows = slice(int(slots[0]), int(slots[-1]) + 1) if whole else taken
-        self._cache.prepare(Plan(rows, taken, torch.from_numpy(columns).to(device), length))
+        self._cache.prepare(CacheAccess(rows, taken, torch.from_numpy(columns).to(device), length))
         place = torch.from_numpy(positions).to(device)
-        # Column j is seen by position p when j <= p. Padding stands at position 0 and sees column 0: never nothing,
-        # which would be 0 / 0.
+        # Position p attends to columns j <= p. Padding has position 0 and attends to column 0: attending to nothing
+        # would give 0 / 0.
         seen = torch.arange(length, device=device) <= place[:, None, :, None]
         hidden = torch.full((), torch.finfo(self.model.dtype).min, dtype=self.model.dtype, device=device)
         mask = torch.where(seen, torch.zeros_like(hidden), hidden)
@@ -260,7 +258,7 @@ class SlotRunner:
         logits: torch.Tensor = out.logits[:, -1]
         return logits
 
-    def _count(self, group: list[_Row], longest: int) -> None:
+    def _count(self, group: list[_NewTokens], longest: int) -> None:
         self.counts.passes += 1
         if longest == 1:
             self.counts.decoded += len(group)
@@ -268,51 +266,51 @@ class SlotRunner:
             self.counts.prefilled += sum(len(row.new) for row in group)
 
 
-def make_runner(model: Any, *, slots: int, context: int) -> tuple[Runner, str | None]:
-    """Return the fastest runner that is right for this model, and why it is the plain one (None when it is not).
+def make_decoder(model: Any, *, slots: int, context: int) -> tuple[Decoder, str | None]:
+    """Return the fastest correct decoder for a model, and why it has no cache (None if it has one).
 
-    The slots are used when the configuration allows it and when, on a few tokens in two rows of different lengths,
-    they give the same logits as computing everything anew.
+    The cache is used if the configuration allows it and if it gives the same logits as no cache on a few tokens in two
+    rows of different lengths.
 
     Args:
         model: a transformers causal language model on its device, in evaluation mode.
-        slots: episodes that are kept at once.
+        slots: number of episodes that are cached.
         context: most tokens of a sequence.
     """
-    why = why_not_slots(model.config, context) or _probe(model)
+    why = unsupported_reason(model.config, context) or _probe(model)
     if why is None:
-        return SlotRunner(model, slots=slots, context=context), None
-    return PlainRunner(model), why
+        return CachedDecoder(model, slots=slots, context=context), None
+    return UncachedDecoder(model), why
 
 
 def _probe(model: Any) -> str | None:
-    """Return why slots and plain computation differ on a few tokens; None when they agree."""
+    """Return how the results with and without the cache differ on a few tokens; None if they agree."""
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     long, short = [[(7 * i * i + 3 * i + k) % vocabulary for i in range(5)] for k in range(2)]
     short = short[:2]
-    slotted, plain = SlotRunner(model, slots=2, context=8), PlainRunner(model)
+    cached, uncached = CachedDecoder(model, slots=2, context=8), UncachedDecoder(model)
     try:
         with torch.inference_mode():
-            slotted.begin("a", long)
-            slotted.begin("b", short)
+            cached.begin("a", long)
+            cached.begin("b", short)
             for _ in range(2):
                 batch = [("a", long), ("b", short)]
-                mine, right = slotted.logits(batch).float(), plain.logits(batch).float()
+                found, right = cached.logits(batch).float(), uncached.logits(batch).float()
                 scale = float(right.abs().max()) + 1e-6
-                error = float((mine - right).abs().max()) / scale
+                error = float((found - right).abs().max()) / scale
                 if not error < (1e-3 if model.dtype == torch.float32 else 5e-2):
-                    return f"its logits with slots differ by {error:.1e} of their size from those without"
+                    return f"its logits with the cache have a relative error of {error:.1e}"
                 long, short = [*long, 1 % vocabulary], [*short, 2 % vocabulary]
-    except Exception as error:  # whatever a stranger's model raises on arguments that it does not take
-        return f"it does not take an explicit mask and cache ({type(error).__name__}: {error})"
+    except Exception as error:  # a model may raise anything for arguments that it does not take
+        return f"it does not accept an explicit mask and cache ({type(error).__name__}: {error})"
     return None
 
 
-def _groups(rows: Iterable[_Row]) -> list[list[_Row]]:
-    """Split rows into passes: one new token each; then by falling length, so that padding stays below a third."""
-    single = sorted((row for row in rows if len(row.new) == 1), key=lambda row: row.held.slot)
+def _groups(rows: Iterable[_NewTokens]) -> list[list[_NewTokens]]:
+    """Split rows into passes: first those with one new token, then by falling length, to keep padding below a third."""
+    single = sorted((row for row in rows if len(row.new) == 1), key=lambda row: row.slot.index)
     groups = [single] if single else []
-    current: list[_Row] = []
+    current: list[_NewTokens] = []
     real = 0
     for row in sorted((row for row in rows if len(row.new) > 1), key=lambda row: -len(row.new)):
         padded = len(current[0].new) * (len(current) + 1) if current else 0
@@ -323,11 +321,11 @@ def _groups(rows: Iterable[_Row]) -> list[list[_Row]]:
         real += len(row.new)
     if current:
         groups.append(current)
-    return [sorted(group, key=lambda row: row.held.slot) for group in groups]
+    return [sorted(group, key=lambda row: row.slot.index) for group in groups]
 
 
 def _common(held: list[int], prompt: Sequence[int], most: int) -> int:
-    """Return how many first tokens two sequences share, `most` at most."""
+    """Return the length of the common prefix of two sequences, at most `most`."""
     end = min(len(held), most)
     if held[:end] == list(prompt[:end]):
         return end
@@ -335,7 +333,7 @@ def _common(held: list[int], prompt: Sequence[int], most: int) -> int:
 
 
 def _inverse(order: list[int]) -> list[int]:
-    """Return where each index stands in `order`."""
+    """Return the position of each index in `order`."""
     place = [0] * len(order)
     for at, index in enumerate(order):
         place[index] = at
@@ -343,5 +341,5 @@ def _inverse(order: list[int]) -> list[int]:
 
 
 def _last_only(model: Any) -> dict[str, int]:
-    """Return the keyword that makes the model compute the last position's logits only, where it has one."""
+    """Return the option that computes the logits of the last position only, if the model has it."""
     return {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

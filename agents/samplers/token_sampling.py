@@ -1,10 +1,10 @@
-"""Drawing tokens from logits: temperature, nucleus, inverse distribution function, one uniform number a token.
+"""Sampling tokens from logits: temperature, nucleus, and one uniform number for each token.
 
-The uniform numbers come from a counter-based generator: number `i` of turn `t` of an episode depends on its seed, `t`
-and `i` alone. Whoever else is in the batch, and in which row, changes nothing beyond floating-point rounding.
+The uniform numbers come from a counter-based generator: number `i` of turn `t` of an episode depends on the episode's
+seed, `t` and `i` alone. The rest of the batch changes nothing beyond floating-point rounding.
 
-Left out on purpose: top-k, min-p, penalties for repetition, logit processors. Each would make the distribution that
-was sampled from differ from the one that training sees.
+Not included: top-k, min-p, repetition penalties and logit processors. With them, the distribution that was sampled
+from would differ from the one that training computes.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ def uniforms(keys: np.ndarray, counters: np.ndarray) -> np.ndarray:
     return np.asarray((z >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
-def draw(
+def sample_tokens(
     logits: torch.Tensor, temperature: Sequence[float], top_p: Sequence[float], uniform: np.ndarray
 ) -> tuple[list[int], list[float]]:
     """Return one token for each row of logits, and its log-probability (nats) under the distribution drawn from.
 
-    p = softmax(logits / temperature); with top_p < 1 only the fewest most probable tokens whose mass reaches `top_p`
-    are kept, and p is made to sum to one again. The token is the first whose cumulated p exceeds `uniform`. At
-    temperature 0 the token is the most probable one (the first of equals), and since its distribution is a single
-    point, the log-probability given is the model's own, at temperature 1 and without a nucleus.
+    p = softmax(logits / temperature). With top_p < 1, only the smallest set of most probable tokens whose mass reaches
+    `top_p` is kept, and p is normalised again. The token is the first whose cumulative p exceeds `uniform`. At
+    temperature 0 the token is the most probable one (the first, if several are equal), and its log-probability is the
+    model's own, at temperature 1 and without a nucleus.
 
     Args:
-        logits: [B, V], any floating type; computed in float32, cumulated in float64.
+        logits: [B, V], any floating type; computed in float32, accumulated in float64.
         temperature: B numbers >= 0.
         top_p: B numbers in (0, 1].
         uniform: float64 [B] in [0, 1).
@@ -73,7 +73,7 @@ def draw(
         B token ids and B log-probabilities.
 
     Raises:
-        FloatingPointError: logits that are not finite: there is no distribution to draw from.
+        FloatingPointError: the logits are not finite, so there is no distribution to sample from.
     """
     heat = torch.tensor([t if t > 0 else 1.0 for t in temperature], dtype=torch.float32, device=logits.device)
     logprobs = torch.log_softmax(logits.float() / heat[:, None], dim=-1)
@@ -91,10 +91,10 @@ def draw(
 
 
 def _nucleus(logprobs: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Return the log-probabilities [B, V] with all but the nucleus at -inf, normalised again."""
+    """Return the log-probabilities [B, V] of the nucleus, normalised again; all others are -inf."""
     ordered, order = logprobs.sort(dim=-1, descending=True, stable=True)
     before = ordered.double().exp().cumsum(dim=-1) - ordered.double().exp()
-    # A token stays when the mass before it is still short of top_p; the first one always does.
+    # A token is kept if the mass before it is below top_p; the first token is always kept.
     dropped = before >= top_p[:, None].double()
     dropped[:, 0] = False
     kept = torch.empty_like(logprobs).scatter_(1, order, ordered.masked_fill(dropped, -torch.inf))
@@ -102,10 +102,10 @@ def _nucleus(logprobs: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
 
 
 def _invert(logprobs: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
-    """Return the first index of each row [B, V] whose cumulated probability exceeds `uniform` times the whole."""
+    """Return the first index of each row [B, V] whose cumulative probability exceeds `uniform` times the total."""
     mass = logprobs.double().exp().cumsum(dim=-1)
     whole = mass[:, -1:]
-    # Strictly below the whole even after rounding, or a token of probability zero at the end could come out.
+    # Strictly below the total even after rounding, or a final token of probability zero could be chosen.
     target = torch.minimum(uniform[:, None].double() * whole, torch.nextafter(whole, torch.zeros_like(whole)))
     return torch.searchsorted(mass, target, right=True)[:, 0].clamp_(max=logprobs.shape[1] - 1)
 

@@ -16,8 +16,8 @@ from turnwise.agents.samplers.base import Completion, Request
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.agents.samplers.decoding import PlainRunner, SlotRunner  # noqa: E402
-from turnwise.agents.samplers.token_sampling import draw, stream_key, uniforms  # noqa: E402
+from turnwise.agents.samplers.decoding import CachedDecoder, UncachedDecoder  # noqa: E402
+from turnwise.agents.samplers.token_sampling import sample_tokens, stream_key, uniforms  # noqa: E402
 from turnwise.agents.samplers.transformers import TransformersSampler  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,<>/ACEKLMOP"
@@ -103,7 +103,7 @@ def full_logprobs(model, prompt: Sequence[int], tokens: Sequence[int], temperatu
 def test_logprobs_are_those_of_a_full_forward(kind: str, temperature: float):
     model = make(kind)
     sampler = TransformersSampler(model, Letters(), slots=4, context=64)
-    assert sampler.plain_because is None
+    assert sampler.uncached_reason is None
     requests = [request(prompt_of(n, n), f"e{n}", temperature=temperature, seed=n) for n in (1, 3, 11, 20)]
     for asked, answer in zip(requests, serve(sampler, *requests), strict=True):
         assert len(answer.tokens) == len(answer.logprobs) > 0
@@ -153,7 +153,7 @@ def test_kept_caches_equal_computing_everything_anew(kind: str):
     model = make(kind)
     kept = TransformersSampler(model, Letters(), slots=5, context=128)
     plain = TransformersSampler(model, Letters(), slots=5, context=128)
-    plain._runner = PlainRunner(model)
+    plain._decoder = UncachedDecoder(model)
     assert_alike(play(kept, 5, 4), play(plain, 5, 4))
     assert kept.counts.reused > 0
     assert kept.counts.prefilled + kept.counts.decoded < plain.counts.prefilled / 3
@@ -209,13 +209,13 @@ def test_forget_frees_the_slot_and_the_others_keep_theirs():
     sampler = TransformersSampler(model, Letters(), slots=4, context=64)
     prompts = {f"e{k}": prompt_of(8 + k, k) for k in range(4)}
     firsts = serve(sampler, *(request(ids, name) for name, ids in prompts.items()))
-    runner = sampler._runner
-    assert isinstance(runner, SlotRunner)
-    assert runner.held == 4
+    decoder = sampler._decoder
+    assert isinstance(decoder, CachedDecoder)
+    assert decoder.held == 4
     sampler.forget("e0")
     sampler.forget("e0")
     sampler.forget("never seen")
-    assert runner.held == 3
+    assert decoder.held == 3
     computed = sampler.counts.prefilled
     seconds = {f"e{k}": [*prompts[f"e{k}"], *firsts[k].tokens, 9, 9] for k in (3, 1, 2)}
     answers = serve(sampler, *(request(ids, name, 1) for name, ids in seconds.items()))
@@ -224,7 +224,7 @@ def test_forget_frees_the_slot_and_the_others_keep_theirs():
         assert answer.logprobs == pytest.approx(full_logprobs(model, ids, answer.tokens), abs=1e-4)
     for name in prompts:
         sampler.forget(name)
-    assert runner.held == 0
+    assert decoder.held == 0
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_forget_frees_the_slot_and_the_others_keep_theirs():
 def test_models_that_cannot_keep_slots_take_the_plain_path(kind: str, changes: dict[str, object], word: str):
     model = make(kind, **changes)
     sampler = TransformersSampler(model, Letters(), slots=4, context=64)
-    assert sampler.plain_because is not None
-    assert word in sampler.plain_because
+    assert sampler.uncached_reason is not None
+    assert word in sampler.uncached_reason
     for answers, k in zip(play(sampler, 3, 2), range(3), strict=True):
         expected = full_logprobs(model, prompt_of(4 + 3 * k, k), answers[0].tokens)
         assert answers[0].logprobs == pytest.approx(expected, abs=1e-4)
@@ -243,7 +243,7 @@ def test_models_that_cannot_keep_slots_take_the_plain_path(kind: str, changes: d
 
 def test_a_window_as_long_as_the_context_changes_nothing():
     sampler = TransformersSampler(make("mistral", sliding_window=64), Letters(), slots=2, context=64)
-    assert sampler.plain_because is None
+    assert sampler.uncached_reason is None
 
 
 def chi_square(counts: np.ndarray, expected: np.ndarray) -> float:
@@ -255,7 +255,7 @@ def test_samples_follow_the_distribution():
     count, temperature = 20_000, 0.8
     expected = torch.softmax(logits / temperature, dim=-1).numpy() * count
     keys = np.array([stream_key(11, turn) for turn in range(count)], dtype=np.uint64)
-    tokens, logprobs = draw(
+    tokens, logprobs = sample_tokens(
         logits.expand(count, 5), [temperature] * count, [1.0] * count, uniforms(keys, np.zeros(count, dtype=np.int64))
     )
     found = np.bincount(tokens, minlength=5)
@@ -267,7 +267,7 @@ def test_nucleus_keeps_the_fewest_tokens_that_reach_top_p():
     probabilities = torch.tensor([0.1, 0.4, 0.2, 0.3])
     count = 4000
     keys = np.full(count, stream_key(2, 0), dtype=np.uint64)
-    tokens, logprobs = draw(
+    tokens, logprobs = sample_tokens(
         probabilities.log().expand(count, 4), [1.0] * count, [0.65] * count, uniforms(keys, np.arange(count))
     )
     assert set(tokens) == {1, 3}  # 0.4 alone falls short of 0.65, with 0.3 it does not
@@ -277,7 +277,7 @@ def test_nucleus_keeps_the_fewest_tokens_that_reach_top_p():
 
 def test_a_tiny_nucleus_is_the_most_probable_token_and_rows_do_not_mix():
     logits = torch.tensor([[0.0, 1.0, 2.0], [3.0, 1.0, 2.0], [0.0, 5.0, 5.0]])
-    tokens, logprobs = draw(logits, [1.0, 0.0, 0.0], [1e-9, 1.0, 1.0], np.array([0.999, 0.999, 0.999]))
+    tokens, logprobs = sample_tokens(logits, [1.0, 0.0, 0.0], [1e-9, 1.0, 1.0], np.array([0.999, 0.999, 0.999]))
     assert tokens == [2, 0, 1]
     assert logprobs[0] == pytest.approx(0.0, abs=1e-6)
     assert logprobs[1] == pytest.approx(float(torch.log_softmax(logits[1], 0)[0]), abs=1e-6)
@@ -298,7 +298,7 @@ def test_uniforms_are_uniform_and_differ_between_streams():
 @pytest.mark.parametrize("uniform", [0.0, 1 - 2**-53])
 def test_a_token_of_probability_zero_never_comes(uniform: float):
     logits = torch.tensor([[-torch.inf, 0.3, 1.0, -torch.inf]])
-    tokens, _ = draw(logits, [1.0], [1.0], np.array([uniform]))
+    tokens, _ = sample_tokens(logits, [1.0], [1.0], np.array([uniform]))
     assert tokens[0] in (1, 2)
 
 
@@ -394,7 +394,7 @@ def test_context_is_never_exceeded_and_full_prompts_are_refused():
 @pytest.mark.parametrize(
     ("bad", "word"),
     [
-        ({"prompt": []}, "empty prompt"),
+        ({"prompt": []}, "at least one token"),
         ({"prompt": [1, VOCAB]}, "tokenizer"),
         ({"prompt": [-1]}, "tokenizer"),
         ({"prompt": [1], "top_p": 0.0}, "top_p"),
@@ -410,7 +410,7 @@ def test_requests_that_cannot_be_served(bad: dict[str, object], word: str):
 
 
 def test_samplers_that_cannot_be_made():
-    with pytest.raises(SamplerError, match="slot"):
+    with pytest.raises(SamplerError, match="slots must be >= 1"):
         TransformersSampler(make(), Letters(), slots=0)
     with pytest.raises(SamplerError, match="128"):
         TransformersSampler(make(), Letters(), context=129)
@@ -496,7 +496,7 @@ def test_loading_while_requests_are_under_way_is_refused():
     async def scene() -> None:
         task = asyncio.create_task(sampler.sample(request([1, 2], max_tokens=30)))
         await asyncio.sleep(0)
-        with pytest.raises(SamplerError, match="under way"):
+        with pytest.raises(SamplerError, match="in progress"):
             sampler.load(make(), 1)
         await task
 
@@ -522,7 +522,7 @@ def test_diverged_weights_are_an_error_and_do_not_poison_the_caches():
 def test_bf16_computes_on_a_copy():
     model = make()
     sampler = TransformersSampler(model, Letters(), slots=2, context=64, bf16=True)
-    assert sampler.plain_because is None
+    assert sampler.uncached_reason is None
     (answer,) = serve(sampler, request(prompt_of(10)))
     assert model.dtype == torch.float32
     assert answer.logprobs == pytest.approx(full_logprobs(model, prompt_of(10), answer.tokens), abs=0.3)
