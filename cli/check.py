@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.live import Live
@@ -13,7 +14,21 @@ from rich.text import Text
 from turnwise.cli.console import err, out, say
 from turnwise.cli.options import parse_options
 
+if TYPE_CHECKING:
+    from gymnasium import Env
+
 _COLOURS = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
+
+
+def play_expert(make: Callable[[], Env[Any, Any]], task: str, seed: int) -> tuple[bool, list[str]]:
+    """Return whether the player of `turnwise eval expert` wins a task, and the actions that it took."""
+    from turnwise.agents.rollout import rollout
+    from turnwise.cli.players import load_player
+
+    player = load_player("expert", seed=seed)
+    (group,) = rollout(player.agent, player.sampler, [task], make=make, size=1, seed=seed)
+    (trajectory,) = group.trajectories
+    return trajectory.won, [turn.action or "" for turn in trajectory.turns]
 
 
 def check(
@@ -46,7 +61,15 @@ def check(
             judging(1 + names.index(result.rule))
 
         judging(0)
-        report = check_env(env_id, kwargs=parse_options(options), tasks=tasks, seed=seed, effort=effort, on_result=tell)
+        report = check_env(
+            env_id,
+            kwargs=parse_options(options),
+            tasks=tasks,
+            seed=seed,
+            effort=effort,
+            play_expert=play_expert,
+            on_result=tell,
+        )
     failed = [result for result in report.results if result.outcome == "failed"]
     for result in failed:
         say(f"\n{result.rule}, to see it again:", "bold")

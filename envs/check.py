@@ -20,7 +20,7 @@ import numpy as np
 
 from turnwise.envs.checks import instance, offers, play, snapshots, states
 from turnwise.envs.checks.base import Failed, Rule, Skipped, crashed
-from turnwise.envs.checks.lab import Lab
+from turnwise.envs.checks.lab import Lab, PlayExpert
 from turnwise.envs.checks.probe import Crash, Effort, Source, literal
 from turnwise.envs.errors import EnvError
 
@@ -94,6 +94,7 @@ def check_env(
     actions: Sequence[Any] = (),
     slowest: float | None = None,
     effort: Effort | None = None,
+    play_expert: PlayExpert | None = None,
     on_result: Callable[[CheckResult], None] | None = None,
 ) -> CheckReport:
     """Return which rules of the contract an environment keeps.
@@ -108,6 +109,8 @@ def check_env(
         actions: actions worth trying, for an environment that neither lists admissible ones nor has a plan.
         slowest: most median seconds a step may take; None reports the time only.
         effort: how much is tried; None: all of `Effort()`, or `Effort.light()` where steps take longer than SLOW.
+        play_expert: plays a task as an agent that follows plan(): (make, task, seed) -> (won, actions). None skips the
+            rule "expert"; `turnwise check` gives the agent of `turnwise eval expert`.
         on_result: called with the result of every rule as soon as it is there.
 
     Raises:
@@ -118,7 +121,7 @@ def check_env(
     results: list[CheckResult] = []
     tell = on_result or (lambda result: None)
     try:
-        lab = Lab(source, seed, effort or Effort(), actions)
+        lab = Lab(source, seed, effort or Effort(), actions, play_expert)
     except EnvError:
         raise
     except Exception as error:

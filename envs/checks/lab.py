@@ -17,15 +17,25 @@ import numpy as np
 from turnwise.envs.checks.probe import FOREIGN, Crash, Effort, Episode, Moment, Source, cut, moment_of, same
 from turnwise.envs.errors import EnvError
 
-__all__ = ["Lab"]
+__all__ = ["Lab", "PlayExpert"]
+
+PlayExpert = Callable[[Callable[[], gymnasium.Env[Any, Any]], str, int], tuple[bool, list[str]]]
+"""Plays a task as an agent that follows plan(): (make, task, seed) -> (won, actions)."""
 
 
 class Lab:
     """An environment under test: one shared instance, replay on it, and the episodes that were explored."""
 
-    def __init__(self, source: Source, seed: int, effort: Effort, actions: Sequence[Any] = ()) -> None:
-        """Make the shared instance; `actions` are tried where the environment cannot say which are admissible."""
-        self.source, self.seed, self.effort = source, seed, effort
+    def __init__(
+        self,
+        source: Source,
+        seed: int,
+        effort: Effort,
+        actions: Sequence[Any] = (),
+        play_expert: PlayExpert | None = None,
+    ) -> None:
+        """Make the shared instance; `actions` are tried where the environment does not list admissible ones."""
+        self.source, self.seed, self.effort, self.play_expert = source, seed, effort, play_expert
         self.env = source.build()
         self.tries = list(actions)
         self.tasks: list[str | None] = [None]

@@ -92,6 +92,25 @@ def plan(lab: Lab) -> str:
     return f"{count} plans won" + (f"; {stuck} times it said that no way leads from there" if stuck else "")
 
 
+def expert(lab: Lab) -> str:
+    """An agent that follows plan() wins: its limits, its parser and the listed admissible actions allow it."""
+    if lab.play_expert is None:
+        raise Skipped("no agent was given that could follow plan(); `turnwise check` gives one")
+    if not lab.has("plan") or lab.foreign is None or not all(lab.tasks):
+        raise Skipped("the environment has no plan(), no task_ids(), or actions that are not text")
+    name, module = lab.play_expert.__name__, lab.play_expert.__module__
+    for task in filter(None, lab.tasks):
+        won, actions = lab.play_expert(lab.source.build, task, lab.seed)
+        if not won:
+            code = (
+                f"from {module} import {name}\n\n{lab.source.code}\n\n"
+                f"won, actions = {name}(lambda: env, {task!r}, {lab.seed})\nassert won, actions\n"
+            )
+            what = f"an agent that follows plan() does not win {task!r}: it took {cut(actions)}, the plan is "
+            raise Failed(what + cut(lab.plan(task)), code)
+    return f"won {len(lab.tasks)} tasks"
+
+
 def admissible(lab: Lab) -> str:
     """Every admissible action is valid when taken, and one that is not listed is not."""
     taken, refused = 0, 0
@@ -141,6 +160,7 @@ RULES: Final = (
     Rule("tasks", "task_ids() lists tasks that can be played", tasks, ("protocol",)),
     Rule("unknown-task", "a task that does not exist is refused by name", unknown_task, ("protocol",)),
     Rule("plan", "plan() wins from anywhere", plan, ("protocol", "group")),
+    Rule("expert", "an agent that follows plan() wins", expert, ("protocol", "group", "plan")),
     Rule("admissible", "listed actions are valid, others are not", admissible, ("protocol", "group")),
     Rule("refused", "what is not understood is answered and not valid", refused, ("protocol",)),
 )

@@ -10,6 +10,7 @@ import pytest
 from toys.broken import BROKEN, CountsTurns, KeyIsAnswer
 from toys.corridor import ID, Corridor
 
+from turnwise.cli.check import play_expert
 from turnwise.envs import EnvError, NotReset, StepAfterEnd, Text, UnknownEnv, UnknownOption, check_env
 from turnwise.envs.check import CheckReport, Effort, rules
 
@@ -22,7 +23,7 @@ def outcomes(report: CheckReport, outcome: str) -> set[str]:
 
 @functools.cache
 def checked(broken: type[Corridor]) -> CheckReport:
-    return check_env(broken, tasks=2, effort=SMALL)
+    return check_env(broken, tasks=2, effort=SMALL, play_expert=play_expert)
 
 
 def run(code: str) -> None:
@@ -30,7 +31,7 @@ def run(code: str) -> None:
 
 
 def test_a_sound_environment_keeps_every_rule():
-    report = check_env(ID, effort=SMALL)
+    report = check_env(ID, effort=SMALL, play_expert=play_expert)
     assert outcomes(report, "ok") == set(rules())
     assert report.ok
 
@@ -192,6 +193,7 @@ def test_what_a_stranger_does_not_offer_is_skipped_with_the_reason():
         "state-equal": "state",
         "state-different": "state",
         "snapshot": "snapshot",
+        "expert": "agent",
     }
     assert outcomes(report, "skipped") == set(missing)
     for rule, word in missing.items():

@@ -46,6 +46,17 @@ class Raises(Corridor):
         return super().step(action)
 
 
+class Unlisted(Corridor):
+    """Unlocking works but is not listed, and the plan starts by looking around: who plans again looks forever."""
+
+    def _info(self, *, valid: bool) -> dict[str, Any]:
+        info = super()._info(valid=valid)
+        return info | {"admissible_actions": [a for a in info["admissible_actions"] if a != "unlock door"]}
+
+    def plan(self) -> list[str]:
+        return ["look", *actions] if (actions := super().plan()) else []
+
+
 class ScoreBeyondOne(Corridor):
     """The score is a percentage."""
 
@@ -450,6 +461,7 @@ BROKEN: dict[type[Corridor], str] = {
     TakesAnyTask: "unknown-task",
     NamelessError: "unknown-task",
     ShortPlan: "plan",
+    Unlisted: "expert",
     NoPlanAtAll: "plan",
     ListsTooMuch: "admissible",
     ListsTooLittle: "admissible",
