@@ -1,4 +1,4 @@
-"""Tasks in a file system, done by shell commands in a sandbox, and judged by the files and the answer at the end."""
+"""File-system tasks: the agent types shell commands in a sandbox; the final files and the answer are graded."""
 
 from turnwise.envs.bash.env import BashEnv
 from turnwise.envs.bash.generator import FAMILIES, BashLevel

@@ -1,11 +1,10 @@
-"""What an agent can say to the shell: a command, or that it is done.
+"""Actions of the shell environment: a shell command, or a submission.
 
-    grep -c ERROR logs/a.log      any other text is a command, of one line or of several
-    submit                        done: the files are as they were asked for
-    submit 42                     done, and this is the answer
+    grep -c ERROR logs/a.log      any other text is a command, of one or several lines
+    submit                        ends the episode
+    submit 42                     ends the episode with an answer
 
-A fence (three backticks, perhaps with a language) around all of it is taken off. Nothing else is changed.
-`read` never raises: it gives an action, or the sentence that says why there is none.
+A code fence (three backticks, with or without a language) around the whole action is removed.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from typing import Final
 __all__ = ["FORMS", "LONGEST", "ShellCommand", "Submission", "parse_action"]
 
 FORMS: Final = ("...", "submit ...")
-"""The forms of actions that hold any text, for `info["free_actions"]`."""
-LONGEST: Final = 8000  # characters
+"""Action forms that contain arbitrary text, for `info["free_actions"]`."""
+LONGEST: Final = 8000
+"""Maximum length of an action in characters."""
 _FENCE: Final = re.compile(r"\A```[\w+.-]*[ \t]*\n(?P<text>.*?)\n?```[ \t]*\Z", re.DOTALL)
 _SUBMIT: Final = re.compile(r"submit(?:[ \t\n]+(?P<answer>.*))?", re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -26,26 +26,26 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
-    """A text for the shell."""
+    """A command to run."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The end; `answer` is "" where none was given."""
+    """The end of the episode; `answer` is "" if none was given."""
 
     answer: str
 
 
 def parse_action(said: str) -> ShellCommand | Submission | str:
-    """Return the action that a text says, or one sentence about what is wrong with it; any text gives one of the two.
+    """Return the action in a text, or a sentence that tells the agent why there is none. Never raises.
 
-    >>> read("wc -l notes.txt")
-    Command(text='wc -l notes.txt')
-    >>> read("submit 12 files")
-    Submit(answer='12 files')
-    >>> read(" ")
+    >>> parse_action("wc -l notes.txt")
+    ShellCommand(text='wc -l notes.txt')
+    >>> parse_action("submit 12 files")
+    Submission(answer='12 files')
+    >>> parse_action(" ")
     'the action was empty: give a shell command, or submit'
     """
     text = said.replace("\r\n", "\n").strip()

@@ -1,10 +1,8 @@
-"""Tasks in a file system as a Gymnasium environment: shell commands in a sandbox; the files and the answer decide.
+"""The shell environment: solve file-system tasks by commands in a sandbox.
 
-Observation and action are texts (the grammar is in `actions`). Submitting ends the episode. The turn limit is
-Gymnasium's (`max_episode_steps`), so the class itself never truncates.
-
-Every command runs in a sandbox and nowhere else. What was asked for, and how the files have to look at the end, is
-known out here only.
+Observations and actions are texts; `actions` defines the grammar. A submission ends the episode. The turn limit is
+Gymnasium's `max_episode_steps`; the class itself never truncates. Commands run only in a sandbox, and the required
+files and answer never enter it.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import Any, Final
 
 from turnwise.envs.bash.actions import FORMS, Submission, parse_action
 from turnwise.envs.bash.expert import restore_commands
-from turnwise.envs.bash.filetree import Tree, digest, from_tar, to_tar
+from turnwise.envs.bash.filetree import FileTree, digest, from_tar, to_tar
 from turnwise.envs.bash.generator import SPLITS, BashLevel, generate, task_ids
 from turnwise.envs.bash.grading import BashGrade, grade
 from turnwise.envs.bash.shell import LIMITS, ROOT, Shell
@@ -33,36 +31,35 @@ __all__ = ["LOOK", "REWARDS", "BashEnv"]
 
 REWARDS: Final = ("whole", "partial")
 LOOK: Final = "ls -lR"
-"""What the expert does first."""
+"""First command of the expert."""
 _HELP: Final = f"You are in a shell, in the folder {ROOT}. Actions: a command, submit, submit ANSWER."
 _DEFAULT_COUNT: Final = 1000
-_DRAWN_FROM: Final = 10**6  # tasks are drawn from the first so many numbers
+_DRAWN_FROM: Final = 10**6  # random tasks have numbers below this
 
 
 class BashEnv(SavableEnv):
-    """Do what is asked with the files of a folder, by shell commands.
+    """Follow an instruction about the files of a folder, by shell commands.
 
-    An action is a command, or a submission, which ends the episode and is what is paid; what is neither is answered
-    with the reason and changes nothing. reset() starts no program, and plays a task of any split and level by its id. A
-    snapshot goes on where split, level, reward and budget are the same. Where no sandbox holds, or the box dies and a
-    new one too, step() raises an EnvError.
+    An action is a command or a submission. The submission ends the episode and earns the reward. An invalid action
+    changes nothing; its observation says what is wrong. reset() starts no process and accepts task ids of every split
+    and level. A snapshot can be restored where split, level, reward and budget are equal. If no sandbox works, or the
+    sandbox and its replacement die, step() raises EnvError.
 
     Args:
-        split: "train" or "held_out"; no folder name of the one occurs in the other.
-        level: size and difficulty: a preset of `Level`, its text, or a level.
-        reward: what submitting pays: "whole": 1 where everything is as asked, else 0; "partial": InterCode's shares
-            (see `judge`).
-        budget: characters of an answer; what is longer loses its middle.
+        split: "train" or "held_out"; the splits share no folder name.
+        level: size and difficulty: a preset of `BashLevel`, a text such as "small+depth=3", or a `BashLevel`.
+        reward: reward of the submission: "whole" is 1 if everything is right, else 0; "partial" is InterCode's reward
+            (see `grading`).
+        budget: maximum length of a command's output in characters; longer output loses its middle.
         sandbox: "auto", "bwrap", "landlock" or "docker".
-        image: Docker's image.
-        seconds: for one command.
-        limits: what a box may use besides; see `shell.LIMITS`. Its times are raised to what `seconds` needs.
-        memory: give an answer that was given once in this process again, for the same command on the same files in the
-            same folder.
+        image: Docker image.
+        seconds: time limit of a command.
+        limits: other limits of the sandbox, by default `shell.LIMITS`; its times are raised to allow `seconds`.
+        memory: reuse the output of a command that already ran in this process in the same folder on the same files.
         render_mode: None or "ansi".
 
     Raises:
-        EnvError: a value is not one of the choices.
+        EnvError: an argument is invalid.
     """
 
     SNAPSHOT_FORMAT = ("Bash", 1)
@@ -97,43 +94,43 @@ class BashEnv(SavableEnv):
             f"{sandbox} {image} {seconds} {wanted}" if flag("memory", memory) else None,
         )
         self._task: BashTask | None = None
-        self._tree: Tree = {}
+        self._tree: FileTree = {}
         self._folder = ""
         self._answer = ""
-        self._verdict: BashGrade | None = None
+        self._grade: BashGrade | None = None
         self._route: dict[str, int] = {}
         self._looked = False
 
     @property
     def task(self) -> BashTask:
-        """The task that is played, with its solution.
+        """The current task, with its solution.
 
         Raises:
-            NotReset: before the first reset.
+            NotReset: reset() was not called.
         """
         if self._task is None:
             raise NotReset
         return self._task
 
     @property
-    def verdict(self) -> BashGrade | None:
-        """What became of the task; None before the end."""
-        return self._verdict
+    def grade(self) -> BashGrade | None:
+        """The grade of the submission; None before it."""
+        return self._grade
 
     def plan(self) -> list[str]:
-        """Return commands that lead from the present files to success, and the submission; [] when it is won.
+        """Return commands that solve the task from the current state, and the submission; [] if it is solved.
 
-        Where no command has been run yet, the first one looks at the files.
+        If no command has run yet, the first one lists the files.
 
         Raises:
-            NotReset: before the first reset.
-            EnvError: the wrong thing was submitted.
+            NotReset: reset() was not called.
+            EnvError: the episode ended with a wrong submission.
         """
         task = self.task
-        if self._verdict is not None:
-            if self._verdict.won:
+        if self._grade is not None:
+            if self._grade.won:
                 return []
-            raise EnvError(f"the task {task.id!r} was submitted undone: nothing can follow")
+            raise EnvError(f"no plan: task {task.id!r} ended with a wrong submission")
         first = [] if self._looked else [LOOK]
         done = self._route.get(self._key())
         if done is not None:
@@ -141,24 +138,24 @@ class BashEnv(SavableEnv):
         return [*first, *restore_commands(self._tree, task.before), *task.commands, task.submission]
 
     def close(self) -> None:
-        """Close the box."""
+        """Close the sandbox."""
         self._shell.close()
 
     def list_tasks(self, count: int | None) -> list[str]:
-        """Return ids in which the families of tasks go round."""
+        """Return task ids; the families alternate."""
         return task_ids(self._split, self._level, _DEFAULT_COUNT if count is None else count)
 
     def draw_task(self) -> str:
         return task_ids(self._split, self._level, 1, int(self.np_random.integers(_DRAWN_FROM)))[0]
 
     def start_task(self, task: str, options: Mapping[str, Any]) -> str:
-        """Return the statement and the forms of actions."""
+        """Return the instruction and a summary of the actions."""
         self._begin(generate(task))
         return f"{self.task.statement}\n{_HELP}"
 
     def _begin(self, task: BashTask) -> None:
         self._task, self._tree, self._folder = task, task.before, ""
-        self._answer, self._verdict, self._looked = "", None, False
+        self._answer, self._grade, self._looked = "", None, False
         self._route = {self._key(): 0}
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
@@ -167,18 +164,18 @@ class BashEnv(SavableEnv):
             said, valid = found, False
         elif isinstance(found, Submission):
             self._answer = found.answer
-            self._verdict = grade(self.task, self._tree, self._answer)
+            self._grade = grade(self.task, self._tree, self._answer)
             reward = self._score()
-            said = "Submitted: the task is done." if self._verdict.won else "Submitted: the task is not done."
+            said = "Submitted: the task is done." if self._grade.won else "Submitted: the task is not done."
         else:
             said, valid = self._command(found.text)
         return cut(said, self._budget), reward, valid
 
     def is_over(self) -> bool:
-        return self._verdict is not None
+        return self._grade is not None
 
     def _command(self, text: str) -> tuple[str, bool]:
-        """Return the answer to a command, and whether the shell understood it."""
+        """Return the observation of a command, and whether the command was valid."""
         before, folder = self._key(), self._folder
         try:
             answer = self._shell.run(self._tree, self._folder, text)
@@ -193,14 +190,14 @@ class BashEnv(SavableEnv):
         return f"{answer.text}{where}", answer.understood
 
     def _key(self) -> str:
-        """Return the state: the files, where the shell is, and at the end what was answered."""
-        over = [] if self._verdict is None else [self._answer]
+        """Return the state key: files, current folder and, after the end, the answer."""
+        over = [] if self._grade is None else [self._answer]
         return digest(self._tree, self._folder, *over)
 
     def _score(self) -> float:
-        if self._verdict is None:
+        if self._grade is None:
             return 0.0
-        return self._verdict.partial if self._partial else float(self._verdict.won)
+        return self._grade.partial if self._partial else float(self._grade.won)
 
     def snapshot_arguments(self) -> dict[str, Any]:
         reward = "partial" if self._partial else "whole"
@@ -212,7 +209,7 @@ class BashEnv(SavableEnv):
             "folder": self._folder,
             "answer": self._answer,
             "looked": self._looked,
-            "over": self._verdict is not None,
+            "over": self._grade is not None,
             "route": [[key, done] for key, done in self._route.items()],
         }
 
@@ -222,22 +219,22 @@ class BashEnv(SavableEnv):
             tree = from_tar(base64.b64decode(saved.get("files", str), validate=True))
             route = {str(key): int(done) for key, done in saved.get("route", list)}
         except (ValueError, TypeError, OverflowError, OSError, tarfile.TarError) as error:
-            raise BadSnapshot(f"the snapshot's files or route cannot be read: {error}") from None
+            raise BadSnapshot(f"the snapshot has unreadable files or an unreadable route: {error}") from None
         folder, answer = saved.get("folder", str), saved.get("answer", str)
         looked, over = saved.get("looked", bool), saved.get("over", bool)
         self._begin(known)
         self._tree, self._folder, self._answer, self._route = tree, folder, answer, route
-        self._looked, self._verdict = looked, grade(known, tree, answer) if over else None
+        self._looked, self._grade = looked, grade(known, tree, answer) if over else None
 
     def get_info(self, valid: bool) -> dict[str, Any]:
-        over = self._verdict is not None
+        over = self._grade is not None
         return {
             "task": self.task.id,
             "state": self._key(),
             "free_actions": [] if over else list(FORMS),
             "valid": valid,
             "score": self._score(),
-            "won": self._verdict is not None and self._verdict.won,
+            "won": self._grade is not None and self._grade.won,
             "task_type": self.task.family,
         }
 

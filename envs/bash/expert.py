@@ -1,4 +1,4 @@
-"""Commands that make one tree of another: how the expert comes back to the beginning after others have acted."""
+"""Commands that restore a file tree: the expert undoes what other commands changed before it follows its plan."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from turnwise.envs.bash.shell import ROOT
 
 __all__ = ["restore_commands"]
 
-_CHUNK: Final = 3000  # bytes written by one command, so that it stays below the longest action
+_CHUNK: Final = 3000  # bytes that one command writes, so that it stays shorter than the longest action
 
 
 def restore_commands(tree: Mapping[str, FileNode], wanted: Mapping[str, FileNode]) -> list[str]:
-    """Return commands that turn a tree into another one, whatever folder the shell is in."""
+    """Return commands that turn one tree into another, from any current folder."""
     commands = [f"cd {ROOT}"]
     for step in _steps(tree, wanted):
         joined = f"{commands[-1]}; {step}"
@@ -63,7 +63,7 @@ def _written(path: str, data: bytes) -> Iterator[str]:
 
 
 def _quoted(path: str) -> str:
-    """Return a path as a word of a command; a leading "-" does no harm behind "./"."""
+    """Return a path quoted for the shell; "./" protects a leading "-"."""
     if path.isprintable():
         return shlex.quote(f"./{path}" if path.startswith("-") else path)
     octal = "".join(f"\\{byte:03o}" for byte in path.encode("utf-8", "surrogateescape"))

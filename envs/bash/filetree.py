@@ -1,6 +1,6 @@
-"""The files of a task, seen from outside the box: which files, folders and links there are, with contents and modes.
+"""A task's files as a mapping of path to file, folder or link, converted from and to tar snapshots of a sandbox.
 
-Left out on purpose: owners and times. Every file has the same time, so that equal trees are an equal state.
+Owners and times are not stored: every file has the same modification time, so equal trees mean equal states.
 """
 
 from __future__ import annotations
@@ -12,30 +12,46 @@ from hashlib import blake2b
 from pathlib import PurePosixPath
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["TIME", "FileNode", "Tree", "digest", "file", "folder", "from_tar", "to_tar", "with_folders"]
+__all__ = [
+    "TIME",
+    "FileNode",
+    "FileTree",
+    "digest",
+    "file",
+    "folder",
+    "from_tar",
+    "text_file",
+    "to_tar",
+    "with_folders",
+]
 
 TIME: Final = 1_704_067_200
-"""Of every file and folder before every command: 2024-01-01 00:00 UTC, in seconds."""
+"""Modification time of all files before every command: 2024-01-01 00:00 UTC, in seconds since the epoch."""
 
 NodeKind = Literal["file", "folder", "link"]
 _TYPES: Final[dict[NodeKind, bytes]] = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
 
 
 class FileNode(NamedTuple):
-    """A file, a folder, or a link (of which `data` is what it points at)."""
+    """A file, folder or symbolic link; the `data` of a link is its target."""
 
     kind: NodeKind
     mode: int
     data: bytes
 
 
-Tree = dict[str, FileNode]
-"""Path below the box's folder, without "./" -> what lies there."""
+FileTree = dict[str, FileNode]
+"""Path relative to the sandbox folder, without "./" -> node."""
 
 
 def file(text: str | bytes, mode: int = 0o644) -> FileNode:
-    """Return a plain file."""
+    """Return a regular file."""
     return FileNode("file", mode, text.encode() if isinstance(text, str) else text)
+
+
+def text_file(lines: list[str]) -> FileNode:
+    """Return a regular file with these lines."""
+    return file("".join(f"{line}\n" for line in lines))
 
 
 def folder(mode: int = 0o755) -> FileNode:
@@ -43,8 +59,8 @@ def folder(mode: int = 0o755) -> FileNode:
     return FileNode("folder", mode, b"")
 
 
-def with_folders(tree: Mapping[str, FileNode]) -> Tree:
-    """Return a tree in which every folder that holds something stands too, sorted by path."""
+def with_folders(tree: Mapping[str, FileNode]) -> FileTree:
+    """Return the tree with an entry for every parent folder, sorted by path."""
     found = dict(tree)
     for path in tree:
         for parent in PurePosixPath(path).parents:
@@ -53,11 +69,11 @@ def with_folders(tree: Mapping[str, FileNode]) -> Tree:
     return dict(sorted(found.items()))
 
 
-def from_tar(archive: bytes) -> Tree:
-    """Return the tree of a box's snapshot.
+def from_tar(archive: bytes) -> FileTree:
+    """Return the tree of a sandbox snapshot.
 
-    Folders keep the rights that a box needs to clear them, and no file is special: what `to_tar` cannot bring back is
-    not in the state.
+    Folders keep the owner's permissions, which the sandbox needs to remove them. Special files are dropped, since
+    `to_tar` cannot restore them.
     """
     return dict(sorted(_nodes(archive)))
 
@@ -74,7 +90,7 @@ def _nodes(archive: bytes) -> Iterator[tuple[str, FileNode]]:
 
 
 def to_tar(tree: Mapping[str, FileNode]) -> bytes:
-    """Return a snapshot that a box can restore; equal trees give equal bytes."""
+    """Return a snapshot that a sandbox can restore; equal trees give equal bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape") as tar:
         for path, node in sorted(tree.items()):
@@ -90,7 +106,7 @@ def to_tar(tree: Mapping[str, FileNode]) -> bytes:
 
 
 def digest(tree: Mapping[str, FileNode], *words: str) -> str:
-    """Return a key of a tree and some words; equal exactly when these are."""
+    """Return a hash of a tree and some words."""
     hashed = blake2b(digest_size=16)
     for path, node in sorted(tree.items()):
         name = path.encode("utf-8", "surrogateescape")

@@ -1,17 +1,19 @@
-"""Whether a task is done: the files at the end, seen from outside the box, and the answer, against what was asked for.
+"""Grading of file-system tasks: compares the files at the end, read from outside the sandbox, and the answer.
 
-A file counts when it is a plain file with the right contents (a missing or added line end at the end of the file is
-forgiven in files that were to be changed). A link is not a file, wherever it points. Every other path of the task has
-to be as it was, and nothing may lie there besides; folders count only where they were asked for.
+A required file must be a regular file with the right contents; in files that the task changes, one newline more or
+less at the end is accepted. A symbolic link does not count as a file. All other paths must be unchanged, and no file
+may be added. Folders are compared only if the task asks for them.
 
-`partial` gives the share of InterCode's reward (Yang and others, 2023, arXiv 2306.14898; `bash_env.py`):
+`BashGrade.partial` is InterCode's reward:
 
     0.01 + 0.33 (1 - erf(n)) + 0.33 h + 0.33 a
 
-n: paths that only the agent or only the expert changed. h: of the paths that both changed, the share that is right; 1
-where there is none. a: similarity of the answers, 1 where nothing was asked. Where we differ: the answer is what was
-submitted, and not the last output; the similarity is the cosine of the counts of words, without weights for rare words,
-which two texts give no measure of; nothing is rounded; and it is 1 exactly when the task is done, else below.
+n: number of paths changed by only one of agent and reference. h: fraction of the paths changed by both that are right,
+1 if there are none. a: similarity of the answers, 1 if there is no question.
+
+Source: InterCode (Yang et al. 2023, arXiv:2306.14898), `bash_env.py`. Differences: the submitted answer is compared,
+not the last output; the similarity is the cosine of word counts, without TF-IDF weights; nothing is rounded; the value
+is 1 exactly when the task is solved.
 """
 
 from __future__ import annotations
@@ -33,18 +35,18 @@ from turnwise.envs.bash.task import BashTask
 
 __all__ = ["BashGrade", "grade", "same_answer"]
 
-_MOST: Final = 16 << 20  # bytes of an archive's contents
+_MOST: Final = 16 << 20  # maximum size of an archive's contents in bytes
 _WORD: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class BashGrade:
-    """What became of a task.
+    """Result of grading a task.
 
     Args:
-        wrong: paths that are not as they have to be, sorted.
-        answered: the answer is right, or none was asked for.
-        partial: InterCode's reward, from 0.01 to 1.
+        wrong: paths whose final state is wrong, sorted.
+        answered: whether the answer is right; True if the task asks no question.
+        partial: InterCode's reward, in [0.01, 1].
     """
 
     wrong: tuple[str, ...]
@@ -53,12 +55,12 @@ class BashGrade:
 
     @property
     def won(self) -> bool:
-        """The whole task is done."""
+        """Whether files and answer are all right."""
         return self.answered and not self.wrong
 
 
 def grade(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> BashGrade:
-    """Return the verdict on the files that are there at the end, and on an answer."""
+    """Return the grade of the final files and the submitted answer."""
     paths = sorted(task.after.keys() | tree.keys() | task.before.keys())
     wrong = tuple(path for path in paths if not _right(task, path, tree.get(path)))
     answered = not task.answer or same_answer(answer, task.answer)
@@ -74,7 +76,7 @@ def grade(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> BashGrad
 
 
 def _apart(task: BashTask, one: FileNode | None, other: FileNode | None) -> bool:
-    """Return whether a path was changed, as far as that counts."""
+    """Return whether two states of a path differ in a way that matters."""
     if one is None or other is None:
         here = one or other
         return here is not None and here.kind != "folder"
@@ -102,7 +104,7 @@ def _right(task: BashTask, path: str, found: FileNode | None) -> bool:
 
 
 def _packed(data: bytes) -> dict[str, bytes] | None:
-    """Return what a tar archive holds, compressed by gzip or not; None for anything else."""
+    """Return the files in a tar archive, gzipped or not; None if the data is not one or holds links."""
     found: dict[str, bytes] = {}
     try:
         if data[:2] == b"\x1f\x8b":
@@ -122,7 +124,7 @@ def _packed(data: bytes) -> dict[str, bytes] | None:
 
 
 def same_answer(given: str, wanted: str) -> bool:
-    """Return whether an answer is the wanted one: white space, quotes around it and the spelling of numbers aside.
+    """Return whether an answer is right, ignoring whitespace, surrounding quotes and the notation of numbers.
 
     >>> same_answer(" `1,200` ", "1200"), same_answer("12 files", "12")
     (True, False)

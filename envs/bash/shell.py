@@ -1,15 +1,14 @@
-"""A shell that keeps its folder and its files from command to command, and nothing else.
+"""A shell that keeps its current folder and its files between commands, and nothing else.
 
-Files lie here, as a tree, and not in the box: before each command the box gets them as they are, and after it they are
-read from outside. So a box that dies takes nothing with it, what a command leaves in /tmp or in memory is gone before
-the next one, and an episode costs nothing to start. Times are set to one fixed time, so that the same command on the
-same tree says the same.
+The files are kept in this process as a tree. They are copied into the sandbox before each command and read back after
+it, so a sandbox that dies loses nothing, files in /tmp disappear after each command, and starting an episode is free.
+Modification times are fixed, so the same command on the same tree gives the same output.
 
-Each command runs in a new bash (where there is none, in sh) with standard error joined to standard output; standard
-error of the box is our own channel, on which the shell reports where it ended. A program inside can write there too,
-and so lie about its folder: to no gain, since nothing else is read from it.
+Each command runs in a new bash (or sh, if there is no bash) with standard error redirected to standard output. The
+sandbox's own standard error carries control lines, such as the folder in which the shell ended. A program can forge
+these lines, but only to misreport its current folder.
 
-Left out on purpose: variables, functions and background processes that outlive a command, and input from a terminal.
+Variables, functions and background processes do not survive a command, and there is no terminal input.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.bash.filetree import TIME, Tree, digest, from_tar, to_tar
+from turnwise.envs.bash.filetree import TIME, FileTree, digest, from_tar, to_tar
 from turnwise.envs.caching import Memory
 from turnwise.envs.cut import shown
 from turnwise.tools.sandbox import Box, Limits, RunResult, SandboxError
@@ -30,11 +29,11 @@ __all__ = ["LIMITS", "ROOT", "Shell", "ShellResult"]
 
 ROOT: Final = "/work"
 LIMITS: Final = Limits(output=256 << 10, file_size=8 << 20, disk=16 << 20, files=2048, processes=64)
-_SHORT: Final = 1.0  # seconds that laying out and cleaning up may take besides the command
+_OVERHEAD: Final = 1.0  # additional seconds for copying files in and cleaning up
 _LONGEST_PATH: Final = 1000  # characters
 _NOT_FOUND: Final = 127
 
-# 1: nonce, 2: folder, 3: command. Whatever runs before the command is put aside by the time that it starts.
+# Arguments: 1: nonce, 2: folder, 3: command, 4: the inner script.
 _OUTER: Final = f"""
 exec 9>&2 2>&1
 export LC_ALL=C LANG=C TZ=UTC HOME="$PWD" COLUMNS=100
@@ -59,19 +58,20 @@ _INNER: Final = r"""trap "printf '\n%s at ' $1 >&9; pwd -P >&9 2>/dev/null" EXIT
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """What came of one command.
+    """Result of one command.
 
     Args:
-        text: what it printed, with what cannot be printed written out; how it ended, in square brackets, where that is
-            not by itself with exit code 0.
-        understood: the shell could read it and found what it names, or something was changed.
-        tree: the files after it.
-        folder: where the shell is then: a path below the box's folder, "" for that folder itself, or an absolute path.
+        text: its output with unprintable characters escaped; then how it ended, in square brackets, unless with exit
+            code 0.
+        understood: False if the command has a syntax error, or names an unknown program and changed no file.
+        tree: files after the command.
+        folder: current folder after the command, relative to the sandbox folder ("" for that folder itself), or
+            absolute if outside.
     """
 
     text: str
     understood: bool
-    tree: Tree
+    tree: FileTree
     folder: str
 
 
@@ -79,13 +79,13 @@ _MEMORY: Final[Memory[tuple[ShellResult, bool]]] = Memory()
 
 
 class Shell:
-    """Runs commands on trees; one box is made when it is first needed, and anew when it died.
+    """Runs commands on file trees, in a sandbox that is created when first needed and replaced if it dies.
 
     Args:
-        make: makes a box.
-        seconds: for one command.
-        like: what answers depend on besides, in words; shells that are alike share what they remember. None: an answer
-            is never given again.
+        make: creates a sandbox.
+        seconds: time limit of a command.
+        like: cache key of everything else that results depend on; shells with the same key share a cache. None: results
+            are not cached.
     """
 
     def __init__(self, make: Callable[[], Box], seconds: float, like: str | None = None) -> None:
@@ -94,11 +94,11 @@ class Shell:
         self._box: Box | None = None
         self._like = like
 
-    def run(self, tree: Tree, folder: str, command: str) -> ShellResult:
-        """Return what a command does on a tree; what was cut short by a limit is run anew each time.
+    def run(self, tree: FileTree, folder: str, command: str) -> ShellResult:
+        """Return the result of a command on a tree. Results of commands that hit a limit are not cached.
 
         Raises:
-            SandboxError: no box can be used.
+            SandboxError: no sandbox works.
         """
         if self._like is None:
             return self._anew(tree, folder, command)[0]
@@ -106,34 +106,34 @@ class Shell:
         return _MEMORY.recall(key, lambda: self._anew(tree, folder, command), _weight)[0]
 
     def close(self) -> None:
-        """Give the box up; it is made anew when it is needed."""
+        """Close the sandbox; the next command creates a new one."""
         box, self._box = self._box, None
         if box is not None:
             box.close()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the box out."""
+        """Return the state without the sandbox."""
         return {**self.__dict__, "_box": None}
 
-    def _anew(self, tree: Tree, folder: str, command: str) -> tuple[ShellResult, bool]:
+    def _anew(self, tree: FileTree, folder: str, command: str) -> tuple[ShellResult, bool]:
         for attempt in range(2):
             try:
                 if self._box is None or self._box.closed:
                     self._box = self._make()
                 return self._once(self._box, tree, folder, command)
-            except SandboxError:  # whatever it was: a new box is in order, and the tree is here
+            except SandboxError:  # the tree is kept here, so a new sandbox can retry
                 with suppress(SandboxError):
                     self.close()
                 if attempt:
                     raise
         raise AssertionError
 
-    def _once(self, box: Box, tree: Tree, folder: str, command: str) -> tuple[ShellResult, bool]:
-        """Return the answer, and whether it was given without haste: nothing was cut short."""
+    def _once(self, box: Box, tree: FileTree, folder: str, command: str) -> tuple[ShellResult, bool]:
+        """Return the result, and whether it may be cached: no limit was hit."""
         box.restore(to_tar(tree))
         nonce, home = secrets.token_hex(8), box.folder
         words = [nonce, folder, _moved(command, ROOT, home), _INNER]
-        result = box.run(["sh", "-c", _OUTER, "sh", *words], timeout=self._seconds + _SHORT)
+        result = box.run(["sh", "-c", _OUTER, "sh", *words], timeout=self._seconds + _OVERHEAD)
         told = _told(result.stderr, nonce)
         note = ""
         try:
@@ -159,11 +159,11 @@ def _weight(found: tuple[ShellResult, bool]) -> int | None:
     return len(answer.text) + sum(len(node.data) for node in answer.tree.values()) if sure else None
 
 
-def _kept(box: Box) -> Tree:
-    """Return the files of a box.
+def _kept(box: Box) -> FileTree:
+    """Return the files in a sandbox.
 
     Raises:
-        SandboxError: they cannot be read, or cannot be laid out again.
+        SandboxError: they cannot be read, or could not be restored later.
     """
     tree = from_tar(box.snapshot())
     if any(len(path) > _LONGEST_PATH for path in tree):
@@ -172,13 +172,13 @@ def _kept(box: Box) -> Tree:
 
 
 def _told(channel: str, nonce: str) -> dict[str, str]:
-    """Return what the shell said about itself: word -> the rest of the line."""
+    """Return the control lines of the shell: first word -> rest of the line."""
     lines = (line.removeprefix(nonce + " ") for line in channel.split("\n") if line.startswith(nonce + " "))
     return {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
 
 
 def _below(place: str, root: str, before: str) -> str:
-    """Return where the shell is, seen from the box's folder; where it did not say, it is where it was."""
+    """Return the current folder relative to the sandbox folder; the previous one if the shell did not report it."""
     if not place.startswith("/"):
         return before
     if place == root:
@@ -186,12 +186,12 @@ def _below(place: str, root: str, before: str) -> str:
     return place.removeprefix(root + "/")
 
 
-def _is_folder(tree: Tree, path: str) -> bool:
+def _is_folder(tree: FileTree, path: str) -> bool:
     return not path or (path in tree and tree[path].kind == "folder")
 
 
 def _moved(text: str, old: str, new: str) -> str:
-    """Return a text in which the box's folder has another name; only landlock needs it."""
+    """Replace one name of the sandbox folder by another; only landlock, which cannot mount it, needs this."""
     return text if old == new else re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
 
 

@@ -1,10 +1,10 @@
-"""A task in a file system: what there is, what is asked for, and how the end has to look."""
+"""A file-system task: the files at the start, the instruction, and the required files and answer at the end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnwise.envs.bash.filetree import Tree
+from turnwise.envs.bash.filetree import FileTree
 
 __all__ = ["BashTask"]
 
@@ -14,22 +14,22 @@ class BashTask:
     """One task.
 
     Args:
-        id: its id.
-        family: its kind.
-        statement: what is asked for, as text.
-        before: the files at the beginning.
-        after: the files as they have to be at the end. Folders that are new here are asked for; others may come and go.
-        commands: shell commands that lead from the one to the other; the last one shows the answer, if there is one.
-        answer: what has to be answered; "" where nothing is asked.
-        archives: files of `after` that are tar archives, of which the contents count and not the bytes.
-        modes: the modes of all files count.
+        id: task id.
+        family: kind of task.
+        statement: the instruction that the agent reads.
+        before: files at the start.
+        after: required files at the end. New folders are required; other folders may be added or removed.
+        commands: shell commands that turn `before` into `after`; the last one prints the answer, if there is one.
+        answer: required answer; "" if the task asks no question.
+        archives: paths in `after` that are tar archives, compared by their contents instead of their bytes.
+        modes: whether file modes are compared.
     """
 
     id: str
     family: str
     statement: str
-    before: Tree
-    after: Tree
+    before: FileTree
+    after: FileTree
     commands: tuple[str, ...]
     answer: str = ""
     archives: frozenset[str] = frozenset()
@@ -37,5 +37,5 @@ class BashTask:
 
     @property
     def submission(self) -> str:
-        """The action that ends it well."""
+        """The action that submits the correct answer."""
         return f"submit {self.answer}" if self.answer else "submit"

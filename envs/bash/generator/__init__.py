@@ -1,4 +1,4 @@
-"""Tasks of our own: many families, each with files drawn by chance, a statement, commands that do it, and the end."""
+"""Generated shell tasks: random files, an instruction, commands that follow it, and the required final files."""
 
 from turnwise.envs.bash.generator.level import PRESETS, BashLevel
 from turnwise.envs.bash.generator.tasks import FAMILIES, SPLITS, generate, task_ids

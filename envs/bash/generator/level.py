@@ -1,4 +1,4 @@
-"""The dials of the generator: how many files, how long, how deep. Their text is part of every task id."""
+"""Levels of generated shell tasks. The text of a level is part of every task id."""
 
 from __future__ import annotations
 
@@ -9,21 +9,8 @@ from turnwise.envs.levels import BaseLevel, Dials
 
 __all__ = ["FAMILY_NAMES", "PRESETS", "BashLevel"]
 
-FAMILY_NAMES: Final = (
-    "archive",
-    "clean",
-    "columns",
-    "compare",
-    "count",
-    "find",
-    "log",
-    "merge",
-    "modes",
-    "move",
-    "rename",
-    "replace",
-    "sum",
-    "tree",
+FAMILY_NAMES: Final = tuple(
+    "archive clean columns compare count find log merge modes move rename replace sum tree".split()  # noqa: SIM905
 )
 _DIALS: Final = Dials(
     "shell tasks",
@@ -36,15 +23,15 @@ _DIALS: Final = Dials(
 
 @dataclass(frozen=True, slots=True)
 class BashLevel(BaseLevel):
-    """How big the file tree of a task is, and how hard.
+    """Size and difficulty of a task.
 
-    files: least and most files that a task is about.
-    lines: least and most lines of a text file.
-    depth: most folders between the task's folder and a file.
-    distractors: files beside those that a task is about; in most families the same words and names occur in them.
-    spaces: probability that a file has a space in its name.
-    variants: how many wordings and conditions of a family are drawn from, the plain one first; 0 for all.
-    families: kinds of tasks; none means all.
+    files: minimum and maximum number of files that the task is about.
+    lines: minimum and maximum number of lines of a text file.
+    depth: maximum number of folders between the task's folder and a file.
+    distractors: number of other files; in most families they contain the same words.
+    spaces: probability of a space in a file name.
+    variants: how many variants of a family are used, the simplest first; 0 for all.
+    families: families of tasks; empty for all.
     """
 
     dials = _DIALS
@@ -58,7 +45,7 @@ class BashLevel(BaseLevel):
     families: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check every dial."""
+        """Check all values."""
         _DIALS.check(self)
         object.__setattr__(self, "families", tuple(sorted(set(self.families))))
 
@@ -69,6 +56,6 @@ PRESETS: dict[str, BashLevel] = {
     "medium": BashLevel(files=(8, 14), lines=(10, 25), depth=3, distractors=6, spaces=0.15),
     "large": BashLevel(files=(15, 30), lines=(20, 60), depth=4, distractors=12, spaces=0.3),
 }
-"""Sizes by name. "tiny" is for models that learn to type commands on it."""
+"""Levels by name. "tiny" suits small models that are trained from scratch."""
 
 BashLevel.presets = PRESETS

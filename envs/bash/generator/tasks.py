@@ -1,8 +1,7 @@
-"""A task from its id: SPLIT/LEVEL/NUMBER, such as "held_out/small/000012".
+"""A task from its id, SPLIT/LEVEL/NUMBER, such as "held_out/small/000012".
 
-Disjoint by construction: each split has names of its own for the folder that a task is about, and the statement, the
-files and the commands of every task name that folder. Families go round by number, so that every beginning of a list of
-ids holds all of them equally often.
+The splits are disjoint by construction: each has its own names for the task's folder, which occurs in the statement,
+files and commands of every task. Families alternate by number, so any prefix of the ids contains all equally often.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Final
 
 from turnwise.envs.bash.filetree import with_folders
 from turnwise.envs.bash.generator import file_families, question_families, text_families
-from turnwise.envs.bash.generator.builder import TaskBuilder
-from turnwise.envs.bash.generator.draft import TaskDraft
+from turnwise.envs.bash.generator.builder import TaskBuilder, TaskDraft
 from turnwise.envs.bash.generator.level import FAMILY_NAMES, BashLevel
 from turnwise.envs.bash.task import BashTask
 from turnwise.envs.errors import UnknownOption, UnknownTask
@@ -24,7 +22,7 @@ from turnwise.registry import suggest
 __all__ = ["FAMILIES", "SPLITS", "generate", "task_ids"]
 
 SPLITS: Final = ("train", "held_out")
-_MAKERS: Final[dict[str, Callable[[TaskBuilder], TaskDraft]]] = {
+_FAMILIES: Final[dict[str, Callable[[TaskBuilder], TaskDraft]]] = {
     "archive": file_families.archive,
     "clean": file_families.clean,
     "columns": text_families.columns,
@@ -46,16 +44,16 @@ _LEAVE: Final = "Leave all other files as they are."
 
 
 def task_ids(split: str, level: BashLevel, count: int, start: int = 0) -> list[str]:
-    """Return so many ids from a number on, without making the tasks."""
+    """Return `count` ids, starting with number `start`, without generating the tasks."""
     return [f"{split}/{level.text}/{number:06d}" for number in range(start, start + count)]
 
 
 @lru_cache(maxsize=64)
 def generate(id: str) -> BashTask:
-    """Return the task of an id.
+    """Return the generated task with an id.
 
     Raises:
-        UnknownTask: the text is no id.
+        UnknownTask: the text is not the id of a generated task.
     """
     found = _ID.fullmatch(id)
     if found is None or found["split"] not in SPLITS:
@@ -69,13 +67,13 @@ def generate(id: str) -> BashTask:
     if id != known:
         raise UnknownTask(f"unknown task {id!r} among generated shell tasks{suggest(id, [known])}")
     names = level.families or FAMILIES
-    return _made(id, names[number % len(names)], TaskBuilder(f"shell {id}", found["split"], level))
+    return _build(id, names[number % len(names)], TaskBuilder(f"shell {id}", found["split"], level))
 
 
-def _made(id: str, family: str, scene: TaskBuilder) -> BashTask:
-    draft = _MAKERS[family](scene)
-    before = with_folders(scene.files)
-    kept = {path: node for path, node in scene.files.items() if path not in draft.gone}
+def _build(id: str, family: str, build: TaskBuilder) -> BashTask:
+    draft = _FAMILIES[family](build)
+    before = with_folders(build.files)
+    kept = {path: node for path, node in build.files.items() if path not in draft.gone}
     statement = draft.statement if draft.answer else f"{draft.statement} {_LEAVE}"
     return BashTask(
         id=id,

@@ -1,60 +1,56 @@
-"""Families that make or change texts: lists of files, merged lists, columns, replaced words, comparisons."""
+"""Families that write or change text: lists of files, merged lists, table columns, replacements, comparisons."""
 
 from __future__ import annotations
 
-from turnwise.envs.bash.filetree import file
-from turnwise.envs.bash.generator.builder import TaskBuilder
-from turnwise.envs.bash.generator.draft import TaskDraft
-from turnwise.envs.bash.generator.words import CITIES
+from turnwise.envs.bash.filetree import text_file
+from turnwise.envs.bash.generator.builder import CITIES, ENDINGS, TaskBuilder, TaskDraft
 
 __all__ = ["columns", "compare", "find", "merge", "replace"]
 
-_ENDINGS = (".txt", ".log", ".md", ".note")
 
-
-def find(scene: TaskBuilder) -> TaskDraft:
-    """A list of the files with something in common: name, contents or size."""
-    top, what = scene.top, scene.variant(("name", "contents", "size", "empty"))
-    ending, *others = scene.some(_ENDINGS, 4)
-    word = scene.word()
-    paths = scene.scatter(ending, needed=[f"{scene.word()} {word}"])
-    scene.distract(others, [word])
-    every = sorted(scene.files)
+def find(build: TaskBuilder) -> TaskDraft:
+    """List the files with a name, content or size."""
+    top, what = build.top, build.variant(("name", "contents", "size", "empty"))
+    ending, *others = build.some(ENDINGS, 4)
+    word = build.word()
+    paths = build.scatter(ending, needed=[f"{build.word()} {word}"])
+    build.distract(others, [word])
+    every = sorted(build.files)
     where = "Paths begin with the name of that folder, stand one a line and are sorted by bytes."
     if what == "name":
         chosen, test, which = sorted(paths), f"-name '*{ending}'", f"whose names end in {ending}"
     elif what == "contents":
-        chosen = [path for path in every if word in scene.text(path)]
+        chosen = [path for path in every if word in build.text(path)]
         test, which = f"-exec grep -q '{word}' {{}} \\; -print", f"that contain the word {word}"
     elif what == "empty":
-        chosen = sorted(scene.add(path, "") for path in scene.some(every, max(1, len(every) // 3)))
+        chosen = sorted(build.add(path, "") for path in build.some(every, max(1, len(every) // 3)))
         test, which = "-size 0", "that are empty"
     else:
-        sizes = sorted(len(node.data) for node in scene.files.values())
+        sizes = sorted(len(node.data) for node in build.files.values())
         bound = sizes[len(sizes) // 2]
-        chosen = [path for path in every if len(scene.files[path].data) > bound]
-        chosen = chosen or [scene.add(f"{top}/{scene.name()}.big", "x" * (bound + 1) + "\n")]
+        chosen = [path for path in every if len(build.files[path].data) > bound]
+        chosen = chosen or [build.add(f"{top}/{build.name()}.big", "x" * (bound + 1) + "\n")]
         test, which = f"-size +{bound}c", f"of more than {bound} bytes"
     made = "found.txt"
     asked = f"Write the paths of all files below {top} {which} to {made}. {where}"
     return TaskDraft.of_lines(asked, made, chosen, f"find {top} -type f {test} | sort > {made}")
 
 
-def merge(scene: TaskBuilder) -> TaskDraft:
-    """Several lists made into one."""
-    top, what = scene.top, scene.variant(("once", "sorted", "numbers", "repeated"))
-    pool = [scene.line() for _ in range(scene.level.lines[1] + 2)]
-    most = scene.level.lines[1] * scene.level.files[1]
-    numbers = scene.some(range(1, 10_000 + most), most)
+def merge(build: TaskBuilder) -> TaskDraft:
+    """Merge several lists into one."""
+    top, what = build.top, build.variant(("once", "sorted", "numbers", "repeated"))
+    pool = [build.line() for _ in range(build.level.lines[1] + 2)]
+    most = build.level.lines[1] * build.level.files[1]
+    numbers = build.some(range(1, 10_000 + most), most)
     lists: list[list[str]] = []
-    for _ in range(scene.count()):
-        size = scene.between(*scene.level.lines)
-        drawn = [str(numbers.pop()) for _ in range(size)] if what == "numbers" else scene.some(pool, size)
+    for _ in range(build.count()):
+        size = build.between(*build.level.lines)
+        drawn = [str(numbers.pop()) for _ in range(size)] if what == "numbers" else build.some(pool, size)
         if len(lists) == 1 and what == "repeated":
             drawn.append(lists[0][0])
         lists.append(drawn)
-        scene.add(f"{scene.place()}/{scene.name()}.list", drawn)
-    scene.distract((".old", ".txt"), pool)
+        build.add(f"{build.place()}/{build.name()}.list", drawn)
+    build.distract((".old", ".txt"), pool)
     every = [line for lines in lists for line in lines]
     made, given = f"{top}/all.txt", f"find {top} -name '*.list' -exec cat {{}} +"
     which = f"the lines of all files below {top} whose names end in .list"
@@ -72,18 +68,18 @@ def merge(scene: TaskBuilder) -> TaskDraft:
     return TaskDraft.of_lines(asked, made, sorted(set(every)), f"{given} | sort -u > {made}")
 
 
-def columns(scene: TaskBuilder) -> TaskDraft:
-    """Some columns of some rows of a table."""
-    top, what = scene.top, scene.variant(("two", "where", "swapped"))
-    source, made = f"{scene.place()}/people.csv", f"{top}/out.csv"
-    cities = scene.some(CITIES, 4)
-    size = 2 + scene.between(*scene.level.lines)
+def columns(build: TaskBuilder) -> TaskDraft:
+    """Extract columns and rows of a table."""
+    top, what = build.top, build.variant(("two", "where", "swapped"))
+    source, made = f"{build.place()}/people.csv", f"{top}/out.csv"
+    cities = build.some(CITIES, 4)
+    size = 2 + build.between(*build.level.lines)
     rows = [
-        (str(100 + number), scene.person(), cities[number] if number < 4 else scene.one(cities), scene.between(18, 80))
+        (str(100 + number), build.person(), cities[number] if number < 4 else build.one(cities), build.between(18, 80))
         for number in range(size)
     ]
-    scene.add(source, ["id,name,city,age", *(",".join(map(str, row)) for row in rows)])
-    scene.distract((".csv", ".txt"), ["id,name,city,age"])
+    build.add(source, ["id,name,city,age", *(",".join(map(str, row)) for row in rows)])
+    build.distract((".csv", ".txt"), ["id,name,city,age"])
     form = f"The table {source} has a line of heads and the columns id, name, city, age, separated by commas."
     if what == "where":
         city = cities[0]
@@ -101,27 +97,27 @@ def columns(scene: TaskBuilder) -> TaskDraft:
     return TaskDraft.of_lines(asked, made, lines, f"cut -d, -f2,3 {source} > {made}")
 
 
-def replace(scene: TaskBuilder) -> TaskDraft:
-    """A word put in the place of another, a line dropped or added, in some files only."""
-    top, what = scene.top, scene.variant(("word", "delete", "append"))
-    old, new = scene.some(("amber7", "port-81", "host_a", "beta2", "key-x", "mode_b", "zone-9"), 2)
-    given = [f"{scene.word()} {old}", f"{old} {scene.word()} {old}"]
-    paths = scene.scatter(".conf", needed=given)
+def replace(build: TaskBuilder) -> TaskDraft:
+    """Replace a word, delete lines or append a line in some of the files."""
+    top, what = build.top, build.variant(("word", "delete", "append"))
+    old, new = build.some(("amber7", "port-81", "host_a", "beta2", "key-x", "mode_b", "zone-9"), 2)
+    given = [f"{build.word()} {old}", f"{old} {build.word()} {old}"]
+    paths = build.scatter(".conf", needed=given)
     for path in paths[1:]:
-        if scene.chance(0.5):
-            scene.add(path, [*scene.text(path).splitlines(), f"{scene.word()} {old}"])
-    scene.distract((".conf.bak", ".txt"), given)
+        if build.chance(0.5):
+            build.add(path, [*build.text(path).splitlines(), f"{build.word()} {old}"])
+    build.distract((".conf.bak", ".txt"), given)
     which, run = f"all files below {top} whose names end in .conf", f"find {top} -name '*.conf' -exec sed -i"
     made = {}
     for path in paths:
-        lines = scene.text(path).splitlines()
+        lines = build.text(path).splitlines()
         if what == "word":
             lines = [line.replace(old, new) for line in lines]
         elif what == "delete":
             lines = [line for line in lines if old not in line]
         else:
             lines = [*lines, f"# {new}"]
-        made[path] = file("".join(f"{line}\n" for line in lines))
+        made[path] = text_file(lines)
     if what == "word":
         return TaskDraft(f"In {which}, replace every {old} by {new}.", (f"{run} 's/{old}/{new}/g' {{}} +",), made=made)
     if what == "delete":
@@ -132,27 +128,27 @@ def replace(scene: TaskBuilder) -> TaskDraft:
     return TaskDraft(f"Append the line '# {new}' to {which}.", (loop,), made=made)
 
 
-def compare(scene: TaskBuilder) -> TaskDraft:
-    """Two folders side by side."""
-    what = scene.variant(("missing", "differ", "copy"))
-    top = scene.top
+def compare(build: TaskBuilder) -> TaskDraft:
+    """Compare two folders."""
+    what = build.variant(("missing", "differ", "copy"))
+    top = build.top
     old, new = f"{top}/old", f"{top}/new"
     missing, differ = [], []
-    for number in range(max(3, scene.count())):
-        name, lines = f"{scene.name()}{scene.one(_ENDINGS)}", scene.lines()
-        scene.add(f"{old}/{name}", lines)
-        if number == 0 or (number > 1 and scene.chance(0.3)):
+    for number in range(max(3, build.count())):
+        name, lines = f"{build.name()}{build.one(ENDINGS)}", build.lines()
+        build.add(f"{old}/{name}", lines)
+        if number == 0 or (number > 1 and build.chance(0.3)):
             missing.append(name)
-        elif number == 1 or scene.chance(0.4):
+        elif number == 1 or build.chance(0.4):
             differ.append(name)
-            scene.add(f"{new}/{name}", [*lines[:-1], f"{lines[-1]} {scene.word()}"])
+            build.add(f"{new}/{name}", [*lines[:-1], f"{lines[-1]} {build.word()}"])
         else:
-            scene.add(f"{new}/{name}", lines)
-    for _ in range(scene.level.distractors):
-        scene.add(f"{new}/{scene.name()}{scene.one(_ENDINGS)}", scene.lines())
+            build.add(f"{new}/{name}", lines)
+    for _ in range(build.level.distractors):
+        build.add(f"{new}/{build.name()}{build.one(ENDINGS)}", build.lines())
     each = f'for f in {old}/*; do n=$(basename "$f");'
     if what == "copy":
-        made = {f"{new}/{name}": scene.files[f"{old}/{name}"] for name in missing}
+        made = {f"{new}/{name}": build.files[f"{old}/{name}"] for name in missing}
         asked = f"Copy every file of {old} of which {new} has none of that name to {new}."
         return TaskDraft(asked, (f'{each} [ -e "{new}/$n" ] || cp "$f" "{new}/$n"; done',), made=made)
     path = f"{top}/{what}.txt"

@@ -45,7 +45,7 @@ def test_the_expert_wins_every_family(level: str) -> None:
         env.reset(options={"task": task})
         for action in env.plan()[1:]:
             _, reward, terminated, _, info = env.step(action)
-        assert (info["won"], reward, terminated, info["score"]) == (True, 1.0, True, 1.0), (task, env.verdict)
+        assert (info["won"], reward, terminated, info["score"]) == (True, 1.0, True, 1.0), (task, env.grade)
         assert env.plan() == []
         seen.add(info["task_type"])
     env.close()
@@ -124,9 +124,9 @@ def test_links_do_not_fool_the_judge(env: BashEnv) -> None:
         env.step(command)
     env.step(f"mv {path} ../other 2>/dev/null || mv {path} hidden; ln -s $PWD/hidden {path}; cat {path}")
     assert env.step("submit")[1] == 0.0
-    assert env.verdict is not None
-    assert path in env.verdict.wrong
-    with pytest.raises(EnvError, match="submitted undone"):
+    assert env.grade is not None
+    assert path in env.grade.wrong
+    with pytest.raises(EnvError, match="wrong submission"):
         env.plan()
 
 
@@ -150,7 +150,7 @@ def test_the_expert_finds_back(env: BashEnv) -> None:
     assert LOOK not in actions
     for action in actions:
         info = env.step(action)[4]
-    assert info["won"], env.verdict
+    assert info["won"], env.grade
 
 
 @boxed
@@ -306,7 +306,7 @@ def test_verdicts_and_tasks_are_data() -> None:
     env = BashEnv(level="tiny", render_mode="ansi")
     observation, _ = env.reset(options={"task": COUNT})
     assert env.render() == f"{observation}\n"
-    assert env.verdict is None
+    assert env.grade is None
     assert dataclasses.is_dataclass(env.task)
 
 

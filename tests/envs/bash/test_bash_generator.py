@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from turnwise.envs.bash.filetree import digest
 from turnwise.envs.bash.generator import FAMILIES, PRESETS, SPLITS, BashLevel, generate, task_ids
-from turnwise.envs.bash.generator.words import FOLDERS
+from turnwise.envs.bash.generator.builder import FOLDERS
 from turnwise.envs.bash.grading import grade
 from turnwise.envs.errors import UnknownOption, UnknownTask
 

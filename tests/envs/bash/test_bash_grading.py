@@ -8,7 +8,7 @@ import math
 import pytest
 from bash_boxes import small_task
 
-from turnwise.envs.bash.filetree import FileNode, Tree, digest, file, folder, from_tar, to_tar, with_folders
+from turnwise.envs.bash.filetree import FileNode, FileTree, digest, file, folder, from_tar, to_tar, with_folders
 from turnwise.envs.bash.grading import grade, same_answer
 
 TASK = small_task()
@@ -16,7 +16,7 @@ LINK = FileNode("link", 0o777, b"d/b.txt")
 ONE = 1 - math.erf(1)
 
 
-def but(**changes: FileNode | None) -> Tree:
+def but(**changes: FileNode | None) -> FileTree:
     """Return the right end with some paths changed ("__" for "/", "_" for ".")."""
     tree = dict(TASK.after)
     for name, node in changes.items():
@@ -49,7 +49,7 @@ def but(**changes: FileNode | None) -> Tree:
         (but(extra=folder()), "7", True),
     ],
 )
-def test_the_whole_end_counts(tree: Tree, answer: str, won: bool) -> None:
+def test_the_whole_end_counts(tree: FileTree, answer: str, won: bool) -> None:
     verdict = grade(TASK, tree, answer)
     assert verdict.won is won
     assert (verdict.partial == 1.0) is won
@@ -66,7 +66,7 @@ def test_the_whole_end_counts(tree: Tree, answer: str, won: bool) -> None:
         (but(), "it is 7 of 7 or 8", 0.01 + 0.33 + 0.33 + 0.33 * 2 / math.sqrt(1 + 1 + 4 + 1 + 1 + 1)),
     ],
 )
-def test_shares_are_intercodes(tree: Tree, answer: str, share: float) -> None:
+def test_shares_are_intercodes(tree: FileTree, answer: str, share: float) -> None:
     assert grade(TASK, tree, answer).partial == pytest.approx(share)
 
 
