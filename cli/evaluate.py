@@ -1,4 +1,4 @@
-"""`turnwise eval` and `turnwise compare`: a player on a fixed panel, and two results on the same one."""
+"""`turnwise eval` and `turnwise compare`: a player on a fixed panel of tasks, and two results on the same panel."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rich.text import Text
 from turnwise.cli.console import duration, err, out, percent, say, warn
 from turnwise.cli.errors import UserError, choose, require_writable
 from turnwise.cli.options import parse_options
+from turnwise.cli.players import DTYPES, ModelOptions
 
 if TYPE_CHECKING:
     from turnwise.agents.comparison import Comparison
@@ -27,28 +28,28 @@ if TYPE_CHECKING:
 
 
 def _panel_of(
-    file: Path | None, choose_env: Callable[[], EnvChoice], env_id: str | None, episodes: int, seed: int
+    file: Path | None, chosen: Callable[[], EnvChoice], env_id: str | None, episodes: int, seed: int
 ) -> Panel:
-    """The panel of the file if it is there; else a new one, written to the file if one is named."""
+    """Return the panel of the file if it exists, else a new one, which is written to the file if one is named."""
     from turnwise.agents.evaluation import Panel, make_panel
 
     if file is not None and file.exists():
         panel = Panel.load(file)
         if env_id is not None and env_id != panel.env:
-            raise UserError(f"{file} is a panel of {panel.env}, not of {env_id}.")
+            raise UserError(f"{file} is a panel of {panel.env}, not of {env_id}")
         return panel
-    target = choose_env()
-    panel = make_panel(target.env_id, target.kwargs, episodes, seed)
+    choice = chosen()
+    panel = make_panel(choice.env_id, choice.kwargs, episodes, seed)
     if file is not None:
         panel.save(file)
     return panel
 
 
 class EpisodeCounter:
-    """Counts finished episodes on a terminal's last line; silent elsewhere."""
+    """Counts finished episodes on the last line of a terminal; silent elsewhere."""
 
     def __init__(self, total: int) -> None:
-        """Count up to `total`."""
+        """Prepare to count up to `total`."""
         self.total, self.done, self.won, self.begun = total, 0, 0, time.monotonic()
         self.live = Live(console=err(), get_renderable=self.render, refresh_per_second=4, transient=True)
 
@@ -59,7 +60,7 @@ class EpisodeCounter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self.live.stop()
 
     def __call__(self, trajectory: Trajectory) -> None:
@@ -68,7 +69,7 @@ class EpisodeCounter:
         self.won += trajectory.won
 
     def render(self) -> Text:
-        """The line as it is now."""
+        """Return the line."""
         left = (time.monotonic() - self.begun) / self.done * (self.total - self.done) if self.done else None
         rest = "" if left is None else f", {duration(left)} left"
         return Text(f"{self.done}/{self.total} episodes, {self.won} won{rest}")
@@ -77,14 +78,14 @@ class EpisodeCounter:
 def play_panel(
     player: Player, panel: Panel, *, concurrency: int = 64, deadline: float | None = None, keep: Path | None = None
 ) -> EvaluationResult:
-    """The result of a player on a panel, with a count on the terminal while it goes.
+    """Return the result of a player on a panel; the terminal shows how many episodes are finished.
 
     Args:
         player: who plays.
         panel: the tasks.
-        concurrency: most episodes at a time.
-        deadline: seconds that a step may take, with environments on threads; None: inline, no limit.
-        keep: file of trajectories, or None.
+        concurrency: maximum number of episodes at a time.
+        deadline: time limit of an environment step in seconds, with environments on threads; None for no limit.
+        keep: file for the trajectories, or None.
     """
     from contextlib import ExitStack
 
@@ -114,7 +115,7 @@ def play_panel(
 
 
 def rate_cells(rate: Rate) -> tuple[str, str]:
-    """A rate and its interval as two cells of a table."""
+    """Return a rate and its interval as two cells of a table."""
     if rate.value is None:
         return "-", ""
     return percent(rate.value), f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
@@ -125,7 +126,7 @@ def _rate_row(name: str, rate: Rate) -> tuple[str, str, str, str]:
 
 
 def result_table(result: EvaluationResult) -> Table:
-    """Success of a result with its 95 % interval and n: over all tasks, and for every task type."""
+    """Return the table of success with its 95 % interval and n, over all tasks and for every task type."""
     summary = result.summary()
     table = Table(box=None, padding=(0, 2), header_style="dim")
     table.add_column("")
@@ -139,7 +140,7 @@ def result_table(result: EvaluationResult) -> Table:
 
 
 def print_result(result: EvaluationResult) -> None:
-    """Print what a result says."""
+    """Print a result."""
     summary = result.summary()
     console = out()
     console.print(
@@ -160,7 +161,7 @@ def print_result(result: EvaluationResult) -> None:
     say("  ended as: " + ", ".join(f"{stop} {number}" for stop, number in summary.stops.items()))
     if summary.errors:
         reason = next(row.error for row in result.rows if row.stop == "error")
-        warn(f"  {summary.errors} episodes failed and are in no rate; the first one because of: {reason}")
+        warn(f"  {summary.errors} episodes failed and are excluded from the rates; the first error: {reason}")
 
 
 def _kwargs(panel: Panel) -> str:
@@ -171,43 +172,47 @@ def evaluate(
     who: Annotated[
         str, typer.Argument(metavar="WHO", help="A run or checkpoint folder, expert, random, or a demonstrator.")
     ],
-    env_id: Annotated[
-        str | None, typer.Argument(metavar="ENV_ID", help="Environment; a run's own when absent.")
-    ] = None,
+    env_id: Annotated[str | None, typer.Argument(metavar="ENV_ID", help="Environment. Default: the run's own.")] = None,
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment; agent.KEY=VALUE of the agent."),
+        typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment; agent.KEY=VALUE for the agent."),
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Tasks of a new panel.")] = 100,
-    split: Annotated[str | None, typer.Option(help="The same as split=... among the arguments.")] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of tasks in a new panel.")] = 100,
+    split: Annotated[str | None, typer.Option(help="Short for the argument split=... of the environment.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of a new panel, and of the random player.")] = 0,
     panel: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The panel: read when it is there, else written.")
+        Path | None, typer.Option(metavar="FILE", help="Panel file: read if it exists, else written.")
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the result as JSON.")] = None,
     trajectories: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the episodes too (.jsonl, .jsonl.gz, .jsonl.zst).")
+        Path | None, typer.Option(metavar="FILE", help="Write the trajectories (.jsonl, .jsonl.gz, .jsonl.zst).")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Most episodes at a time.")] = 64,
+    concurrency: Annotated[int, typer.Option(min=1, help="Maximum number of episodes at a time.")] = 64,
     deadline: Annotated[
         float | None,
-        typer.Option(
-            min=0, help="Seconds that a step may take; environments then step side by side. Absent: the run's."
-        ),
+        typer.Option(min=0, help="Time limit of an environment step in seconds, 0 for none. Default: the run's."),
     ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:N or auto. Default: the run's.")] = None,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads. Default: the run's, else 1 for a small model.")] = 0,
+    dtype: Annotated[str | None, typer.Option(help=f"Type of the weights: {', '.join(DTYPES)}.")] = None,
+    batch_size: Annotated[
+        int,
+        typer.Option("--batch-size", min=0, help="Most episodes sampled together. Default: the run's."),
+    ] = 0,
 ) -> None:
-    """Play a fixed panel of tasks and print success with its interval."""
-    from turnwise.cli.players import load_player, split_words, take_agent_options, target
+    """Play a fixed panel of tasks, and print the success rate with its interval."""
+    from turnwise.cli.players import choose_env, load_player, split_words, take_agent_options
 
     env_id, words = split_words(env_id, options)
     env_options, agent_options = take_agent_options(parse_options(words))
     if split is not None:
         env_options["split"] = split
     for file in (output, panel, trajectories):
-        if file is not None:
+        if file is not None and not (file is panel and file.is_file()):
             require_writable(file)
-    fixed = _panel_of(panel, lambda: target(env_id, env_options, who), env_id, episodes, seed)
-    player = load_player(who, agent_options, env_id=fixed.env, seed=seed)
+    fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, episodes, seed)
+    model = ModelOptions(device, threads, dtype, batch_size)
+    player = load_player(who, agent_options, env_id=fixed.env, seed=seed, model=model)
     try:
         limit = player.deadline if deadline is None else deadline
         result = play_panel(player, fixed, concurrency=concurrency, deadline=limit or None, keep=trajectories)
@@ -218,10 +223,10 @@ def evaluate(
     finally:
         player.sampler.close()
     if all(row.stop == "error" for row in result.rows):
-        raise UserError(f"Every episode failed, the first one because of: {result.rows[0].error}")
+        raise UserError(f"every episode failed; the first error: {result.rows[0].error}")
     print_result(result)
     if len(fixed.tasks) != episodes:
-        say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all that there are'})", "dim")
+        say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all there are'})", "dim")
     for file, kind in ((output, "result"), (trajectories, "trajectories"), (panel, "panel")):
         if file is not None:
             if file is output:
@@ -230,17 +235,17 @@ def evaluate(
 
 
 def _what_is_kept(output: Path | None, trajectories: Path | None, panel: Path | None) -> str:
-    """What an evaluation that was interrupted leaves behind, in words."""
+    """Return a clause that says what an interrupted evaluation leaves behind."""
     kept = f"they are in {trajectories}" if trajectories else "they are not kept (--trajectories FILE would keep them)"
     if panel is not None:
         kept += f"; the panel is in {panel}"
-    if output is not None:  # an unfinished result would pass for a finished one in a comparison
-        kept += f"; {output} was not written, since the episodes that end first are the short ones and no fair sample"
+    if output is not None:
+        kept += f"; {output} was not written, since the episodes that finish first are not a fair sample"
     return kept
 
 
 def print_comparison(first: EvaluationResult, second: EvaluationResult, comparison: Comparison) -> None:
-    """Print two results side by side, and the verdict on their difference."""
+    """Print two results side by side, and whether they differ."""
     names = (first.name or "first", second.name or "second")
     if names[0] == names[1]:
         names = (f"{names[0]} (first)", f"{names[1]} (second)")
@@ -259,7 +264,7 @@ def print_comparison(first: EvaluationResult, second: EvaluationResult, comparis
 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A.json", help="A result of `turnwise eval --output`.")],
-    second: Annotated[Path, typer.Argument(metavar="B.json", help="Another one on the same panel.")],
+    second: Annotated[Path, typer.Argument(metavar="B.json", help="Another result on the same panel.")],
     form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
 ) -> None:
     """Compare two results on the same panel, task by task: is the difference more than noise?"""

@@ -292,7 +292,7 @@ def play(
 ) -> None:
     """Play an environment yourself in the terminal (`:help` lists the commands)."""
     from turnwise.agents.store import check_suffix
-    from turnwise.cli.players import load_advisor, split_words, take_agent_options, target
+    from turnwise.cli.players import choose_env, load_advisor, split_words, take_agent_options
     from turnwise.envs import make
 
     env_id, words = split_words(env_id, options)
@@ -302,7 +302,7 @@ def play(
     if save is not None:
         check_suffix(save)
         require_writable(save)
-    chosen = target(env_id, env_options, policy)
+    chosen = choose_env(env_id, env_options, policy)
     env = make(chosen.env_id, **chosen.kwargs)
     advisor = load_advisor(policy, agent_options) if policy else None
     try:

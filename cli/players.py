@@ -1,7 +1,7 @@
-"""Who plays: a checkpoint, the expert, chance, or a demonstrator of the environment; and on which environment.
+"""Who plays, and on which environment: a checkpoint, a registered sampler such as the expert, or a demonstrator.
 
-A checkpoint is a Hugging Face folder. A run folder serves as well: its newest checkpoint is taken. `run.toml` beside or
-above a checkpoint says how the policy was asked for actions while it was trained, and on what.
+A checkpoint is a Hugging Face folder; of a run folder the newest checkpoint is used. The `run.toml` of its run supplies
+the prompt, the parser and the environment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError
+from turnwise.cli.errors import UserError, choose
 from turnwise.cli.play_session import PlaySession
 from turnwise.cli.run_folders import find_checkpoint, run_of
 from turnwise.registry import suggest
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
 
 BASELINES = ("expert", "random")
 AGENT_PREFIX = "agent."
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """An agent with what answers for it.
+    """An agent with its sampler.
 
     Attributes:
         name: for tables.
-        agent: prompts, parser, limits.
-        sampler: what answers.
-        folder: its checkpoint; None for a baseline.
-        deadline: seconds that a step of the environment could take in its run; None: no limit.
+        agent: prompt, parser and limits.
+        sampler: answers the prompts.
+        folder: its checkpoint; None for a sampler without a model.
+        deadline: time limit of an environment step in its run, in seconds; None for no limit.
     """
 
     name: str
@@ -47,8 +48,25 @@ class Player:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How the model of a checkpoint is run; None or 0 leaves the choice to the checkpoint's run.
+
+    Attributes:
+        device: "cpu", "cuda", "cuda:N" or "auto".
+        threads: CPU threads; without one in the run, 1 for small models and torch's own choice for large ones.
+        dtype: of the weights, one of `DTYPES`; float32 by default.
+        batch_size: maximum number of episodes that are sampled together.
+    """
+
+    device: str | None = None
+    threads: int = 0
+    dtype: str | None = None
+    batch_size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class EnvChoice:
-    """The environment that is meant: its id, its arguments, and the run that they come from, if any."""
+    """An environment: its id, its arguments, and the run that they come from, if any."""
 
     env_id: str
     kwargs: dict[str, Any]
@@ -56,26 +74,26 @@ class EnvChoice:
 
 
 def split_words(env_id: str | None, words: Sequence[str] | None) -> tuple[str | None, list[str]]:
-    """Tell an environment's id from `key=value`: without an id, the first word is already an option."""
+    """Return the environment's id and the `key=value` words; a first word with "=" is no id."""
     rest = list(words or ())
     return (None, [env_id, *rest]) if env_id is not None and "=" in env_id else (env_id, rest)
 
 
 def take_agent_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part `key=value` options into those of the environment and those of the agent (`agent.temperature=0.5`)."""
+    """Split options into those of the environment and those of the agent (`agent.temperature=0.5`)."""
     env = {key: value for key, value in options.items() if not key.startswith(AGENT_PREFIX)}
     agent = {key.removeprefix(AGENT_PREFIX): value for key, value in options.items() if key.startswith(AGENT_PREFIX)}
     return env, agent
 
 
-def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -> EnvChoice:
-    """The environment that a command is about.
+def choose_env(env_id: str | None, options: Mapping[str, Any], policy: str | None) -> EnvChoice:
+    """Return the environment that a command uses.
 
-    With an id, the options given are all its arguments. Without one, the run of the checkpoint says the environment
-    (as it was for evaluation), and the options come on top.
+    With an id, the options are all of its arguments. Without one, it is the environment on which the run of the
+    checkpoint is evaluated, and the options override its arguments.
 
     Raises:
-        UserError: neither an id nor a checkpoint with a run.
+        UserError: there is neither an id nor a checkpoint with a run.
     """
     if env_id is not None:
         return EnvChoice(env_id, dict(options))
@@ -83,14 +101,19 @@ def target(env_id: str | None, options: Mapping[str, Any], policy: str | None) -
     if run is None:
         from turnwise.envs import env_ids
 
-        raise UserError(f"no environment was named, and no run says which{suggest('', env_ids())}")
+        raise UserError(f"no environment was named, and no run says which{suggest('', env_ids(variants=False))}")
     return EnvChoice(run.env.id, {**run.evaluation_kwargs(), **options}, run)
 
 
 def load_player(
-    name: str, options: Mapping[str, Any] | None = None, *, env_id: str | None = None, seed: int = 0
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    env_id: str | None = None,
+    seed: int = 0,
+    model: ModelOptions | None = None,
 ) -> Player:
-    """The player that a word means: a sampler, a demonstrator, or the path of a checkpoint or run.
+    """Return the player that a name means: a sampler, a demonstrator, or the path of a checkpoint or run.
 
     Args:
         name: `expert`, `random`, another registered sampler, or "module:attribute" of something that makes a sampler
@@ -98,9 +121,10 @@ def load_player(
         options: fields of the agent that replace those of the run.
         env_id: the environment, for its demonstrators.
         seed: of the random player.
+        model: how to run the model of a checkpoint.
 
     Raises:
-        UserError: the path holds no checkpoint.
+        UserError: the path holds no checkpoint, or model options were given for a player without a model.
         TrainingError: the checkpoint cannot be read.
         AgentError: an option that agents do not have.
     """
@@ -109,41 +133,53 @@ def load_player(
     from turnwise.agents.samplers import SAMPLERS, DemonstratorSampler
     from turnwise.envs import demonstrators
 
+    model = model or ModelOptions()
     known = {} if env_id is None else demonstrators(env_id)
     samplers = set(SAMPLERS.names()) - {"scripted", "transformers"}  # these two need arguments
     is_sampler = name in samplers or (":" in name and not Path(name).exists())
     if not is_sampler and name not in known:
-        return _load_checkpoint(find_checkpoint(Path(name), known), dict(options or {}))
+        return _load_checkpoint(find_checkpoint(Path(name), known), dict(options or {}), model)
+    if model != ModelOptions():
+        raise UserError(f"{name} is not a model: --device, --threads, --dtype and --batch-size have no effect")
     agent = Agent.from_options(**dict(options or {}))
     if name in known:
         return Player(name, agent, DemonstratorSampler(known[name], parser=agent.parser))
     return Player(name, agent, look_up(SAMPLERS, name)(seed=seed, parser=agent.parser))
 
 
-def _load_checkpoint(folder: Path, options: dict[str, Any]) -> Player:
+def _load_checkpoint(folder: Path, options: dict[str, Any], choice: ModelOptions) -> Player:
     from turnwise.agents.agent import Agent
     from turnwise.agents.samplers import TransformersSampler
     from turnwise.training.policy import device_of, load_policy, use_threads
 
     run = run_of(folder)
-    model, tokenizer = load_policy(folder)
+    model, tokenizer = load_policy(folder, dtype=_dtype(choice.dtype))
+    use_threads(choice.threads or (run.threads if run else 0), model)
     values: dict[str, Any] = {"chat": tokenizer}
     device, slots, context, deadline = "cpu", 64, None, None
     if run is not None:
-        use_threads(run.threads)
         values |= {name: getattr(run.agent, name) for name in type(run.agent).model_fields}
         values["temperature"] = run.evaluation.temperature
         device, slots, context = run.policy.device, run.policy.slots, run.policy.context
         deadline = run.env.deadline or None
     agent = Agent.from_options(**{**values, **options})
-    device = device_of(device, elsewhere=True)
-    sampler = TransformersSampler(model, tokenizer, device=device, slots=slots, context=context)
+    # a run's device is replaced by the CPU where this machine lacks it; one that the user names is not
+    device = device_of(choice.device or device, elsewhere=choice.device is None)
+    sampler = TransformersSampler(model, tokenizer, device=device, slots=choice.batch_size or slots, context=context)
     return Player(folder.name if run is None else run.name, agent, sampler, folder, deadline)
+
+
+def _dtype(name: str | None) -> Any:
+    if name is None:
+        return None
+    import torch
+
+    return getattr(torch, choose("dtype", name, DTYPES))
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What a player would do: its text, the action in it (None if there is none), and the probability of the text."""
+    """What a player would do: its text, the action in it (or None), and the probability of the text."""
 
     text: str
     action: str | None
@@ -151,25 +187,21 @@ class Advice:
 
 
 class Advisor:
-    """A player who looks over a session's shoulder: asked at any moment, also after moves that were not its own."""
+    """A player that can be asked for an action at any turn of an episode that somebody else plays."""
 
     def __init__(self, player: Player) -> None:
-        """Sit beside the table.
-
-        Args:
-            player: who is asked.
-        """
+        """Keep the player that is asked."""
         self.player = player
         self._asked = 0
 
     def ask(self, session: PlaySession) -> Advice:
-        """What the player would do now.
+        """Return what the player would do now.
 
-        The conversation is written anew from what happened, with the person's actions in the form that the player's
-        parser reads, so it may be asked at any turn.
+        The conversation is rebuilt from the turns so far, with the person's actions in the form that the player's
+        parser reads.
 
         Raises:
-            UserError: the conversation has outgrown the model, or the episode is over.
+            UserError: the conversation no longer fits into the model's context, or the episode is over.
         """
         if session.ended:
             raise UserError("the episode is over")
@@ -190,7 +222,9 @@ class Advisor:
         view = dialogue.view(session.observation, session.recorder.last.admissible, free=tuple(session.free))
         prompt = dialogue.prompt(view)
         if sampler.context is not None and len(prompt.ids) + agent.max_tokens > sampler.context:
-            raise UserError(f"The conversation ({len(prompt.ids)} tokens) no longer fits into the agent's model.")
+            raise UserError(
+                f"the conversation ({len(prompt.ids)} tokens) no longer fits into the context of the agent's model"
+            )
         limits = (agent.temperature, agent.top_p, agent.max_tokens, agent.stop)
         seed = sampling_seed(episode)
         try:
@@ -208,5 +242,5 @@ class Advisor:
 
 
 def load_advisor(name: str, options: Mapping[str, Any] | None = None) -> Advisor:
-    """The advisor that a word means; see `load_player`."""
+    """Return the advisor that a name means, as `load_player` does."""
     return Advisor(load_player(name, options))

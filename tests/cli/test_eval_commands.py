@@ -57,7 +57,7 @@ def test_a_panel_is_a_sample_drawn_by_its_seed(turnwise: Call, tmp_path: Path) -
 def test_a_panel_of_more_tasks_than_there_are_is_all_of_them(turnwise: Call) -> None:
     said = turnwise("eval", "expert", ENV, "lengths=[3]", "--episodes", 50)
     assert "4/4" in said.out
-    assert "all that there are" in said.out
+    assert "all there are" in said.out
 
 
 def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Path) -> None:
@@ -94,6 +94,40 @@ def test_an_evaluation_plays_as_the_run_did(
     torch.set_num_threads(2)
     assert turnwise("eval", folder, "--episodes", "2", *said).code == 0
     assert asked == [(meant, 1)]
+
+
+def test_how_the_model_runs_can_be_chosen(
+    turnwise: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from turnwise.agents import evaluation
+
+    seen, real = [], evaluation.evaluate
+
+    def evaluate(agent: Any, sampler: Any, *given: Any, **options: Any) -> Any:
+        seen.append((torch.get_num_threads(), sampler))
+        return real(agent, sampler, *given, **options)
+
+    monkeypatch.setattr(evaluation, "evaluate", evaluate)
+    words = ("--threads", "2", "--dtype", "bfloat16", "--device", "cpu", "--batch-size", "3")
+    said = turnwise("eval", trained, "--episodes", "4", *words)
+    assert said.code == 0, said.err
+    threads, sampler = seen[0]
+    assert (threads, sampler._slots) == (2, 3)
+    assert {weights.dtype for weights in sampler._model.parameters()} == {torch.bfloat16}
+    text = (trained / "run.toml").read_text().replace("threads = 1", "threads = 0")
+    shutil.copytree(trained, tmp_path / "run")
+    (tmp_path / "run" / "run.toml").write_text(text)
+    assert turnwise("eval", tmp_path / "run", "--episodes", "1").code == 0
+    assert seen[1][0] == 1  # a small model
+    for word, value, parts in (
+        ("--device", "gpu", ("'gpu'",)),
+        ("--device", "cuda:7", ("cuda",)),
+        ("--dtype", "float23", ("'float23'", "float32")),
+    ):
+        one_sentence(turnwise("eval", trained, word, value), *parts)
+    one_sentence(turnwise("eval", "expert", ENV, "--threads", "2"), "expert is not a model")
 
 
 def test_a_run_and_an_evaluation_of_it_have_one_panel(turnwise: Call, trained: Path, tmp_path: Path) -> None:
