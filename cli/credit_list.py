@@ -15,7 +15,7 @@ from rich.text import Text
 from turnwise.cli.console import out, piped, say
 
 if TYPE_CHECKING:
-    from turnwise.credit import Entry
+    from turnwise.credit import CreditRule
 
 _COLUMNS = ("name", "arXiv", "evidence", "needs", "title", "use")
 _WIDE = 120
@@ -24,9 +24,9 @@ _COLOURS = {"reference code": "green", "paper": "", "our reading": "yellow"}
 
 def print_estimators() -> None:
     """Print every estimator, ours and those of installed packages."""
-    from turnwise.credit import estimators
+    from turnwise.credit import rules
 
-    entries = list(estimators().values())
+    entries = list(rules().values())
     if piped():
         for line in plain(entries):
             say(line)
@@ -39,18 +39,18 @@ def print_estimators() -> None:
     )
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def _cells(entry: CreditRule) -> tuple[str, ...]:
     return entry.name, entry.arxiv or "-", entry.evidence, ", ".join(entry.needs) or "-", entry.title, entry.use
 
 
-def plain(entries: Iterable[Entry]) -> list[str]:
+def plain(entries: Iterable[CreditRule]) -> list[str]:
     """Return one line an estimator, its fields in columns, under a line with the columns' names."""
     rows = [_COLUMNS, *(_cells(entry) for entry in entries)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def wide(entries: Iterable[Entry]) -> Table:
+def wide(entries: Iterable[CreditRule]) -> Table:
     """Return a table with a column for each field."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold")
     for name, ratio in zip(_COLUMNS, (None, None, None, 2, 4, 7), strict=True):
@@ -62,7 +62,7 @@ def wide(entries: Iterable[Entry]) -> Table:
     return table
 
 
-def narrow(entries: Iterable[Entry]) -> Table:
+def narrow(entries: Iterable[CreditRule]) -> Table:
     """Return a table of two columns: the name, and everything else below one another."""
     table = Table(box=None, padding=(0, 1, 1, 0), show_header=False)
     table.add_column(no_wrap=True)

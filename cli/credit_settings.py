@@ -16,7 +16,7 @@ from turnwise.cli.run_folders import run_of
 from turnwise.registry import suggest
 
 if TYPE_CHECKING:
-    from turnwise.credit import Advantages, Entry, Steps
+    from turnwise.credit import Advantages, CreditRule, Steps
     from turnwise.training.steps import Anchor
 
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class CreditSettings:
     """Credit rules with the options of each, and what makes two turns comparable."""
 
-    rules: Mapping[str, Entry]
+    rules: Mapping[str, CreditRule]
     options: Mapping[str, Mapping[str, Any]]
     anchor: Anchor
     source: str
@@ -88,14 +88,14 @@ def credit_settings(
     )
 
 
-def _require_known(words: Mapping[str, Any], rules: Mapping[str, Entry]) -> None:
+def _require_known(words: Mapping[str, Any], rules: Mapping[str, CreditRule]) -> None:
     known = {option for rule in rules.values() for option in (*rule.options, *_base_options(rule, words))}
     for option in words:
         if option not in known:
             raise UserError(f"{', '.join(rules)} has no option {option!r}{suggest(option, known)}")
 
 
-def _options_for(rule: Entry, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _options_for(rule: CreditRule, wanted: Mapping[str, Any]) -> dict[str, Any]:
     options = {key: value for key, value in wanted.items() if key in rule.options}
     below = _base_options(rule, options)
     handed = {key: value for key, value in wanted.items() if key in below and key not in rule.options}
@@ -104,7 +104,7 @@ def _options_for(rule: Entry, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _base_options(rule: Entry, options: Mapping[str, Any]) -> Mapping[str, Any]:
+def _base_options(rule: CreditRule, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options of the rule that a rule is built on; empty for one that stands alone."""
     from turnwise.credit import get
 

@@ -6,8 +6,8 @@ advantages = gigpo(Steps.from_rows(rows)).values
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import discounted_returns
-from turnwise.credit.catalogue import OURS
-from turnwise.credit.errors import BadOption, BadTable, CreditError, MissingColumn, UnknownEstimator
+from turnwise.credit.catalogue import CATALOGUE
+from turnwise.credit.errors import BadOption, BadTable, CreditError, MissingColumn, UnknownRule
 from turnwise.credit.graph import to_dot, to_graphml, to_json, trajectory_graph
 from turnwise.credit.outcome.a_grae import a_grae
 from turnwise.credit.outcome.adora import adora
@@ -33,7 +33,7 @@ from turnwise.credit.outcome.seed_grpo import seed_grpo
 from turnwise.credit.outcome.spo_single_stream import spo_single_stream
 from turnwise.credit.outcome.unlikely import unlikely
 from turnwise.credit.outcome.xrpo_novelty import xrpo_novelty
-from turnwise.credit.registry import Entry, estimators, get, register
+from turnwise.credit.registry import CreditRule, get, register, rules
 from turnwise.credit.steps import Steps
 from turnwise.credit.tokens.gae import TokenAdvantages, bilevel_gae, gae_tokens
 from turnwise.credit.tokens.tempo import tempo_tokens
@@ -66,16 +66,16 @@ from turnwise.credit.turn.tree_grpo import tree_grpo
 from turnwise.credit.turn.trloo import trloo
 
 __all__ = [
-    "OURS",
+    "CATALOGUE",
     "Advantages",
     "BadOption",
     "BadTable",
     "CreditError",
-    "Entry",
+    "CreditRule",
     "MissingColumn",
     "Steps",
     "TokenAdvantages",
-    "UnknownEstimator",
+    "UnknownRule",
     "a_grae",
     "adora",
     "archer",
@@ -90,7 +90,6 @@ __all__ = [
     "discounted_returns",
     "dr_grpo",
     "dr_mas",
-    "estimators",
     "evol",
     "flow_grpo",
     "gae",
@@ -122,6 +121,7 @@ __all__ = [
     "remax",
     "rloo",
     "rtmc",
+    "rules",
     "salt",
     "seed_grpo",
     "seeupo",

@@ -6,11 +6,11 @@ permutation of the rows gives the same bits and not only nearly the same numbers
 Left out on purpose: statistics over the whole batch, but for `whiten`; the methods that want it say so.
 """
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from turnwise.credit.errors import BadOption, near
+from turnwise.credit.errors import BadOption
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 Scale = Literal["std", "none", "mad"]
@@ -369,41 +369,49 @@ def penalties(steps: Steps, coefficient: float) -> Floats:
     return np.where(steps.invalid, float(coefficient), 0.0)
 
 
-def check_choice(name: str, value: object, choices: object) -> None:
-    """Raise BadOption, with the near name, unless `value` is one of the strings of a Literal type.
+def check_choice(name: str, value: object, literal: object) -> None:
+    """Raise BadOption unless `value` is one of the strings of a Literal type.
 
     Args:
         name: the option.
-        value: what came.
-        choices: the Literal.
+        value: its value.
+        literal: the type.
     """
-    known = get_args(choices)
+    known = get_args(literal)
     if value not in known:
-        raise BadOption(f"option {name}={value!r} is unknown; {near(value, known)}")
+        choices = ", ".join(map(repr, known))
+        raise BadOption(f"{name} must be {'one of ' if len(known) > 1 else ''}{choices}, got {value!r}")
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise BadOption unless `value` is true or false; 1 and 0 are refused, since they might be meant as numbers.
+    """Raise BadOption unless `value` is True or False; 1 and 0 are refused, since they may be meant as numbers.
 
     Args:
         name: the option.
-        value: what came.
+        value: its value.
     """
     if not isinstance(value, bool):
-        raise BadOption(f"option {name} must be true or false; came {value!r}")
+        raise BadOption(f"{name} must be True or False, got {value!r}")
 
 
-def check_number(name: str, value: object, low: float, high: float = float("inf"), *, whole: bool = False) -> None:
-    """Raise BadOption unless `value` is a number from `low` to `high`, both included.
+def check_number(
+    name: str, value: Any, low: float = -np.inf, high: float = np.inf, *, whole: bool = False, open_low: bool = False
+) -> None:
+    """Raise BadOption unless `value` is a number between `low` and `high`, both included.
 
     Args:
         name: the option.
-        value: what came.
+        value: its value.
         low, high: the range.
-        whole: whether it must be an integer.
+        whole: require an integer.
+        open_low: exclude `low` itself.
     """
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    if isinstance(value, bool | np.bool_) or not isinstance(value, kinds) or not low <= value <= high:
-        wanted = "a whole number" if whole else "a number"
-        reach = f"from {low:g} to {high:g}" if high != float("inf") else f"of at least {low:g}"
-        raise BadOption(f"option {name} must be {wanted} {reach}; came {value!r}")
+    number = isinstance(value, kinds) and not isinstance(value, bool | np.bool_)
+    if number and low <= value <= high and not (open_low and value == low):
+        return
+    if high < np.inf:
+        span = f" in {'(' if open_low else '['}{low:g}, {high:g}]"
+    else:
+        span = f" {'>' if open_low else '>='} {low:g}" if low > -np.inf else ""
+    raise BadOption(f"{name} must be {'an integer' if whole else 'a number'}{span}, got {value!r}")

@@ -145,11 +145,11 @@ class Episodes:
             try:
                 hash(name)
             except TypeError as error:
-                raise BadTable(f"{method} cannot remember the task id {name!r}: {error}") from error
+                raise BadTable(f"{method} needs hashable task ids, got {name!r}: {error}") from error
             assert isinstance(name, Hashable)
             keys.append(name)
         if len(set(keys)) < len(keys):
-            raise BadTable(f"{method}: two task ids that Python holds equal, such as 1 and True, have one memory")
+            raise BadTable(f"{method} needs task ids that differ as dict keys, but two are equal (such as 1 and True)")
         return keys
 
     def advantages(

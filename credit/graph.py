@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import compact, discounted_returns, group_sums, groups_of, trajectory_scores
-from turnwise.credit.errors import BadTable, near
+from turnwise.credit.errors import BadTable
 from turnwise.credit.keys import freeze
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.turn.gigpo import gigpo
@@ -276,7 +276,7 @@ def _reaching(graph: Any, goals: Iterable[str]) -> set[str]:
 def _worth(steps: Steps, advantages: Advantages | npt.ArrayLike) -> Floats:
     values = advantages.values if isinstance(advantages, Advantages) else np.asarray(advantages, dtype=np.float64)
     if values.shape != (len(steps),):
-        raise BadTable(f"there are {len(steps)} turns, but the advantages have the shape {values.shape}")
+        raise BadTable(f"the table has {len(steps)} rows, but the advantages have shape {values.shape}")
     return values
 
 
@@ -286,7 +286,7 @@ def _winners(steps: Steps, won: npt.ArrayLike | None) -> Bools:
         return scores[member] > 0.0
     winners: Bools = np.asarray(won, dtype=np.bool_)
     if winners.shape != (len(steps),):
-        raise BadTable(f"there are {len(steps)} turns, but 'won' has the shape {winners.shape}")
+        raise BadTable(f"the table has {len(steps)} rows, but 'won' has shape {winners.shape}")
     return winners
 
 
@@ -305,7 +305,7 @@ def _of_task(steps: Steps, task: object) -> Ints:
     names = _tasks(steps, rows)
     wanted = [code for code, name in zip(codes, names, strict=True) if freeze(name) == freeze(task)]
     if not wanted:
-        raise BadTable(f"the table has no task {task!r}; {near(task, [str(name) for name in names])}")
+        raise BadTable(f"the table has no task {task!r}; choose one of: {', '.join(map(str, names))}")
     chosen: Ints = rows[steps.task[rows] == wanted[0]]
     return chosen
 

@@ -40,7 +40,7 @@ def freeze(value: object) -> Hashable:
         return _freeze(value)
     except (TypeError, RecursionError) as error:
         raise BadTable(
-            f"a key must be hashable or array-like, came {type(value).__name__} ({_short(value)}): {error}"
+            f"a key must be hashable or array-like, got {type(value).__name__} ({_short(value)}): {error}"
         ) from error
 
 

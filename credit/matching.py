@@ -94,7 +94,7 @@ def _longest_block(
     return best_i, best_j, best
 
 
-class Pack:
+class TextBatch:
     """Some texts side by side in one whole number, a bit a character, to be compared with a text all at once.
 
     A common subsequence is found by Hyyro's addition: a bit is cleared where the sequence grows. Between two texts lies
@@ -123,7 +123,7 @@ class Pack:
     def sharing(self, text: str, needed: Mapping[int, int]) -> list[int]:
         """Return which of the texts have a long enough common subsequence with a text, in order.
 
-        >>> pack = Pack()
+        >>> pack = TextBatch()
         >>> pack.add("kitten")
         >>> pack.add("mitt")
         >>> pack.sharing("sitting", {0: 4, 1: 3}), pack.sharing("sitting", {0: 5, 1: 3})

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from turnwise.credit.catalogue import OURS
+from turnwise.credit.catalogue import CATALOGUE
 from turnwise.credit.columns import COLUMNS, REQUIRED
 from turnwise.credit.errors import CreditError
-from turnwise.credit.registry import Entry
+from turnwise.credit.registry import CreditRule
 from turnwise.credit.tokens.catalogue import TRANSFORMS
 
 BEGIN, END = "<!-- rendered by turnwise.credit.reference -->", "<!-- end of the rendered part -->"
@@ -24,7 +24,9 @@ def reference() -> str:
     """Return the tables as Markdown: our estimators by where they look, and the transforms of token advantages."""
     parts = []
     for place, title in PLACES.items():
-        entries = sorted((e for e in OURS if e.function.__module__.startswith(place)), key=lambda entry: entry.name)
+        entries = sorted(
+            (e for e in CATALOGUE if e.function.__module__.startswith(place)), key=lambda entry: entry.name
+        )
         parts.append(f"### {title}\n\n{_estimators(entries)}")
     header = ("name", "title", "arXiv", "evidence", "use")
     rows = [(f"`{t.name}`", t.title, t.arxiv or "", t.evidence, t.use) for t in TRANSFORMS]
@@ -58,7 +60,7 @@ def _between(begin: str, end: str, part: str, text: str) -> str:
     return f"{before}{begin}\n\n{part}\n\n{end}{after}"
 
 
-def _estimators(entries: Iterable[Entry]) -> str:
+def _estimators(entries: Iterable[CreditRule]) -> str:
     header = ("name", "title", "arXiv", "needs", "evidence", "use")
     return _table(
         header,

@@ -1,161 +1,174 @@
-"""The estimators by name, ours and those of installed packages, with what a reader needs to choose one.
+"""Credit rules by name: our own, those of installed packages, and any function as "module:function".
 
-Another package adds an estimator with one line of its `pyproject.toml`:
+A package offers a rule with one line of its `pyproject.toml`:
 
     [project.entry-points."turnwise.credit"]
-    mine = "their_package.credit:ENTRY"          # an Entry, or the function itself
+    mine = "their_package.credit:rule"          # a CreditRule, or the function itself
 
-Ours are in `turnwise.credit.catalogue`, one line each.
-
-Left out on purpose: classes to inherit from. An estimator is a function `(steps, *, options) -> Advantages`.
+Our own rules are in `turnwise.credit.catalogue`. A rule is a function `(steps, *, options) -> Advantages`; there is no
+class to inherit from.
 """
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypeVar
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.errors import BadOption, CreditError, UnknownEstimator, near
+from turnwise.credit.errors import BadOption, CreditError, UnknownRule
 from turnwise.credit.steps import Steps
+from turnwise.registry import CannotLoad, Registry, UnknownName, suggest
 
-GROUP = "turnwise.credit"
 MEMORY = "state"
 RANDOM = "rng"
 Evidence = Literal["reference code", "paper", "our reading"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """An estimator and what is to be known about it.
+class Method:
+    """A published method: a function, and what a reader needs to choose it.
 
     Args:
-        name: the name in a run's file.
+        name: its name in configuration files.
         title: the method's full name.
-        arxiv: id of the paper, since names collide in this literature; None for a method without one.
-        needs: columns beyond task, trajectory, turn and reward.
-        evidence: what the formula was checked against: "reference code" that was run; the "paper", or its code as read;
-            or "our reading" of an abstract or of what others wrote about the paper.
-        use: one line, when to take it.
-        function: `(steps, *, options) -> Advantages`; one with memory has a parameter `state=None` as well, one that
-            draws has `rng`.
+        arxiv: id of the paper; None for a method without one.
+        evidence: what the formula was checked against: "reference code" that we ran; the "paper", or its code as read;
+            or "our reading" of an abstract or of a secondary description.
+        use: one line, when to choose it.
+        function: the implementation.
     """
 
     name: str
     title: str
     arxiv: str | None
-    needs: tuple[str, ...]
     evidence: Evidence
     use: str
-    function: Callable[..., Advantages]
+    function: Callable[..., Any]
 
-    def __call__(self, steps: Steps, **options: Any) -> Advantages:
-        """Return the estimate of a table."""
-        return self.function(steps, **options)
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters of the function by name, with their defaults (`inspect.Parameter.empty` without one)."""
+        found = list(inspect.signature(self.function).parameters.values())
+        return {p.name: p.default for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The options by name with their defaults (`inspect.Parameter.empty` where there is none)."""
-        parameters = list(inspect.signature(self.function).parameters.values())[1:]
-        named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        return {p.name: p.default for p in named if p.name not in (MEMORY, RANDOM)}
+        """The options by name, with their defaults."""
+        return self.parameters
+
+    def bind(self, **options: Any) -> Self:
+        """Return the method with options bound.
+
+        Raises:
+            BadOption: it has no such option.
+        """
+        for option in options:
+            if option not in self.options:
+                raise BadOption(f"{self.name} has no option {option!r}{suggest(option, self.options)}")
+        return replace(self, function=partial(self.function, **options)) if options else self
+
+
+@dataclass(frozen=True)
+class CreditRule(Method):
+    """A credit rule: `function(steps, *, options) -> Advantages`.
+
+    A rule with memory also takes `state=None`, and a rule that draws random numbers takes `rng`.
+
+    Args:
+        needs: the columns that it needs beside task, trajectory, turn and reward.
+    """
+
+    needs: tuple[str, ...] = ()
+
+    def __call__(self, steps: Steps, **options: Any) -> Advantages:
+        """Return the advantages of a table."""
+        found: Advantages = self.function(steps, **options)
+        return found
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options by name, with their defaults (`inspect.Parameter.empty` without one)."""
+        return {name: default for name, default in list(self.parameters.items())[1:] if name not in (MEMORY, RANDOM)}
 
     @property
     def remembers(self) -> bool:
-        """Whether the function takes `state`: what it gave back as `Advantages.state` at its last call, None at first.
+        """Whether the function takes `state`: the `Advantages.state` of its previous call, or None at first.
 
-        It belongs to whoever calls again and again, and so is no option of a run's file.
+        The caller keeps it from call to call, so it is not an option in a configuration file.
         """
-        return MEMORY in inspect.signature(self.function).parameters
+        return MEMORY in self.parameters
 
     @property
     def draws(self) -> bool:
-        """Whether the function takes `rng`, a `numpy.random.Generator` that the caller seeds."""
-        return RANDOM in inspect.signature(self.function).parameters
+        """Whether the function takes `rng`, a seeded `numpy.random.Generator`."""
+        return RANDOM in self.parameters
 
 
-_entries: dict[str, Entry] = {}
+def _adapt(name: str, loaded: Any) -> CreditRule:
+    if isinstance(loaded, CreditRule):
+        return replace(loaded, name=name)
+    if not callable(loaded):
+        raise TypeError(f"expected a CreditRule or a function, got {type(loaded).__name__}")
+    title = (inspect.getdoc(loaded) or name).splitlines()[0]
+    return CreditRule(name, title, None, "our reading", f"from {getattr(loaded, '__module__', name)}", loaded)
 
 
-def register(item: Entry) -> Entry:
-    """Make an estimator known by its name in this process, and return it.
+RULES: Registry[CreditRule] = Registry("credit rule", group="turnwise.credit", adapt=_adapt)
+
+
+def register(rule: CreditRule) -> CreditRule:
+    """Make a rule known by its name in this process, and return it.
 
     Raises:
-        CreditError: the name is taken by another function.
+        CreditError: the name belongs to another rule.
     """
-    known = _entries.get(item.name)
-    if known is not None and known.function is not item.function:
-        raise CreditError(f"the estimator name {item.name!r} is taken by {known.title}; choose another")
-    _entries[item.name] = item
-    return item
+    try:
+        return RULES.register(rule.name, rule)
+    except ValueError as error:
+        raise CreditError(str(error)) from error
 
 
-def estimators() -> dict[str, Entry]:
-    """Return every estimator by name, ours and those of installed packages, sorted.
-
-    A package that cannot be loaded, or that takes a name which is taken, is left out with a warning.
-    """
-    found = dict(_entries)
-    for point in entry_points(group=GROUP):
-        try:
-            if point.name in found:
-                raise CreditError("the name is taken")
-            found[point.name] = _load(point)
-        except Exception as error:
-            warnings.warn(f"estimator {point.name!r} of {point.value} is left out: {error}", stacklevel=2)
-    return dict(sorted(found.items()))
+def rules() -> dict[str, CreditRule]:
+    """Return all credit rules by name, sorted; one that cannot be loaded is skipped with a warning."""
+    return RULES.items()
 
 
-def get(name: str, **options: Any) -> Entry:
-    """Return an estimator by name with its options bound: an entry that is called with the table alone.
+def get(name: str, **options: Any) -> CreditRule:
+    """Return a credit rule with its options bound: it is called with the table alone.
 
         >>> get("grpo", scale="none")(Steps.empty()).values.tolist()
         []
 
-    Options are checked here, names and values, so that a slip in a run's file shows before the first rollout.
+    Names and values of options are checked here, so that an error shows before the first rollout.
 
     Args:
-        name: a name of `estimators`.
-        **options: the estimator's own options.
+        name: a name of `rules`, or "module:function".
+        **options: the rule's own options.
 
     Raises:
-        UnknownEstimator: nobody offers the name; the message has the near one.
-        BadOption: the estimator has no such option, or refuses the value.
-        CreditError: the package that offers it cannot be loaded.
+        UnknownRule: there is no such rule; the message suggests a near name.
+        BadOption: the rule has no such option, or does not accept the value.
+        CreditError: its module cannot be imported, or does not hold a rule.
     """
-    item = _find(name)
-    for option in options:
-        if option not in item.options:
-            raise BadOption(f"{name} has no option {option!r}; {near(option, item.options)}")
-    if not options:
-        return item
-    bound = replace(item, function=partial(item.function, **options))
-    complete = inspect.Parameter.empty not in bound.options.values()
-    if complete and item.function.__module__.startswith("turnwise."):
-        bound(Steps.empty())  # ours check the values of their options before they look at the table
-    return bound
+    rule = found(RULES, name).bind(**options)
+    complete = inspect.Parameter.empty not in rule.options.values()
+    if options and complete and getattr(rule.function, "func", rule.function).__module__.startswith("turnwise."):
+        rule(Steps.empty())  # our rules check the values of their options before they look at the table
+    return rule
 
 
-def _find(name: str) -> Entry:
-    if name in _entries:
-        return _entries[name]
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in points:
-        raise UnknownEstimator(f"there is no estimator {name!r}; {near(name, {*_entries, *points})}")
+def found(registry: Registry[T], name: str) -> T:
+    """Return an item of a registry, with errors of this package.
+
+    Raises:
+        UnknownRule: the registry has no such item.
+        CreditError: it cannot be loaded.
+    """
     try:
-        return _load(points[name])
-    except Exception as error:
-        raise CreditError(f"the estimator {name!r} ({points[name].value}) cannot be loaded: {error}") from error
-
-
-def _load(point: EntryPoint) -> Entry:
-    loaded = point.load()
-    if isinstance(loaded, Entry):
-        return replace(loaded, name=point.name)
-    if not callable(loaded):
-        raise CreditError(f"{point.value} is neither an Entry nor a function")
-    title = (inspect.getdoc(loaded) or point.name).splitlines()[0]
-    return Entry(point.name, title, None, (), "our reading", f"from {point.value}", loaded)
+        return registry.get(name)
+    except UnknownName as error:
+        raise UnknownRule(str(error)) from error
+    except (CannotLoad, TypeError) as error:
+        raise CreditError(str(error)) from error

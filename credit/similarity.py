@@ -10,7 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from turnwise.credit.errors import BadTable
-from turnwise.credit.matching import Pack, Places, matches_needed, places_of, reaches
+from turnwise.credit.matching import Places, TextBatch, matches_needed, places_of, reaches
 from turnwise.credit.steps import Ints, Steps
 
 PACKED = 16
@@ -67,9 +67,7 @@ def similar_vectors(steps: Steps, threshold: float) -> Ints:
     vectors = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-300)  # so that no square overflows
     length = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
     if (length == 0.0).any():
-        raise BadTable(
-            f"row {int(np.argmin(length))} has an embedding of zeros in 'metric', which is similar to nothing"
-        )
+        raise BadTable(f"row {int(np.argmin(length))} has an embedding of zeros in 'metric', which has no direction")
     keyed = np.column_stack([steps.task, vectors / length])
     distinct, inverse = np.unique(keyed, axis=0, return_inverse=True)
     cluster = np.arange(len(distinct))
@@ -98,7 +96,7 @@ def follow_leaders(texts: Sequence[str], threshold: float) -> list[int]:
     counts = _character_counts(texts)
     lengths = np.asarray([len(text) for text in texts], dtype=np.int64)
     leaders = np.zeros(len(texts), dtype=np.int64)
-    packs: list[Pack] = []
+    packs: list[TextBatch] = []
     places: list[Places] = []
     chosen: list[int] = []
     for number, text in enumerate(texts):
@@ -112,7 +110,7 @@ def follow_leaders(texts: Sequence[str], threshold: float) -> list[int]:
         if found == number:
             leaders[len(places)] = number
             if len(places) % PACKED == 0:
-                packs.append(Pack())
+                packs.append(TextBatch())
             packs[-1].add(text)
             places.append(places_of(text))
         chosen.append(found)
@@ -130,7 +128,7 @@ def _candidates(number: int, leaders: Ints, counts: Ints, lengths: Ints, thresho
 
 
 def _worth_a_look(
-    text: str, candidates: Sequence[int], packs: Sequence[Pack], lengths: Ints, threshold: float
+    text: str, candidates: Sequence[int], packs: Sequence[TextBatch], lengths: Ints, threshold: float
 ) -> Iterator[int]:
     """Those of the candidates whose longest common subsequence with the text reaches the threshold as well."""
     for packed, ranks in groupby(candidates, key=lambda rank: rank // PACKED):
@@ -153,5 +151,5 @@ def _text(names: Sequence[object], code: int) -> str:
     name = names[code] if code < len(names) else None
     if not isinstance(name, str):
         came = f"a {type(name).__name__}" if code < len(names) else "a table of codes without names"
-        raise BadTable(f"similarity compares texts, but a state is {came}; make the states texts or leave it off")
+        raise BadTable(f"similarity compares texts, but a state is {came}; use string states or omit similarity")
     return name

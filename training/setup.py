@@ -16,7 +16,7 @@ import numpy as np
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
-from turnwise.credit.registry import Entry
+from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as credit_rule
 from turnwise.envs import demonstrators, takes
 from turnwise.envs import make as make_env
@@ -118,7 +118,7 @@ class Setup:
     agent: Callable[[Any], Agent]
     policy: PolicySource
     demonstrations: Demonstrations | None
-    credit: Entry
+    credit: CreditRule
     anchor: Anchor
     reshape: Reshape | None
     objective: Objective
@@ -347,7 +347,7 @@ def _demonstrations(run: Run, policy: PolicySource, plan: Plan) -> Demonstration
     )
 
 
-def _credit(run: Run) -> Entry:
+def _credit(run: Run) -> CreditRule:
     entry = credit_rule(run.credit.method, **run.credit.options)
     missing = [repr(name) for name in entry.needs if name not in COLUMNS]
     if missing:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.agents.trajectory import Group
-from turnwise.credit.tokens import Transform, transform
+from turnwise.credit.tokens import TokenTransform, transform
 from turnwise.training.batch import Batch
 from turnwise.training.errors import ConfigError
 
@@ -35,7 +35,7 @@ class Reshape:
         planning: phrases that make a plan, for a transform that asks which tokens plan.
     """
 
-    transform: Transform
+    transform: TokenTransform
     planning: tuple[str, ...] = ()
 
     @classmethod

@@ -26,7 +26,7 @@ from turnwise.cli.vectors.case import (
 from turnwise.cli.vectors.rows import values_of
 
 if TYPE_CHECKING:
-    from turnwise.credit import Advantages, Entry, Steps
+    from turnwise.credit import Advantages, CreditRule, Steps
 
 MEASURE = Measure(tolerance=1e-6, least=1.0)
 Function = Callable[..., Any]
@@ -159,9 +159,9 @@ def method_of(name: str) -> str:
         Unimplemented: nothing of ours has a name that the case's begins with.
     """
     from turnwise.cli.vectors.unusual import UNUSUAL
-    from turnwise.credit import estimators
+    from turnwise.credit import rules
 
-    names = {**{known: known for known in (*estimators(), *UNUSUAL)}, **ALIASES}
+    names = {**{known: known for known in (*rules(), *UNUSUAL)}, **ALIASES}
     joined = {known.replace("_", ""): ours for known, ours in names.items()}
     words = name.lower().split("_")
     for count in range(len(words), 0, -1):
@@ -210,9 +210,9 @@ def _differences(case: Case) -> Sequence[Difference]:
 
 def by_registry(case: Case) -> Figures:
     """Return the figures of a method whose inputs are columns of the table of turns."""
-    from turnwise.credit import estimators
+    from turnwise.credit import rules
 
-    entry = estimators()[case.method]
+    entry = rules()[case.method]
     steps = table(case)
     options = case.options()
     if "threshold" in entry.options and "correct" in case.inputs:
@@ -267,7 +267,7 @@ def threshold_between(steps: Steps, correct: Sequence[Any]) -> float:
     return (max(wrong) + min(right)) / 2
 
 
-def run(case: Case, entry: Entry, steps: Steps, options: Mapping[str, Any]) -> Advantages:
+def run(case: Case, entry: CreditRule, steps: Steps, options: Mapping[str, Any]) -> Advantages:
     """Return what the function that is examined says of a table.
 
     Raises:

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 def entry_of(name: str) -> Any:
     """Return the registry's entry of an estimator of ours."""
-    from turnwise.credit import estimators
+    from turnwise.credit import rules
 
-    return estimators()[name]
+    return rules()[name]
 
 
 def ragged(values: npt.NDArray[Any], lengths: list[int]) -> list[list[float]]:

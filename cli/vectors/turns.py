@@ -115,7 +115,7 @@ def _hgpo(case: Case) -> Figures:
     """Returns instead of rewards: with gamma 0 the one are the other. The base's advantages may be given."""
     import numpy as np
 
-    from turnwise.credit.turn.hgpo import Mean
+    from turnwise.credit.turn.hgpo import LevelMean
 
     returned = "returns" in case.inputs
     steps = table(case, reward=case.inputs["returns"]) if returned else table(case)
@@ -132,7 +132,7 @@ def _hgpo(case: Case) -> Figures:
     if not options.pop("base", True):
         return figures_of(case, steps, run(case, entry_of("hgpo"), steps, options), options)
     result = run(case, entry_of("hgpo"), steps, options)
-    mean = Mean(len(steps), "zero", options.get("eps", 1e-6))
+    mean = LevelMean(len(steps), "zero", options.get("eps", 1e-6))
     mean.add("episode", base, np.ones(len(steps), dtype=np.bool_), 1.0)
     for k, part in enumerate(part for name, part in result.parts.items() if name.startswith("history ")):
         mean.add(f"history {k}", part, part != 0.0, float(k + 2) ** options.get("alpha", 1.0))
@@ -221,10 +221,10 @@ def _archer(case: Case) -> Figures:
 
 def _base(case: Case) -> dict[str, Any]:
     """The base of a case as words: `grpo ddof=1 eps=1e-6`."""
-    from turnwise.credit import estimators
+    from turnwise.credit import rules
 
     words = str(case.hyper.get("base", "grpo")).split() or [""]
-    if words[0] not in estimators():
+    if words[0] not in rules():
         raise Refused(f"base={case.hyper['base']!r} names no estimator of ours")
     options: dict[str, Any] = {"singleton": "raw"} if words[0] in ("grpo", "dr_grpo") else {}
     for word in words[1:]:

@@ -26,7 +26,7 @@ def mask_of(name: str, value: Any, *, rows: int | None = None) -> Bools:
     """
     array = flags(name, value)
     if rows is not None and len(array) != rows:
-        raise BadTable(f"{name} must have {rows} rows, one for each of the others; it has {len(array)}")
+        raise BadTable(f"{name} must have {rows} rows like the others, got {len(array)}")
     return array
 
 
@@ -56,7 +56,7 @@ def column_of(name: str, value: Any, rows: int) -> Any:
     """
     column = plain(value)
     if isinstance(column, str | bytes | dict) or not hasattr(column, "__len__"):
-        raise BadTable(f"{name} must have one value a row; came {type(value).__name__}")
+        raise BadTable(f"{name} must have one value per row, got {type(value).__name__}")
     if len(column) != rows:
-        raise BadTable(f"{name} must have {rows} values, one a row; it has {len(column)}")
+        raise BadTable(f"{name} must have {rows} values, one per row, got {len(column)}")
     return column if isinstance(column, np.ndarray) else list(column)

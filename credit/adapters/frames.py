@@ -10,8 +10,9 @@ import numpy as np
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.columns import COLUMNS, KEYS, REQUIRED, check_spelling, described
-from turnwise.credit.errors import BadTable, near
+from turnwise.credit.errors import BadTable
 from turnwise.credit.steps import Steps
+from turnwise.registry import suggest
 
 
 def from_frame(frame: Any, columns: Mapping[str, str | list[str]] | None = None) -> Steps:
@@ -34,7 +35,7 @@ def from_frame(frame: Any, columns: Mapping[str, str | list[str]] | None = None)
     names = dict(columns or {})
     for name in names:
         if name not in COLUMNS:
-            raise BadTable(f"unknown column {name!r}; {near(name, COLUMNS)}")
+            raise BadTable(f"unknown column {name!r}{suggest(name, COLUMNS)}")
     there = [str(name) for name in frame.columns]
     renamed = {one for source in names.values() for one in (source if isinstance(source, list) else [source])}
     wanted = {**{name: name for name in there if name not in renamed}, **names}
@@ -62,7 +63,7 @@ def with_advantages(frame: Any, advantages: Advantages, name: str = "advantage",
         BadTable: the frame has another number of rows.
     """
     if len(frame) != len(advantages):
-        raise BadTable(f"the frame has {len(frame)} rows, the advantages are of {len(advantages)}")
+        raise BadTable(f"the frame has {len(frame)} rows, but there are {len(advantages)} advantages")
     new = {name: advantages.values, f"{name}_keep": advantages.keep, f"{name}_weight": advantages.weight}
     if parts:
         new |= {f"{name}_{part}": column for part, column in advantages.parts.items()}
@@ -73,7 +74,7 @@ def _column(frame: Any, there: list[str], name: str, source: str | list[str]) ->
     if isinstance(source, list):
         return np.column_stack([_column(frame, there, name, one) for one in source])
     if source not in there:
-        raise BadTable(f"the frame has no column {source!r} for {name!r}; {near(source, there)}")
+        raise BadTable(f"the frame has no column {source!r} for {name!r}{suggest(source, there)}")
     series = frame[source]
     gaps = np.asarray(series.isna() if hasattr(series, "isna") else series.is_null())
     if gaps.any() and name in COLUMNS and (name in REQUIRED or name not in KEYS):

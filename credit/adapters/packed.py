@@ -15,7 +15,7 @@ from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 
 @dataclass(frozen=True, eq=False)
-class Packed:
+class PackedSteps:
     """The turns of a batch, and the way back to its tokens.
 
     Args:
@@ -37,7 +37,7 @@ class Packed:
             BadTable: there are not N of them.
         """
         if len(values) != len(self.steps):
-            raise BadTable(f"this batch has {len(self.steps)} turns; came {len(values)} values, from another table")
+            raise BadTable(f"this batch has {len(self.steps)} turns, got {len(values)} values of another table")
         out: Floats = np.append(values, 0.0)[self.place]  # -1 is the zero at the end
         return out
 

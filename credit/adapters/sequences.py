@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
-from turnwise.credit.adapters.packed import Packed, averages, runs
+from turnwise.credit.adapters.packed import PackedSteps, averages, runs
 from turnwise.credit.blocks import group_sums
 from turnwise.credit.errors import BadTable
 from turnwise.credit.steps import Floats, Ints, Steps
@@ -26,7 +26,7 @@ def from_sequences(
     old_log_probs: Any = None,
     entropys: Any = None,
     **columns: Any,
-) -> Packed:
+) -> PackedSteps:
     """Return the turns of a batch with one row a trajectory: every unbroken run of trained tokens is a turn.
 
         >>> packed = from_sequences(uid=["g", "g"], response_mask=[[1, 0, 1], [1, 1, 0]], rewards=[1.0, 0.0])
@@ -56,8 +56,8 @@ def from_sequences(
     silent = np.flatnonzero(active & ~mask.any(axis=1))
     if len(silent):
         raise BadTable(
-            f"row {silent[0]} of response_mask ({len(silent)} rows in all) has no trained token, and so no turn that "
-            "could have its reward; mark such rows as not active"
+            f"row {silent[0]} of response_mask ({len(silent)} rows in all) has no trained token, so no turn "
+            "can have its reward; mark such rows as inactive"
         )
     row, start, place = runs(mask & active[:, None])
     turns = np.bincount(row, minlength=len(mask))
@@ -77,8 +77,8 @@ def from_sequences(
     ]  # fmt: skip
     if len(given) != 1:
         raise BadTable(
-            "give the rewards once: rewards [B], token_level_rewards [B, L] or turn_rewards, a list a row; "
-            f"came {' and '.join(given) or 'none'}"
+            "pass exactly one of rewards [B], token_level_rewards [B, L] and turn_rewards [B lists], "
+            f"got {' and '.join(given) or 'none'}"
         )
     if rewards is not None:
         table["reward"] = _at_the_end(numbers_of("rewards", rewards, (len(mask),)), row)
@@ -93,7 +93,7 @@ def from_sequences(
     for name, value in columns.items():
         if value is not None:
             table[name] = per_turn(name, value, turns, active)
-    return Packed(Steps.from_columns(**table), place)
+    return PackedSteps(Steps.from_columns(**table), place)
 
 
 def per_turn(name: str, values: Any, turns: Ints, active: Any) -> list[Any]:
@@ -119,7 +119,7 @@ def per_turn(name: str, values: Any, turns: Ints, active: Any) -> list[Any]:
         elif len(value) == count:
             out += list(value)
         else:
-            raise BadTable(f"row {number} of {name} has {len(value)} values for {count} turns")
+            raise BadTable(f"row {number} of {name} has {len(value)} values, but {count} turns")
     return out
 
 

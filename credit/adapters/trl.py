@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.credit.adapters.arrays import column_of, mask_of
-from turnwise.credit.adapters.packed import Packed, runs
+from turnwise.credit.adapters.packed import PackedSteps, runs
 from turnwise.credit.errors import BadTable
 from turnwise.credit.keys import freeze
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
@@ -24,7 +24,7 @@ def from_trl(
     num_generations: int,
     completion_mask: Any = None,
     reward_weights: Any = None,
-) -> Packed:
+) -> PackedSteps:
     """Return the turns of a batch of completions: one for each, or one for each message of the assistant in it.
 
     A turn's `state` is the prompt, or the messages since the assistant spoke last; its `action` is what the assistant
@@ -59,7 +59,7 @@ def from_trl(
     multi = _rewards(rewards, count)
     weights = np.ones(multi.shape[1]) if reward_weights is None else np.asarray(plain(reward_weights), dtype=np.float64)
     if weights.shape != (multi.shape[1],):
-        raise BadTable(f"reward_weights must have one factor for each of {multi.shape[1]} rewards; has {weights.shape}")
+        raise BadTable(f"reward_weights must have shape ({multi.shape[1]},), got {weights.shape}")
     multi = np.where((turn == turns[row] - 1)[:, None], multi[row], 0.0)
     place = _places(completion_mask, turns)
     table: dict[str, Any] = {
@@ -71,19 +71,19 @@ def from_trl(
         table["multi"] = multi
     if completion_mask is not None:
         table["tokens"] = np.bincount(place[place >= 0], minlength=len(row))
-    return Packed(Steps.from_columns(**table), place)
+    return PackedSteps(Steps.from_columns(**table), place)
 
 
 def _groups(prompts: Any, count: int, size: int) -> Ints:
     """The group of each completion; all of a group have the same prompt."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1 or count % size:
-        raise BadTable(f"num_generations must divide the {count} completions into groups; came {size!r}")
+        raise BadTable(f"num_generations must divide the number of completions, {count}, got {size!r}")
     keys = [freeze(prompt) for prompt in prompts]
     for row, key in enumerate(keys):
         if key != keys[row - row % size]:
             raise BadTable(
                 f"prompt {row} differs from prompt {row - row % size}, the first of its group of {size}; a group is "
-                "num_generations completions of one prompt in a row"
+                "num_generations consecutive completions of one prompt"
             )
     return np.arange(count) // size
 
@@ -96,14 +96,14 @@ def _turns(row: int, prompt: Any, completion: Any) -> list[tuple[Any, Any]]:
     heard: Any = prompt
     for message in completion:
         if not isinstance(message, Mapping) or "role" not in message:
-            raise BadTable(f"completion {row} must be a text or a list of messages, each a mapping with a role")
+            raise BadTable(f"completion {row} must be a string or a list of messages, each a mapping with a role")
         if message["role"] == "assistant":
             found.append((heard, {key: value for key, value in message.items() if key != "role"}))
             heard = []
         else:
             heard = [*heard, message] if found else [heard, message]
     if not found:
-        raise BadTable(f"completion {row} has no message of the assistant, and so no turn")
+        raise BadTable(f"completion {row} has no assistant message, so it has no turn")
     return found
 
 
@@ -112,15 +112,13 @@ def _rewards(rewards: Any, count: int) -> Floats:
     try:
         array = np.asarray(plain(rewards), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise BadTable(f"rewards must be numbers, one a completion or K of each: {error}") from error
+        raise BadTable(f"rewards must be numbers, one or K per completion: {error}") from error
     if array.ndim not in (1, 2) or len(array) != count:
-        raise BadTable(f"rewards must have the shape ({count},) or ({count}, K); it has {array.shape}")
+        raise BadTable(f"rewards must have shape ({count},) or ({count}, K), got {array.shape}")
     array = array.reshape(count, -1) if count else np.zeros((0, array.shape[1] if array.ndim == 2 else 1))
     nobody = np.flatnonzero(np.isnan(array).all(axis=1))
     if len(nobody):
-        raise BadTable(
-            f"completion {nobody[0]} has no reward ({len(nobody)} in all); leave it out, or say what it is worth"
-        )
+        raise BadTable(f"completion {nobody[0]} has no reward ({len(nobody)} in all); drop it or give it a reward")
     return np.where(np.isnan(array), 0.0, array)
 
 
@@ -128,7 +126,7 @@ def _places(completion_mask: Any, turns: Ints) -> Ints:
     """The turn of each token."""
     if completion_mask is None:
         if (turns != 1).any():
-            raise BadTable("completions of several turns need completion_mask: it says which tokens are whose")
+            raise BadTable("completions of several turns need completion_mask to find the tokens of each turn")
         return np.arange(len(turns))[:, None]
     mask: Bools = mask_of("completion_mask", completion_mask, rows=len(turns))
     row, _, place = runs(mask)
@@ -137,8 +135,8 @@ def _places(completion_mask: Any, turns: Ints) -> Ints:
     if len(wrong):
         first = int(wrong[0])
         raise BadTable(
-            f"row {first} of completion_mask has {found[first]} runs of tokens for {turns[first]} turns of the "
-            f"assistant ({len(wrong)} such rows)"
+            f"row {first} of completion_mask has {found[first]} runs of tokens, but {turns[first]} assistant turns "
+            f"({len(wrong)} such rows)"
         )
     missing = np.cumsum(np.where(found == 0, turns, 0))
     return np.where(place >= 0, place + missing[:, None], -1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
-from turnwise.credit.adapters.packed import Packed, averages
+from turnwise.credit.adapters.packed import PackedSteps, averages
 from turnwise.credit.blocks import compact
 from turnwise.credit.errors import BadTable
 from turnwise.credit.keys import Coder
@@ -32,7 +32,7 @@ def from_verl(
     old_log_probs: Any = None,
     entropys: Any = None,
     **columns: Any,
-) -> Packed:
+) -> PackedSteps:
     """Return the turns of a batch that has one row a turn, under the names that verl-style trainers use.
 
         >>> packed = from_verl(uid=["g", "g"], traj_uid=["a", "b"], rewards=[1.0, 0.0], response_mask=[[1, 1], [1, 0]])
@@ -80,12 +80,12 @@ def from_verl(
     table = {name: _taken(value, kept) for name, value in given.items()}
     if turn is None:
         table["turn"] = _in_order(table["task"], table["trajectory"], table.get("duplicate_of_row"))
-    return Packed(Steps.from_columns(**table), np.where(mask, number[:, None], -1))
+    return PackedSteps(Steps.from_columns(**table), np.where(mask, number[:, None], -1))
 
 
 def _rewards(rewards: Any, token_level_rewards: Any, mask: Bools) -> Floats:
     if (rewards is None) == (token_level_rewards is None):
-        raise BadTable("give the turns' rewards once: either rewards [B] or token_level_rewards [B, L]")
+        raise BadTable("pass exactly one of rewards [B] and token_level_rewards [B, L]")
     if rewards is not None:
         return numbers_of("rewards", rewards, (len(mask),))
     total: Floats = numbers_of("token_level_rewards", token_level_rewards, mask.shape).sum(axis=1)
@@ -96,10 +96,10 @@ def _copies(duplicate_of_row: Any, number: Ints) -> Ints:
     """The column in the numbers of the table's rows."""
     source = np.asarray(column_of("duplicate_of_row", duplicate_of_row, len(number)))
     if source.dtype.kind not in "iu" or (len(source) and (source.max() >= len(number) or source.min() < -1)):
-        raise BadTable("duplicate_of_row must be the number of a row of the batch, or -1")
+        raise BadTable("duplicate_of_row must be a row number of the batch or -1")
     moved = np.where(source >= 0, number[source], -1)
     if ((source >= 0) & (number >= 0) & (moved < 0)).any():
-        raise BadTable("duplicate_of_row names a row that is not active, as the original of one that is")
+        raise BadTable("duplicate_of_row refers to an inactive row as the original of an active one")
     return moved
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_number, exact_sums, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, share, solved
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Steps
 
 
@@ -54,12 +54,12 @@ def a_grae(
     square root of p and was run for binary rewards. We differ where rewards are not binary: p and m
     count episodes that are right.
     """
-    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
-    check_number("threshold", threshold, float("-inf"))
-    check_number("alpha", alpha, np.finfo(np.float64).tiny)
+    options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    check_number("threshold", threshold)
+    check_number("alpha", alpha, 0.0, open_low=True)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
         right = share(solved(table, threshold), episodes.task)
         ability = _mean_over_tasks(right, episodes)
@@ -68,7 +68,7 @@ def a_grae(
         value = np.where(mixed > 0.0, mixed * min(1.0, ability / alpha), mixed)
         return episodes.advantages(value, {"episode": value, "grpo": base}, {**episodes.counts, "correct": ability})
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _halved(base: Floats, weight: Floats, eps: float, right: Floats) -> Floats:

@@ -8,8 +8,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_number, group_sums, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, solved
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Bools, Steps, need
 
 
@@ -54,15 +54,15 @@ def adora(
     Source: Ren et al. 2026, arXiv 2602.10019, in the form that its published code has for texts. We differ in the
     threshold: the code's 1.01 belongs to its own reward.
     """
-    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("lam", lam, 0.0)
-    check_number("threshold", threshold, float("-inf"))
+    check_number("threshold", threshold)
     if max_tokens is not None:
         check_number("max_tokens", max_tokens, 1, whole=True)
     need(steps, "adora", "tokens")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
         right = solved(table, threshold)
         wrong = ~right if max_tokens is None else ~right & (episodes.tokens < max_tokens)
@@ -71,7 +71,7 @@ def adora(
         report = {**episodes.counts, "tasks_in_full": float(full.mean()) if len(full) else 0.0}
         return episodes.advantages(value, {"episode": value, "grpo": base}, report)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _length_pays(episodes: Episodes, right: Bools, wrong: Bools) -> Bools:

@@ -11,7 +11,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption, BadTable
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps
 
 
@@ -56,23 +56,23 @@ def bnpo(
     Source: Xiao et al. 2025, arXiv 2506.02864. We differ in the group of one, to which the published code gives its
     reward times the largest weight, and in tasks of equal means, where its parameters are infinite.
     """
-    rule = Rule(invalid_penalty=invalid_penalty)
+    options = GroupOptions(invalid_penalty=invalid_penalty)
     for name, bound in (("low", low), ("high", high)):
         if bound is not None:
             check_number(name, bound, -1e100, 1e100)
     if low is not None and high is not None and not low < high:
-        raise BadOption(f"option high must be above low; came low={low!r}, high={high!r}")
+        raise BadOption(f"high must be > low, got low={low!r}, high={high!r}")
     check_number("weight_max", weight_max, 0.0, 1e100)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         groups, width = _to_unit(episodes, low, high)
         rate = groups.centre()
         alpha, beta = _fitted(rate[groups.size > 1.0])
         value = _weights(rate, alpha, beta, weight_max)[episodes.task] * groups.centred()
         return episodes.advantages(value, report={**episodes.counts, "alpha": alpha, "beta": beta, "width": width})
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _to_unit(episodes: Episodes, low: float | None, high: float | None) -> tuple[Groups, float]:
@@ -86,8 +86,8 @@ def _to_unit(episodes: Episodes, low: float | None, high: float | None) -> tuple
     slack = 1e-9 * max(abs(bottom), abs(top), 1.0) if len(score) else 0.0
     if ((mean < bottom - slack) | (mean > top + slack)).any():
         raise BadTable(
-            f"bnpo: the mean score of a task lies outside low={bottom:g} to high={top:g}: "
-            f"{mean[(mean < bottom - slack) | (mean > top + slack)][0]:g}; give the bounds of the scores"
+            f"bnpo expects mean scores in [low, high] = [{bottom:g}, {top:g}], got "
+            f"{mean[(mean < bottom - slack) | (mean > top + slack)][0]:g}; set low and high to the bounds of the scores"
         )
     terms = (episodes.size_of_terms + abs(bottom)) / width if len(score) else score
     return Groups((score - bottom) / width, episodes.task, size_of_terms=terms), width

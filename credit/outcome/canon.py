@@ -12,7 +12,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Singleton, check_choice, check_number, compact
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadTable
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps, need
 
 Side = Literal["high", "low"]
@@ -65,10 +65,10 @@ def canon(
 
     Source: Chen et al. 2025, arXiv 2509.23962. We differ in ties and in the group of one.
     """
-    rule = Rule(singleton=singleton, invalid_penalty=invalid_penalty)
+    options = GroupOptions(singleton=singleton, invalid_penalty=invalid_penalty)
     check_number("mu", mu, 0.0, 1.0)
     check_number("alpha", alpha, 0.0)
-    check_number("beta", beta, float("-inf"))
+    check_number("beta", beta)
     check_choice("alpha_on", alpha_on, Side)
     need(steps, "canon")
     if "metric" not in steps:
@@ -76,14 +76,14 @@ def canon(
     factors = (1.0, float(alpha)) if alpha_on == "high" else (float(alpha), 1.0)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         low = low_share(episodes, metric_of(episodes, "canon"))
         inter, intra = _comparisons(episodes, low, factors, float(beta))
         raw = episodes.score if singleton == "raw" else np.zeros(len(episodes))
         value = np.where(episodes.alone, raw, mu * inter + (1.0 - mu) * intra)
         return episodes.advantages(value, {"episode": value, "inter": inter, "intra": intra}, episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def metric_of(episodes: Episodes, method: str) -> Floats:
@@ -100,7 +100,7 @@ def metric_of(episodes: Episodes, method: str) -> Floats:
         return episodes.tokens
     metric = np.asarray(episodes.of_trajectory(method, "metric"), dtype=np.float64)
     if metric.ndim == 2 and metric.shape[1] != 1:
-        raise BadTable(f"{method} sorts by one number; 'metric' has {metric.shape[1]} in each row")
+        raise BadTable(f"{method} expects one number per row in 'metric', got {metric.shape[1]}")
     return metric.reshape(len(episodes))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, check_flag, check_number, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import answer_entropy
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Steps, need
 
 
@@ -57,26 +57,26 @@ def copo(
     Source: Han et al. 2025, arXiv 2508.04138. Our reading: we had no code to check it against, and the equations were
     not available. H in bits, the pivot, and that the advantages are blended and not the losses, are ours.
     """
-    rule = Rule(scale=scale, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale=scale, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("steepness", steepness, 0.0)
     check_number("pivot", pivot, 0.0)
     check_flag("consistency", consistency)
     need(steps, "copo", "label")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         bits = answer_entropy(episodes.task, np.asarray(episodes.of_trajectory("copo", "label"))) / np.log(2.0)
         local = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps)
-        between = _between(episodes, bits if consistency else np.zeros(len(bits)), rule)
+        between = _between(episodes, bits if consistency else np.zeros(len(bits)), options)
         w = 1.0 / (1.0 + np.exp(-np.clip(steepness * (bits - pivot), -700.0, 700.0)))
         value = w * local + (1.0 - w) * between
         report = {**episodes.counts, "answer_entropy_bits": float(bits.mean())}
         return episodes.advantages(value, {"episode": value, "local": local, "global": between}, report)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
-def _between(episodes: Episodes, bits: Floats, rule: Rule) -> Floats:
+def _between(episodes: Episodes, bits: Floats, options: GroupOptions) -> Floats:
     """Standing of each episode's group among the groups of the batch, float64 [J]."""
     tasks = len(episodes.groups.size)
     size = episodes.groups.size
@@ -86,7 +86,7 @@ def _between(episodes: Episodes, bits: Floats, rule: Rule) -> Floats:
     entropy[episodes.task] = bits
     np.maximum.at(terms, episodes.task, episodes.size_of_terms)
     groups = Groups(mean * (1.0 - most * entropy), np.zeros(tasks, dtype=np.int64), size_of_terms=terms)
-    return standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps)[episodes.task]
+    return standardise(groups, scale=options.scale, ddof=options.ddof, eps=options.eps)[episodes.task]
 
 
 def _means(episodes: Episodes) -> Floats:

@@ -11,7 +11,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import ROUNDING, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps
 
 Memory = Mapping[Hashable, tuple[int, float, float]]
@@ -49,7 +49,7 @@ def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = 
     Source: Yang et al. 2025, arXiv 2509.02333, and its code, without eps there; where both mixtures are equally far
     from zero the first is taken.
     """
-    rule = Rule(ddof=ddof, eps=eps)
+    options = GroupOptions(ddof=ddof, eps=eps)
     known = _checked(state)
 
     def estimate(table: Steps) -> Advantages:
@@ -57,15 +57,15 @@ def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = 
         groups, task = episodes.groups, episodes.task
         keys = episodes.task_keys("dcpo_sas")
         before = np.array([known.get(key, (0, 0.0, 0.0)) for key in keys], dtype=np.float64).reshape(-1, 3)
-        visit, mean, deviation = before[:, 0] + 1.0, groups.mean(), groups.deviation(rule.ddof)
+        visit, mean, deviation = before[:, 0] + 1.0, groups.mean(), groups.deviation(options.ddof)
         centre = before[:, 1] + (mean - before[:, 1]) / visit
         shift = np.where(visit > 1.0, mean - before[:, 1], 0.0)
         squares = (visit - 1.0) * before[:, 2] ** 2 + deviation**2 + (visit - 1.0) / visit * shift**2
         noise = ROUNDING * np.maximum(np.abs(centre), np.abs(mean))
         spread = np.sqrt(squares / visit)
         spread = np.where(spread <= noise, 0.0, spread)
-        new = _scaled(groups.centred(), deviation[task], rule.eps)
-        total = _scaled(groups.centred() + (mean - centre)[task], spread[task], rule.eps)
+        new = _scaled(groups.centred(), deviation[task], options.eps)
+        total = _scaled(groups.centred() + (mean - centre)[task], spread[task], options.eps)
         i = visit[task]
         one, other = ((i - 1.0) * new + total) / i, (new + (i - 1.0) * total) / i
         value = np.where(np.abs(one) <= np.abs(other), one, other)
@@ -78,7 +78,7 @@ def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = 
         )
         return episodes.advantages(value, parts, report, state=after)
 
-    return on_originals(steps, estimate, state=state)
+    return without_copies(steps, estimate, state=state)
 
 
 def _scaled(distance: Floats, spread: Floats, eps: float) -> Floats:
@@ -90,11 +90,11 @@ def _checked(state: object) -> Memory:
     if state is None:
         return {}
     if not isinstance(state, Mapping):
-        raise BadOption(f"state must be the dict that the last call gave back; came {type(state).__name__}")
+        raise BadOption(f"state must be the dict that the previous call returned, got {type(state).__name__}")
     for task, entry in state.items():
         numbers = np.asarray(entry)
         if numbers.shape != (3,) or numbers.dtype.kind not in "iuf" or not np.isfinite(numbers).all():
-            raise BadOption(f"state[{task!r}] must be visits, mean and deviation; came {entry!r}")
+            raise BadOption(f"state[{task!r}] must be (visits, mean, deviation), got {entry!r}")
         check_number(f"state[{task!r}] (visits)", float(numbers[0]), 1.0)
         check_number(f"state[{task!r}] (deviation)", float(numbers[2]), 0.0)
     return state

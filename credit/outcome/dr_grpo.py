@@ -6,8 +6,8 @@ training.
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import PenaltyIn, Singleton, Unit
+from turnwise.credit.options import INVALID_PENALTY
 from turnwise.credit.outcome.grpo import grpo
-from turnwise.credit.rule import INVALID_PENALTY
 from turnwise.credit.steps import Steps
 
 

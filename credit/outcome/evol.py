@@ -10,8 +10,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, groups_of, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, majority
-from turnwise.credit.rule import Rule, on_originals
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 
 By = Literal["majority", "score"]
@@ -58,9 +58,9 @@ def evol(
     Source: Zhou et al. 2025, arXiv 2509.15194. We differ in ties between answers, where the published code takes the
     one that comes first, and in a group with one valid answer, which it gives -1 like the invalid ones.
     """
-    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps)
+    options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps)
     check_choice("by", by, By)
-    check_number("threshold", threshold, float("-inf"))
+    check_number("threshold", threshold)
     need(steps, "evol", "metric", *(("label",) if by == "majority" else ()))
 
     def estimate(table: Steps) -> Advantages:
@@ -75,10 +75,12 @@ def evol(
             metric.reshape(len(episodes)) if metric.size == len(episodes) else novelty(metric, task, right, answered)
         )
         groups = Groups(novelty_rewards(right, given, task, answered), task)
-        value = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps, singleton=rule.singleton)
+        value = standardise(
+            groups, scale=options.scale, ddof=options.ddof, eps=options.eps, singleton=options.singleton
+        )
         return episodes.advantages(value, report={**episodes.counts, "correct": float(right.mean())})
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def novelty_rewards(right: Bools, new: Floats, task: Ints | None = None, answered: Bools | None = None) -> Floats:

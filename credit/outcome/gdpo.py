@@ -12,7 +12,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Singleton, check_choice, check_number, standardise, whiten
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.steps import Bools, Floats, Steps, need
 
 Over = Literal["samples", "tokens"]
@@ -61,53 +61,53 @@ def gdpo(
     Source: Liu et al. 2026, arXiv 2601.05242; over="tokens" is the published code's form for one trainer (verl),
     over="samples" with eps=1e-4 that for another (TRL). We differ in the group of one.
     """
-    rule = Rule(singleton=singleton, ddof=ddof, eps=eps)
+    options = GroupOptions(singleton=singleton, ddof=ddof, eps=eps)
     check_choice("over", over, Over)
     factors = _checked(weights)
     need(steps, "gdpo", "multi", *(["tokens"] if over == "tokens" else []))
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table)
-        terms = _standings(table, factors, rule)
+        terms = _standings(table, factors, options)
         total = np.sum(terms, axis=0) if terms else np.zeros(len(episodes))
         size = np.sum(np.abs(terms), axis=0) if terms else total
-        counted = ~episodes.alone if rule.singleton == "zero" else np.ones(len(episodes), dtype=np.bool_)
+        counted = ~episodes.alone if options.singleton == "zero" else np.ones(len(episodes), dtype=np.bool_)
         if over == "tokens" and len(table):
-            value = whiten(total, np.where(counted, episodes.tokens, 0.0), ddof=rule.ddof, size_of_terms=size)
+            value = whiten(total, np.where(counted, episodes.tokens, 0.0), ddof=options.ddof, size_of_terms=size)
         else:
-            value = _over_samples(total, size, counted, rule)
+            value = _over_samples(total, size, counted, options)
         parts = {f"reward_{k}": term for k, term in enumerate(terms)}
         return episodes.advantages(value, parts, {"groups": float(len(episodes.groups.size))})
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _checked(weights: Sequence[float] | None) -> list[float] | None:
     if weights is None:
         return None
     if isinstance(weights, str) or not isinstance(weights, Sequence | np.ndarray):
-        raise BadOption(f"option weights must be a list of numbers, one a reward; came {weights!r}")
+        raise BadOption(f"weights must be a list with one number per reward, got {weights!r}")
     for weight in weights:
         check_number("weights", weight, 0.0, 1e100)
     return [float(weight) for weight in weights]
 
 
-def _standings(steps: Steps, weights: list[float] | None, rule: Rule) -> list[Floats]:
+def _standings(steps: Steps, weights: list[float] | None, options: GroupOptions) -> list[Floats]:
     """K times float64 [J], each reward's weighted standing within its task."""
     rewards = steps.column("multi")
     factors = [1.0] * rewards.shape[1] if weights is None else weights
     if len(factors) != rewards.shape[1]:
-        raise BadOption(f"option weights has {len(factors)} numbers, 'multi' has {rewards.shape[1]} rewards a turn")
+        raise BadOption(f"weights has {len(factors)} numbers, but 'multi' has {rewards.shape[1]} rewards per turn")
     groups = [Episodes.of(steps, reward=np.ascontiguousarray(column)).groups for column in rewards.T]
     return [
-        factor * standardise(group, ddof=rule.ddof, eps=rule.eps, singleton=rule.singleton)
+        factor * standardise(group, ddof=options.ddof, eps=options.eps, singleton=options.singleton)
         for factor, group in zip(factors, groups, strict=True)
     ]
 
 
-def _over_samples(total: Floats, size: Floats, counted: Bools, rule: Rule) -> Floats:
+def _over_samples(total: Floats, size: Floats, counted: Bools, options: GroupOptions) -> Floats:
     value = np.zeros(len(total))
     one = np.zeros(int(counted.sum()), dtype=np.int64)
     batch = Groups(total[counted], one, size_of_terms=size[counted])
-    value[counted] = standardise(batch, ddof=rule.ddof, eps=rule.eps)
+    value[counted] = standardise(batch, ddof=options.ddof, eps=options.eps)
     return value

@@ -19,38 +19,38 @@ from turnwise.credit.blocks import (
     trajectory_scores,
     unit_weights,
 )
-from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.steps import Floats, Steps, need
 
 
-def episode_term(steps: Steps, rule: Rule) -> tuple[Floats, dict[str, float]]:
+def episode_term(steps: Steps, options: GroupOptions) -> tuple[Floats, dict[str, float]]:
     """Return the advantage of each row's episode within its task, float64 [N], and counts for a report.
 
     Args:
         steps: the table. Its copies count as rows where rows count.
         rule: the options.
     """
-    paid = rule.paid_reward(steps)
+    paid = options.penalised_reward(steps)
     scores, tasks, member = trajectory_scores(steps, reward=paid)
     terms = trajectory_scores(steps, reward=np.abs(paid))[0]
-    if rule.normalize_by_length:
+    if options.normalize_by_length:
         turns = np.bincount(member[steps.time_order], minlength=len(scores))
         scores, terms = scores / turns, terms / turns
-    by_row = rule.unit == "turn" or rule.penalty_in == "return"  # rows of one episode count, or differ
+    by_row = options.unit == "turn" or options.penalty_in == "return"  # rows of one episode count, or differ
     if by_row:
         key = compact(steps.task)
-        late = rule.late_penalty(steps)
-        weight = unit_weights(key, member, rule.unit)
+        late = options.return_penalty(steps)
+        weight = unit_weights(key, member, options.unit)
         groups = Groups(scores[member] - late, key, weight, size_of_terms=terms[member] + late)
     else:
         groups = Groups(scores, compact(tasks), size_of_terms=terms)
-    term = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps, singleton=rule.singleton)
+    term = standardise(groups, scale=options.scale, ddof=options.ddof, eps=options.eps, singleton=options.singleton)
     report = {
         "groups": float(len(groups.size)),
         "groups_of_one": float((groups.size == 1.0).sum()),
         "groups_without_spread": float((groups.flat & (groups.size > 1.0)).sum()),
         "invalid_turns": float(steps.invalid.sum()),
-        "penalty": float(penalties(steps, rule.invalid_penalty).sum()),
+        "penalty": float(penalties(steps, options.invalid_penalty).sum()),
     }
     return (term if by_row else term[member]), report
 
@@ -103,11 +103,13 @@ def grpo(
     Source: Shao et al. 2024, arXiv 2402.03300, outcome supervision. We differ in the group of one and in groups
     without spread.
     """
-    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length).under(compat)
+    options = GroupOptions(
+        scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length
+    ).with_preset(compat)
     need(steps, "grpo")
 
     def estimate(table: Steps) -> Advantages:
-        term, report = episode_term(table, rule)
-        return joined(table, rule, {"episode": term}, report)
+        term, report = episode_term(table, options)
+        return combined(table, options, {"episode": term}, report)
 
-    return on_originals(steps, estimate, with_copies=compat is not None)
+    return without_copies(steps, estimate, with_copies=compat is not None)

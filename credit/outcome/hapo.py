@@ -8,7 +8,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, check_number, group_sums, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Bools, Floats, Steps, need
 
 
@@ -48,12 +48,12 @@ def hapo(
     Source: Liu et al. 2025, arXiv 2509.16591. We differ where the published code tests padding for extreme advantages
     too, by which results depend on how long the batch's longest answer is; here only tokens count.
     """
-    rule = Rule(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("fallback_at", fallback_at, 0.0)
     need(steps, "hapo", "tokens")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         weight = token_weights(episodes)
         by_token = Groups(episodes.score, episodes.task, weight, size_of_terms=episodes.size_of_terms)
         average = standardise(by_token, ddof=ddof, eps=eps)
@@ -62,7 +62,7 @@ def hapo(
         report = {**episodes.counts, "tasks_that_fell_back": float(extreme.sum())}
         return episodes.advantages(value, report=report)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def token_weights(episodes: Episodes) -> Floats:

@@ -8,8 +8,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, check_number, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, share
-from turnwise.credit.rule import Rule, on_originals
 from turnwise.credit.steps import Steps
 
 
@@ -41,15 +41,15 @@ def mapo_mixed(steps: Steps, *, threshold: float = THRESHOLD, ddof: int = 1, eps
     Source: Huang et al. 2025, arXiv 2509.18849. Our reading: rewards are binary, and the standard deviation is that of
     a sample, as in GRPO.
     """
-    rule = Rule(ddof=ddof, eps=eps)
-    check_number("threshold", threshold, float("-inf"))
+    options = GroupOptions(ddof=ddof, eps=eps)
+    check_number("threshold", threshold)
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table)
         right = episodes.score > threshold
         groups = Groups(right.astype(np.float64), episodes.task)
         p = share(right, episodes.task)
-        deviation = standardise(groups, ddof=rule.ddof, eps=rule.eps)
+        deviation = standardise(groups, ddof=options.ddof, eps=options.eps)
         percent = np.divide(groups.centred(), p, out=np.zeros(len(p)), where=p > 0.0)
         certainty = 1.0 - 4.0 * p * (1.0 - p)
         value = (1.0 - certainty) * deviation + certainty * percent
@@ -57,4 +57,4 @@ def mapo_mixed(steps: Steps, *, threshold: float = THRESHOLD, ddof: int = 1, eps
             value, {"episode": value, "deviation": deviation, "percent": percent}, episodes.counts
         )
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

@@ -8,7 +8,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import check_flag, check_number, group_sums
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Bools, Floats, Steps
 
 NOTHING = 1e-6
@@ -57,18 +57,18 @@ def mc_grpo(
     Source: Kim 2026, arXiv 2601.22582, for the median; the scaling by n / n' is from the published code. We differ in
     the clip, in the rule for ties, and in the group of one.
     """
-    rule = Rule(eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(eps=eps, invalid_penalty=invalid_penalty)
     check_flag("rescale", rescale)
     check_number("clip", clip, 0.0)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
-        value = np.clip(_distances(episodes, rule.eps, rescale), -clip, clip)
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
+        value = np.clip(_distances(episodes, options.eps, rescale), -clip, clip)
         dropped = _one_median_episode(episodes)
         report = {**episodes.counts, "left_out": float(dropped.sum())}
         return episodes.advantages(value, report=report, keep=~dropped)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _distances(episodes: Episodes, eps: float, rescale: bool) -> Floats:

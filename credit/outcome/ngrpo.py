@@ -9,7 +9,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, check_number, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps
 
 
@@ -51,12 +51,12 @@ def ngrpo(
 
     Source: Nan et al. 2025, arXiv 2509.18851. We differ in the group of one, and where a score exceeds max_reward.
     """
-    rule = Rule(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("max_reward", max_reward, -1e100, 1e100)
     check_number("extra", extra, 1, whole=True)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         count = len(episodes.groups.size)
         perfect = np.full(count, float(max_reward))
         np.maximum.at(perfect, episodes.task, episodes.score)
@@ -66,8 +66,8 @@ def ngrpo(
             np.append(np.ones(len(episodes)), np.full(count, float(extra))),
             size_of_terms=np.append(episodes.size_of_terms, np.abs(perfect)),
         )
-        standing = standardise(groups, ddof=rule.ddof, eps=rule.eps)[: len(episodes)]
+        standing = standardise(groups, ddof=options.ddof, eps=options.eps)[: len(episodes)]
         report = {**episodes.counts, "above_max": float((episodes.score > max_reward).sum())}
         return episodes.advantages(np.where(episodes.alone, 0.0, standing), report=report)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

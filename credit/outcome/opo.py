@@ -8,7 +8,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Singleton, group_sums
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps, need
 
 
@@ -40,16 +40,16 @@ def opo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float =
 
     Source: Hao et al. 2025, arXiv 2505.23585. We differ in the group of one.
     """
-    rule = Rule(scale="none", singleton=singleton, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale="none", singleton=singleton, invalid_penalty=invalid_penalty)
     need(steps, "opo", "tokens")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         length = np.maximum(episodes.tokens, 0.0)
         silent = group_sums(episodes.task, length, len(episodes.groups.size)) == 0.0
         weight = np.where(silent[episodes.task], 1.0, length)
         by_token = Groups(episodes.score, episodes.task, weight, size_of_terms=episodes.size_of_terms)
-        alone = episodes.score if rule.singleton == "raw" else np.zeros(len(episodes))
+        alone = episodes.score if options.singleton == "raw" else np.zeros(len(episodes))
         return episodes.advantages(np.where(episodes.alone, alone, by_token.centred()), report=episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

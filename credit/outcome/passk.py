@@ -10,7 +10,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import ROUNDING, check_choice
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps
 
 Spread = Literal["std", "none"]
@@ -46,14 +46,14 @@ def passk(
     Source: Tang et al. 2025, arXiv 2503.19595. We differ in the group of one, which the published code refuses.
     """
     check_choice("scale", scale, Spread)
-    rule = Rule(scale=scale, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale=scale, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         spread = episodes.groups.deviation(ddof) if scale == "std" else np.ones(len(episodes.groups.size))
         return episodes.advantages(_leads(episodes, spread + (eps if scale == "std" else 0.0)), report=episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _leads(episodes: Episodes, denominator: Floats) -> Floats:

@@ -10,8 +10,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import check_choice, check_number
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import without_copies
 from turnwise.credit.outcome.answers import THRESHOLD
-from turnwise.credit.rule import on_originals
 from turnwise.credit.steps import Steps
 
 Form = Literal["psr", "nsr", "weighted"]
@@ -44,7 +44,7 @@ def psr_nsr(steps: Steps, *, form: Form = "weighted", lam: float = 0.1, threshol
     """
     check_choice("form", form, Form)
     check_number("lam", lam, 0.0)
-    check_number("threshold", threshold, float("-inf"))
+    check_number("threshold", threshold)
     right_value = {"psr": 1.0, "nsr": 0.0, "weighted": float(lam)}[form]
     wrong_value = 0.0 if form == "psr" else -1.0
 
@@ -54,4 +54,4 @@ def psr_nsr(steps: Steps, *, form: Form = "weighted", lam: float = 0.1, threshol
         report = {"correct": float(right.mean()) if len(right) else 0.0}
         return episodes.advantages(np.where(right, right_value, wrong_value), report=report)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

@@ -9,7 +9,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Singleton, check_number, discounted_returns, standardise, whiten
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps, need
 
 
@@ -47,18 +47,18 @@ def reinforce_pp(
 
     Source: Hu et al. 2025, arXiv 2501.03262.
     """
-    rule = Rule(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("gamma", gamma, 0.0, 1.0)
     need(steps, "reinforce_pp", "tokens")
 
     def estimate(table: Steps) -> Advantages:
-        paid = rule.paid_reward(table)
+        paid = options.penalised_reward(table)
         returns = discounted_returns(table, gamma, reward=paid)
         terms = discounted_returns(table, gamma, reward=np.abs(paid))
-        value = whiten(returns, table.column("tokens"), ddof=rule.ddof, eps=rule.eps, size_of_terms=terms)
+        value = whiten(returns, table.column("tokens"), ddof=options.ddof, eps=options.eps, size_of_terms=terms)
         return Advantages.of(table, value, {"return": value})
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def reinforce_pp_baseline(
@@ -99,16 +99,16 @@ def reinforce_pp_baseline(
     Source: Hu et al. 2025, arXiv 2501.03262, the form with a group baseline. We differ in the group of one, which
     public code lets in with its score.
     """
-    rule = Rule(scale="none", singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale="none", singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     need(steps, "reinforce_pp_baseline", "tokens")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
-        centred = standardise(episodes.groups, scale="none", singleton=rule.singleton)
-        left_out = episodes.alone & (rule.singleton == "zero")
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
+        centred = standardise(episodes.groups, scale="none", singleton=options.singleton)
+        left_out = episodes.alone & (options.singleton == "zero")
         tokens = np.where(left_out[episodes.member], 0, table.column("tokens"))
         terms = episodes.size_of_terms[episodes.member]
-        value = whiten(centred[episodes.member], tokens, ddof=rule.ddof, eps=rule.eps, size_of_terms=terms)
+        value = whiten(centred[episodes.member], tokens, ddof=options.ddof, eps=options.eps, size_of_terms=terms)
         return Advantages.of(table, value, {"episode": value}, episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

@@ -5,7 +5,7 @@ Left out on purpose: the greedy episode itself. Whoever rolls out plays it and w
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps, need
 
 
@@ -39,13 +39,13 @@ def remax(steps: Steps, *, invalid_penalty: float = INVALID_PENALTY) -> Advantag
     Source: Li et al. 2023, arXiv 2310.10505. Public code takes the reward from the token on where we take the score;
     the two agree where reward comes at the end.
     """
-    rule = Rule(invalid_penalty=invalid_penalty)
+    options = GroupOptions(invalid_penalty=invalid_penalty)
     need(steps, "remax", "value")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         greedy = table.column("value")[episodes.first]
         parts = {"episode": episodes.score, "baseline": -greedy}
         return episodes.advantages(episodes.score - greedy, parts, episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

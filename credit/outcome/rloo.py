@@ -8,7 +8,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Singleton, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps
 
 
@@ -38,13 +38,13 @@ def rloo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float 
     Source: Kool et al. 2019; for language models Ahmadian et al. 2024, arXiv 2402.14740. Public trainers disagree on
     the group of one; singleton="raw" is the older of their ways.
     """
-    rule = Rule(scale="none", singleton=singleton, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale="none", singleton=singleton, invalid_penalty=invalid_penalty)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         others = np.maximum(episodes.groups.size - 1.0, 1.0)
         ratio = np.where(episodes.groups.size > 1.0, episodes.groups.size / others, 1.0)
-        value = ratio[episodes.task] * standardise(episodes.groups, scale="none", singleton=rule.singleton)
+        value = ratio[episodes.task] * standardise(episodes.groups, scale="none", singleton=options.singleton)
         return episodes.advantages(value, report=episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

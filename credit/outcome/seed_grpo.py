@@ -8,8 +8,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_number, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import answer_entropy
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Steps, need
 
 
@@ -56,19 +56,19 @@ def seed_grpo(
     Source: Chen et al. 2025, arXiv 2505.12346. Our reading: clusters weigh by their frequency, not by the likelihood of
     their answers; the linear form of the scaling; alpha.
     """
-    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("alpha", alpha, 0.0, 1.0)
     need(steps, "seed_grpo", "label")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
         uncertainty = _uncertainty(episodes)
         value = base * (1.0 - alpha * uncertainty)
         report = {**episodes.counts, "uncertainty": float(uncertainty.mean()) if len(value) else 0.0}
         return episodes.advantages(value, {"episode": value, "grpo": base}, report)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _uncertainty(episodes: Episodes) -> Floats:

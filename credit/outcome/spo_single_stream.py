@@ -12,7 +12,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, check_number, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption, BadTable
-from turnwise.credit.rule import Rule, on_originals
+from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps, need
 
 UNSEEN = (0.5, 0.5)
@@ -72,7 +72,7 @@ def spo_single_stream(
 
     Source: Xu and Ding 2025, arXiv 2509.13232.
     """
-    rule = Rule(ddof=ddof, eps=eps)
+    options = GroupOptions(ddof=ddof, eps=eps)
     check_number("half_life", half_life, 1e-12)
     check_number("rho_max", rho_max, 0.0, 1.0)
     check_number("rho_min", rho_min, 0.0, rho_max)
@@ -90,7 +90,7 @@ def spo_single_stream(
         better = episodes.score - baseline[episodes.task]
         terms = episodes.size_of_terms + np.abs(baseline[episodes.task])
         batch = Groups(better, np.zeros(len(episodes), dtype=np.int64), size_of_terms=terms)
-        value = standardise(batch, ddof=rule.ddof, eps=rule.eps)
+        value = standardise(batch, ddof=options.ddof, eps=options.eps)
         rho = np.clip(2.0 ** (-_drift(episodes, drift) / half_life), rho_min, rho_max)
         parts = {"episode": value, "baseline": baseline[episodes.task], "rho": rho[episodes.task]}
         fresh = float(sum(key not in known for key in keys))
@@ -98,7 +98,7 @@ def spo_single_stream(
         after = {**known, **_updated(episodes, keys, tracked, rho)}
         return episodes.advantages(value, parts, report, state=after)
 
-    return on_originals(steps, estimate, state=state)
+    return without_copies(steps, estimate, state=state)
 
 
 def offline_trackers(
@@ -144,12 +144,12 @@ def _checked(state: object) -> Trackers:
     if state is None:
         return {}
     if not isinstance(state, Mapping):
-        raise BadOption(f"state must be the dict that the last call gave back; came {type(state).__name__}")
+        raise BadOption(f"state must be the dict that the previous call returned, got {type(state).__name__}")
     for task, pair in state.items():
         numbers = np.asarray(pair)
         usable = numbers.shape == (2,) and numbers.dtype.kind in "iuf" and bool(np.isfinite(numbers).all())
         if not usable or not numbers.sum() > 0.0:
-            raise BadOption(f"state[{task!r}] must be two numbers whose sum is positive; came {pair!r}")
+            raise BadOption(f"state[{task!r}] must be two numbers with a positive sum, got {pair!r}")
     return state
 
 
@@ -159,7 +159,7 @@ def _drift(episodes: Episodes, drift: float | None) -> Floats:
         return np.full(len(episodes.groups.size), float(drift))
     moved = np.asarray(episodes.of_trajectory("spo_single_stream", "metric"), dtype=np.float64)
     if moved.size != len(episodes):
-        raise BadTable(f"spo_single_stream reads 'metric' as one number a row; it has {moved.shape[1]}")
+        raise BadTable(f"spo_single_stream expects one number per row in 'metric', got {moved.shape[1]}")
     return Groups(moved.reshape(-1), episodes.task).centre()
 
 

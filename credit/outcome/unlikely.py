@@ -10,7 +10,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps, need
 
 Likelihood = Literal["mean", "sum"]
@@ -54,20 +54,20 @@ def unlikely(
 
     Source: He et al. 2025, arXiv 2506.02355. We differ in ties and in scores that are not positive.
     """
-    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("beta", beta, 0.0, 1.0)
     check_choice("likelihood", likelihood, Likelihood)
     need(steps, "unlikely", "logprob", *(("tokens",) if likelihood == "sum" else ()))
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         likely = episodes.logprob * (episodes.tokens if likelihood == "sum" else 1.0)
         score = reshaped(episodes.score, likely, episodes.task, beta)
         groups = Groups(score, episodes.task, size_of_terms=episodes.size_of_terms)
         value = standardise(groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
         return episodes.advantages(value, report=episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def reshaped(score: Floats, logprob: Floats, task: Ints, beta: float = 0.25) -> Floats:

@@ -8,8 +8,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_number, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, solved
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 
 
@@ -51,19 +51,19 @@ def xrpo_novelty(
 
     Source: arXiv 2510.06672. Our reading: the formula is taken from a description by others; no code was found.
     """
-    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("lam", lam, 0.0)
     check_number("kappa", kappa, 0.0)
-    check_number("threshold", threshold, float("-inf"))
+    check_number("threshold", threshold)
     need(steps, "xrpo_novelty", "logprob")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
         bonus = novelty_bonus(base, episodes.logprob, episodes.task, solved(table, threshold), lam=lam, kappa=kappa)
         return episodes.advantages(base + bonus, {"episode": base, "novelty": bonus}, episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def relative_likelihood(logprob: Floats, task: Ints) -> Floats:

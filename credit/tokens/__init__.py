@@ -6,18 +6,18 @@ result.values, result.keep
 """
 
 from turnwise.credit.tokens.ace import ace
-from turnwise.credit.tokens.catalogue import TRANSFORMS, Transform, transform, transforms
+from turnwise.credit.tokens.catalogue import TRANSFORMS, TokenTransform, transform, transforms
 from turnwise.credit.tokens.d3s import d3s
 from turnwise.credit.tokens.gtpo import gtpo
 from turnwise.credit.tokens.hapo import hapo
 from turnwise.credit.tokens.hicra import hicra
-from turnwise.credit.tokens.packed import ARRAYS, Reshaped
+from turnwise.credit.tokens.packed import ARRAYS, TransformedAdvantages
 
 __all__ = [
     "ARRAYS",
     "TRANSFORMS",
-    "Reshaped",
-    "Transform",
+    "TokenTransform",
+    "TransformedAdvantages",
     "ace",
     "d3s",
     "gtpo",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.credit.blocks import check_choice, check_number
-from turnwise.credit.tokens.packed import Reshaped, inside, packed, row_means
+from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed, row_means
 
 Over = Literal["sum", "mean"]
 
@@ -22,7 +22,7 @@ def ace(
     ref: npt.ArrayLike,
     alpha: float = 1.0,
     over: Over = "sum",
-) -> Reshaped:
+) -> TransformedAdvantages:
     """Return the advantages with negative ones enlarged by the sequence's gain in confidence.
 
         A' = A * (1 + alpha * softplus(c))        where A < 0, A elsewhere
@@ -55,4 +55,4 @@ def ace(
     log_ratio = inside("ace", "logprobs", logprobs, chosen) - inside("ace", "ref", ref, chosen)
     confidence = log_ratio.sum(axis=1) if over == "sum" else row_means(log_ratio, chosen)
     factor = 1.0 + alpha * np.logaddexp(0.0, confidence)
-    return Reshaped(np.where(values < 0.0, values * factor[:, None], values), chosen)
+    return TransformedAdvantages(np.where(values < 0.0, values * factor[:, None], values), chosen)

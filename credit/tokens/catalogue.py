@@ -1,49 +1,36 @@
-"""The transforms of token advantages by name, one line each, with what a reader needs to choose one.
+"""The transforms of token advantages by name, ours and those of installed packages.
 
-Left out on purpose: entry points. A transform is a function; a package that has its own calls it.
+A package offers a transform as a `TokenTransform`, or as the function itself, under an entry point of the group
+"turnwise.token_transforms".
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.errors import BadOption, BadTable, UnknownEstimator, near
-from turnwise.credit.registry import Evidence
+from turnwise.credit.errors import BadTable
+from turnwise.credit.registry import Method, found
 from turnwise.credit.tokens.ace import ace
 from turnwise.credit.tokens.d3s import d3s
 from turnwise.credit.tokens.gtpo import gtpo
 from turnwise.credit.tokens.hapo import hapo
 from turnwise.credit.tokens.hicra import hicra
-from turnwise.credit.tokens.packed import ARRAYS, Reshaped
+from turnwise.credit.tokens.packed import ARRAYS, TransformedAdvantages
+from turnwise.registry import Registry
 
 
 @dataclass(frozen=True)
-class Transform:
-    """A transform of token advantages and what is to be known about it.
+class TokenTransform(Method):
+    """A transform of token advantages: `function(advantages, mask, *, arrays, options) -> TransformedAdvantages`.
 
-    Args:
-        name: the name in a run's file.
-        title: the method's full name.
-        arxiv: id of the paper.
-        evidence: what the formula was checked against, as for estimators.
-        use: one line, when to take it.
-        function: `(advantages, mask, *, arrays, options) -> Reshaped`. Its keyword parameters with names of
-            `packed.ARRAYS` are arrays, the others options.
+    Keyword parameters whose names are in `packed.ARRAYS` are arrays; the others are options.
     """
 
-    name: str
-    title: str
-    arxiv: str
-    evidence: Evidence
-    use: str
-    function: Callable[..., Reshaped]
-
-    def __call__(self, advantages: npt.ArrayLike, mask: npt.ArrayLike, **arrays: Any) -> Reshaped:
+    def __call__(self, advantages: npt.ArrayLike, mask: npt.ArrayLike, **arrays: Any) -> TransformedAdvantages:
         """Return the transformed advantages of a batch.
 
         Raises:
@@ -51,77 +38,78 @@ class Transform:
         """
         missing = [f"{name} ({ARRAYS[name]})" for name in self.needs if name not in arrays]
         if missing:
-            raise BadTable(f"{self.name} needs {' and '.join(missing)}; came {', '.join(arrays) or 'none of them'}")
-        return self.function(advantages, mask, **arrays)
+            raise BadTable(f"{self.name} needs {' and '.join(missing)}, got {', '.join(arrays) or 'no arrays'}")
+        result: TransformedAdvantages = self.function(advantages, mask, **arrays)
+        return result
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of the arrays without which there is no result."""
-        return tuple(name for name, default in self._keywords.items() if name in ARRAYS and default is _NONE)
+        """Names of the arrays that it requires."""
+        return tuple(name for name in self.takes if self.parameters[name] is inspect.Parameter.empty)
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """Names of all arrays that are read if they are given."""
-        return tuple(name for name in self._keywords if name in ARRAYS)
+        """Names of all arrays that it accepts."""
+        return tuple(name for name in self.parameters if name in ARRAYS)
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The options by name with their defaults."""
-        return {name: default for name, default in self._keywords.items() if name not in ARRAYS}
-
-    @property
-    def _keywords(self) -> dict[str, Any]:
-        parameters = inspect.signature(self.function).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        """The options by name, with their defaults."""
+        return {name: value for name, value in list(self.parameters.items())[2:] if name not in ARRAYS}
 
 
-_NONE = inspect.Parameter.empty
+def _adapt(name: str, loaded: Any) -> TokenTransform:
+    if isinstance(loaded, TokenTransform):
+        return replace(loaded, name=name)
+    if not callable(loaded):
+        raise TypeError(f"expected a TokenTransform or a function, got {type(loaded).__name__}")
+    title = (inspect.getdoc(loaded) or name).splitlines()[0]
+    return TokenTransform(name, title, None, "our reading", f"from {getattr(loaded, '__module__', name)}", loaded)
+
 
 TRANSFORMS = (
-    Transform("hicra", "Hierarchy-Aware Credit Assignment", "2509.03646", "our reading",
-              "More credit for tokens that plan; a caller marks them.", hicra),
-    Transform("gtpo", "Group-relative Trajectory-based Policy Optimization", "2508.03772", "paper",
-              "Beginnings and ends that good and bad answers share are not pushed both ways.", gtpo),
-    Transform("hapo", "Heterogeneous Adaptive Policy Optimization, redistribution", "2509.16591", "reference code",
-              "Credit by entropy and by how far a token has moved; goes with the outcome method of the name.", hapo),
-    Transform("d3s", "Dynamic Dual-Level Down-Sampling", "2509.22115", "our reading",
-              "Trains on fewer sequences and tokens, those that say most.", d3s),
-    Transform("ace", "Asymmetric Confidence-aware Error penalty", "2602.21420", "our reading",
-              "Pushes confident mistakes down harder; needs a reference model.", ace),
+    TokenTransform("hicra", "Hierarchy-Aware Credit Assignment", "2509.03646", "our reading",
+              "More credit for planning tokens, which the caller marks.", hicra),
+    TokenTransform("gtpo", "Group-relative Trajectory-based Policy Optimization", "2508.03772", "paper",
+              "No conflicting updates for tokens that good and bad answers share at their beginnings and ends.", gtpo),
+    TokenTransform("hapo", "Heterogeneous Adaptive Policy Optimization, redistribution", "2509.16591", "reference code",
+              "Credit by entropy and by how far a token's probability has moved; combine it with the rule hapo.", hapo),
+    TokenTransform("d3s", "Dynamic Dual-Level Down-Sampling", "2509.22115", "our reading",
+              "Trains on the most informative sequences and tokens only.", d3s),
+    TokenTransform("ace", "Asymmetric Confidence-aware Error penalty", "2602.21420", "our reading",
+              "Penalises confident mistakes more; needs a reference model.", ace),
 )  # fmt: skip
 
 
-def transforms() -> dict[str, Transform]:
-    """Return every transform by name, sorted."""
-    return dict(sorted((item.name, item) for item in TRANSFORMS))
+REGISTRY: Registry[TokenTransform] = Registry("token transform", group="turnwise.token_transforms", adapt=_adapt)
+for _transform in TRANSFORMS:
+    REGISTRY.register(_transform.name, _transform)
 
 
-def transform(name: str, **options: Any) -> Transform:
-    """Return a transform by name with its options bound: it is called with advantages, mask and arrays alone.
+def transforms() -> dict[str, TokenTransform]:
+    """Return all token transforms by name, sorted; one that cannot be loaded is skipped with a warning."""
+    return REGISTRY.items()
+
+
+def transform(name: str, **options: Any) -> TokenTransform:
+    """Return a token transform with its options bound: it is called with advantages, mask and arrays alone.
 
         >>> transform("hicra", alpha=0.5)([[1.0, 1.0]], [[1, 1]], planning=[[0, 1]]).values.tolist()
         [[1.0, 1.5]]
 
-    Options are checked here, names and values, before there is a batch.
+    Names and values of options are checked here, before there is a batch.
 
     Args:
-        name: a name of `transforms`.
+        name: a name of `transforms`, or "module:function".
         **options: the transform's own options.
 
     Raises:
-        UnknownEstimator: there is no such transform; the message has the near one.
-        BadOption: the transform has no such option, or refuses the value.
+        UnknownRule: there is no such transform; the message suggests a near name.
+        BadOption: the transform has no such option, or does not accept the value.
+        CreditError: its module cannot be imported, or does not hold a transform.
     """
-    known = transforms()
-    if name not in known:
-        raise UnknownEstimator(f"there is no transform {name!r}; {near(name, known)}")
-    item = known[name]
-    for option in options:
-        if option not in item.options:
-            raise BadOption(f"{name} has no option {option!r}; {near(option, item.options)}")
-    if not options:
-        return item
-    bound = replace(item, function=partial(item.function, **options))
-    none = np.zeros((0, 0))
-    bound(none, none, **{array: np.zeros(0) if array == "group" else none for array in item.needs})
-    return bound
+    item = found(REGISTRY, name).bind(**options)
+    if options:
+        none = np.zeros((0, 0))
+        item(none, none, **{array: np.zeros(0) if array == "group" else none for array in item.needs})
+    return item

@@ -38,7 +38,7 @@ def numbers(
     if inside is not None:
         array = np.where(inside, array, 0.0)
     if not np.isfinite(array).all():
-        raise BadTable(f"{name} must be finite; {int((~np.isfinite(array)).sum())} of {array.size} numbers are not")
+        raise BadTable(f"{name} must be finite, but {int((~np.isfinite(array)).sum())} of {array.size} numbers are not")
     return array
 
 
@@ -55,13 +55,13 @@ def flags(name: str, values: Any, shape: Shape | None = None, dimensions: int = 
     _check_shape(name, array.shape, shape, dimensions)
     if array.dtype != np.bool_:
         if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
-            raise BadTable(f"{name} must be true or false everywhere; its dtype is {array.dtype}")
+            raise BadTable(f"{name} must be True or False everywhere, got dtype {array.dtype}")
         array = array.astype(np.bool_)
     return array
 
 
 def _check_shape(name: str, came: Shape, shape: Shape | None, dimensions: int) -> None:
     if shape is not None and came != shape:
-        raise BadTable(f"{name} must have the shape {shape}; it has {came}")
+        raise BadTable(f"{name} must have shape {shape}, got {came}")
     if shape is None and len(came) != dimensions:
-        raise BadTable(f"{name} must have {dimensions} dimensions; its shape is {came}")
+        raise BadTable(f"{name} must have {dimensions} dimensions, got shape {came}")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from turnwise.credit.blocks import check_number
 from turnwise.credit.errors import BadOption
 from turnwise.credit.steps import Bools, Floats, Ints
-from turnwise.credit.tokens.packed import Reshaped, groups, inside, packed, row_means
+from turnwise.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
 
 
 def d3s(
@@ -20,7 +20,7 @@ def d3s(
     group: npt.ArrayLike | None = None,
     sequences: float = 0.5,
     tokens: float = 0.5,
-) -> Reshaped:
+) -> TransformedAdvantages:
     """Return the advantages as they are, with a mask of the tokens to train on.
 
         1. of each group of n sequences keep the ceil(sequences * n) whose advantages have the largest variance
@@ -53,7 +53,7 @@ def d3s(
     for name, share in (("sequences", sequences), ("tokens", tokens)):
         check_number(name, share, 0.0, 1.0)
         if share == 0.0:
-            raise BadOption(f"option {name}=0 would keep nothing")
+            raise BadOption(f"{name} must be > 0, got 0")
     values, chosen = packed("d3s", advantages, mask)
     matter = np.abs(values) * inside("d3s", "entropy", entropy, chosen)
     rows = widest(row_means(values, chosen), groups("d3s", group, chosen), sequences)
@@ -62,7 +62,7 @@ def d3s(
     if len(candidates):
         place = len(candidates) - _count(tokens, len(candidates))
         keep &= matter >= np.partition(candidates, place)[place]
-    return Reshaped(values, keep)
+    return TransformedAdvantages(values, keep)
 
 
 def widest(advantage: Floats, group: Ints, share: float) -> Bools:

@@ -156,20 +156,20 @@ def _check_outside(reward: Floats, trained: Bools, outside: Outside) -> None:
     if outside == "refuse" and lost.any():
         row, place = np.argwhere(lost)[0].tolist()
         raise BadTable(
-            f"{int(lost.sum())} rewards, the first is {reward[row, place]:g} at [{row}, {place}], lie where nothing is "
-            "trained; move them to the trained token before them, or pass outside='ignore'"
+            f"{int(lost.sum())} rewards, the first is {reward[row, place]:g} at [{row}, {place}], lie outside the "
+            "trained tokens; move them to the trained token before, or pass outside='ignore'"
         )
 
 
 def _check_ends(trained: Bools, last: Bools) -> None:
     if (last & ~trained).any():
         row, place = np.argwhere(last & ~trained)[0].tolist()
-        raise BadTable(f"ends is true at [{row}, {place}], where nothing is trained")
+        raise BadTable(f"ends is True at [{row}, {place}], which is not a trained token")
     owner = np.nonzero(trained)[0]
     final = np.append(owner[1:] != owner[:-1], True)[: len(owner)]  # the last trained token of each sequence
     open_turns = owner[final & ~last[trained]]
     if len(open_turns):
         raise BadTable(
-            f"{len(open_turns)} rows, the first is {open_turns[0]}, have trained tokens after their last end; every "
-            "trained token lies in a turn, so the last one of a row is an end"
+            f"{len(open_turns)} rows, the first is {open_turns[0]}, have trained tokens after their last end; "
+            "the last trained token of a row must be the end of a turn"
         )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from turnwise.credit.blocks import check_number, compact
 from turnwise.credit.errors import BadTable
 from turnwise.credit.steps import Bools, Floats, Ints
-from turnwise.credit.tokens.packed import Reshaped, groups, inside, packed, row_means
+from turnwise.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
 
 
 def gtpo(
@@ -25,7 +25,7 @@ def gtpo(
     weight: float = 2.0,
     entropy_scale: float = 0.1,
     entropy_limit: float = math.log(2.0),
-) -> Reshaped:
+) -> TransformedAdvantages:
     """Return the advantages with shared beginnings and ends spared, and with uncertain sequences left out.
 
         A'[t] = (A[t] - entropy_scale * H) * d[t]        where H, the sequence's mean entropy, is at most entropy_limit
@@ -67,14 +67,14 @@ def gtpo(
     values, chosen = packed("gtpo", advantages, mask)
     whole = inside("gtpo", "ids", ids, chosen)
     if (whole != np.floor(whole)).any():
-        raise BadTable("gtpo: 'ids' must be whole numbers, the ids of tokens")
+        raise BadTable("gtpo: 'ids' must be integer token ids")
     tokens = whole.astype(np.int64)
     mean_entropy = row_means(inside("gtpo", "entropy", entropy, chosen), chosen)[:, None]
     conflict = conflict_tokens(values, chosen, tokens, groups("gtpo", group, chosen))
     shifted = values - entropy_scale * mean_entropy
     weighted = np.where(conflict & (values > 0.0), weight * shifted, shifted)
     silent = (conflict & (values < 0.0)) | (mean_entropy > entropy_limit) | ~chosen
-    return Reshaped(np.where(silent, 0.0, weighted), chosen)
+    return TransformedAdvantages(np.where(silent, 0.0, weighted), chosen)
 
 
 def conflict_tokens(values: Floats, mask: Bools, ids: Ints, group: Ints) -> Bools:

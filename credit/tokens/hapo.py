@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from turnwise.credit.blocks import check_flag, check_number
 from turnwise.credit.steps import Bools, Floats
-from turnwise.credit.tokens.packed import Reshaped, inside, packed
+from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed
 
 
 def hapo(
@@ -24,7 +24,7 @@ def hapo(
     clip_high: float = 0.2,
     clip_alpha: float = 1.0,
     released: bool = False,
-) -> Reshaped:
+) -> TransformedAdvantages:
     """Return the advantages, scaled by each token's standing in entropy where its probability ratio calls for it.
 
         A'[t] = A[t] * (1 + beta * h[t])        if h[t] > 0 and the ratio is outside the neutral zone,
@@ -67,7 +67,7 @@ def hapo(
     high = clip_high * (1.0 + clip_alpha * np.maximum(standing, 0.0))
     neutral = (moved > 1.0 - low / 2.0) & (moved < 1.0 + high / 2.0)
     changed = np.where(standing > 0.0, ~neutral, neutral)
-    return Reshaped(np.where(changed, values * (1.0 + beta * standing), values), chosen)
+    return TransformedAdvantages(np.where(changed, values * (1.0 + beta * standing), values), chosen)
 
 
 def entropy_standing(entropy: Floats, mask: Bools, *, pivot: float = 0.8, released: bool = False) -> Floats:

@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.credit.blocks import check_number
-from turnwise.credit.tokens.packed import Reshaped, inside, packed
+from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed
 
 
-def hicra(advantages: npt.ArrayLike, mask: npt.ArrayLike, *, planning: npt.ArrayLike, alpha: float = 0.2) -> Reshaped:
+def hicra(
+    advantages: npt.ArrayLike, mask: npt.ArrayLike, *, planning: npt.ArrayLike, alpha: float = 0.2
+) -> TransformedAdvantages:
     """Return the advantages with those of planning tokens raised by a share of their size.
 
         A'[t] = A[t] + alpha * |A[t]|        on planning tokens, A[t] on all others
@@ -39,4 +41,4 @@ def hicra(advantages: npt.ArrayLike, mask: npt.ArrayLike, *, planning: npt.Array
     check_number("alpha", alpha, 0.0, 1.0)
     values, chosen = packed("hicra", advantages, mask)
     plans = inside("hicra", "planning", planning, chosen) != 0.0
-    return Reshaped(np.where(plans, values + alpha * np.abs(values), values), chosen)
+    return TransformedAdvantages(np.where(plans, values + alpha * np.abs(values), values), chosen)

@@ -31,7 +31,7 @@ ARRAYS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Reshaped:
+class TransformedAdvantages:
     """Advantages of the tokens of a packed batch after a transform.
 
     Args:
@@ -45,7 +45,7 @@ class Reshaped:
     def __post_init__(self) -> None:
         """Refuse what would silently poison an update."""
         if self.values.shape != self.keep.shape:
-            raise BadTable(f"'keep' has shape {self.keep.shape}, the advantages have {self.values.shape}")
+            raise BadTable(f"'keep' has shape {self.keep.shape}, but the advantages have {self.values.shape}")
         if not np.isfinite(self.values).all():
             raise BadTable(f"{int((~np.isfinite(self.values)).sum())} token advantages are not finite")
 
@@ -82,7 +82,7 @@ def inside(method: str, name: str, values: npt.ArrayLike, mask: Bools) -> Floats
     except (TypeError, ValueError, OverflowError) as error:
         raise BadTable(f"{method}: {name!r} must be an array of numbers: {error}") from error
     if array.shape != mask.shape:
-        raise BadTable(f"{method}: {name!r} has shape {array.shape}, the mask has {mask.shape}")
+        raise BadTable(f"{method}: {name!r} has shape {array.shape}, but the mask has {mask.shape}")
     out = np.where(mask, array, 0.0)
     if not np.isfinite(out).all():
         raise BadTable(f"{method}: {int((~np.isfinite(out)).sum())} values of {name!r} inside the mask are not finite")
@@ -104,9 +104,9 @@ def groups(method: str, group: npt.ArrayLike | None, mask: Bools) -> Ints:
         return np.zeros(len(mask), dtype=np.int64)
     ids = plain(group)
     if isinstance(ids, str) or not hasattr(ids, "__len__") or getattr(ids, "ndim", 1) != 1:
-        raise BadTable(f"{method}: 'group' must be one id a sequence; came {type(ids).__name__}")
+        raise BadTable(f"{method}: 'group' must be one id per sequence, got {type(ids).__name__}")
     if len(ids) != len(mask):
-        raise BadTable(f"{method}: 'group' has {len(ids)} ids; the batch has {len(mask)} sequences")
+        raise BadTable(f"{method}: 'group' has {len(ids)} ids, but the batch has {len(mask)} sequences")
     return compact(Coder().encode(ids))
 
 

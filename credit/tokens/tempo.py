@@ -9,7 +9,7 @@ import numpy.typing as npt
 from turnwise.credit.blocks import Groups, Scale, Singleton, compact, divisors, standardise
 from turnwise.credit.errors import BadTable
 from turnwise.credit.keys import Coder
-from turnwise.credit.rule import Rule
+from turnwise.credit.options import GroupOptions
 from turnwise.credit.steps import Bools, Floats
 from turnwise.credit.tensors import plain
 from turnwise.credit.tokens.checks import flags, numbers
@@ -58,7 +58,7 @@ def tempo_tokens(
     Source: Tran et al. 2025, arXiv 2509.18314. We differ in the group of one, for which the published code gives no
     number, and in groups without spread. `seen` is ours.
     """
-    Rule(scale, "trajectory", singleton, ddof, eps)
+    GroupOptions(scale, "trajectory", singleton, ddof, eps)
     trained = flags("mask", mask)
     text = trained if seen is None else flags("seen", seen, trained.shape)
     tokens, outcome = np.asarray(plain(ids)), numbers("score", score, (len(trained),))
@@ -66,11 +66,11 @@ def tempo_tokens(
     task = compact(Coder().encode(group if isinstance(group, np.ndarray) else list(group)))  # type: ignore[arg-type]
     if tokens.shape != trained.shape or tokens.dtype.kind not in "iu" or len(task) != len(trained):
         raise BadTable(
-            f"ids must be integers [B, L] and group [B] beside a mask {trained.shape}; "
-            f"came {tokens.dtype} {tokens.shape} and {len(task)} groups"
+            f"ids must be integers of the mask's shape {trained.shape} and group must have {len(trained)} values, "
+            f"got ids {tokens.dtype} {tokens.shape} and {len(task)} groups"
         )
     if (trained & ~text).any():
-        raise BadTable(f"{int((trained & ~text).sum())} trained tokens are not seen")
+        raise BadTable(f"{int((trained & ~text).sum())} trained tokens are outside the attention mask")
     groups = Groups(outcome, task)
     member, length = np.nonzero(text)[0], text.sum(axis=1)
     before, after = prefix_nodes(compact(tokens[text]), np.cumsum(length) - length, length, task)

@@ -4,7 +4,7 @@ Left out on purpose: the critics, their targets and the replay that trains them.
 """
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.rule import on_originals
+from turnwise.credit.options import without_copies
 from turnwise.credit.steps import Steps, need
 
 
@@ -39,4 +39,4 @@ def archer(steps: Steps) -> Advantages:
         q = metric if metric.ndim == 1 else metric.min(axis=1)
         return Advantages.of(table, q - value, {"q": q, "value": value})
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

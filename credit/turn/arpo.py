@@ -6,8 +6,8 @@ Left out on purpose: where to branch. The sampler decides that from the entropy 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.grpo import grpo
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Steps
 from turnwise.credit.trie import PrefixKey, need_paths, paths
 
@@ -96,11 +96,11 @@ def arpo_hard(
     Source: Dong et al. 2025, arXiv 2507.19849, hard estimation. Our reading of the text: the authors' code has the soft
     way only.
     """
-    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     need_paths(steps, "arpo_hard", key)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         path = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
         tree = paths(table, key)
         values, own = tree.means(path)[tree.after], path[episodes.member]
@@ -109,4 +109,4 @@ def arpo_hard(
             table, values, {"episode": own, "step": values - own}, {**episodes.counts, "shared": shared}
         )
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

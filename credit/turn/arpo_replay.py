@@ -24,7 +24,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption, BadTable
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Ints, Steps, need
 
 
@@ -106,17 +106,17 @@ def arpo_replay(
 
     Source: Lu et al. 2025, arXiv 2505.16282, after its public code. We differ in the group of one.
     """
-    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     for name, value in {"low_std": low_std, "low_mean": low_mean, "success": success}.items():
         check_number(name, value, 0.0)
     check_number("capacity", capacity, 1, whole=True)
     memory = _memory(state)
     need(steps, "arpo_replay")
     if len(steps) and rng is None:
-        raise BadOption("arpo_replay draws which stored success is taken; it needs a generator as rng")
+        raise BadOption("arpo_replay needs a random generator; pass rng=numpy.random.default_rng(seed)")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         ids = _ids(episodes)
         groups = episodes.groups
         low = (groups.size > 1.0) & (groups.deviation(ddof=0) < low_std) & (groups.mean() < low_mean)
@@ -126,7 +126,7 @@ def arpo_replay(
         for slot, (_, _, new) in swapped.items():
             score[slot], gone[slot] = new, True
         terms = np.maximum(episodes.size_of_terms, np.abs(score))
-        value = rule.norm(Groups(score, episodes.task, size_of_terms=terms))
+        value = options.normalise(Groups(score, episodes.task, size_of_terms=terms))
         replaced = [(*ids[slot], call, name, float(value[slot])) for slot, (call, name, _) in swapped.items()]
         kept = _store(memory, episodes, ids, success, capacity)
         now = {"calls": memory["calls"] + 1, "stored": kept, "replaced": replaced}
@@ -134,7 +134,7 @@ def arpo_replay(
         report = {**episodes.counts, "replaced": float(len(replaced))}
         return Advantages.of(table, values, {"episode": values.copy()}, report, keep=keep, state=now)
 
-    return on_originals(steps, estimate, state=state)
+    return without_copies(steps, estimate, state=state)
 
 
 def replacements(result: Advantages) -> list[Replacement]:
@@ -196,5 +196,5 @@ def _memory(state: object) -> dict[str, Any]:
     if state is None:
         return {"calls": 0, "stored": {}, "replaced": []}
     if not isinstance(state, Mapping) or not {"calls", "stored", "replaced"} <= state.keys():
-        raise BadOption(f"option state must be what arpo_replay gave back; came {state!r}")
+        raise BadOption(f"state must be the state that arpo_replay returned, got {state!r}")
     return dict(state)

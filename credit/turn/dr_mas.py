@@ -17,7 +17,7 @@ from turnwise.credit.blocks import (
     unit_weights,
 )
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.steps import Steps, need
 from turnwise.credit.turn.gigpo import step_term
 
@@ -69,26 +69,26 @@ def dr_mas(
 
     Source: Feng et al. 2026, arXiv 2602.08847, and its public code, which counts turns.
     """
-    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, unit, singleton, ddof, eps, invalid_penalty)
     check_number("w", w, 0.0)
     check_number("gamma", gamma, 0.0, 1.0)
     need(steps, "dr_mas", *(("role", "state") if w else ("role",)))
 
     def estimate(table: Steps) -> Advantages:
         team = compact(table.task, table.column("role"))
-        paid = rule.paid_reward(table)
+        paid = options.penalised_reward(table)
         episodes = Episodes.of(table, reward=paid)
         score, terms = episodes.score[episodes.member], episodes.size_of_terms[episodes.member]
         groups = Groups(score, team, unit_weights(team, table.trajectory, unit), size_of_terms=terms)
-        parts = {"episode": rule.norm(groups)}
+        parts = {"episode": options.normalise(groups)}
         report = {"groups": float(len(groups.size)), "groups_of_one": float((groups.size == 1.0).sum())}
         if w:
             anchor = compact(team, table.column("state"))
             returns = discounted_returns(table, gamma, reward=paid)
             terms = discounted_returns(table, gamma, reward=np.abs(paid))
             weight = unit_weights(anchor, table.trajectory, unit)
-            parts["step"], counts = step_term(Groups(returns, anchor, weight, size_of_terms=terms), rule)
+            parts["step"], counts = step_term(Groups(returns, anchor, weight, size_of_terms=terms), options)
             report.update(counts)
-        return joined(table, rule, parts, report, w=w)
+        return combined(table, options, parts, report, w=w)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

@@ -9,8 +9,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, Unit, compact, unit_weights
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Steps, need
 
 
@@ -59,20 +59,20 @@ def flow_grpo(
 
     Source: Li et al. 2025 (AgentFlow), arXiv 2510.05592, after its public code.
     """
-    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, unit, singleton, ddof, eps, invalid_penalty)
     if planner is not None:
         need(steps, "flow_grpo", "role")
         need_role(steps, "flow_grpo", planner)
 
     def estimate(table: Steps) -> Advantages:
         trained = np.ones(len(table), dtype=np.bool_) if planner is None else rows_of_role(table, planner)
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         score, terms = (x[episodes.member[trained]] for x in (episodes.score, episodes.size_of_terms))
         key = compact(table.task[trained])
         weight = unit_weights(key, table.trajectory[trained], unit)
         values = np.zeros(len(table))
-        values[trained] = rule.norm(Groups(score, key, weight, size_of_terms=terms))
+        values[trained] = options.normalise(Groups(score, key, weight, size_of_terms=terms))
         report = {**episodes.counts, "trained_turns": float(trained.sum())}
         return Advantages.of(table, values, {"episode": values}, report, keep=trained)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

@@ -10,7 +10,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import check_choice, check_number, penalties, whiten
 from turnwise.credit.critic import lambda_advantages
-from turnwise.credit.rule import INVALID_PENALTY, on_originals
+from turnwise.credit.options import INVALID_PENALTY, without_copies
 from turnwise.credit.steps import Steps, need
 
 Whitening = Literal["none", "turn", "token"]
@@ -71,4 +71,4 @@ def gae(
             values = whiten(values, table.column("tokens") if whitening == "token" else None)
         return Advantages.of(table, values, parts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

@@ -21,8 +21,8 @@ from turnwise.credit.blocks import (
     unit_weights,
 )
 from turnwise.credit.errors import BadOption
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, check_beside, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import INVALID_PENALTY, Rule, check_beside, joined, on_originals
 from turnwise.credit.similarity import similar_states
 from turnwise.credit.steps import Floats, Ints, Steps, need
 
@@ -94,26 +94,28 @@ def gigpo(
     Source: Feng et al. 2025, arXiv 2505.10978. We differ from the published code where it counts rows instead of
     trajectories, scales up rounding noise, and takes the penalty from the row alone.
     """
-    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length).under(compat)
+    options = GroupOptions(
+        scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length
+    ).with_preset(compat)
     if step_unit is not None:
         check_choice("step_unit", step_unit, Unit)
-        check_beside(compat, "step_unit", step_unit, None, rule.unit)
-    step_unit = step_unit or rule.unit
+        check_beside(compat, "step_unit", step_unit, None, options.unit)
+    step_unit = step_unit or options.unit
     check_number("gamma", gamma, 0.0, 1.0)
     check_number("w", w, 0.0)
     if similarity is not None:
         check_number("similarity", similarity, 0.0, 1.0)
         if similarity == 0.0:
-            raise BadOption("option similarity=0 would make one state of everything; leave it out for exact states")
+            raise BadOption("similarity must be > 0, got 0; omit it to compare states exactly")
     need(steps, "gigpo", "state")
 
     def estimate(table: Steps) -> Advantages:
-        episode, report = episode_term(table, rule)
+        episode, report = episode_term(table, options)
         anchor = anchors(table, similarity, order="rows" if compat else "sorted")
-        step, counts = step_term(returns_in(table, anchor, gamma, rule, step_unit), rule)
-        return joined(table, rule, {"episode": episode, "step": step}, {**report, **counts}, w=w)
+        step, counts = step_term(returns_in(table, anchor, gamma, options, step_unit), options)
+        return combined(table, options, {"episode": episode, "step": step}, {**report, **counts}, w=w)
 
-    return on_originals(steps, estimate, with_copies=compat is not None)
+    return without_copies(steps, estimate, with_copies=compat is not None)
 
 
 def anchors(steps: Steps, similarity: float | None = None, *, order: str = "sorted") -> Ints:
@@ -128,7 +130,7 @@ def anchors(steps: Steps, similarity: float | None = None, *, order: str = "sort
     return compact(similar_states(steps, similarity, order=order))
 
 
-def returns_in(steps: Steps, key: Ints, gamma: float, rule: Rule, unit: Unit) -> Groups:
+def returns_in(steps: Steps, key: Ints, gamma: float, options: GroupOptions, unit: Unit) -> Groups:
     """Return the discounted returns of the turns, less the penalty, in groups.
 
     Args:
@@ -138,20 +140,20 @@ def returns_in(steps: Steps, key: Ints, gamma: float, rule: Rule, unit: Unit) ->
         rule: the options.
         unit: what counts once in a group.
     """
-    paid, late = rule.paid_reward(steps), rule.late_penalty(steps)
+    paid, late = options.penalised_reward(steps), options.return_penalty(steps)
     returns = discounted_returns(steps, gamma, reward=paid) - late
     terms = discounted_returns(steps, gamma, reward=np.abs(paid)) + late
     return Groups(returns, key, unit_weights(key, steps.trajectory, unit), size_of_terms=terms)
 
 
-def step_term(groups: Groups, rule: Rule) -> tuple[Floats, dict[str, float]]:
+def step_term(groups: Groups, options: GroupOptions) -> tuple[Floats, dict[str, float]]:
     """Return the standing of each turn's return within its step group, float64 [N], and counts for a report.
 
     Args:
         groups: the returns in their step groups.
         rule: the options; a group of one gives zero whatever they say.
     """
-    term = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps)
+    term = standardise(groups, scale=options.scale, ddof=options.ddof, eps=options.eps)
     report = {
         "step_groups": float(len(groups.size)),
         "step_groups_of_one": float((groups.size == 1.0).sum()),

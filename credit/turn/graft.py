@@ -20,7 +20,7 @@ from turnwise.credit.blocks import (
     trajectory_scores,
     unit_weights,
 )
-from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.transitions import next_turns, previous_turns
 
@@ -79,14 +79,14 @@ def graft(
     Source: the method's name and its two formulas, after a secondary description; no code was available. Our reading:
     outcomes are undiscounted sums, and the normalisation counts trajectories.
     """
-    rule = Rule(scale, unit, "zero", ddof, eps, invalid_penalty, penalty_in)
+    options = GroupOptions(scale, unit, "zero", ddof, eps, invalid_penalty, penalty_in)
     check_number("gamma", gamma, 0.0, 1.0)
     check_number("gae_lambda", gae_lambda, 0.0, 1.0)
     check_number("sweeps", sweeps, 1, whole=True)
     need(steps, "graft", "state")
 
     def estimate(table: Steps) -> Advantages:
-        paid, late = rule.paid_reward(table), rule.late_penalty(table)
+        paid, late = options.penalised_reward(table), options.return_penalty(table)
         here, there, left = state_values(table, gamma, sweeps, reward=paid)
         largest = np.maximum(np.abs(here), np.abs(there))
         gain = discounted_returns(table, gamma * gae_lambda, reward=gamma * there - here) - late
@@ -95,9 +95,9 @@ def graft(
         groups = Groups(gain, task, unit_weights(task, table.trajectory, unit), size_of_terms=terms)
         step = standardise(groups, scale=scale, ddof=ddof, eps=eps)
         report = {"tasks": float(groups_of(task)), "left_to_move": left}
-        return joined(table, rule, {"value": here, "gain": gain, "step": step}, report, values=step)
+        return combined(table, options, {"value": here, "gain": gain, "step": step}, report, values=step)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def state_values(steps: Steps, gamma: float, sweeps: int, *, reward: Floats) -> tuple[Floats, Floats, float]:

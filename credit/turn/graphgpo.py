@@ -12,6 +12,7 @@ from turnwise.credit.blocks import (
     Scale,
     Singleton,
     Unit,
+    check_flag,
     check_number,
     compact,
     groups_of,
@@ -19,9 +20,8 @@ from turnwise.credit.blocks import (
     trajectory_scores,
     unit_weights,
 )
-from turnwise.credit.errors import BadOption
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.transitions import next_states, next_turns, previous_turns
 from turnwise.credit.turn.gigpo import anchors, step_term
@@ -88,30 +88,29 @@ def graphgpo(
     instead of trajectories and gives a group of one its raw reward; `unit="turn", singleton="raw",
     penalty_in="return"` follow it.
     """
-    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in)
+    options = GroupOptions(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in)
     check_number("gamma", gamma, 0.0, 1.0)
     for name, number in (("goal", goal), ("w", w), ("episode_w", episode_w)):
         check_number(name, number, 0.0)
-    check_number("solved_above", solved_above, float("-inf"))
+    check_number("solved_above", solved_above)
     if unreachable is not None:
         check_number("unreachable", unreachable, 1.0)
-    if not isinstance(progress, bool):
-        raise BadOption(f"option progress must be true or false; came {progress!r}")
+    check_flag("progress", progress)
     need(steps, "graphgpo", "state")
 
     def estimate(table: Steps) -> Advantages:
-        episode, report = episode_term(table, rule)
+        episode, report = episode_term(table, options)
         here, there = goal_distances(table, solved_above, unreachable)
         hops = np.maximum(there - here + 1.0, 0.0) if progress else there
         late = 0.0 if penalty_in == "advantage" else penalties(table, invalid_penalty)
         anchor = anchors(table)
         weight = unit_weights(anchor, table.trajectory, unit)
         groups = Groups(goal * gamma**hops - late, anchor, weight, size_of_terms=np.full(len(table), goal) + late)
-        step, counts = step_term(groups, rule)
+        step, counts = step_term(groups, options)
         values = episode_w * episode + w * step
-        return joined(table, rule, {"episode": episode, "step": step}, {**report, **counts}, values=values)
+        return combined(table, options, {"episode": episode, "step": step}, {**report, **counts}, values=values)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def goal_distances(steps: Steps, solved_above: float = 0.0, unreachable: float | None = None) -> tuple[Floats, Floats]:

@@ -17,14 +17,14 @@ from turnwise.credit.blocks import (
     Singleton,
     Unit,
     check_choice,
+    check_flag,
     check_number,
     compact,
     discounted_returns,
     unit_weights,
 )
-from turnwise.credit.errors import BadOption
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, check_beside, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import INVALID_PENALTY, Rule, check_beside, joined, on_originals
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.transitions import history_keys, previous_turns, turns_behind
 from turnwise.credit.turn.gigpo import anchors, step_term
@@ -105,7 +105,9 @@ def hgpo(
     Source: He et al. 2026, arXiv 2602.22817. We differ from the published code where it counts rows instead of
     trajectories, drops equal standings, takes rows for time, and scales up rounding noise.
     """
-    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length).under(compat)
+    options = GroupOptions(
+        scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length
+    ).with_preset(compat)
     check_number("history", history, 0, whole=True)
     check_number("alpha", alpha, 0.0)
     check_number("gamma", gamma, 0.0, 1.0)
@@ -114,22 +116,23 @@ def hgpo(
     for name, value, default, fixed in (("drop", drop, "alone", "zero"), ("weights", weights, "code", "code")):
         check_beside(compat, name, value, default, fixed)
     check_beside(compat, "ddof", ddof, 1, 1)
-    if not isinstance(base, bool):
-        raise BadOption(f"option base must be true or false; came {base!r}")
+    check_flag("base", base)
     need(steps, "hgpo", "state")
     lowest = 2 if base or weights == "code" else 1
-    level_rule = replace(rule, ddof=0) if compat else rule
+    level_rule = replace(options, ddof=0) if compat else options
 
     def estimate(table: Steps) -> Advantages:
-        mean = Mean(len(table), "zero" if compat else drop, eps if compat else 0.0)
-        term, report = episode_term(table, rule)
+        mean = LevelMean(len(table), "zero" if compat else drop, eps if compat else 0.0)
+        term, report = episode_term(table, options)
         if base:
             several = np.ones(len(table), dtype=np.bool_)
             if not compat:
                 task = compact(table.task)
-                several = Groups(table.reward, task, unit_weights(task, table.trajectory, rule.unit)).size[task] > 1.0
+                several = (
+                    Groups(table.reward, task, unit_weights(task, table.trajectory, options.unit)).size[task] > 1.0
+                )
             mean.add("episode", term, several, 1.0)
-        paid, late = rule.paid_reward(table), rule.late_penalty(table)
+        paid, late = options.penalised_reward(table), options.return_penalty(table)
         returns = discounted_returns(table, gamma, reward=paid) - late
         terms = discounted_returns(table, gamma, reward=np.abs(paid)) + late
         # Rows in order of the table, trajectory by trajectory, copies among them: what that trainer takes for time.
@@ -139,7 +142,7 @@ def hgpo(
         for k, key in enumerate(history_keys(anchors(table), before, history)):
             rows = np.flatnonzero(behind >= k)
             level = compact(key[rows])
-            weight = unit_weights(level, table.trajectory[rows], rule.unit)
+            weight = unit_weights(level, table.trajectory[rows], options.unit)
             groups = Groups(returns[rows], level, weight, size_of_terms=terms[rows])
             term, counts = step_term(groups, level_rule)
             if k == 0:
@@ -149,12 +152,12 @@ def hgpo(
             report[f"turns_with_company_{k}"] = float((~alone).sum())
         values = mean.values
         report["step_signal"] = float((values != 0.0).mean()) if len(values) else 0.0
-        return joined(table, rule, mean.parts, report, values=values)
+        return combined(table, options, mean.parts, report, values=values)
 
-    return on_originals(steps, estimate, with_copies=compat is not None)
+    return without_copies(steps, estimate, with_copies=compat is not None)
 
 
-class Mean:
+class LevelMean:
     """The weighted mean of a turn's levels, without those that are to be dropped.
 
     Args:

@@ -11,8 +11,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, compact, group_sums, groups_of
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 
 Phase = Literal["both", "macro", "micro"]
@@ -65,26 +65,26 @@ def himac(
     Source: Jin et al. 2026, arXiv 2603.00977. Our reading of a secondary description; no code was available. Training
     both sides at once is ours.
     """
-    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_choice("phase", phase, Phase)
     need(steps, "himac", "role")
     if phase == "macro":
         need_role(steps, "himac", macro)
 
     def estimate(table: Steps) -> Advantages:
-        episodes, planning = Episodes.of(table, reward=rule.paid_reward(table)), rows_of_role(table, macro)
+        episodes, planning = Episodes.of(table, reward=options.penalised_reward(table)), rows_of_role(table, macro)
         acts = np.bincount(episodes.member, ~planning, len(episodes)) > 0.0
         plan, peers = _plans(episodes)
         parts = {
-            "macro": np.where(planning, _of_plans(episodes, plan, acts, rule)[episodes.member], 0.0),
-            "micro": np.where(planning, 0.0, _of_followers(episodes, peers, acts, rule)[episodes.member]),
+            "macro": np.where(planning, _of_plans(episodes, plan, acts, options)[episodes.member], 0.0),
+            "micro": np.where(planning, 0.0, _of_followers(episodes, peers, acts, options)[episodes.member]),
         }
         keep = np.ones(len(table), dtype=np.bool_) if phase == "both" else planning == (phase == "macro")
         values = np.where(keep, parts["macro"] + parts["micro"], 0.0)
         report = {"plans": float(groups_of(plan)), "planning_turns": float(planning.sum())}
         return Advantages.of(table, values, parts, report, keep=keep)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _plans(episodes: Episodes) -> tuple[Ints, Ints]:
@@ -95,7 +95,7 @@ def _plans(episodes: Episodes) -> tuple[Ints, Ints]:
     return plan, plan
 
 
-def _of_plans(episodes: Episodes, plan: Ints, acts: Bools, rule: Rule) -> Floats:
+def _of_plans(episodes: Episodes, plan: Ints, acts: Bools, options: GroupOptions) -> Floats:
     """Standing of each trajectory's plan among the plans of its task, float64 [J]."""
     count = groups_of(plan)
     followed = np.bincount(plan, acts, count) > 0.0
@@ -107,12 +107,12 @@ def _of_plans(episodes: Episodes, plan: Ints, acts: Bools, rule: Rule) -> Floats
     np.maximum.at(terms, plan, counts * episodes.size_of_terms)
     task = np.zeros(count, dtype=np.int64)
     task[plan] = episodes.task
-    return rule.norm(Groups(mean, task, size_of_terms=terms))[plan]
+    return options.normalise(Groups(mean, task, size_of_terms=terms))[plan]
 
 
-def _of_followers(episodes: Episodes, peers: Ints, acts: Bools, rule: Rule) -> Floats:
+def _of_followers(episodes: Episodes, peers: Ints, acts: Bools, options: GroupOptions) -> Floats:
     """Standing of each trajectory that acts among the others that follow the same plan, float64 [J]."""
     standing = np.zeros(len(episodes))
     terms = episodes.size_of_terms[acts]
-    standing[acts] = rule.norm(Groups(episodes.score[acts], compact(peers[acts]), size_of_terms=terms))
+    standing[acts] = options.normalise(Groups(episodes.score[acts], compact(peers[acts]), size_of_terms=terms))
     return standing

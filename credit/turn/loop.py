@@ -8,7 +8,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_number
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps
 
 
@@ -50,17 +50,17 @@ def loop(
 
     Source: Chen et al. 2025, arXiv 2502.01600, after its public code.
     """
-    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_number("threshold", threshold, 0.0)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         size = episodes.groups.size[episodes.task]
-        value = rule.norm(episodes.groups) * np.where(size > 1.0, size / np.maximum(size - 1.0, 1.0), 1.0)
+        value = options.normalise(episodes.groups) * np.where(size > 1.0, size / np.maximum(size - 1.0, 1.0), 1.0)
         values = value[episodes.member]
         keep = np.abs(values) >= threshold
         dropped = float((np.abs(value) < threshold).mean()) if len(value) else 0.0
         report = {**episodes.counts, "dropped": dropped}
         return Advantages.of(table, values, {"episode": values.copy()}, report, keep=keep)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

@@ -12,8 +12,8 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_number, compact, group_sums
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.roles import need_role, rows_of_role
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
 from turnwise.credit.steps import Floats, Ints, Steps, need
 
 
@@ -70,21 +70,21 @@ def m_grpo(
 
     Source: Hong et al. 2025, arXiv 2511.13288. Our reading of the paper's text; no code of the advantages is public.
     """
-    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     if align is not None:
         check_number("align", align, 1, whole=True)
         need(steps, "m_grpo", "parent")
         if rng is None and len(steps):
-            raise BadOption("m_grpo with align draws which sub-trajectories stay; it needs a generator as rng")
+            raise BadOption("m_grpo with align needs a random generator; pass rng=numpy.random.default_rng(seed)")
     need(steps, "m_grpo", "role")
     need_role(steps, "m_grpo", main)
 
     def estimate(table: Steps) -> Advantages:
         own = replace(table, trajectory=compact(table.trajectory, table.column("role")))
-        played = Episodes.of(own, reward=rule.paid_reward(table))
+        played = Episodes.of(own, reward=options.penalised_reward(table))
         leads = rows_of_role(table, main)[played.first]
         level = compact(played.task, leads.astype(np.int64))
-        value = rule.norm(Groups(played.score, level, size_of_terms=played.size_of_terms))
+        value = options.normalise(Groups(played.score, level, size_of_terms=played.size_of_terms))
         times = np.ones(len(played))
         if align is not None and rng is not None:
             rollout = compact(played.task, table.column("parent")[played.first])
@@ -94,7 +94,7 @@ def m_grpo(
         parts = {"episode": values.copy()}
         return Advantages.of(table, values, parts, report, keep=weight > 0.0, weight=weight)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _times(rollout: Ints, size: int, rng: np.random.Generator) -> Floats:

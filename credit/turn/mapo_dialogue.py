@@ -18,7 +18,7 @@ from turnwise.credit.blocks import (
     positions,
     unit_weights,
 )
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps
 
 Mode = Literal["mapo", "mica"]
@@ -69,23 +69,23 @@ def mapo_dialogue(
     Source: Zhang et al. 2026, arXiv 2603.06194 (MAPO; MICA in its second version). Our reading: the mix follows the
     abstract, and "mica" the form that others gave it; neither was checked against the authors' code.
     """
-    rule = Rule(unit=unit, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(unit=unit, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_choice("mode", mode, Mode)
     check_number("alpha", alpha, 0.0, 1.0)
     check_number("gamma", gamma, 0.0, 1.0)
 
     def estimate(table: Steps) -> Advantages:
-        paid = rule.paid_reward(table)
+        paid = options.penalised_reward(table)
         returns = discounted_returns(table, gamma, reward=paid)
         terms = discounted_returns(table, gamma, reward=np.abs(paid))
         key = compact(table.task, positions(table))
-        turn = rule.norm(Groups(returns, key, size_of_terms=terms))
+        turn = options.normalise(Groups(returns, key, size_of_terms=terms))
         if mode == "mica":
-            name, other = "reward", rule.norm(Groups(paid, key))
+            name, other = "reward", options.normalise(Groups(paid, key))
         else:
             every = np.zeros(len(table), dtype=np.int64)
             weight = unit_weights(every, table.trajectory, unit)
-            name, other = "batch", rule.norm(Groups(returns, every, weight, size_of_terms=terms))
+            name, other = "batch", options.normalise(Groups(returns, every, weight, size_of_terms=terms))
         return Advantages.of(table, alpha * turn + (1.0 - alpha) * other, {"turn": turn, name: other})
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

@@ -21,7 +21,7 @@ from turnwise.credit.blocks import (
     unit_weights,
     whiten,
 )
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps, need
 
 
@@ -68,15 +68,15 @@ def mars(
 
     Source: Yuan et al. 2025 (MARSHAL; MARS in its first version), arXiv 2510.15414, after its public code.
     """
-    rule = Rule(scale, unit, "zero", ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, unit, "zero", ddof, eps, invalid_penalty)
     check_number("gamma", gamma, 0.0, 1.0)
     need(steps, "mars", "role")
 
     def estimate(table: Steps) -> Advantages:
         role = compact(table.column("role"))
         own = replace(table, trajectory=compact(table.trajectory, role))
-        paid = rule.paid_reward(table)
-        reward = rule.norm(Groups(paid, role, unit_weights(role, own.trajectory, unit)))
+        paid = options.penalised_reward(table)
+        reward = options.normalise(Groups(paid, role, unit_weights(role, own.trajectory, unit)))
         returns = discounted_returns(own, gamma, reward=reward)
         terms = discounted_returns(own, gamma, reward=np.abs(reward))
         relative = returns - _mean_of_distinct(returns, role, terms)[role]
@@ -84,7 +84,7 @@ def mars(
         values = whiten(relative, tokens, size_of_terms=terms)
         return Advantages.of(table, values, {"reward": reward, "role": relative}, {"roles": float(groups_of(role))})
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _mean_of_distinct(value: Floats, key: Ints, terms: Floats) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, positions
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps
 
 Form = Literal["turns", "segments"]
@@ -66,33 +66,33 @@ def mt_grpo(
     Source: Zeng et al. 2025, arXiv 2505.11821, and its public code. Our reading: a table has one reward a turn, so that
     in "segments" an episode of one turn counts as all outcome and no tool reward in the statistics of the others.
     """
-    rule = Rule(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_choice("form", form, Form)
     check_number("coef", coef, 0.0)
 
     def estimate(table: Steps) -> Advantages:
-        paid = rule.paid_reward(table)
+        paid = options.penalised_reward(table)
         episodes = Episodes.of(table, reward=paid)
-        outcome, turn = (_turns if form == "turns" else _segments)(episodes, paid, rule)
+        outcome, turn = (_turns if form == "turns" else _segments)(episodes, paid, options)
         return Advantages.of(table, outcome + coef * turn, {"outcome": outcome, "turn": turn}, episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
-def _turns(episodes: Episodes, paid: Floats, rule: Rule) -> tuple[Floats, Floats]:
+def _turns(episodes: Episodes, paid: Floats, options: GroupOptions) -> tuple[Floats, Floats]:
     """Outcome and turn term of every row where all turns may be paid."""
     steps = episodes.steps
-    turn = rule.norm(Groups(paid, compact(steps.task, positions(steps))))
-    return rule.norm(episodes.groups)[episodes.member], turn
+    turn = options.normalise(Groups(paid, compact(steps.task, positions(steps))))
+    return options.normalise(episodes.groups)[episodes.member], turn
 
 
-def _segments(episodes: Episodes, paid: Floats, rule: Rule) -> tuple[Floats, Floats]:
+def _segments(episodes: Episodes, paid: Floats, options: GroupOptions) -> tuple[Floats, Floats]:
     """Outcome and turn term of every row where the first turn is the tool call and the rest the answer."""
     steps, member = episodes.steps, episodes.member
     answered_at_once = (episodes.turns == 1)[member]
     calls = (positions(steps) == 0) & ~answered_at_once
     tool = Episodes.of(steps, reward=np.where(calls, paid, 0.0))
     answer = Episodes.of(steps, reward=np.where(calls, 0.0, paid))
-    together = rule.norm(episodes.groups)[member]
-    outcome = np.where(answered_at_once, together, rule.norm(answer.groups)[member])
-    return outcome, np.where(calls, rule.norm(tool.groups)[member], 0.0)
+    together = options.normalise(episodes.groups)[member]
+    outcome = np.where(answered_at_once, together, options.normalise(answer.groups)[member])
+    return outcome, np.where(calls, options.normalise(tool.groups)[member], 0.0)

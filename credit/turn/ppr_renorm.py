@@ -8,7 +8,7 @@ from dataclasses import replace
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadTable
-from turnwise.credit.rule import INVALID_PENALTY
+from turnwise.credit.options import INVALID_PENALTY
 from turnwise.credit.steps import Floats, Steps, need
 from turnwise.credit.turn.gae import gae
 

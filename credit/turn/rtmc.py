@@ -16,7 +16,7 @@ from turnwise.credit.blocks import (
     groups_of,
     unit_weights,
 )
-from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.steps import Steps, need
 
 
@@ -59,20 +59,20 @@ def rtmc(
     Source: the Monte Carlo estimate over merged rollouts, after a secondary description; no code was available.
     Our reading: the unit of trajectories.
     """
-    rule = Rule(scale="none", unit=unit, invalid_penalty=invalid_penalty, penalty_in=penalty_in)
+    options = GroupOptions(scale="none", unit=unit, invalid_penalty=invalid_penalty, penalty_in=penalty_in)
     check_number("gamma", gamma, 0.0, 1.0)
     need(steps, "rtmc", "state", "action")
 
     def estimate(table: Steps) -> Advantages:
         state = compact(table.task, table.column("state"))
         action = compact(state, table.column("action"))
-        paid, late = rule.paid_reward(table), rule.late_penalty(table)
+        paid, late = options.penalised_reward(table), options.return_penalty(table)
         returns = discounted_returns(table, gamma, reward=paid) - late
         terms = discounted_returns(table, gamma, reward=np.abs(paid)) + late
         weight = unit_weights(state, table.trajectory, unit)  # of the state for both, so that V is the mean of Q
         q, v = (Groups(returns, key, weight, size_of_terms=terms).row_centres() for key in (action, state))
         choice = np.bincount(state)[state] > np.bincount(action)[action]  # some turn in the state did something else
         report = {"states": float(groups_of(state)), "choices": float(choice.mean()) if len(choice) else 0.0}
-        return joined(table, rule, {"action": q, "state": v}, report, values=q - v)
+        return combined(table, options, {"action": q, "state": v}, report, values=q - v)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

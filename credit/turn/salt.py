@@ -12,7 +12,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Unit, check_choice, check_number, compact, groups_of, unit_weights
 from turnwise.credit.errors import BadOption
-from turnwise.credit.rule import on_originals
+from turnwise.credit.options import without_copies
 from turnwise.credit.steps import Ints, Steps, need
 from turnwise.credit.transitions import history_keys, next_states, next_turns, previous_turns
 
@@ -64,7 +64,7 @@ def salt(
     Raises:
         MissingColumn: there is no `state` or no `action`.
         BadOption: an option has an impossible value, or the base refuses one of its own.
-        UnknownEstimator: nobody offers the base.
+        UnknownRule: nobody offers the base.
 
     Source: Li et al. 2025, arXiv 2510.20022, as the appendix of the GRAFT paper restates it: there is no published
     code. Our reading: the count of repeated steps, the endings, and that the mean replaces the base's advantage.
@@ -72,9 +72,9 @@ def salt(
     from turnwise.credit.registry import get  # the registry's catalogue imports this module
 
     if base_options is not None and not isinstance(base_options, Mapping):
-        raise BadOption(f"option base_options must be a mapping of options of {base}; came {base_options!r}")
+        raise BadOption(f"base_options must be a mapping of options of {base}, got {base_options!r}")
     if base == "salt":
-        raise BadOption("option base='salt' would merge what is merged; choose a method that values episodes")
+        raise BadOption("base must be another rule than 'salt' itself")
     check_number("merge_history", merge_history, 0, whole=True)
     check_choice("unit", unit, Unit)
     check_choice("endings", endings, Endings)
@@ -93,7 +93,7 @@ def salt(
         parts = {"base": result.values, "merged": values - result.values}
         return replace(result, values=values, parts=parts, report=report)
 
-    return on_originals(steps, estimate, state=state)
+    return without_copies(steps, estimate, state=state)
 
 
 def _takes(method: Any) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Singleton, Unit, discounted_returns, positions, unit_weights
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps
 
 
@@ -55,18 +55,18 @@ def seeupo(
 
     Source: Hu et al. 2026, arXiv 2602.06554. Our reading of a secondary description; no code was available.
     """
-    task = Rule("none", "trajectory", singleton, invalid_penalty=invalid_penalty)
-    batch = Rule("std", unit, "zero", ddof, eps)
+    task = GroupOptions("none", "trajectory", singleton, invalid_penalty=invalid_penalty)
+    batch = GroupOptions("std", unit, "zero", ddof, eps)
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=task.paid_reward(table))
-        outcome, terms = (x[episodes.member] for x in (task.norm(episodes.groups), episodes.size_of_terms))
+        episodes = Episodes.of(table, reward=task.penalised_reward(table))
+        outcome, terms = (x[episodes.member] for x in (task.normalise(episodes.groups), episodes.size_of_terms))
         every = np.zeros(len(table), dtype=np.int64)
         weight = unit_weights(every, table.trajectory, unit)
-        values = batch.norm(Groups(outcome, every, weight, size_of_terms=terms))
+        values = batch.normalise(Groups(outcome, every, weight, size_of_terms=terms))
         return Advantages.of(table, values, {"outcome": outcome}, episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def update_passes(steps: Steps) -> list[Ints]:

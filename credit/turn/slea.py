@@ -8,8 +8,8 @@ from typing import Literal
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import PenaltyIn, Scale, Singleton, Unit, check_choice, check_number, compact
 from turnwise.credit.errors import BadOption
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
 from turnwise.credit.similarity import similar_vectors
 from turnwise.credit.steps import Steps, need
 from turnwise.credit.turn.gigpo import anchors, returns_in, step_term
@@ -63,18 +63,18 @@ def slea(
     Source: arXiv 2603.18079, after a secondary description; no code was available. Our reading: the order in which
     states choose, and ratios of texts where the paper embeds them.
     """
-    rule = Rule(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in)
+    options = GroupOptions(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in)
     check_choice("by", by, By)
     for name, number, most in (("threshold", threshold, 1.0), ("gamma", gamma, 1.0), ("w", w, float("inf"))):
         check_number(name, number, 0.0, most)
     if threshold == 0.0:
-        raise BadOption("option threshold=0 would make one state of everything")
+        raise BadOption("threshold must be > 0, got 0")
     need(steps, "slea", "state" if by == "text" else "metric")
 
     def estimate(table: Steps) -> Advantages:
-        episode, report = episode_term(table, rule)
+        episode, report = episode_term(table, options)
         cluster = anchors(table, threshold) if by == "text" else compact(similar_vectors(table, threshold))
-        step, counts = step_term(returns_in(table, cluster, gamma, rule, unit), rule)
-        return joined(table, rule, {"episode": episode, "step": step}, {**report, **counts}, w=w)
+        step, counts = step_term(returns_in(table, cluster, gamma, options, unit), options)
+        return combined(table, options, {"episode": episode, "step": step}, {**report, **counts}, w=w)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

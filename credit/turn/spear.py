@@ -20,7 +20,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, check_choice, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps
 
 ReplayScale = Literal["none", "std"]
@@ -73,26 +73,26 @@ def spear(
     Source: Qin et al. 2025, arXiv 2509.22601, after its public code. Our reading: the means are taken without the
     bonus, so that stored episodes are measured by what they scored.
     """
-    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_number("bonus_calls", bonus_calls, 0, whole=True)
     check_number("history", history, 1, whole=True)
     memory = _memory(state)
 
     def estimate(table: Steps) -> Advantages:
-        paid = rule.paid_reward(table)
+        paid = options.penalised_reward(table)
         plain = Episodes.of(table, reward=paid)
         bonus = np.minimum(BONUS_A_TURN * plain.turns, 1.0) * _fading(memory["calls"], bonus_calls)
         extra = np.zeros(len(table))
         extra[plain.first] = bonus
         episodes = Episodes.of(table, reward=paid + extra)
-        value = rule.norm(episodes.groups)
+        value = options.normalise(episodes.groups)
         found = {"means": plain.groups.mean(), "stds": plain.groups.deviation(ddof)}
         kept: dict[str, Any] = {name: np.append(memory[name], new)[-history:] for name, new in found.items()}
         calls = memory["calls"] + 1
         parts = {"episode": value, "bonus": bonus}
         return episodes.advantages(value, parts, episodes.counts, state={**kept, "calls": calls})
 
-    return on_originals(steps, estimate, state=state)
+    return without_copies(steps, estimate, state=state)
 
 
 def spear_replay(
@@ -138,17 +138,17 @@ def spear_replay(
 
     Source: as `spear`.
     """
-    rule = Rule(eps=eps, invalid_penalty=invalid_penalty)
+    options = GroupOptions(eps=eps, invalid_penalty=invalid_penalty)
     check_choice("scale", scale, ReplayScale)
     check_number("percentile", percentile, 0.0, 100.0)
     check_number("warmup", warmup, 0, whole=True)
     check_number("weight", weight, 0.0)
     memory = _memory(state)
     if len(steps) and not len(memory["means"]):
-        raise BadOption("spear_replay measures by what spear remembers; option state has no group in it yet")
+        raise BadOption("spear_replay needs a state with at least one group; pass the state that spear returned")
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         baseline = float(np.percentile(memory["means"], percentile)) if len(memory["means"]) else 0.0
         spread = float(np.percentile(memory["stds"], percentile)) + eps if scale == "std" else 1.0
         values = ((episodes.score - baseline) / spread)[episodes.member]
@@ -156,7 +156,7 @@ def spear_replay(
         parts = {"episode": values.copy()}
         return Advantages.of(table, values, parts, {"baseline": baseline}, keep=values >= 0.0, weight=factor)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _memory(state: object) -> dict[str, Any]:
@@ -164,10 +164,10 @@ def _memory(state: object) -> dict[str, Any]:
     if state is None:
         return {"means": np.zeros(0), "stds": np.zeros(0), "calls": 0}
     if not isinstance(state, Mapping) or not {"means", "stds", "calls"} <= state.keys():
-        raise BadOption(f"option state must be what spear gave back, a mapping with means, stds, calls; came {state!r}")
+        raise BadOption(f"state must be what spear returned (means, stds, calls), got {state!r}")
     means, stds = (np.asarray(state[name], dtype=np.float64) for name in ("means", "stds"))
     if means.ndim != 1 or means.shape != stds.shape or not np.isfinite(np.append(means, stds)).all():
-        raise BadOption("option state must hold as many means as stds, all of them finite")
+        raise BadOption("state must hold equally many means and stds, all finite")
     check_number("state['calls']", state["calls"], 0, whole=True)
     return {"means": means, "stds": stds, "calls": int(state["calls"])}
 

@@ -21,7 +21,7 @@ from turnwise.credit.blocks import (
 )
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
-from turnwise.credit.rule import INVALID_PENALTY, on_originals
+from turnwise.credit.options import INVALID_PENALTY, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps, need
 from turnwise.credit.trie import Paths, paths
 
@@ -79,7 +79,7 @@ def spo_segment(
     check_number("eps", eps, 0.0)
     check_number("invalid_penalty", invalid_penalty, 0.0)
     if mode == "chain" and scale != "none":
-        raise BadOption("option scale='std' compares siblings, and a chain has none; choices: none, or mode='tree'")
+        raise BadOption("scale='std' needs siblings; use mode='tree', or scale='none' with mode='chain'")
     need(steps, "spo_segment", "value" if mode == "chain" else "parent")
 
     def estimate(table: Steps) -> Advantages:
@@ -99,7 +99,7 @@ def spo_segment(
         parts = {"after": after, "before": before}
         return Advantages.of(table, gain, parts, episodes.counts, keep=keep, weight=1.0 / tree.sharers)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _chain(table: Steps, episodes: Episodes) -> tuple[Floats, Floats]:

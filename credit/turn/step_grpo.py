@@ -6,7 +6,7 @@ methods have the name too; this one is the router's.
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Unit, unit_weights
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps, need
 from turnwise.credit.turn.gigpo import anchors, step_term
 
@@ -51,13 +51,13 @@ def step_grpo(
     Source: Peng et al. 2025 (R1-Router), arXiv 2505.22095. Our reading of the abstract; sub-goals sampled at one state
     and judged on the spot (Hi-Agent, arXiv 2510.14388) come to the same.
     """
-    rule = Rule(scale, unit, "zero", ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, unit, "zero", ddof, eps, invalid_penalty)
     need(steps, "step_grpo", "state")
 
     def estimate(table: Steps) -> Advantages:
         anchor = anchors(table)
         weight = unit_weights(anchor, table.trajectory, unit)
-        step, counts = step_term(Groups(rule.paid_reward(table), anchor, weight), rule)
+        step, counts = step_term(Groups(options.penalised_reward(table), anchor, weight), options)
         return Advantages.of(table, step, {"step": step}, counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

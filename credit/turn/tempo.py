@@ -8,8 +8,8 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Scale, Singleton, divisors
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
-from turnwise.credit.rule import INVALID_PENALTY, Rule, joined, on_originals
 from turnwise.credit.steps import Steps, need
 from turnwise.credit.trie import PrefixKey, need_paths, paths
 
@@ -58,18 +58,18 @@ def tempo(
     Source: Tran et al. 2025, arXiv 2509.18314, where symbols are tokens. Our reading is the step from tokens to turns;
     the published code gives no number for a group of one.
     """
-    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     need(steps, "tempo")
     need_paths(steps, "tempo", key)
 
     def estimate(table: Steps) -> Advantages:
-        episode, report = episode_term(table, rule)
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episode, report = episode_term(table, options)
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         tree = paths(table, key)
         step = tree.differences(episodes.groups.centred())
         divisor = divisors(episodes.groups, scale=scale, ddof=ddof, eps=eps)[episodes.task][episodes.member]
         step = np.divide(step, divisor, out=np.zeros(len(table)), where=divisor > 0.0)
         report["shared"] = float((tree.sharers > 1).mean())
-        return joined(table, rule, {"episode": episode, "step": step}, report)
+        return combined(table, options, {"episode": episode, "step": step}, report)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)

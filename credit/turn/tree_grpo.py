@@ -10,7 +10,7 @@ import numpy as np
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, divisors, standardise
 from turnwise.credit.episodes import Episodes
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps, need
 from turnwise.credit.trie import paths
 
@@ -64,34 +64,34 @@ def tree_grpo(
     Source: Ji et al. 2025, arXiv 2509.21240; "sum" is the paper's, the others are switches of its code. We differ in
     trees and tasks of one leaf and in groups without spread; in "per_token" every token of a turn has the turn's s.
     """
-    rule = Rule(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
+    options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_choice("variant", variant, Variant)
     check_number("margin", margin, 0.0)
     need(steps, "tree_grpo", "tree", *(["parent", "tokens"] if variant == "per_token" else []))
 
     def estimate(table: Steps) -> Advantages:
-        episodes = Episodes.of(table, reward=rule.paid_reward(table))
+        episodes = Episodes.of(table, reward=options.penalised_reward(table))
         tree = compact(episodes.task, np.asarray(episodes.of_trajectory("tree_grpo", "tree"), dtype=np.int64))
         if variant == "per_token":
-            return _per_token(table, episodes, tree, rule, margin)
-        task_term = _standing(episodes.groups, rule)
+            return _per_token(table, episodes, tree, options, margin)
+        task_term = _standing(episodes.groups, options)
         score, terms = episodes.score, episodes.size_of_terms
         if variant == "2norm":
             unit = divisors(episodes.groups, scale=scale, ddof=ddof, eps=eps)[episodes.task]
             score, terms = task_term, np.divide(terms, unit, out=np.abs(task_term), where=unit > 0.0)
-        tree_term = _standing(Groups(score, tree, size_of_terms=terms), rule)
+        tree_term = _standing(Groups(score, tree, size_of_terms=terms), options)
         parts = {"step": tree_term} if variant == "inner" else {"episode": task_term, "step": tree_term}
         values = task_term + tree_term if variant == "sum" else tree_term
         return episodes.advantages(values, parts, episodes.counts)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
-def _standing(groups: Groups, rule: Rule) -> Floats:
-    return standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps, singleton=rule.singleton)
+def _standing(groups: Groups, options: GroupOptions) -> Floats:
+    return standardise(groups, scale=options.scale, ddof=options.ddof, eps=options.eps, singleton=options.singleton)
 
 
-def _per_token(table: Steps, episodes: Episodes, tree: Ints, rule: Rule, margin: float) -> Advantages:
+def _per_token(table: Steps, episodes: Episodes, tree: Ints, options: GroupOptions, margin: float) -> Advantages:
     """The variant whose advantage differs from turn to turn: every token has a score, and every token counts."""
     tokens = table.column("tokens")
     branches = paths(table, "parent")
@@ -103,5 +103,5 @@ def _per_token(table: Steps, episodes: Episodes, tree: Ints, rule: Rule, margin:
     for name, key in (("episode", episodes.task), ("step", tree)):
         groups = Groups(worth[counted], compact(key[episodes.member][counted]), tokens[counted].astype(np.float64))
         parts[name] = np.zeros(len(table))
-        parts[name][counted] = standardise(groups, scale=rule.scale, ddof=rule.ddof, eps=rule.eps)
+        parts[name][counted] = standardise(groups, scale=options.scale, ddof=options.ddof, eps=options.eps)
     return Advantages.of(table, parts["episode"] + parts["step"], parts, episodes.counts)

@@ -21,7 +21,7 @@ from turnwise.credit.blocks import (
     positions,
     unit_weights,
 )
-from turnwise.credit.rule import INVALID_PENALTY, Rule, on_originals
+from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps
 
 Peers = Literal["turn", "task"]
@@ -66,12 +66,12 @@ def trloo(
 
     Source: Liu et al. 2026 (Dr. Kernel), arXiv 2602.05885, and its public code. We differ in the turn without others.
     """
-    rule = Rule(unit=unit, singleton=singleton, invalid_penalty=invalid_penalty)
+    options = GroupOptions(unit=unit, singleton=singleton, invalid_penalty=invalid_penalty)
     check_choice("peers", peers, Peers)
     check_number("gamma", gamma, 0.0, 1.0)
 
     def estimate(table: Steps) -> Advantages:
-        paid = rule.paid_reward(table)
+        paid = options.penalised_reward(table)
         returns = discounted_returns(table, gamma, reward=paid)
         terms = discounted_returns(table, gamma, reward=np.abs(paid))
         key = compact(table.task, positions(table)) if peers == "turn" else compact(table.task)
@@ -81,7 +81,7 @@ def trloo(
         report = {"groups": float(len(groups.size)), "groups_of_one": float((groups.size == 1.0).sum())}
         return Advantages.of(table, against, {"return": returns}, report)
 
-    return on_originals(steps, estimate)
+    return without_copies(steps, estimate)
 
 
 def _less_the_others(steps: Steps, groups: Groups, unit: Unit) -> Floats:

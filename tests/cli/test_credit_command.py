@@ -20,7 +20,7 @@ from turnwise.cli.graphs.diagram import diagram_of
 from turnwise.cli.graphs.layout import HEIGHT, WIDTH, layout_of
 from turnwise.cli.graphs.style import colour
 from turnwise.cli.graphs.svg import draw
-from turnwise.credit import estimators
+from turnwise.credit import rules
 
 Call = Any
 WIN = [("hall", "You are in <the> hall.", "on"), ("door", "A door.", "open")]
@@ -110,7 +110,7 @@ def test_an_estimator_without_its_column_is_left_out_and_said(turnwise: Call, fi
         (("--anchor", "stat"), ("unknown anchor 'stat'", "'state'")),
         (("--picture", "x.png"), ("x.png must end in", ".svg")),
         (("gama=1",), ("no option 'gama'", "did you mean 'gamma'?")),
-        (("gamma=7",), ("option gamma must be",)),
+        (("gamma=7",), ("gamma must be",)),
     ],
 )
 def test_bad_input_is_one_sentence(turnwise: Call, file: Path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
@@ -303,9 +303,9 @@ def test_colours_are_symmetric_and_grey_at_zero() -> None:
 def test_piped_it_is_one_line_an_estimator(turnwise: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     lines = turnwise("list", "credit").out.splitlines()
-    assert len(lines) == len(estimators()) + 1
+    assert len(lines) == len(rules()) + 1
     assert lines[0].split()[:4] == ["name", "arXiv", "evidence", "needs"]
-    assert [line.split()[0] for line in lines[1:]] == list(estimators())
+    assert [line.split()[0] for line in lines[1:]] == list(rules())
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
@@ -314,7 +314,7 @@ def test_on_a_terminal_it_fits(turnwise: Call, monkeypatch: pytest.MonkeyPatch, 
     said = turnwise("list", "credit").out
     table = said[: said.index("needs: columns beyond")]
     assert max(map(len, table.splitlines())) <= width
-    for name, entry in estimators().items():
+    for name, entry in rules().items():
         assert re.search(rf"^ *{name} ", table, re.MULTILINE)
         assert entry.arxiv is None or entry.arxiv in table
         assert entry.use.split()[0] in table

@@ -194,7 +194,7 @@ def test_what_nobody_implements_is_a_line_and_a_failure(turnwise: Call, tmp_path
         (GIGPO, ("cases", 0, "expected", "aura"), [1], "expected figures 'aura'"),
         (GIGPO, ("cases", 0, "steps", 1, "aura"), 1, "'aura' of the steps"),
         (GIGPO, ("cases", 0, "steps", 1, "active"), False, "inactive"),
-        (GIGPO, ("cases", 0, "params", "gamma"), 1.5, "option gamma must be"),
+        (GIGPO, ("cases", 0, "params", "gamma"), 1.5, "gamma must be"),
         (CREDIT, (0, "hyperparameters", "moon_phase"), 1, "no option for 'moon_phase'"),
         (CREDIT, (0, "hyperparameters", "norm_by_std"), True, "norm_by_std=True; ours is False"),
         (CREDIT, (0, "inputs", "aura"), [1, 2], "inputs 'aura'"),

@@ -94,9 +94,9 @@ def test_copies_are_marked_by_rows_of_the_batch():
     without_turns = {name: column for name, column in longer.items() if name != "turn"}
     again = from_verl(**without_turns, active_masks=[1, 1, 1, 1, 1, 0, 1], duplicate_of_row=[-1] * 6 + [3])
     assert again.steps.turn.tolist() == [0, 0, 0, 1, 0, 1]
-    with pytest.raises(BadTable, match="names a row that is not active"):
+    with pytest.raises(BadTable, match="refers to an inactive row"):
         from_verl(**longer, active_masks=[1, 1, 1, 1, 1, 0, 1], duplicate_of_row=[-1] * 6 + [5])
-    with pytest.raises(BadTable, match="must be the number of a row"):
+    with pytest.raises(BadTable, match="must be a row number"):
         from_verl(**longer, duplicate_of_row=[-1] * 6 + [70])
 
 
@@ -119,16 +119,16 @@ def test_tensors_come_in_as_they_are():
 
 
 @pytest.mark.parametrize(("change", "said"), [
-    ({"rewards": None}, "give the turns' rewards once"),
-    ({"token_level_rewards": np.zeros((5, 3))}, "give the turns' rewards once"),
-    ({"rewards": np.zeros(4)}, r"rewards must have the shape \(5,\); it has \(4,\)"),
-    ({"uid": ["g"] * 4}, "uid must have 5 values, one a row; it has 4"),
-    ({"uid": "ggggg"}, "uid must have one value a row; came str"),
+    ({"rewards": None}, "pass exactly one of rewards"),
+    ({"token_level_rewards": np.zeros((5, 3))}, "pass exactly one of rewards"),
+    ({"rewards": np.zeros(4)}, r"rewards must have shape \(5,\), got \(4,\)"),
+    ({"uid": ["g"] * 4}, "uid must have 5 values, one per row, got 4"),
+    ({"uid": "ggggg"}, "uid must have one value per row, got str"),
     ({"response_mask": np.ones(5)}, "response_mask must have 2 dimensions"),
-    ({"response_mask": np.full((5, 3), 2)}, "response_mask must be true or false"),
+    ({"response_mask": np.full((5, 3), 2)}, "response_mask must be True or False"),
     ({"active_masks": np.ones(4)}, "active_masks must have 5 rows"),
     ({"is_action_valid": [1, 1, 1, 1, 7]}, "'valid' must be True or False"),
-    ({"old_log_probs": np.full((5, 3), np.nan)}, "old_log_probs must be finite; 9 of 15"),
+    ({"old_log_probs": np.full((5, 3), np.nan)}, "old_log_probs must be finite, but 9 of 15"),
     ({"vaild": [True] * 5}, "did you mean 'valid'"),
 ])  # fmt: skip
 def test_batches_that_do_not_fit_are_refused_by_name(change, said):
@@ -157,9 +157,9 @@ def test_weights_and_dropped_turns_reach_the_tokens():
     assert packed.mask(advantages).tolist() == [[False, False, True, True]]
     assert packed.spread(np.array([3.0, 4.0])).tolist() == [[3.0, 0.0, 4.0, 4.0]]
     assert packed.gather(np.array([[3.0, np.nan, 4.0, 6.0]])).tolist() == [3.0, 5.0]
-    with pytest.raises(BadTable, match="this batch has 2 turns; came 3 values"):
+    with pytest.raises(BadTable, match="this batch has 2 turns, got 3 values"):
         packed.spread(np.zeros(3))
-    with pytest.raises(BadTable, match=r"values must have the shape \(1, 4\)"):
+    with pytest.raises(BadTable, match=r"values must have shape \(1, 4\)"):
         packed.gather(np.zeros((2, 4)))
 
 
@@ -212,10 +212,10 @@ def test_columns_of_conversations_are_lists_a_row_or_one_value():
 
 
 @pytest.mark.parametrize(("change", "said"), [
-    ({}, "give the rewards once: .* came none"),
-    ({"rewards": [0, 0], "turn_rewards": [[0, 0], [0, 0, 0]]}, "came rewards and turn_rewards"),
-    ({"turn_rewards": [[0.0], [0, 0, 0]]}, "row 0 of turn_rewards has 1 values for 2 turns"),
-    ({"rewards": [0, 0], "state": [["s", "t"], ["s"]]}, "row 1 of state has 1 values for 3 turns"),
+    ({}, "pass exactly one of .* got none"),
+    ({"rewards": [0, 0], "turn_rewards": [[0, 0], [0, 0, 0]]}, "got rewards and turn_rewards"),
+    ({"turn_rewards": [[0.0], [0, 0, 0]]}, "row 0 of turn_rewards has 1 values, but 2 turns"),
+    ({"rewards": [0, 0], "state": [["s", "t"], ["s"]]}, "row 1 of state has 1 values, but 3 turns"),
     ({"rewards": [0, 0], "response_mask": [[0, 0], [1, 1]]}, "row 0 of response_mask .* has no trained token"),
     ({"rewards": [0, 0], "stat": [1, 1]}, "did you mean 'state'"),
 ])  # fmt: skip
@@ -274,18 +274,18 @@ def test_several_reward_functions():
 
 
 @pytest.mark.parametrize(("arguments", "options", "message"), [
-    ((["p"] * 3, list("xyz"), [0.0] * 3), {}, "num_generations must divide the 3 completions"),
+    ((["p"] * 3, list("xyz"), [0.0] * 3), {}, "num_generations must divide the number of completions, 3"),
     ((["p", "q"], list("xy"), [0.0] * 2), {}, "prompt 1 differs from prompt 0"),
     ((["p"] * 2, list("xyz"), [0.0] * 2), {}, "completions must have 2 values"),
-    ((["p"] * 2, list("xy"), [0.0] * 3), {}, r"rewards must have the shape \(2,\) or \(2, K\); it has \(3,\)"),
+    ((["p"] * 2, list("xy"), [0.0] * 3), {}, r"rewards must have shape \(2,\) or \(2, K\), got \(3,\)"),
     ((["p"] * 2, list("xy"), [0.0, None]), {}, "completion 1 has no reward"),
     ((["p"] * 2, list("xy"), ["a", "b"]), {}, "rewards must be numbers"),
-    ((["p"] * 2, list("xy"), [0.0] * 2), {"reward_weights": [1.0, 2.0]}, "one factor for each of 1 rewards"),
-    ((["p"] * 2, [said("t4"), said("ax")], [0.0] * 2), {}, "completion 0 has no message of the assistant"),
+    ((["p"] * 2, list("xy"), [0.0] * 2), {"reward_weights": [1.0, 2.0]}, r"reward_weights must have shape \(1,\)"),
+    ((["p"] * 2, [said("t4"), said("ax")], [0.0] * 2), {}, "completion 0 has no assistant message"),
     ((["p"] * 2, [["x"], said("ax")], [0.0] * 2), {}, "each a mapping with a role"),
     ((["p"] * 2, [said("ax", "t", "ay"), said("ax")], [0.0] * 2), {}, "several turns need completion_mask"),
     ((["p"] * 2, list("xy"), [0.0] * 2), {"completion_mask": [[1, 0, 1], [1, 1, 1]]},
-     "row 0 of completion_mask has 2 runs of tokens for 1 turns"),
+     "row 0 of completion_mask has 2 runs of tokens, but 1 assistant turns"),
 ])  # fmt: skip
 def test_lists_that_do_not_fit_are_refused_by_name(arguments, options, message):
     with pytest.raises(BadTable, match=message):
@@ -323,7 +323,7 @@ def test_a_frame_there_and_back(library):
     assert out["advantage_keep"].to_list() == [True] * 3
     assert out["advantage_step"].to_list() == result.parts["step"].tolist()
     assert "advantage" not in frame.columns
-    with pytest.raises(BadTable, match="the frame has 2 rows, the advantages are of 3"):
+    with pytest.raises(BadTable, match="the frame has 2 rows, but there are 3 advantages"):
         with_advantages(frame[:2], result)
 
 
@@ -381,5 +381,5 @@ def test_masks_that_a_trainer_has_boxed():
     )
     assert packed.steps.column("valid").tolist() == wanted.steps.column("valid").tolist() == [True, False, True, True]
     assert packed.place.tolist() == wanted.place.tolist()
-    with pytest.raises(BadTable, match="active_masks must be true or false everywhere"):
+    with pytest.raises(BadTable, match="active_masks must be True or False everywhere"):
         from_verl(**VERL, active_masks=np.array([True, None, True, True, True], dtype=object))

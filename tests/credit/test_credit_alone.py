@@ -13,7 +13,7 @@ class Nothing:
     def find_spec(self, name, path=None, target=None):
         top = name.split(".")[0]
         allowed = top in sys.stdlib_module_names or top == "numpy"
-        ours = name == "turnwise" or name == "turnwise.credit" or name.startswith("turnwise.credit.")
+        ours = name in ("turnwise", "turnwise.registry", "turnwise.credit") or name.startswith("turnwise.credit.")
         if not allowed and not ours:
             if top != "org":  # the standard library's copy asks for it, on behalf of Jython
                 self.asked.append(name)
@@ -45,7 +45,7 @@ def test_importing_credit_loads_nothing_that_is_not_numpy():
     print(sorted(tops & {"torch", "gymnasium", "pandas", "polars", "networkx", "pydantic", "scipy", "transformers"}))
     print(sorted({".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("turnwise.")}))
     """
-    assert run(code, alone=False).splitlines() == ["[]", "['turnwise.credit']"]
+    assert run(code, alone=False).splitlines() == ["[]", "['turnwise.credit', 'turnwise.registry']"]
 
 
 def test_credit_works_where_only_numpy_is():
@@ -59,13 +59,13 @@ def test_credit_works_where_only_numpy_is():
     steps = credit.Steps.from_rows(rows)
     assert credit.gigpo(steps, similarity=0.9).values.any()
     assert credit.get("salt")(credit.Steps.from_rows([{**row, "action": 0} for row in rows])).values.any()
-    for entry in credit.OURS:
-        assert len(entry(credit.Steps.empty())) == 0, entry.name
+    for rule in credit.CATALOGUE:
+        assert len(rule(credit.Steps.empty())) == 0, rule.name
     packed = from_verl(uid=[0, 0], traj_uid=[0, 1], rewards=[1, 0], response_mask=np.ones((2, 3)))
     assert packed.tokens(credit.grpo(packed.steps)).any()
     assert len(from_trl(["p"] * 2, ["x", "y"], [1, 0], num_generations=2).steps) == 2
     assert len(from_sequences(uid=[0], response_mask=[[1, 0, 1]], rewards=[1]).steps) == 2
     assert credit.tempo_tokens(np.array([[1], [2]]), np.ones((2, 1)), np.array([1.0, 0]), [0, 0]).any()
-    print("worked", len(credit.estimators()) >= len(credit.OURS), Nothing.asked)
+    print("worked", len(credit.rules()) >= len(credit.CATALOGUE), Nothing.asked)
     """
     assert run(code, alone=True) == "worked True []"

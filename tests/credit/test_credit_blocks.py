@@ -46,7 +46,7 @@ def test_a_very_long_episode_is_summed_without_recursion():
 
 @pytest.mark.parametrize("gamma", [-0.1, 1.1, float("nan"), "0.9", True, None])
 def test_an_impossible_discount_is_refused(gamma):
-    with pytest.raises(BadOption, match="option gamma must be a number from 0 to 1; came"):
+    with pytest.raises(BadOption, match=r"gamma must be a number in \[0, 1\], got"):
         discounted_returns(Steps.empty(), gamma)
 
 

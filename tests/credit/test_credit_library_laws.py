@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toys.full_tables import full_episode, full_rows
 
-from turnwise.credit import Advantages, MissingColumn, Steps, estimators
+from turnwise.credit import Advantages, MissingColumn, Steps, rules
 
-ALL = sorted(estimators())
+ALL = sorted(rules())
 BATCH_WIDE = {  # compared with the whole batch by definition; their docstrings say so
     "a_grae", "bnpo", "copo", "gdpo", "mapo_dialogue", "mars", "reinforce_pp", "reinforce_pp_baseline", "seeupo",
     "spo_single_stream",
@@ -21,7 +21,7 @@ SOME = settings(max_examples=15, deadline=None, suppress_health_check=[HealthChe
 
 
 def run(name: str, table: list[dict[str, Any]]) -> Advantages:
-    item = estimators()[name]
+    item = rules()[name]
     drawing = {"rng": np.random.default_rng(7)} if item.draws else {}
     return item(Steps.from_rows(table), **drawing)
 
@@ -64,7 +64,7 @@ def test_a_group_does_not_see_the_others(name, one, two):
 
 @pytest.mark.parametrize("name", sorted(BATCH_WIDE))
 def test_what_looks_at_the_whole_batch_says_so(name):
-    words = " ".join((estimators()[name].function.__doc__ or "").split())
+    words = " ".join((rules()[name].function.__doc__ or "").split())
     assert "batch" in words
 
 
@@ -84,7 +84,7 @@ def test_finite_rewards_give_finite_advantages(name, table):
 def test_a_table_is_left_as_it_was_and_a_second_look_sees_the_same(name, table):
     steps = Steps.from_rows(table)
     before = {column: steps.column(column).copy() for column in steps.columns}
-    item = estimators()[name]
+    item = rules()[name]
     drawing = [{"rng": np.random.default_rng(7)} if item.draws else {} for _ in range(2)]
     first, second = (item(steps, **one) for one in drawing)
     assert first.values.tolist() == second.values.tolist()
@@ -104,12 +104,10 @@ def test_a_copy_of_a_row_gets_what_its_original_got_and_moves_nothing(name, tabl
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_table_without_rows_is_answered_with_none(name):
-    assert len(estimators()[name](Steps.empty())) == 0
+    assert len(rules()[name](Steps.empty())) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "column"), [(item.name, need) for item in estimators().values() for need in item.needs]
-)
+@pytest.mark.parametrize(("name", "column"), [(item.name, need) for item in rules().values() for need in item.needs])
 def test_a_column_that_is_missing_is_named_with_the_method(name, column):
     other = INSTEAD.get((name, column), column)
     without = {column, other}
@@ -120,7 +118,7 @@ def test_a_column_that_is_missing_is_named_with_the_method(name, column):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_columns_it_names_are_all_that_it_needs(name):
-    item = estimators()[name]
+    item = rules()[name]
     kept = {"task", "trajectory", "turn", "reward", *item.needs}
     rows = [*full_episode([0.0, 1.0], "a"), *full_episode([0.0, 0.0, 0.0], "b")]
     found = run(name, [{key: value for key, value in row.items() if key in kept} for row in rows])

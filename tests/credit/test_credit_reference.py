@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.credit import OURS, CreditError
+from turnwise.credit import CATALOGUE, CreditError
 from turnwise.credit.reference import BEGIN, END, reference, renewed
 from turnwise.credit.tokens import TRANSFORMS
 
@@ -18,13 +18,13 @@ def test_the_tables_are_what_the_registries_say():
 
 def test_every_estimator_and_transform_has_one_line():
     lines = reference().splitlines()
-    for entry in (*OURS, *TRANSFORMS):
+    for entry in (*CATALOGUE, *TRANSFORMS):
         found = [line for line in lines if line.startswith(f"| `{entry.name}` | {entry.title} |")]
         assert len(found) == 1, entry.name
         assert entry.use in found[0]
         assert entry.evidence in found[0]
     names = [re.match(r"\| `(\w+)`", line) for line in lines]
-    assert len([name for name in names if name]) == len(OURS) + len(TRANSFORMS)
+    assert len([name for name in names if name]) == len(CATALOGUE) + len(TRANSFORMS)
 
 
 def test_rendering_needs_its_marks():

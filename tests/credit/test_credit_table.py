@@ -94,7 +94,7 @@ def test_empty_tables_are_tables():
         ({"turn": "late"}, "'turn'"),
         ({"turn": None}, "'turn'"),
         ({"task": {"a": object}, "state": 1}, "row 0 has no 'state'.*every row or in none"),
-        ({"trajectory": bytearray(b"x")}, "hashable or array-like, came bytearray"),
+        ({"trajectory": bytearray(b"x")}, "hashable or array-like, got bytearray"),
     ],
 )
 def test_a_bad_row_is_named(change, words):

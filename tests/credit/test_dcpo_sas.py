@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from turnwise.credit import BadOption, BadTable, Steps, dcpo_sas, estimators, get, grpo
+from turnwise.credit import BadOption, BadTable, Steps, dcpo_sas, get, grpo, rules
 
 SQRT2 = math.sqrt(2.0)
 
@@ -109,7 +109,7 @@ def test_large_rewards_stay_finite():
 def test_an_empty_table_keeps_the_memory():
     result = dcpo_sas(Steps.empty(), state={"t": (1, 0.0, 0.5)})
     assert (len(result), result.state) == (0, {"t": (1, 0.0, 0.5)})
-    assert estimators()["dcpo_sas"].remembers
+    assert rules()["dcpo_sas"].remembers
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_empty_table_keeps_the_memory():
         ({"ddof": 2}, "ddof"),
         ({"eps": -1.0}, "eps"),
         ({"state": [1]}, "state must be the dict"),
-        ({"state": {"t": (1, 0.0)}}, r"state\['t'\] must be visits, mean and deviation"),
+        ({"state": {"t": (1, 0.0)}}, r"state\['t'\] must be .visits, mean, deviation"),
         ({"state": {"t": (1, float("nan"), 0.0)}}, "visits"),
         ({"state": {"t": (0, 0.0, 0.0)}}, "visits"),
         ({"state": {"t": (1, 0.0, -1.0)}}, "deviation"),
@@ -132,5 +132,5 @@ def test_what_cannot_be_is_named(options, message):
 
 
 def test_ids_that_cannot_be_remembered():
-    with pytest.raises(BadTable, match="holds equal"):
+    with pytest.raises(BadTable, match="two are equal"):
         dcpo_sas(outcomes([1.0, 0.0], [1, True]))

@@ -253,5 +253,5 @@ def test_they_say_what_is_missing_or_wrong():
              "rtmc": [("gamma", 2), ("unit", "token"), ("penalty_in", "loss")]}  # fmt: skip
     for name, options in wrong.items():
         for option, value in options:
-            with pytest.raises(BadOption, match=f"option {option}"):
+            with pytest.raises(BadOption, match=f"{option} must be"):
                 get(name, **{option: value})

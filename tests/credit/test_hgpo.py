@@ -140,7 +140,7 @@ def test_it_says_what_is_missing_or_wrong():
         hgpo(Steps.from_rows(episode("t", 0, [1.0])))
     for option, value in [("history", -1), ("history", 1.5), ("alpha", -1), ("weights", "cod"), ("drop", "one"),
                           ("base", 1), ("gamma", 2), ("compat", "verl"), ("ddof", 2)]:  # fmt: skip
-        with pytest.raises(BadOption, match=f"option {option}"):
+        with pytest.raises(BadOption, match=f"{option} must be"):
             get("hgpo", **{option: value})
 
 

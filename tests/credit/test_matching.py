@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.credit.matching import Pack, matches_needed, places_of, reaches
+from turnwise.credit.matching import TextBatch, matches_needed, places_of, reaches
 
 SHORT = st.text(alphabet="abc ", max_size=14)
 THRESHOLDS = st.sampled_from([0.0, 0.2, 0.5, 0.75, 0.9, 1.0])
@@ -66,7 +66,7 @@ def test_the_fewest_matches_are_the_fewest(length, threshold):
 @given(st.lists(st.text(alphabet="abc ", max_size=120), max_size=6), st.text(alphabet="abc ", max_size=120), st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_pack_compares_each_of_its_texts_alone(texts, text, data):
-    pack = Pack()
+    pack = TextBatch()
     for other in texts:
         pack.add(other)
     assert len(pack) == len(texts)

@@ -254,7 +254,7 @@ def test_gdpo_takes_one_reward_as_a_plain_column_and_no_rows_at_all():
 
 
 def test_gdpo_counts_weights():
-    with pytest.raises(BadOption, match="weights has 3 numbers, 'multi' has 2 rewards"):
+    with pytest.raises(BadOption, match="weights has 3 numbers, but 'multi' has 2 rewards"):
         gdpo(multi(), weights=[1, 1, 1])
 
 
@@ -309,7 +309,7 @@ def test_bnpo_scales_rewards_to_one():
     assert bnpo(graded, low=-1, high=2).values == pytest.approx(expected, rel=1e-9)
     half = bnpo(outcomes([0.5 * reward for reward in BINARY], THREE), low=0.0, high=1.0)
     assert half.values != pytest.approx(expected, rel=1e-3)  # 0.5 is not the best there is
-    with pytest.raises(BadTable, match="mean score of a task lies outside low=0 to high=1"):
+    with pytest.raises(BadTable, match=r"mean scores in \[low, high\] = \[0, 1\], got 2.5"):
         bnpo(outcomes([3.0, 2.0]), low=0, high=1)
 
 
@@ -403,14 +403,14 @@ def test_gdpo_needs_tokens_only_where_they_count():
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("reinforce_pp", {"gamma": 1.5}, "option gamma must be a number from 0 to 1; came 1.5"),
-        ("reinforce_pp", {"eps": -1}, "option eps"),
-        ("reinforce_pp_baseline", {"singleton": "one"}, "option singleton='one' is unknown"),
-        ("gdpo", {"over": "sample"}, "option over='sample' is unknown; did you mean 'samples'"),
-        ("gdpo", {"weights": 1.0}, "option weights must be a list of numbers"),
-        ("gdpo", {"weights": [1.0, -1.0]}, "option weights must be a number"),
-        ("bnpo", {"low": 1.0, "high": 1.0}, "option high must be above low"),
-        ("bnpo", {"weight_max": None}, "option weight_max must be a number"),
+        ("reinforce_pp", {"gamma": 1.5}, "gamma must be a number in .0, 1., got 1.5"),
+        ("reinforce_pp", {"eps": -1}, "eps"),
+        ("reinforce_pp_baseline", {"singleton": "one"}, "singleton must be one of .*got 'one'"),
+        ("gdpo", {"over": "sample"}, "over must be one of .*got 'sample'; did you mean 'samples'"),
+        ("gdpo", {"weights": 1.0}, "weights must be a list with one number per reward"),
+        ("gdpo", {"weights": [1.0, -1.0]}, "weights must be a number"),
+        ("bnpo", {"low": 1.0, "high": 1.0}, "high must be > low"),
+        ("bnpo", {"weight_max": None}, "weight_max must be a number"),
     ],
 )
 def test_options_are_checked_before_the_table(name, options, words):

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, MissingColumn, Steps, UnknownEstimator, get, grpo, salt
+from turnwise.credit import BadOption, MissingColumn, Steps, UnknownRule, get, grpo, salt
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import compact
-from turnwise.credit.registry import Entry, _entries
+from turnwise.credit.registry import RULES, CreditRule
 from turnwise.credit.turn.salt import transitions
 
 MEAN_ONLY = {"base_options": {"scale": "none"}}
@@ -156,12 +156,12 @@ def test_what_the_base_keeps_and_remembers_comes_through():
             steps, np.full(len(steps), drawn), keep=keep, weight=np.full(len(steps), 2.0), state=(state or 0) + 1
         )
 
-    _entries["odd"] = Entry("odd", "for this test", None, (), "our reading", "", odd)
+    RULES._items["odd"] = CreditRule("odd", "for this test", None, "our reading", "", odd)
     try:
         steps = Steps.from_rows(walk("a", "s go x", "x l win", won=1.0))
         result = salt(steps, base="odd", state=4, rng=np.random.default_rng(0))
     finally:
-        del _entries["odd"]
+        del RULES._items["odd"]
     assert result.state == 5
     assert result.keep.tolist() == [False, True]
     assert result.weight.tolist() == [2.0, 2.0]
@@ -173,11 +173,11 @@ def test_it_says_what_is_missing_or_wrong():
         salt(Steps.from_rows(episode("t", 0, [1.0], "s")))
     for option, value in [("merge_history", -1), ("unit", "token"), ("endings", "none"), ("base", "salt"),
                           ("base_options", 3)]:  # fmt: skip
-        with pytest.raises(BadOption, match=f"option {option}"):
+        with pytest.raises(BadOption, match=f"{option} must be"):
             get("salt", **{option: value})
     with pytest.raises(BadOption, match="grpo has no option 'scal'; did you mean 'scale'"):
         get("salt", base_options={"scal": "none"})
-    with pytest.raises(UnknownEstimator, match="did you mean 'grpo'"):
+    with pytest.raises(UnknownRule, match="did you mean 'grpo'"):
         get("salt", base="grop")
 
 

@@ -60,5 +60,5 @@ def test_it_says_what_is_missing_or_wrong():
     with pytest.raises(MissingColumn, match="slea needs the column 'state'"):
         slea(Steps.from_rows(episode("t", 0, [1.0])))
     for option, value in [("threshold", 0.0), ("threshold", 1.1), ("by", "state"), ("w", -1), ("gamma", 2)]:
-        with pytest.raises(BadOption, match=f"option {option}"):
+        with pytest.raises(BadOption, match=f"{option} must be"):
             get("slea", **{option: value})

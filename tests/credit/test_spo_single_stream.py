@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, estimators, get, spo_single_stream
+from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, get, rules, spo_single_stream
 from turnwise.credit.outcome.spo_single_stream import offline_trackers, sampling_weights
 
 MANY = settings(max_examples=40, deadline=None)
@@ -108,7 +108,7 @@ def test_a_checkpoint_can_keep_the_memory():
 
 
 def test_the_registry_knows_that_it_remembers():
-    entry = estimators()["spo_single_stream"]
+    entry = rules()["spo_single_stream"]
     assert entry.remembers
     assert not entry.draws
     assert "state" not in entry.options
@@ -168,9 +168,9 @@ def test_what_cannot_be_used_is_named():
         spo_single_stream(steps)
     with pytest.raises(BadTable, match="differs within one"):
         spo_single_stream(Steps.from_rows([{**row, "metric": row["turn"]} for row in episode("p", 0, [0.0, 1.0])]))
-    with pytest.raises(BadTable, match="one number a row; it has 2"):
+    with pytest.raises(BadTable, match="one number per row in 'metric', got 2"):
         spo_single_stream(outcomes([1.0], ["p"], metric=[[1.0, 2.0]]))
-    with pytest.raises(BadTable, match="cannot remember the task id"):
+    with pytest.raises(BadTable, match="needs hashable task ids"):
         spo_single_stream(outcomes([1.0], [{"seed": 1}]), drift=0.0)
     with pytest.raises(BadTable, match="1 and True"):
         spo_single_stream(outcomes([1.0, 0.0], [1, True]), drift=0.0)
@@ -182,12 +182,12 @@ def test_what_cannot_be_used_is_named():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"half_life": 0.0}, "option half_life"),
-        ({"rho_min": 0.99}, "option rho_min must be a number from 0 to 0.96"),
-        ({"rho_max": 1.5}, "option rho_max"),
-        ({"drift": -0.1}, "option drift"),
-        ({"ddof": 3}, "option ddof"),
-        ({"eps": None}, "option eps"),
+        ({"half_life": 0.0}, "half_life"),
+        ({"rho_min": 0.99}, "rho_min must be a number in .0, 0.96."),
+        ({"rho_max": 1.5}, "rho_max"),
+        ({"drift": -0.1}, "drift"),
+        ({"ddof": 3}, "ddof"),
+        ({"eps": None}, "eps"),
     ],
 )
 def test_options_are_checked_before_the_table(options, words):

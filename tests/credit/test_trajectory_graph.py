@@ -123,7 +123,7 @@ def test_copies_count_once():
 def test_bad_input_is_named():
     with pytest.raises(MissingColumn, match=r"trajectory_graph.*'state'"):
         trajectory_graph(Steps.from_columns(task=[0], trajectory=[0], turn=[0], reward=[1.0]))
-    with pytest.raises(BadTable, match=r"7 turns.*shape"):
+    with pytest.raises(BadTable, match=r"7 rows.*shape"):
         trajectory_graph(steps(), [0.0])
     with pytest.raises(BadTable, match="'won'"):
         trajectory_graph(steps(), won=[True])

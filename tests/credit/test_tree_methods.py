@@ -266,11 +266,11 @@ def test_tempo_tokens_edges():
     assert not equal.any()
     with pytest.raises(BadTable, match="ids must be integers"):
         tempo_tokens(np.array([[1.5, 2]]), np.ones((1, 2)), np.array([7.0]), ["q"])
-    with pytest.raises(BadTable, match=r"score must have the shape \(1,\)"):
+    with pytest.raises(BadTable, match=r"score must have shape \(1,\)"):
         tempo_tokens(np.array([[1, 2]]), np.ones((1, 2)), np.array([7.0, 1.0]), ["q"])
-    with pytest.raises(BadTable, match="1 trained tokens are not seen"):
+    with pytest.raises(BadTable, match="1 trained tokens are outside the attention mask"):
         tempo_tokens(np.array([[1, 2]]), np.ones((1, 2)), np.array([7.0]), ["q"], seen=np.array([[1, 0]]))
-    with pytest.raises(BadTable, match="mask must be true or false"):
+    with pytest.raises(BadTable, match="mask must be True or False"):
         tempo_tokens(np.array([[1, 2]]), np.array([[1, 2]]), np.array([7.0]), ["q"])
 
 
@@ -447,10 +447,10 @@ def test_a_missing_column_is_named_with_the_method(method, options, column):
 
 
 @pytest.mark.parametrize(("name", "options", "said"), [
-    ("tree_grpo", {"variant": "innr"}, "did you mean 'inner'"), ("tree_grpo", {"margin": -1}, "margin"),
-    ("tempo", {"key": "actions"}, "did you mean 'action'"), ("arpo_hard", {"key": "path"}, "key='path'"),
-    ("arpo_soft", {"scale": "max"}, "scale"), ("spo_segment", {"mode": "three"}, "did you mean 'tree'"),
-    ("spo_segment", {"scale": "std"}, "a chain has none"), ("spo_segment", {"ddof": 2}, "ddof"),
+    ("tree_grpo", {"variant": "innr"}, "must be one of .*'inner'"), ("tree_grpo", {"margin": -1}, "margin"),
+    ("tempo", {"key": "actions"}, "must be one of .*'action'"), ("arpo_hard", {"key": "path"}, "got 'path'"),
+    ("arpo_soft", {"scale": "max"}, "scale"), ("spo_segment", {"mode": "three"}, "must be one of .*'tree'"),
+    ("spo_segment", {"scale": "std"}, "needs siblings"), ("spo_segment", {"ddof": 2}, "ddof"),
 ])  # fmt: skip
 def test_a_bad_option_is_named(name, options, said):
     with pytest.raises(BadOption, match=said):

@@ -76,14 +76,14 @@ def test_the_bonus_for_turns_fades_out():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: spear(table(1.0), state={"means": [1.0]}), "must be what spear gave back"),
-        (lambda: spear(table(1.0), state=memory([1.0, 2.0], [0.0])), "as many means as stds"),
+        (lambda: spear(table(1.0), state={"means": [1.0]}), "must be what spear returned"),
+        (lambda: spear(table(1.0), state=memory([1.0, 2.0], [0.0])), "equally many means and stds"),
         (lambda: spear(table(1.0), state=memory([np.nan])), "finite"),
-        (lambda: spear(table(1.0), history=0), "option history"),
-        (lambda: spear(table(1.0), bonus_calls=-1), "option bonus_calls"),
-        (lambda: spear_replay(table(1.0), state=None), "has no group in it yet"),
-        (lambda: spear_replay(table(1.0), state=memory([1.0]), scale="mad"), "option scale='mad'"),
-        (lambda: spear_replay(table(1.0), state=memory([1.0]), percentile=101), "option percentile"),
+        (lambda: spear(table(1.0), history=0), "history"),
+        (lambda: spear(table(1.0), bonus_calls=-1), "bonus_calls"),
+        (lambda: spear_replay(table(1.0), state=None), "at least one group"),
+        (lambda: spear_replay(table(1.0), state=memory([1.0]), scale="mad"), "got 'mad'"),
+        (lambda: spear_replay(table(1.0), state=memory([1.0]), percentile=101), "percentile"),
     ],
 )
 def test_spear_refuses(call, words):
@@ -169,15 +169,15 @@ def test_without_a_memory_the_replay_is_grpo(table):
 
 
 def test_the_replay_refuses():
-    with pytest.raises(BadOption, match="needs a generator as rng"):
+    with pytest.raises(BadOption, match="needs a random generator"):
         arpo_replay(table(1.0))
     assert len(arpo_replay(Steps.empty())) == 0
-    with pytest.raises(BadOption, match="must be what arpo_replay gave back"):
+    with pytest.raises(BadOption, match="must be the state that arpo_replay returned"):
         arpo_replay(table(1.0), state=[1], rng=np.random.default_rng(0))
     with pytest.raises(BadTable, match="must be hashable"):
         arpo_replay(Steps.from_rows(episode("t", [0], [1.0])), rng=np.random.default_rng(0))
     for option, value in {"low_std": -1.0, "low_mean": None, "success": -0.1, "capacity": 0}.items():
-        with pytest.raises(BadOption, match=f"option {option}"):
+        with pytest.raises(BadOption, match=f"{option} must be"):
             get("arpo_replay", **{option: value})
 
 

@@ -113,10 +113,10 @@ def test_ppr_reads_one_score_a_turn():
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("loop", {"threshold": -0.1}, "option threshold"),
+        ("loop", {"threshold": -0.1}, "threshold"),
         ("loop", {"threshhold": 0.1}, "has no option 'threshhold'; did you mean 'threshold'"),
-        ("seeupo", {"unit": "rows"}, "option unit="),
-        ("ppr_renorm", {"lam": 1.5}, "option lam"),
+        ("seeupo", {"unit": "rows"}, "unit must be"),
+        ("ppr_renorm", {"lam": 1.5}, "lam"),
         ("archer", {"gamma": 0.9}, "archer has no option 'gamma'"),
     ],
 )

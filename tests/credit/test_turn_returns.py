@@ -144,13 +144,13 @@ def test_the_penalty_enters_the_turns_reward():
 @pytest.mark.parametrize(
     ("method", "options", "words"),
     [
-        (trloo, {"peers": "turns"}, "option peers='turns' is unknown; did you mean 'turn'"),
-        (trloo, {"gamma": 2.0}, "option gamma"),
-        (mt_grpo, {"form": "segment"}, "option form='segment' is unknown; did you mean 'segments'"),
-        (mt_grpo, {"coef": -1.0}, "option coef"),
-        (mapo_dialogue, {"alpha": 1.5}, "option alpha must be a number from 0 to 1"),
-        (mapo_dialogue, {"mode": "mapo_v1"}, "option mode="),
-        (step_grpo, {"scale": "mean"}, "option scale="),
+        (trloo, {"peers": "turns"}, "peers must be one of .*got 'turns'; did you mean 'turn'"),
+        (trloo, {"gamma": 2.0}, "gamma"),
+        (mt_grpo, {"form": "segment"}, "form must be one of .*got 'segment'; did you mean 'segments'"),
+        (mt_grpo, {"coef": -1.0}, "coef"),
+        (mapo_dialogue, {"alpha": 1.5}, "alpha must be a number in .0, 1."),
+        (mapo_dialogue, {"mode": "mapo_v1"}, "mode must be"),
+        (step_grpo, {"scale": "mean"}, "scale must be"),
     ],
 )
 def test_options_are_checked_before_the_table(method, options, words):

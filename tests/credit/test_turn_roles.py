@@ -194,9 +194,9 @@ def test_m_grpo_says_what_aligning_needs():
     with pytest.raises(MissingColumn, match="m_grpo needs the column 'parent'"):
         m_grpo(steps, align=2, rng=np.random.default_rng(0))
     steps = Steps.from_rows([{**row, "role": "sub", "parent": 0} for row in episode("t", 0, [1.0])])
-    with pytest.raises(BadOption, match="needs a generator as rng"):
+    with pytest.raises(BadOption, match="needs a random generator"):
         m_grpo(steps, align=2)
-    with pytest.raises(BadOption, match="option align must be a whole number of at least 1"):
+    with pytest.raises(BadOption, match="align must be an integer >= 1"):
         m_grpo(Steps.empty(), align=0)
     assert len(m_grpo(Steps.empty(), align=2)) == 0
 
@@ -261,12 +261,12 @@ def test_a_plan_belongs_to_a_whole_trajectory():
 @pytest.mark.parametrize(
     ("method", "options", "words"),
     [
-        (dr_mas, {"w": -1.0}, "option w"),
-        (dr_mas, {"gamma": 2.0}, "option gamma"),
-        (flow_grpo, {"unit": "row"}, "option unit='row'"),
-        (himac, {"phase": "plan"}, "option phase='plan' is unknown"),
-        (mars, {"scale": "var"}, "option scale="),
-        (m_grpo, {"ddof": 2}, "option ddof"),
+        (dr_mas, {"w": -1.0}, "w"),
+        (dr_mas, {"gamma": 2.0}, "gamma"),
+        (flow_grpo, {"unit": "row"}, "unit must be .*got 'row'"),
+        (himac, {"phase": "plan"}, "phase must be one of .*got 'plan'"),
+        (mars, {"scale": "var"}, "scale must be"),
+        (m_grpo, {"ddof": 2}, "ddof"),
     ],
 )
 def test_options_are_checked_before_the_table(method, options, words):

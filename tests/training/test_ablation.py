@@ -14,7 +14,7 @@ import toys.corridor
 import turnwise.training.process_pool as crew_module
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
 from turnwise.agents.seeds import student_quantile
-from turnwise.credit import CreditError, UnknownEstimator
+from turnwise.credit import CreditError, UnknownRule
 from turnwise.training import Run
 from turnwise.training.ablation import Arm, check, is_axis, open_folder, plan, read_plan, split
 from turnwise.training.ablation_results import findings
@@ -151,7 +151,7 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path, words, message):
 
 
 def test_unknown_rules_and_options_show_before_any_work(tmp_path):
-    with pytest.raises(UnknownEstimator, match="gigpo"):
+    with pytest.raises(UnknownRule, match="gigpo"):
         ablation(tmp_path, "credit=gigppo,grpo")
     with pytest.raises(Exception, match="gamma"):
         check(ablation(tmp_path, "credit=grpo,gigpo:gama=0.5"))

@@ -19,7 +19,8 @@ import turnwise.training.loop as loop_module
 from turnwise.agents.errors import PromptError
 from turnwise.agents.evaluation import EvaluationResult, Panel
 from turnwise.agents.store import read_trajectories
-from turnwise.credit import Advantages, BadOption, Entry, registry
+from turnwise.credit import Advantages, BadOption, CreditRule
+from turnwise.credit.registry import RULES
 from turnwise.envs import register
 from turnwise.training import ConfigError, FolderInUse, Run, RunExists, train
 from turnwise.training.checkpoint import Checkpoints
@@ -165,8 +166,8 @@ def counting(steps, *, step=1, state=None):
 
 
 def test_what_a_credit_rule_remembers_is_carried_on_and_kept(tmp_path, monkeypatch):
-    entry = Entry("counting", "Counting", None, (), "our reading", "For this test.", counting)
-    monkeypatch.setitem(registry._entries, "counting", entry)
+    entry = CreditRule("counting", "Counting", None, "our reading", "For this test.", counting)
+    monkeypatch.setitem(RULES._items, "counting", entry)
     overrides = ["credit.method=counting", "credit.options.step=2", "evaluation.episodes=0", "train.steps=4"]
     COUNTED.clear()
     train(make_run(tmp_path / "whole", *overrides))

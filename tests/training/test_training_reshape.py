@@ -218,7 +218,7 @@ def test_without_a_transform_nothing_is_said_of_one(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["credit.reshape=hicar"], "no transform 'hicar'; did you mean 'hicra'"),
+        (["credit.reshape=hicar"], "unknown token transform 'hicar'; did you mean 'hicra'"),
         (["credit.reshape=gtpo", "credit.reshape_options={wieght = 2.0}"], "no option 'wieght'; did you mean 'weight'"),
         (["credit.reshape=gtpo", "credit.reshape_options={weight = -1.0}"], "weight"),
         (["credit.reshape=d3s", "credit.reshape_options={tokens = 0.0}"], "tokens"),

@@ -17,6 +17,7 @@ from turnwise.credit.blocks import (
     Singleton,
     Unit,
     check_choice,
+    check_flag,
     check_number,
     penalties,
     standardise,
@@ -31,7 +32,7 @@ PRESET = {"unit": "turn", "singleton": "raw", "penalty_in": "return"}
 
 
 @dataclass(frozen=True)
-class Rule:
+class GroupOptions:
     """How values of a group become advantages; the options that every group method shares (see `grpo`)."""
 
     scale: Scale = "std"
@@ -52,10 +53,9 @@ class Rule:
         check_number("ddof", self.ddof, 0, 1, whole=True)
         check_number("eps", self.eps, 0.0)
         check_number("invalid_penalty", self.invalid_penalty, 0.0)
-        if not isinstance(self.normalize_by_length, bool):
-            raise BadOption(f"option normalize_by_length must be true or false; came {self.normalize_by_length!r}")
+        check_flag("normalize_by_length", self.normalize_by_length)
 
-    def under(self, compat: Compat | None) -> "Rule":
+    def with_preset(self, compat: Compat | None) -> "GroupOptions":
         """Return the rule as a compatibility preset has it; unchanged without one.
 
         Raises:
@@ -65,20 +65,20 @@ class Rule:
             return self
         check_choice("compat", compat, Compat)
         for name, fixed in PRESET.items():
-            check_beside(compat, name, getattr(self, name), getattr(Rule, name), fixed)
+            check_beside(compat, name, getattr(self, name), getattr(GroupOptions, name), fixed)
         return replace(self, unit="turn", singleton="raw", penalty_in="return")
 
-    def norm(self, groups: Groups) -> Floats:
+    def normalise(self, groups: Groups) -> Floats:
         """Return each value relative to its group (`standardise`) under scale, ddof, eps and singleton, float64 [N]."""
         return standardise(groups, scale=self.scale, ddof=self.ddof, eps=self.eps, singleton=self.singleton)
 
-    def paid_reward(self, steps: Steps) -> Floats:
+    def penalised_reward(self, steps: Steps) -> Floats:
         """Return the rewards that returns are taken of, float64 [N]: less the penalty where it enters the reward."""
         if self.penalty_in != "reward":
             return steps.reward
         return steps.reward - penalties(steps, self.invalid_penalty)
 
-    def late_penalty(self, steps: Steps) -> Floats | float:
+    def return_penalty(self, steps: Steps) -> Floats | float:
         """Return what a row's own score and return lose after discounting, float64 [N]: zero but for "return"."""
         return penalties(steps, self.invalid_penalty) if self.penalty_in == "return" else 0.0
 
@@ -94,12 +94,12 @@ def check_beside(compat: Compat | None, name: str, value: object, default: objec
         fixed: what the preset sets.
     """
     if compat is not None and value not in (default, fixed):
-        raise BadOption(f"option {name}={value!r} cannot stand beside compat={compat!r}, which sets {name}={fixed!r}")
+        raise BadOption(f"{name}={value!r} conflicts with compat={compat!r}, which sets {name}={fixed!r}")
 
 
-def joined(
+def combined(
     steps: Steps,
-    rule: Rule,
+    options: GroupOptions,
     parts: Mapping[str, Floats],
     report: Mapping[str, float],
     *,
@@ -118,13 +118,13 @@ def joined(
     """
     if values is None:
         values = parts["episode"] + w * parts["step"] if "step" in parts else parts["episode"].copy()
-    if rule.penalty_in == "advantage":
-        parts = {**parts, "penalty": -penalties(steps, rule.invalid_penalty)}
+    if options.penalty_in == "advantage":
+        parts = {**parts, "penalty": -penalties(steps, options.invalid_penalty)}
         values = values + parts["penalty"]
     return Advantages.of(steps, values, parts, report)
 
 
-def on_originals(
+def without_copies(
     steps: Steps, estimate: Callable[[Steps], Advantages], *, state: object = None, with_copies: bool = False
 ) -> Advantages:
     """Return the estimate of the rows that are not copies, and give each copy the advantage of its original.
