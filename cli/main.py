@@ -158,7 +158,7 @@ app.command("compare", short_help="Compare two evaluations on the same panel.")(
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
 app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
 app.command("check", short_help="Check that an environment keeps the contract.")(check.check)
-app.command("verify", short_help="Check reference vectors against our functions, or yours.")(verify.verify)
+app.command("verify", short_help="Check credit rules and losses, or yours, against reference cases.")(verify.verify)
 app.command("doctor", short_help="Check which optional features work on this machine.")(doctor.doctor)
 app.command("list", short_help="List environments, credit rules, configuration keys, ...")(list_command.list_names)
 app.add_typer(data.app, name="data", short_help="Pack the original games; write generated ones.")

@@ -1,0 +1,225 @@
+"""Reference cases: recorded inputs of a function and the figures that it must return (docs/vectors.md has the form).
+
+A case names its function as "credit/gigpo" (a credit rule), "transform/hicra" (a token transform),
+"objective/ppo_clip" (a loss with its gradient) or "helper/whiten" (an item of `turnwise.cli.reference_helpers`).
+Nothing in a case is ignored: a column, option or figure that the function lacks is an error that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from turnwise.cli.errors import UserError, sentence_of
+from turnwise.registry import suggest
+
+FORMAT = "turnwise reference cases 1"
+Outcome = Literal["agrees", "differs", "noise", "refused", "unimplemented", "malformed"]
+Function = Callable[..., Any]
+_KEYS = ("name", "function", "columns", "options", "expected", "tolerance", "source", "note", "status")
+_STATUS = ("recorded", "proposal", "noise")
+_TOLERANCE = {"relative": 1e-6, "absolute": 1e-6}
+
+
+class RefusedCase(Exception):
+    """The function cannot compute the case; the message names what it lacks."""
+
+
+class UnimplementedCase(Exception):
+    """turnwise has no function of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceCase:
+    """One recorded case.
+
+    Attributes:
+        name: of the case.
+        function: kind and registered name, "credit/gigpo".
+        columns: arrays by name: the columns of the table of turns, or the tensors of an objective.
+        options: of the function.
+        expected: figures by name; "a+b" is the sum of two, and null inside a figure is not compared.
+        relative, absolute: figures agree where |ours - expected| <= absolute + relative * |expected|.
+        status: "recorded", "proposal" (of a formula that nobody published), or "noise" (the figures are rounding errors
+            of the code that they come from: shown, but never a disagreement).
+        problem: why the case cannot be read; empty if it can.
+    """
+
+    name: str
+    function: str
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    relative: float = 1e-6
+    absolute: float = 1e-6
+    status: str = "recorded"
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """The outcome of a case, its largest difference, and one line about it."""
+
+    case: ReferenceCase
+    outcome: Outcome
+    detail: str
+    difference: float = math.inf
+
+
+def read_cases(path: Path) -> list[ReferenceCase]:
+    """Return the cases of a file; one that cannot be read is among them and says why.
+
+    Raises:
+        UserError: the file is not JSON or not of this form.
+        OSError: it cannot be read.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not JSON: {str(error).splitlines()[0][:120]}.") from error
+    if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+        raise UserError(
+            f'{path} must be a JSON object with "format": "{FORMAT}" (docs/vectors.md). To convert a file of an '
+            f"older form, run python -m turnwise.cli.convert_vectors {path} NEW.json"
+        )
+    cases, tables = content.get("cases"), content.get("tables", {})
+    if not isinstance(cases, list) or not cases or not isinstance(tables, Mapping):
+        raise UserError(f"{path} has no cases: expected a list 'cases' and, for shared columns, an object 'tables'.")
+    return [_case(number, raw, tables, content.get("tolerance", _TOLERANCE)) for number, raw in enumerate(cases)]
+
+
+def _case(number: int, raw: Any, tables: Mapping[str, Any], tolerance: Any) -> ReferenceCase:
+    given = raw if isinstance(raw, Mapping) else {}
+    name, function = str(given.get("name", f"case {number}")), str(given.get("function", "unreadable"))
+    columns: Any
+    expected: Any
+    columns, options, expected = given.get("columns"), given.get("options", {}), given.get("expected")
+    columns = tables.get(columns) if isinstance(columns, str) else columns
+    limits, status = given.get("tolerance", tolerance), given.get("status", "recorded")
+    problems = {
+        "it is not an object with 'name' and 'function'": not {"name", "function"} <= set(given),
+        f"unknown keys {sorted(set(given) - set(_KEYS))}": not set(given) <= set(_KEYS),
+        "'columns' is neither an object nor the name of a table of this file": not isinstance(columns, Mapping),
+        "'options' is not an object": not isinstance(options, Mapping),
+        "it has no expected figures": not isinstance(expected, Mapping) or not expected,
+        f"unknown status {status!r}; choose one of {', '.join(_STATUS)}": status not in _STATUS,
+        f"'tolerance' must have 'relative' and 'absolute', both > 0, got {limits!r}": not (
+            isinstance(limits, Mapping) and set(limits) == set(_TOLERANCE) and all(limits[key] > 0 for key in limits)
+        ),
+    }
+    if problem := next((text for text, applies in problems.items() if applies), ""):
+        return ReferenceCase(name, function, problem=problem)
+    return ReferenceCase(name, function, columns, options, expected, **limits, status=status)
+
+
+def check_case(case: ReferenceCase, function: Function | None = None) -> CaseResult:
+    """Return the outcome of a case.
+
+    Args:
+        case: from `read_cases`.
+        function: checked in place of the function that the case names, and called in the same way.
+
+    Raises:
+        ImportError: our function needs an extra that is not installed.
+    """
+    if case.problem:
+        return CaseResult(case, "malformed", case.problem)
+    try:
+        figures = _figures(case, function)
+        unknown = [name for name in case.expected if not set(name.split("+")) <= set(figures)]
+        if unknown and (function is None or len(unknown) == len(case.expected)):
+            raise RefusedCase(f"there is no figure {unknown[0]!r}{suggest(unknown[0], figures)}")
+    except UnimplementedCase as error:
+        return CaseResult(case, "unimplemented", str(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a function of somebody else may raise anything, sys.exit included
+        if function is None and isinstance(error, ImportError | SystemExit):
+            raise
+        known = str(error) if isinstance(error, RefusedCase) else sentence_of(error)
+        return CaseResult(case, "refused", known or f"{type(error).__name__}: {error}")
+    compared = [name for name in case.expected if name not in unknown]
+    worst, text = max((_compare(case, name, figures) for name in compared), key=lambda one: one[0])
+    outcome: Outcome = "noise" if case.status == "noise" else "agrees" if worst <= case.relative else "differs"
+    return CaseResult(case, outcome, text, worst)
+
+
+def _figures(case: ReferenceCase, function: Function | None) -> Mapping[str, Any]:
+    """Return the figures that the function gives for the columns and options of a case."""
+    kind, _, name = case.function.partition("/")
+    if kind == "objective":
+        from turnwise.training.objectives import get, objectives
+        from turnwise.training.objectives.evaluated import loss_and_gradient
+
+        _find(kind, name, objectives())
+        loss, gradient = loss_and_gradient(function or get(name), case.columns, case.options)
+        return {"loss": loss, "gradient": gradient}
+    from turnwise.cli.reference_helpers import HELPERS, figures_of
+    from turnwise.credit import Steps, estimators
+    from turnwise.credit.tokens import transforms
+
+    if kind == "helper":
+        return figures_of((function or _find(kind, name, HELPERS))(**case.columns, **case.options))
+    known: Mapping[str, Any] = estimators() if kind == "credit" else transforms() if kind == "transform" else {}
+    item = _find(kind, name, known)
+    for option in case.options:
+        if option not in item.options and option != "state":
+            raise RefusedCase(f"{name} has no option {option!r}{suggest(option, item.options)}")
+    if kind == "credit":
+        return figures_of((function or item.function)(Steps.from_columns(**case.columns), **case.options))
+    return figures_of((function or item.function)(**case.columns, **case.options))
+
+
+def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise UnimplementedCase(f"there is no {kind} function {name!r}{suggest(name, known)}")
+    return known[name]
+
+
+def _compare(case: ReferenceCase, figure: str, figures: Mapping[str, Any]) -> tuple[float, str]:
+    """Return the largest difference within a figure, and where it is."""
+    first, *others = (figures[name] for name in figure.split("+"))
+    found = [(0.0, f"{figure}: nothing to compare")]
+    for place, ours, expected in _pairs(_plain(sum(others, first)), case.expected[figure], figure):
+        if all(isinstance(one, int | float) and not isinstance(one, bool) for one in (ours, expected)):
+            size = difference(ours, expected, case.relative, case.absolute)
+        else:
+            size = 0.0 if type(ours) is type(expected) and ours == expected else math.inf
+        texts = (f"{one:.8g}" if isinstance(one, float) else one for one in (ours, expected))
+        found.append((size, f"{place}: ours {next(texts)}, expected {next(texts)}"))
+    return max(reversed(found), key=lambda one: one[0])
+
+
+def difference(ours: float, expected: float, relative: float, absolute: float) -> float:
+    """Return |ours - expected| / (|expected| + absolute / relative), which may be up to `relative`.
+
+    It is infinite where only one of the two is a finite number.
+    """
+    if not math.isfinite(ours) or not math.isfinite(expected):
+        return 0.0 if ours == expected or (math.isnan(ours) and math.isnan(expected)) else math.inf
+    return abs(ours - expected) / (abs(expected) + absolute / relative)
+
+
+def _pairs(ours: Any, expected: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(ours, Mapping) and isinstance(expected, Mapping) and set(ours) == set(expected):
+        for key in expected:
+            yield from _pairs(ours[key], expected[key], f"{place}[{key!r}]")
+    elif isinstance(ours, list) and isinstance(expected, list) and len(ours) == len(expected):
+        for number, (one, other) in enumerate(zip(ours, expected, strict=True)):
+            yield from _pairs(one, other, f"{place}[{number}]")
+    elif expected is not None:
+        sizes = [f"{len(x)} values" if isinstance(x, list | Mapping) else x for x in (ours, expected)]
+        yield place, sizes[0], sizes[1]
+
+
+def _plain(value: Any) -> Any:
+    """Return arrays and numpy numbers as lists and numbers, with texts as keys."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
