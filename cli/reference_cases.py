@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -160,18 +160,24 @@ def _figures(case: ReferenceCase, function: Function | None) -> Mapping[str, Any
         return {"loss": loss, "gradient": gradient}
     from turnwise.cli.reference_helpers import HELPERS, figures_of
     from turnwise.credit import Steps, estimators
+    from turnwise.credit.columns import COLUMNS
     from turnwise.credit.tokens import transforms
 
     if kind == "helper":
         return figures_of((function or _find(kind, name, HELPERS))(**case.columns, **case.options))
     known: Mapping[str, Any] = estimators() if kind == "credit" else transforms() if kind == "transform" else {}
     item = _find(kind, name, known)
-    for option in case.options:
-        if option not in item.options and option != "state":
-            raise RefusedCase(f"{name} has no option {option!r}{suggest(option, item.options)}")
+    _check_names("option", case.options, {*item.options, "state"}, name)
     if kind == "credit":
+        _check_names("column", case.columns, {*COLUMNS, *item.needs}, name)
         return figures_of((function or item.function)(Steps.from_columns(**case.columns), **case.options))
     return figures_of((function or item.function)(**case.columns, **case.options))
+
+
+def _check_names(kind: str, names: Iterable[str], known: Set[str], function: str) -> None:
+    for name in names:
+        if name not in known:
+            raise RefusedCase(f"{function} has no {kind} {name!r}{suggest(name, known)}")
 
 
 def _find(kind: str, name: str, known: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from turnwise.credit import Advantages, Steps, spear_replay
 from turnwise.credit.blocks import discounted_returns, penalties, trajectory_scores, whiten
+from turnwise.credit.columns import COLUMNS
 from turnwise.credit.outcome.evol import novelty_rewards
 from turnwise.credit.outcome.unlikely import reshaped
 from turnwise.credit.outcome.xrpo_novelty import novelty_bonus, relative_likelihood
@@ -47,7 +48,7 @@ def _on_steps(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that gets the columns of the table of turns as its first argument."""
 
     def call(**given: Any) -> Any:
-        names = set(given) & set(Steps.__dataclass_fields__)
+        names = set(given) & set(COLUMNS)
         return function(Steps.from_columns(**{name: given.pop(name) for name in names}), **given)
 
     return call

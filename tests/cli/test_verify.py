@@ -121,7 +121,7 @@ def test_a_damaged_shipped_figure_is_found(turnwise: Call, tmp_path: Path, figur
         (("cases", 0, "options", "moon_phase"), 1, "dr_grpo has no option 'moon_phase'"),
         (("cases", 0, "options", "singleton"), "none", "singleton"),
         (("cases", 0, "expected", "aura"), [1, 2], "there is no figure 'aura'"),
-        (("tables", "two", "aura"), [1, 2], "'aura' is not a column"),
+        (("tables", "two", "aura"), [1, 2], "dr_grpo has no column 'aura'"),
         (("cases", 2, "columns", "aura"), [[1, 2]], "aura"),
         (("cases", 3, "options", "moon_phase"), 1, "moon_phase"),
         (("cases", 3, "columns", "aura"), [[1, 2]], "aura"),
