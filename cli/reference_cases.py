@@ -61,7 +61,7 @@ class ReferenceCase:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseResult:
+class ReferenceResult:
     """The outcome of a case, its largest difference, and one line about it."""
 
     case: ReferenceCase
@@ -116,7 +116,7 @@ def _case(number: int, raw: Any, tables: Mapping[str, Any], tolerance: Any) -> R
     return ReferenceCase(name, function, columns, options, expected, **limits, status=status)
 
 
-def check_case(case: ReferenceCase, function: Function | None = None) -> CaseResult:
+def check_case(case: ReferenceCase, function: Function | None = None) -> ReferenceResult:
     """Return the outcome of a case.
 
     Args:
@@ -127,25 +127,25 @@ def check_case(case: ReferenceCase, function: Function | None = None) -> CaseRes
         ImportError: our function needs an extra that is not installed.
     """
     if case.problem:
-        return CaseResult(case, "malformed", case.problem)
+        return ReferenceResult(case, "malformed", case.problem)
     try:
         figures = _figures(case, function)
         unknown = [name for name in case.expected if not set(name.split("+")) <= set(figures)]
         if unknown and (function is None or len(unknown) == len(case.expected)):
             raise RefusedCase(f"there is no figure {unknown[0]!r}{suggest(unknown[0], figures)}")
     except UnimplementedCase as error:
-        return CaseResult(case, "unimplemented", str(error))
+        return ReferenceResult(case, "unimplemented", str(error))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a function of somebody else may raise anything, sys.exit included
         if function is None and isinstance(error, ImportError | SystemExit):
             raise
         known = str(error) if isinstance(error, RefusedCase) else sentence_of(error)
-        return CaseResult(case, "refused", known or f"{type(error).__name__}: {error}")
+        return ReferenceResult(case, "refused", known or f"{type(error).__name__}: {error}")
     compared = [name for name in case.expected if name not in unknown]
     worst, text = max((_compare(case, name, figures) for name in compared), key=lambda one: one[0])
     outcome: Outcome = "noise" if case.status == "noise" else "agrees" if worst <= case.relative else "differs"
-    return CaseResult(case, outcome, text, worst)
+    return ReferenceResult(case, outcome, text, worst)
 
 
 def _figures(case: ReferenceCase, function: Function | None) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from turnwise.cli.errors import USER_ERROR, UserError, choose, sentence_of
 from turnwise.registry import CannotLoad, load
 
 if TYPE_CHECKING:
-    from turnwise.cli.reference_cases import CaseResult, ReferenceCase
+    from turnwise.cli.reference_cases import ReferenceResult, ReferenceCase
 
 _SHOWN = 5
 
@@ -44,7 +44,7 @@ def verify(
     cases, unread = _read(paths)
     checked = _chosen(cases, method, needs_one=function is not None)
     given = None if function is None else imported(function)
-    results: dict[Path, list[CaseResult]] = {}
+    results: dict[Path, list[ReferenceResult]] = {}
     for path, chosen in checked.items():
         try:
             results[path] = [check_case(case, given) for case in chosen]
@@ -120,14 +120,14 @@ def imported(path: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _by_function(results: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
-    lines: dict[str, list[CaseResult]] = {}
+def _by_function(results: Sequence[ReferenceResult]) -> dict[str, list[ReferenceResult]]:
+    lines: dict[str, list[ReferenceResult]] = {}
     for result in results:
         lines.setdefault(result.case.function, []).append(result)
     return lines
 
 
-def _summary(results: Sequence[CaseResult]) -> dict[str, Any]:
+def _summary(results: Sequence[ReferenceResult]) -> dict[str, Any]:
     """Return the counts of a function's cases, those that failed, and those that are rounding noise."""
     counted = [result for result in results if result.outcome != "noise"]
     computed = [result.difference for result in counted if result.outcome in ("agrees", "differs")]
@@ -140,7 +140,7 @@ def _summary(results: Sequence[CaseResult]) -> dict[str, Any]:
     }
 
 
-def _print(path: Path, results: Sequence[CaseResult]) -> None:
+def _print(path: Path, results: Sequence[ReferenceResult]) -> None:
     lines = {name: _summary(found) for name, found in _by_function(results).items()}
     width = max(map(len, lines))
     say(str(path), "bold")
@@ -160,7 +160,7 @@ def _print(path: Path, results: Sequence[CaseResult]) -> None:
     say(f"  {total['agree']} of {total['total']} agree{apart}\n")
 
 
-def _as_json(path: Path, results: Sequence[CaseResult]) -> dict[str, Any]:
+def _as_json(path: Path, results: Sequence[ReferenceResult]) -> dict[str, Any]:
     functions = []
     for name, found in _by_function(results).items():
         line = _summary(found)
@@ -169,7 +169,7 @@ def _as_json(path: Path, results: Sequence[CaseResult]) -> dict[str, Any]:
     return {"file": str(path), "functions": functions}
 
 
-def _case_json(result: CaseResult) -> dict[str, Any]:
+def _case_json(result: ReferenceResult) -> dict[str, Any]:
     size = _finite(result.difference)
     return {"case": result.case.name, "outcome": result.outcome, "detail": result.detail, "difference": size}
 
