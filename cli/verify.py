@@ -20,7 +20,7 @@ from turnwise.cli.errors import USER_ERROR, UserError, choose, sentence_of
 from turnwise.registry import CannotLoad, load
 
 if TYPE_CHECKING:
-    from turnwise.cli.reference_cases import ReferenceResult, ReferenceCase
+    from turnwise.cli.reference_cases import ReferenceCase, ReferenceResult
 
 _SHOWN = 5
 
