@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.cli.convert_vectors import convert, main
+from turnwise.cli.convert_vectors.__main__ import convert, main
 from turnwise.cli.errors import UserError
 from turnwise.cli.reference_cases import check_case, read_cases
 

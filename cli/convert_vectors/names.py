@@ -1,4 +1,4 @@
-"""The names that older files of reference cases use, and turnwise's own: data for `turnwise.cli.convert_vectors`."""
+"""The names that older files of reference cases use, and turnwise's own: as tables."""
 
 from __future__ import annotations
 

@@ -1,237 +1,15 @@
-"""Convert files of reference cases of the older forms: python -m turnwise.cli.convert_vectors OLD.json NEW.json
-
-Understood are rows of turns (with the parameters of GiGPO or HGPO), named cases with inputs and hyperparameters, and
-losses on batches of tokens. The tables of `turnwise.cli.vector_names` say which input, hyperparameter and figure is
-which of ours. What has no counterpart keeps its name, and `turnwise verify` refuses the case by that name. A case that
-cannot be read is left out and reported. Exit code 1 if a case was left out, 2 if there is no result.
-"""
+"""Named cases of credit rules, token transforms and building blocks, with inputs and hyperparameters."""
 
 from __future__ import annotations
 
 import json
-import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from turnwise.cli import vector_names as names
-from turnwise.cli.errors import UserError, sentence_of
-from turnwise.cli.reference_cases import FORMAT
-from turnwise.cli.vector_names import Values
-
-
-class UnreadableCase(Exception):
-    """A case does not have the form of its file."""
-
-
-def case_of(raw: Mapping[str, Any], function: str, columns: Any, options: Values, expected: Values) -> Values:
-    """Return a case of `function`, with what the old case says of itself."""
-    source = raw.get("source") or raw.get("basis")
-    if raw.get("peer_checked"):
-        source = f"{source}; that code was run and gives these figures"
-    status = "proposal" if raw["name"].lower().endswith("_proposal") else None
-    if raw.get("own_formula_agrees", True) is False and function.startswith("credit/"):
-        status = "noise"
-    about = {"source": source, "note": raw.get("note"), "status": status}
-    strange = {key: value for key, value in raw.items() if key not in names.ABOUT and not _describes(value)}
-    case = {"name": raw["name"], "function": function, "columns": columns, "options": options, "expected": expected}
-    return case | {key: text for key, text in about.items() if text} | strange
-
-
-def _describes(value: Any) -> bool:
-    """Return whether a value only describes: a text, a flag, null, or a list or an object of these."""
-    if isinstance(value, Mapping):
-        return all(map(_describes, value.values()))
-    return (
-        value is None
-        or isinstance(value, str | bool)
-        or (isinstance(value, list) and all(isinstance(item, str) for item in value))
-    )
-
-
-def _objects(raw: Mapping[str, Any], *keys: str) -> Iterable[Values]:
-    """Return copies of the objects of a case; one that is missing is empty."""
-    for key in keys:
-        if not isinstance(value := raw.get(key, {}), Mapping):
-            raise UnreadableCase(f"{key!r} must be an object")
-        yield dict(value)
-
-
-def _take(values: Values, renamed: Mapping[str, str]) -> Values:
-    """Take values out, and return them under new names."""
-    return {new: values.pop(old) for old, new in renamed.items() if old in values}
-
-
-def _hyperparameters(method: str, given: Values) -> Values:
-    """Return hyperparameters without those that say what our function does anyway; 1 is 1.0, but not true."""
-    fixed = {key: [(isinstance(v, bool), v) for v in names.FIXED.get((method, key), ())] for key in given}
-    return {key: value for key, value in given.items() if (isinstance(value, bool), value) not in fixed[key]}
-
-
-# ---- rows of turns ----
-
-
-def rows_cases(raw: Mapping[str, Any], tables: Values) -> list[Values]:
-    """Convert a case of GiGPO or HGPO: a table of turns, the trainer's parameters, one figure per row."""
-    params, theirs = _objects(raw, "params", "expected")
-    name, table = f"{raw['name']} ({len(tables)})" if raw["name"] in tables else raw["name"], table_of_rows(raw)
-    penalty, punished = params.pop("invalid_action_penalty_coef", 0.1), params.pop("use_invalid_action_penalty", True)
-    late: Values = {"invalid_penalty": penalty if punished else 0.0}
-    length: Values = {"normalize_by_length": params.pop("normalize_by_length", False)}
-    scale = {"scale": names.SCALES.get(mode := params.pop("mode"), mode), "eps": params.pop("epsilon", 1e-6)}
-    gamma, longest = {"gamma": float(params.pop("gamma"))}, params.pop("max_response_length", None)
-    threshold, similar = params.pop("similarity_thresh", 0.95), params.pop("enable_similarity", False)
-    group = {"similarity": threshold if similar else None}
-    main = _take(theirs, {"advantage": "advantage", "step_advantage": "step"}) | levels(theirs)
-    own: Values
-    if "history_length" in params:
-        method, own = "hgpo", {"alpha": 1.0, "base": False} | _take(params, names.HGPO)
-    else:
-        method, own = "gigpo", {"w": params.pop("step_advantage_w", 1.0), **group}
-        main |= _take(theirs, {"episode_advantage": "episode"})
-    if "advantage_tokens" in theirs and theirs["advantage_tokens"] == on_tokens(main.get("advantage"), table, longest):
-        del theirs["advantage_tokens"]
-    scores, preset = row_scores(table, **late, **length), {**scale, **late, **length, "compat": "verl-agent"}
-    each = {"task": table["task"], "trajectory": list(range(len(scores))), "turn": [0] * len(scores), "reward": scores}
-    others: dict[str, tuple[str, Any, Values]] = {
-        "discounted_return": ("helper/returns", name, gamma),
-        "step_return_after_penalty": ("helper/returns", name, gamma | late),
-        "episode_score": ("helper/episode_scores", name, late | length),
-        "step_group": ("helper/state_groups", name, group),
-        "episode_advantage": ("credit/grpo", name, preset),
-        "grpo_advantage": ("credit/grpo", name, preset),
-        "rloo_advantage": ("credit/rloo", each, {"singleton": "raw"}),
-        "episode_advantage_per_trajectory_stats": ("credit/grpo", None, {**scale, "singleton": "raw"}),
-    }
-    out = []
-    for figure, (function, columns, options) in others.items():
-        if (values := theirs.pop(figure, None)) is not None:
-            values = by_appearance(values) if figure == "step_group" else values
-            columns, values = (columns, values) if columns else first_rows(table, scores, values)
-            out.append(case_of(raw, function, columns, options, {"advantage": values}))
-    if main or theirs:
-        options = {**preset, **gamma, **own, **params}
-        out.insert(0, case_of(raw, f"credit/{method}", name, options, {**main, **theirs}))
-    tables[name] = table
-    return out
-
-
-def table_of_rows(raw: Mapping[str, Any]) -> Values:
-    """Return the steps of a case as columns under our names.
-
-    Raises:
-        UnreadableCase: a row is inactive, or lacks what others have.
-    """
-    rows = raw.get("steps")
-    if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
-        raise UnreadableCase("'steps' must be a list of objects")
-    if not all(row.get("active", True) for row in rows):
-        raise UnreadableCase("a row is inactive; such rows are dropped before credit")
-    keys = dict.fromkeys(key for key in chain.from_iterable(rows) if key != "active")
-    table = {
-        names.ROWS.get(key, key): [row.get(key, -1 if key == "duplicate_of_row" else None) for row in rows]
-        for key in keys
-    }
-    if gaps := [key for key, column in table.items() if None in column]:
-        raise UnreadableCase(f"some rows have no {gaps[0]!r}")
-    return table
-
-
-def row_scores(table: Values, invalid_penalty: float, normalize_by_length: bool) -> list[float]:
-    """Return the score of each row's episode, less the penalty for the row's own invalid action."""
-    members = list(zip(table["task"], table["trajectory"], strict=True))
-    copies = table.get("duplicate_of_row", [-1] * len(members))
-    total, turns = dict.fromkeys(members, 0.0), dict.fromkeys(members, 0)
-    for member, reward, copy in zip(members, table["reward"], copies, strict=True):
-        total[member], turns[member] = total[member] + (copy < 0) * reward, turns[member] + (copy < 0)
-    valid = table.get("valid", [True] * len(members))
-    means = {member: total[member] / (turns[member] if normalize_by_length else 1) for member in total}
-    return [means[member] - (0.0 if ok else invalid_penalty) for member, ok in zip(members, valid, strict=True)]
-
-
-def first_rows(table: Values, scores: Sequence[float], figure: Sequence[Any]) -> tuple[Values, list[Any]]:
-    """Return a table in which every episode is one turn with the score of its first row, and the figure for it.
-
-    Rows with the same score as the first become copies of it. The others, whose own action was invalid, are left out.
-    """
-    members = list(zip(table["task"], table["trajectory"], strict=True))
-    first = [members.index(member) for member in members]
-    kept = [row for row, home in enumerate(first) if scores[row] == scores[home]]
-    columns = {name: [table[name][row] for row in kept] for name in ("task", "trajectory")}
-    copies = [-1 if first[row] == row else kept.index(first[row]) for row in kept]
-    rewards = {"turn": [0 for _ in kept], "reward": [scores[row] for row in kept], "duplicate_of_row": copies}
-    return {**columns, **rewards}, [figure[row] for row in kept]
-
-
-def levels(theirs: Values) -> Values:
-    """Return the standings at each level as figures: level 0 is the episode, level k our history k - 1."""
-    rows = theirs.pop("levels_own_formula", [])
-    out: Values = {}
-    for number, row in enumerate(rows):
-        for one in row:
-            name = f"history {one['level'] - 1}" if one["level"] else "episode"
-            out.setdefault(name, [None] * len(rows))[number] = one.get("advantage") or 0.0
-    return out
-
-
-def on_tokens(values: Any, table: Values, longest: int | None) -> Any:
-    """Return the advantage of each row on each of its tokens, zero after them."""
-    lengths = table.get("tokens", [])
-    width = max(lengths, default=0) if longest is None else longest
-    return [
-        [value * (place < length) for place in range(width)]
-        for value, length in zip(values or [], lengths, strict=False)
-    ]
-
-
-def by_appearance(groups: Sequence[Any]) -> list[int]:
-    """Return groups numbered by first appearance."""
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    return [numbers[group] for group in groups]
-
-
-# ---- losses ----
-
-
-def loss_cases(raw: Mapping[str, Any], batches: Mapping[Any, Values], tables: Values) -> list[Values]:
-    """Convert a loss and its gradient on a batch of tokens."""
-    if raw.get("batch_id") not in batches:
-        raise UnreadableCase(f"there is no batch {raw.get('batch_id')!r}")
-    plain = re.sub(r"_proposal$", "", raw["name"], flags=re.IGNORECASE)
-    (given,) = _objects(raw, "hyperparameters")
-    given = {key: value for key, value in _hyperparameters(plain, given).items() if value is not None}
-    objective, options, renamed = names.OBJECTIVES.get(plain, (plain, {}, {}))
-    options = options | _take(given, renamed)
-    for old, new in names.CLIPS.items():
-        options |= dict.fromkeys(new, given.pop(old)) if old in given else {}
-    for old, stem in names.PAIRS.items():
-        options |= dict(zip((f"{stem}_low", f"{stem}_high"), given.pop(old), strict=True)) if old in given else {}
-    if objective == "cispo" and "cap" in given:
-        options |= {"clip_low": 1.0, "clip_high": given.pop("cap") - 1.0}
-    if objective == "llds" and "gate" in given:
-        options["gate"] = str(given.pop("gate")).split()[0]
-    if given.get("agg") is not None:
-        word = str(given.pop("agg")).split()[0]
-        options["aggregation"] = mode = names.AGGREGATIONS.get(word.lower(), word)
-        if "norm" in mode.split("-"):
-            options |= _take(given, {"loss_scale_factor": "norm"}) | _take(given, {"L": "norm"})
-    columns, spans = batches[raw["batch_id"]], objective == "sspo"
-    used = f"batch {raw['batch_id']}{' with spans' if spans else ''}"
-    tables[used] = {key: columns[key] for key in columns if key != "spans" or spans}
-    expected = {ours: raw.get(f"expected_{theirs}") for ours, theirs in (("loss", "loss"), ("gradient", "grad"))}
-    if None in expected.values():
-        raise UnreadableCase("it lacks 'expected_loss' or 'expected_grad'")
-    return [case_of(raw, f"objective/{objective}", used, {**options, **given}, expected)]
-
-
-def batch_of(raw: Mapping[str, Any]) -> Values:
-    """Return the tensors of a batch under the names of an objective's arguments."""
-    return {names.TENSORS.get(key, key): value for key, value in raw.items() if key != "id" and not _describes(value)}
-
-
-# ---- named cases ----
+from turnwise.cli.convert_vectors import names
+from turnwise.cli.convert_vectors.common import UnreadableCase, by_appearance, case_of, hyperparameters, objects, take
+from turnwise.cli.convert_vectors.names import Values
 
 
 class NamedCase:
@@ -240,8 +18,8 @@ class NamedCase:
     def __init__(self, raw: Mapping[str, Any], method: str) -> None:
         """Take what the case has."""
         self.raw, self.method = raw, method
-        self.inputs, hyper, self.expected = _objects(raw, "inputs", "hyperparameters", "expected")
-        self.hyper = _hyperparameters(method, hyper)
+        self.inputs, hyper, self.expected = objects(raw, "inputs", "hyperparameters", "expected")
+        self.hyper = hyperparameters(method, hyper)
         self.cases: list[Values] = []
 
     def column(self, name: str) -> Any:
@@ -434,7 +212,7 @@ def _salt(case: NamedCase) -> None:
     if "transition_key" in case.inputs:
         columns |= dict.fromkeys(("state", "action", "next_state"), case.inputs.pop("transition_key"))
     unit = {"unit": "trajectory"} if case.hyper.pop("dedup_per_traj", False) else {}
-    more = {**base, **unit, **_take(case.hyper, {"history": "merge_history"}), "endings": "plain"}
+    more = {**base, **unit, **take(case.hyper, {"history": "merge_history"}), "endings": "plain"}
     case.add("credit/salt", case.table(**columns), case.options(**more))
 
 
@@ -457,13 +235,13 @@ def _arpo_hard(case: NamedCase, paths: Any) -> None:
 def _mapo_dialogue(case: NamedCase) -> None:
     """Both versions; statistics of the batch are over its turns."""
     mica = case.raw["name"].startswith("mica")
-    more = {"mode": "mica", **_take(case.hyper, {"weight": "alpha"})} if mica else _take(case.hyper, {"mode": "mode"})
+    more = {"mode": "mica", **take(case.hyper, {"weight": "alpha"})} if mica else take(case.hyper, {"mode": "mode"})
     case.add("credit/mapo_dialogue", case.table(), case.options(**more))
 
 
 def _hgpo(case: NamedCase) -> None:
     """Returns may stand in place of rewards: with gamma 0 they are the same. The base's standing may be given."""
-    returned = _take(case.inputs, {"returns": "reward"})
+    returned = take(case.inputs, {"returns": "reward"})
     table = case.table(**returned)
     options = {"weights": "code", **case.options(), "penalty_in": "return", **({"gamma": 0.0} if returned else {})}
     if options.get("ddof", 0) == 0:  # the preset also adds eps to the sum of weights
@@ -522,23 +300,23 @@ def _sequences(case: NamedCase, rows: Any) -> None:
 
 def _gae(case: NamedCase) -> None:
     """Along the tokens of sequences; with the ends of turns on two levels; else turn by turn."""
-    ends = _take(case.inputs, {"turn_end": "ends"})
+    ends = take(case.inputs, {"turn_end": "ends"})
     if not ends and "mask" not in case.inputs:
         return by_columns(case)
-    arrays = _take(case.inputs, {name: name for name in ("rewards", "values", "mask")}) | ends
+    arrays = take(case.inputs, {name: name for name in ("rewards", "values", "mask")}) | ends
     if not isinstance(arrays["rewards"][0], list):
         arrays = {name: [array] for name, array in arrays.items()}
         case.expected = {name: [figure] for name, figure in case.expected.items()}
     arrays.setdefault("mask", [[1] * len(row) for row in arrays["rewards"]])
     words = {"gamma_high": "gamma_turn", "gamma_h": "gamma_turn", "whiten": "whitening"}
-    more = _take(case.hyper, words)
+    more = take(case.hyper, words)
     return case.add(f"helper/{'bilevel_gae' if ends else 'gae_tokens'}", arrays, case.options(outside="ignore", **more))
 
 
 def _whiten(case: NamedCase, values: Any) -> None:
     """Values, with a mask, of any shape."""
     columns = {
-        name: _flattened(value) for name, value in {"value": values, **_take(case.inputs, {"mask": "tokens"})}.items()
+        name: _flattened(value) for name, value in {"value": values, **take(case.inputs, {"mask": "tokens"})}.items()
     }
     case.expected = {name: _flattened(figure) for name, figure in case.expected.items()}
     case.add("helper/whiten", columns, case.options())
@@ -603,77 +381,3 @@ def _final_rewards(case: NamedCase, lengths: Sequence[int], **columns: Any) -> V
     rewards = [[0.0] * (n - 1) + [float(r)] for n, r in zip(lengths, case.column("reward"), strict=True)]
     tasks = [[group] * n for n, group in zip(lengths, case.groups(len(lengths)), strict=True)]
     return case.table(reward=_flat(rewards), task=_flat(tasks), **_places(lengths), **columns)
-
-
-# ---- files ----
-
-
-def convert(content: Any) -> tuple[Values, list[str]]:
-    """Return a file in the canonical form, and one line for each case that was left out.
-
-    Raises:
-        UserError: the content has none of the older forms.
-    """
-    cases = content if isinstance(content, list) else content.get("cases") if isinstance(content, Mapping) else None
-    head = content if isinstance(content, Mapping) else {}
-    keys = {key for raw in cases or () if isinstance(raw, Mapping) for key in raw}
-    tables: Values = {}
-    each: Callable[[Mapping[str, Any]], list[Values]]
-    if isinstance(cases, list) and isinstance(head.get("batches"), list):
-        batches = {batch["id"]: batch_of(batch) for batch in head["batches"]}
-        limits, each = (1e-6, 1e-8), lambda raw: loss_cases(raw, batches, tables)
-    elif isinstance(cases, list) and keys & {"steps", "params"}:
-        limits, each = (1e-4, 1e-5), lambda raw: rows_cases(raw, tables)
-    elif isinstance(cases, list) and "inputs" in keys:
-        limits, each = (1e-6, 1e-6), named_cases
-    else:
-        raise UserError("expected cases with 'params' and 'steps', with 'inputs', or with 'batch_id' beside 'batches'")
-    out, left_out = [], []
-    for number, raw in enumerate(cases):
-        try:
-            if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
-                raise UnreadableCase("it is not an object with a name")
-            found = each(raw)
-            if not any(case["expected"] for case in found):
-                raise UnreadableCase("it has no expected figures")
-            out += found
-        except (UnreadableCase, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-            reason = error if isinstance(error, UnreadableCase) else f"{type(error).__name__}: {error}"
-            left_out.append(f"case {number} ({raw.get('name') if isinstance(raw, Mapping) else raw!r}): {reason}")
-    tolerance = dict(zip(("relative", "absolute"), limits, strict=True))
-    about = {"format": FORMAT, "source": head.get("source"), "tolerance": tolerance}
-    return {**about, "tables": tables, "cases": out}, left_out
-
-
-def as_text(content: Values) -> str:
-    """Return a file as JSON with one line per table and case."""
-    text = json.dumps({**content, "tables": {}, "cases": []}, ensure_ascii=False)
-    tables = (f"{json.dumps(name)}: {_compact(table)}" for name, table in content["tables"].items())
-    text = text.replace('"tables": {}', '"tables": {\n' + ",\n".join(tables) + "\n}")
-    return text.removesuffix("[]}") + "[\n" + ",\n".join(map(_compact, content["cases"])) + "\n]}\n"
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Convert a file and return the exit code."""
-    if len(arguments) != 2:
-        print("usage: python -m turnwise.cli.convert_vectors OLD.json NEW.json", file=sys.stderr)
-        return 2
-    old, new = map(Path, arguments)
-    try:
-        content, left_out = convert(json.loads(old.read_text(encoding="utf-8")))
-        new.write_text(as_text(content), encoding="utf-8")
-    except (OSError, ValueError, UserError) as error:
-        print(f"{old}: {sentence_of(error) or error}", file=sys.stderr)
-        return 2
-    for line in left_out:
-        print(f"left out: {line}", file=sys.stderr)
-    print(f"{len(content['cases'])} cases in {new}", file=sys.stderr)
-    return 1 if left_out else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

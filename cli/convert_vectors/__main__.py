@@ -1,0 +1,91 @@
+"""The program: reads a file of an older form, writes one of the new form.
+
+Exit code 1 if a case was left out, 2 if there is no result.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from turnwise.cli.convert_vectors.common import UnreadableCase
+from turnwise.cli.convert_vectors.losses import batch_of, loss_cases
+from turnwise.cli.convert_vectors.named import named_cases
+from turnwise.cli.convert_vectors.names import Values
+from turnwise.cli.convert_vectors.rows import rows_cases
+from turnwise.cli.errors import UserError, sentence_of
+from turnwise.cli.reference_cases import FORMAT
+
+
+def convert(content: Any) -> tuple[Values, list[str]]:
+    """Return a file in the canonical form, and one line for each case that was left out.
+
+    Raises:
+        UserError: the content has none of the older forms.
+    """
+    cases = content if isinstance(content, list) else content.get("cases") if isinstance(content, Mapping) else None
+    head = content if isinstance(content, Mapping) else {}
+    keys = {key for raw in cases or () if isinstance(raw, Mapping) for key in raw}
+    tables: Values = {}
+    each: Callable[[Mapping[str, Any]], list[Values]]
+    if isinstance(cases, list) and isinstance(head.get("batches"), list):
+        batches = {batch["id"]: batch_of(batch) for batch in head["batches"]}
+        limits, each = (1e-6, 1e-8), lambda raw: loss_cases(raw, batches, tables)
+    elif isinstance(cases, list) and keys & {"steps", "params"}:
+        limits, each = (1e-4, 1e-5), lambda raw: rows_cases(raw, tables)
+    elif isinstance(cases, list) and "inputs" in keys:
+        limits, each = (1e-6, 1e-6), named_cases
+    else:
+        raise UserError("expected cases with 'params' and 'steps', with 'inputs', or with 'batch_id' beside 'batches'")
+    out, left_out = [], []
+    for number, raw in enumerate(cases):
+        try:
+            if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
+                raise UnreadableCase("it is not an object with a name")
+            found = each(raw)
+            if not any(case["expected"] for case in found):
+                raise UnreadableCase("it has no expected figures")
+            out += found
+        except (UnreadableCase, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            reason = error if isinstance(error, UnreadableCase) else f"{type(error).__name__}: {error}"
+            left_out.append(f"case {number} ({raw.get('name') if isinstance(raw, Mapping) else raw!r}): {reason}")
+    tolerance = dict(zip(("relative", "absolute"), limits, strict=True))
+    about = {"format": FORMAT, "source": head.get("source"), "tolerance": tolerance}
+    return {**about, "tables": tables, "cases": out}, left_out
+
+
+def as_text(content: Values) -> str:
+    """Return a file as JSON with one line per table and case."""
+    text = json.dumps({**content, "tables": {}, "cases": []}, ensure_ascii=False)
+    tables = (f"{json.dumps(name)}: {_compact(table)}" for name, table in content["tables"].items())
+    text = text.replace('"tables": {}', '"tables": {\n' + ",\n".join(tables) + "\n}")
+    return text.removesuffix("[]}") + "[\n" + ",\n".join(map(_compact, content["cases"])) + "\n]}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Convert a file and return the exit code."""
+    if len(arguments) != 2:
+        print("usage: python -m turnwise.cli.convert_vectors OLD.json NEW.json", file=sys.stderr)
+        return 2
+    old, new = map(Path, arguments)
+    try:
+        content, left_out = convert(json.loads(old.read_text(encoding="utf-8")))
+        new.write_text(as_text(content), encoding="utf-8")
+    except (OSError, ValueError, UserError) as error:
+        print(f"{old}: {sentence_of(error) or error}", file=sys.stderr)
+        return 2
+    for line in left_out:
+        print(f"left out: {line}", file=sys.stderr)
+    print(f"{len(content['cases'])} cases in {new}", file=sys.stderr)
+    return 1 if left_out else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
