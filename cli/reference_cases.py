@@ -159,13 +159,13 @@ def _figures(case: ReferenceCase, function: Function | None) -> Mapping[str, Any
         loss, gradient = loss_and_gradient(function or get(name), case.columns, case.options)
         return {"loss": loss, "gradient": gradient}
     from turnwise.cli.reference_helpers import HELPERS, figures_of
-    from turnwise.credit import Steps, estimators
+    from turnwise.credit import Steps, rules
     from turnwise.credit.columns import COLUMNS
     from turnwise.credit.tokens import transforms
 
     if kind == "helper":
         return figures_of((function or _find(kind, name, HELPERS))(**case.columns, **case.options))
-    known: Mapping[str, Any] = estimators() if kind == "credit" else transforms() if kind == "transform" else {}
+    known: Mapping[str, Any] = rules() if kind == "credit" else transforms() if kind == "transform" else {}
     item = _find(kind, name, known)
     _check_names("option", case.options, {*item.options, "state"}, name)
     if kind == "credit":

@@ -16,11 +16,11 @@ from turnwise.credit.columns import COLUMNS
 from turnwise.credit.outcome.evol import novelty_rewards
 from turnwise.credit.outcome.unlikely import reshaped
 from turnwise.credit.outcome.xrpo_novelty import novelty_bonus, relative_likelihood
-from turnwise.credit.tokens import Reshaped
+from turnwise.credit.tokens import TransformedAdvantages
 from turnwise.credit.tokens.gae import TokenAdvantages, bilevel_gae, gae_tokens
 from turnwise.credit.tokens.tempo import tempo_tokens
 from turnwise.credit.turn.gigpo import anchors
-from turnwise.credit.turn.hgpo import Mean, hgpo
+from turnwise.credit.turn.hgpo import LevelMean, hgpo
 
 Array = Any
 
@@ -34,7 +34,7 @@ def figures_of(result: Any) -> Mapping[str, Any]:
     if isinstance(result, Advantages):
         found = {"advantage": result.values, "keep": result.keep, "weight": result.weight, "state": result.state}
         return {**result.report, **result.parts, "rows_dropped": int((~result.keep).sum()), **found}
-    if isinstance(result, Reshaped):
+    if isinstance(result, TransformedAdvantages):
         return {"advantage": result.values, "keep": result.keep}
     if isinstance(result, TokenAdvantages):
         return {"advantage": result.advantages, "returns": result.returns}
@@ -79,7 +79,7 @@ def _state_groups(steps: Steps, *, similarity: float | None = None) -> Array:
 
 def _hgpo_with_base(steps: Steps, *, given: Array, alpha: float = 1.0, eps: float = 1e-6, **options: Any) -> Array:
     """Return HGPO's advantages where the episode's standing is given instead of computed."""
-    mean = Mean(len(steps), "zero", eps)
+    mean = LevelMean(len(steps), "zero", eps)
     mean.add("episode", np.asarray(given, dtype=np.float64), np.ones(len(steps), dtype=np.bool_), 1.0)
     parts = hgpo(steps, alpha=alpha, eps=eps, **options).parts
     for k, name in enumerate(name for name in parts if name.startswith("history ")):

@@ -96,9 +96,9 @@ def method_of(name: str) -> str:
     >>> method_of("GRPO_zero_variance"), method_of("pass_k"), method_of("frobnicate")
     ('grpo', 'passk', 'frobnicate')
     """
-    from turnwise.credit import estimators
+    from turnwise.credit import rules
 
-    known = {ours.replace("_", ""): ours for ours in (*estimators(), *SPECIAL)}
+    known = {ours.replace("_", ""): ours for ours in (*rules(), *SPECIAL)}
     known |= {other.replace("_", ""): ours for other, ours in names.ALIASES.items()}
     words = name.lower().split("_")
     beginnings = ("".join(words[:count]) for count in range(len(words), 0, -1))
@@ -107,9 +107,9 @@ def method_of(name: str) -> str:
 
 def by_columns(case: NamedCase) -> None:
     """Inputs are columns, hyperparameters are options."""
-    from turnwise.credit import estimators
+    from turnwise.credit import rules
 
-    rule, right = estimators().get(case.method), case.inputs.get("correct")
+    rule, right = rules().get(case.method), case.inputs.get("correct")
     table = case.table()
     if rule is not None and "threshold" in rule.options and right is not None:
         case.inputs.pop("correct", None)
