@@ -1,7 +1,7 @@
 """The paired comparison of two results on one panel: is the difference more than noise?
 
-Success is compared by the exact McNemar test, scores by a paired permutation. Left out on purpose: results on different
-panels, which cannot be paired, and corrections for many comparisons.
+Success is compared by the exact McNemar test, scores by a paired permutation test. Results on different panels cannot
+be paired.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from turnwise.agents.statistics import mcnemar_exact, paired_permutation
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two results on the same panel, task by task. A difference is the second minus the first."""
+    """Two results on the same panel, task by task; differences are second minus first."""
 
     pairs: int
-    """Tasks that both played without a failure."""
+    """Tasks that both played without an error."""
     left_out: int
-    """Tasks where at least one of them failed."""
+    """Tasks on which at least one of them ended as an error."""
     first: Rate
     second: Rate
     only_first: int
@@ -32,7 +32,7 @@ class Comparison:
     """Exact McNemar, two-sided."""
     score_difference: float
     p_score: float
-    """Paired sign-flip permutation, two-sided."""
+    """Paired sign-flip test, two-sided."""
     alpha: float
 
     @property
@@ -48,7 +48,7 @@ class Comparison:
             f"{self.only_first} only by the first): {kind} (exact McNemar p={_p(self.p_success)}); "
             f"score {self.score_difference:+.3f} (paired permutation p={_p(self.p_score)})"
         )
-        return text + (f"; {self.left_out} tasks left out because an episode failed." if self.left_out else ".")
+        return text + (f"; {self.left_out} tasks left out because of errors." if self.left_out else ".")
 
 
 def compare(
@@ -57,21 +57,20 @@ def compare(
     """Return the paired comparison of two results on the same panel.
 
     Args:
-        first: the base.
-        second: what is compared with it.
-        alpha: a p-value at or above it counts as noise.
-        rng: for the random sign vectors of the permutation test; None: seeded with 0.
+        first: the baseline.
+        second: the result that is compared with it.
+        alpha: level below which a p-value is beyond the noise.
+        rng: generator of the permutation test's random signs; None: seeded with 0.
 
     Raises:
-        EvaluationError: the panels differ (the message says in how many tasks), or no task was played by both.
-
+        EvaluationError: the panels differ, or no task was played by both without an error.
     """
     _same_panel(first.panel, second.panel)
     others = {row.task: row for row in second.rows}
     both = [(row, others[row.task]) for row in first.rows if row.task in others]
     pairs = [(a, b) for a, b in both if a.stop != "error" and b.stop != "error"]
     if not pairs:
-        raise EvaluationError("no task of the panel was played without a failure by both: there is nothing to compare")
+        raise EvaluationError("no task of the panel was played by both without an error")
     only_first = sum(a.won and not b.won for a, b in pairs)
     only_second = sum(b.won and not a.won for a, b in pairs)
     x, y = [a.score for a, _ in pairs], [b.score for _, b in pairs]
@@ -95,12 +94,12 @@ def _same_panel(a: Panel, b: Panel) -> None:
         shared = len(set(a.tasks) & set(b.tasks))
         raise EvaluationError(
             f"the results are of different panels: {len(missing)} of {len(a.tasks)} tasks are only in the first, "
-            f"{len(extra)} of {len(b.tasks)} only in the second, {shared} are shared; evaluate both on one panel"
+            f"{len(extra)} of {len(b.tasks)} only in the second, {shared} in both; evaluate both on one panel"
         )
     if (a.env, dict(a.kwargs), a.seed) != (b.env, dict(b.kwargs), b.seed):
         raise EvaluationError(
-            f"the results are of different environments, though 0 tasks differ by id: {a.env} {dict(a.kwargs)} "
-            f"seed {a.seed}, and {b.env} {dict(b.kwargs)} seed {b.seed}"
+            f"the results are of different environments: {a.env} {dict(a.kwargs)} seed {a.seed}, and "
+            f"{b.env} {dict(b.kwargs)} seed {b.seed}"
         )
 
 

@@ -1,11 +1,9 @@
 """Evaluation: a fixed `Panel` of tasks, and the `EvaluationResult` of one player on it.
 
-A rate without its interval and its n says nothing, and two rates on different tasks cannot be compared: panels are ids
-written down, results are JSON, and `turnwise.agents.comparison` pairs the tasks. Episodes
-that ended as ``error`` say nothing about the player: they are left out of every rate, and reported.
+Every rate has an interval and its n, and panels are fixed so that `turnwise.agents.comparison` can pair results task by
+task. Episodes that ended as ``error`` say nothing about the player: they are left out of every rate, and counted.
 
-Left out on purpose: several episodes of one task in a result (`rollout` makes them; pairing would need a model of the
-spread within tasks), and ranking of many results.
+Not included: several episodes of one task in a result, for which pairing would need a model of the spread within tasks.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from turnwise.agents.errors import EvaluationError
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.statistics import wilson
-from turnwise.agents.store import naming
+from turnwise.agents.store import name_file_in_errors
 from turnwise.agents.trajectory import Trajectory
 from turnwise.envs import make as make_env
 
@@ -37,31 +35,30 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True)
 class Panel:
-    """Task instances by id, in a fixed order, and the environment that they belong to."""
+    """Ids of task instances in a fixed order, and their environment."""
 
     env: str
-    """Id with Gymnasium."""
+    """Gymnasium id."""
     tasks: tuple[str, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    """Of the environment's construction."""
+    """Arguments of the environment."""
     seed: int = 0
-    """Of every reset."""
+    """Seed of every reset."""
 
     def __post_init__(self) -> None:
-        """Refuse a panel that could not be paired."""
+        """Refuse an empty panel, and one whose tasks could not be paired."""
         if not self.tasks:
-            raise EvaluationError("the panel has no tasks: there is nothing to play")
+            raise EvaluationError("the panel has no tasks")
         task, times = Counter(self.tasks).most_common(1)[0]
         if times > 1:
-            raise EvaluationError(f"the panel has the task {task!r} twice: results could not be paired")
+            raise EvaluationError(f"the panel has the task {task!r} twice, so results could not be paired")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the panel as JSON.
 
         Raises:
-            EvaluationError: there is something else than a file at the path.
-            OSError: it cannot be written.
-
+            EvaluationError: the path is a folder or a device.
+            OSError: the file cannot be written.
         """
         _write(Path(path), {"version": VERSION, "panel": _panel_json(self)})
 
@@ -70,39 +67,38 @@ class Panel:
         """Return the panel of a file.
 
         Raises:
-            EvaluationError: the file holds no panel.
-            OSError: it cannot be read.
-
+            EvaluationError: the file is not a panel.
+            OSError: the file cannot be read.
         """
-        return _checked(cls, _read(Path(path), "panel")["panel"], f"{path} holds no panel")
+        return _checked(cls, _read(Path(path), "panel")["panel"], f"{path} is not a panel")
 
 
 def draw(tasks: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
-    """Return a sample without replacement, kept in the order of `tasks`; all of them when they are not more.
+    """Return a random sample without replacement, in the order of `tasks`; all tasks if there are no more than `count`.
 
-    A sample and not the first ones: files list their tasks by type, so the first ones would be of few types.
+    The first tasks would not do, since files list tasks by type.
 
     >>> draw("abcdef", 3, seed=0)
     ('a', 'd', 'f')
 
     Args:
         tasks: ids.
-        count: how many are wanted.
-        seed: of the sample.
+        count: size of the sample.
+        seed: seed of the sample.
     """
     chosen = random.Random(seed).sample(range(len(tasks)), min(count, len(tasks)))
     return tuple(tasks[index] for index in sorted(chosen))
 
 
 def draw_tasks(env: gymnasium.Env[Any, Any], count: int, seed: int) -> tuple[str, ...]:
-    """Return a sample of the tasks that an environment lists (see `draw`).
+    """Return a random sample of the tasks that an environment lists (see `draw`).
 
-    An environment that makes tasks without end lists some of them: it is asked for more where those do not suffice.
+    An environment that generates tasks lists some of them, and is asked for more if those do not suffice.
 
     Args:
         env: has `task_ids`.
-        count: how many are wanted.
-        seed: of the sample.
+        count: size of the sample.
+        seed: seed of the sample.
 
     Raises:
         EvaluationError: the environment does not list its tasks.
@@ -115,17 +111,17 @@ def draw_tasks(env: gymnasium.Env[Any, Any], count: int, seed: int) -> tuple[str
 
 
 def make_panel(env_id: str, kwargs: Mapping[str, Any], episodes: int, seed: int = 0) -> Panel:
-    """Return the panel of an environment: the same one for every player, wherever it is asked for.
+    """Return the panel of an environment, which depends on the arguments alone.
 
     Args:
-        env_id: id with Gymnasium.
-        kwargs: of the environment's construction.
-        episodes: tasks that are wanted; fewer, if there are not so many.
-        seed: of the sample and of every reset.
+        env_id: Gymnasium id.
+        kwargs: arguments of the environment.
+        episodes: number of tasks; if there are fewer, all of them.
+        seed: seed of the sample and of every reset.
 
     Raises:
         EvaluationError: the environment does not list its tasks, or has none.
-        EnvError: it cannot be made.
+        EnvError: the environment cannot be made.
     """
     env = make_env(env_id, **kwargs)
     try:
@@ -169,7 +165,7 @@ class Rate:
     """A rate with its 95 % Wilson interval."""
 
     value: float | None
-    """None when n is 0."""
+    """None if n is 0."""
     low: float
     high: float
     k: int
@@ -181,7 +177,7 @@ class Rate:
         return cls(k / n if n else None, *wilson(k, n), k, n)
 
     def __str__(self) -> str:
-        """Return it as in a table: rate, interval, n."""
+        """Return the rate with interval and n, in percent."""
         if self.value is None:
             return "no episode (n=0)"
         return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] (n={self.n})"
@@ -189,32 +185,32 @@ class Rate:
 
 @dataclass(frozen=True)
 class EvaluationSummary:
-    """What a table shows. Means are over episodes that did not fail; rates of answers are over their turns."""
+    """Statistics of a result. Means are over episodes without an error, and rates of answers over their turns."""
 
     success: Rate
     by_type: Mapping[str, Rate]
     score: float | None
     turns: float | None
     turns_won: float | None
-    """Mean number of turns of the episodes that were won."""
+    """Mean number of turns of the won episodes."""
     unparsable: float | None
     inadmissible: float | None
     stops: Mapping[str, int]
     errors: int
-    """Episodes that failed: in no rate and no mean."""
+    """Episodes that ended as an error; they are in no rate and no mean."""
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """One player on one panel: a row for every task, in the panel's order."""
+    """The episodes of one player on one panel, in the panel's order."""
 
     panel: Panel
     rows: tuple[EpisodeRow, ...]
     name: str = ""
-    """What played: a model, a checkpoint."""
+    """Name of the player."""
     seconds: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """How it was played: temperature and the like, for the reader."""
+    """Temperature and other options of the agent, for information."""
 
     def summary(self) -> EvaluationSummary:
         """Return rates with intervals, and means."""
@@ -240,12 +236,11 @@ class EvaluationResult:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result as JSON: panel, rows, and the summary for readers without this package.
+        """Write the result as JSON: panel, rows, and a summary for readers without this package.
 
         Raises:
-            EvaluationError: there is something else than a file at the path.
-            OSError: it cannot be written.
-
+            EvaluationError: the path is a folder or a device.
+            OSError: the file cannot be written.
         """
         content = {
             "version": VERSION,
@@ -263,11 +258,10 @@ class EvaluationResult:
         """Return the result of a file.
 
         Raises:
-            EvaluationError: the file holds no result.
-            OSError: it cannot be read.
-
+            EvaluationError: the file is not a result.
+            OSError: the file cannot be read.
         """
-        return _checked(cls, _read(Path(path), "rows"), f"{path} holds no result")
+        return _checked(cls, _read(Path(path), "rows"), f"{path} is not a result")
 
 
 def evaluate(
@@ -285,17 +279,16 @@ def evaluate(
 
     Args:
         agent: prompts, parser, limits, temperature.
-        sampler: the player.
+        sampler: the model.
         panel: the tasks and the seed.
-        make: makes an environment of the panel, or a `EnvPool` of them.
-        name: of the player, for tables.
+        make: makes an environment of the panel; or an `EnvPool` of them.
+        name: name of the player.
         concurrency: most episodes at once.
         deadline: seconds for each reset and step; None: no limit.
         on_finish: called with every trajectory as it finishes.
 
     Raises:
-        Interrupted: Ctrl-C; it carries what was finished.
-
+        Interrupted: Ctrl-C; it carries the finished episodes.
     """
     report = RolloutReport()
     groups = rollout(agent, sampler, panel.tasks, make=make, size=1, seed=panel.seed, concurrency=concurrency,
@@ -322,7 +315,7 @@ def _panel_json(panel: Panel) -> dict[str, Any]:
 
 
 def _checked(kind: type[Record], content: object, complaint: str) -> Record:
-    """Return what a file holds as the record that it should be, every value of its field's kind."""
+    """Return the record with this content, with the type of every field checked."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -334,13 +327,13 @@ def _checked(kind: type[Record], content: object, complaint: str) -> Record:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON beside the target and rename it: a full disk never costs the file that was there."""
-    if path.exists() and not path.is_file():  # renaming would put a file in the place of a device
-        raise EvaluationError(f"{path} is a {'folder' if path.is_dir() else 'device'}: the name of a file was wanted")
+    """Write JSON to a temporary file and rename it, so that a full disk cannot destroy an existing file."""
+    if path.exists() and not path.is_file():  # renaming would replace a device with a file
+        raise EvaluationError(f"{path} must be a file, and is a {'folder' if path.is_dir() else 'device'}")
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.part")
     try:
-        with naming(path):
+        with name_file_in_errors(path):
             beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         os.replace(beside, path)
     finally:
@@ -348,14 +341,14 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _read(path: Path, key: str) -> Mapping[str, Any]:
+    kind = "result" if key == "rows" else key
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise EvaluationError(
-            f"{path} is no JSON ({error}): a {'result' if key == 'rows' else key} was wanted"
-        ) from error
+        raise EvaluationError(f"{path} is not a {kind}, because it is not valid JSON: {error}") from error
     if not isinstance(content, dict) or key not in content:
-        raise EvaluationError(f"{path} holds no {'result' if key == 'rows' else key}: the key {key!r} is missing")
+        raise EvaluationError(f"{path} is not a {kind}: the key {key!r} is missing")
     if content.get("version") != VERSION:
-        raise EvaluationError(f"{path}: version {content.get('version')!r} is not known here, {VERSION} was wanted")
+        found = content.get("version")
+        raise EvaluationError(f"{path} has version {found!r} of the format, and this release reads version {VERSION}")
     return content

@@ -1,8 +1,8 @@
-"""Text that remembers which parts of it the template wrote and which came from elsewhere.
+"""Text with trusted and untrusted spans.
 
-A tokenizer reads "<|im_end|>" as the end of a turn wherever it stands. In what a template writes that is meant; in an
-observation, an action or an answer it is only text, and must not end anything. `PromptText` keeps the two apart
-until the text becomes ids (`turnwise.agents.chat.Codec`).
+A tokenizer reads "<|im_end|>" as the end of a turn wherever it occurs. In a template that is intended; in an
+observation, an action or an answer it is only text. `PromptText` records which spans are untrusted, and
+`turnwise.agents.tokenization.TokenCodec` encodes them without special tokens.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PromptText:
-    """A text and the spans [start, end) of it, in order, that the template did not write."""
+    """A text and its untrusted spans [start, end), in order: those that the template did not write."""
 
     text: str
     untrusted: tuple[Span, ...] = ()
 
     @classmethod
     def of(cls, text: str) -> PromptText:
-        """Return a text none of which is the template's."""
+        """Return a text that is untrusted as a whole."""
         return cls(text, ((0, len(text)),) if text else ())
 
     @classmethod
     def joined(cls, parts: Iterable[PromptText], separator: str = "") -> PromptText:
-        """Return the parts as one text, with the template's separator between them."""
+        """Return the parts as one text, with a trusted separator between them."""
         texts: list[str] = []
         spans: list[Span] = []
         at = 0
@@ -43,12 +43,11 @@ class PromptText:
 
     @classmethod
     def filled(cls, form: str, **values: PromptText | str | int) -> PromptText:
-        """Return a format string of a template with its fields filled in; what fills them is not the template's.
+        """Return a trusted format string filled in with untrusted values.
 
         Args:
-            form: as for `str.format`, with names only.
-            values: by name; a `PromptText` keeps its own marks.
-
+            form: format string as for `str.format`, with named fields only.
+            values: values of the fields; a `PromptText` keeps its own spans.
         """
         plain = {name: value.text if isinstance(value, PromptText) else value for name, value in values.items()}
         parts: list[PromptText] = []
@@ -65,11 +64,11 @@ class PromptText:
         return cls.joined(parts)
 
     def __add__(self, other: PromptText) -> PromptText:
-        """Return this text and the other after it."""
+        """Return this text followed by the other."""
         return PromptText.joined((self, other))
 
     def strip(self) -> PromptText:
-        """Return the text without white space at its ends."""
+        """Return the text without leading and trailing white space."""
         start = len(self.text) - len(self.text.lstrip())
         end = max(start, len(self.text.rstrip()))
         cut = ((max(a, start) - start, min(b, end) - start) for a, b in self.untrusted)

@@ -1,7 +1,6 @@
-"""The statistics of evaluation: an interval for a rate, and two paired tests. Pure Python and numpy.
+"""The statistics of evaluation: an interval for a rate, and two paired tests, in Python and numpy.
 
-Left out on purpose: tests of unpaired results, and corrections for many comparisons: panels are fixed so that results
-can be paired, and a caller who compares twenty runs has to say so.
+Not included: tests of unpaired results, since panels are fixed so that results can be paired.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from turnwise.agents.errors import EvaluationError
 
 EXACT_PAIRS = 16
-"""Most differences that are not zero for which every one of the 2^n signs is tried."""
+"""Largest number of nonzero differences for which all 2^n sign vectors are tried."""
 
 
 def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -28,14 +27,14 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
 
     Args:
         k: successes.
-        n: trials; with 0 nothing is known and the interval is (0, 1).
-        confidence: probability that the interval holds the true rate, in (0, 1).
+        n: trials; 0 gives the interval (0, 1).
+        confidence: probability that the interval contains the true rate, in (0, 1).
 
     Returns:
-        Lower and upper end, within [0, 1].
+        Lower and upper end, in [0, 1].
 
     Raises:
-        EvaluationError: k is not within 0..n, or the confidence not within (0, 1): there is no such rate.
+        EvaluationError: k is not in 0..n, or the confidence is not in (0, 1).
 
     Source: E. B. Wilson, 1927, Journal of the American Statistical Association 22.
 
@@ -44,9 +43,9 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
 
     """
     if not 0 <= k <= n:
-        raise EvaluationError(f"{k} successes of {n}: from 0 to {n} were wanted")
+        raise EvaluationError(f"successes must be from 0 to {n}, the number of trials, got {k}")
     if not 0 < confidence < 1:
-        raise EvaluationError(f"confidence is {confidence}: between 0 and 1 was wanted")
+        raise EvaluationError(f"confidence must be in (0, 1), got {confidence}")
     if n == 0:
         return 0.0, 1.0
     p = k / n
@@ -54,14 +53,14 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     scale = 1 + z * z / n
     centre = (p + z * z / (2 * n)) / scale
     half = z / scale * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    # at the ends the formula gives exactly 0 or 1, which rounding must not miss
+    # at the ends the formula gives exactly 0 or 1; rounding must not change that
     return (0.0 if k == 0 else max(0.0, centre - half)), (1.0 if k == n else min(1.0, centre + half))
 
 
 def mcnemar_exact(b: int, c: int) -> float:
     """Return the two-sided p-value of the exact McNemar test for paired successes.
 
-    Under "no difference" each discordant pair falls on either side with probability 1/2::
+    Under the null hypothesis each discordant pair falls on either side with probability 1/2::
 
         p = min(1, 2 * sum_{i <= min(b, c)} C(b + c, i) / 2^(b + c))
 
@@ -79,13 +78,13 @@ def mcnemar_exact(b: int, c: int) -> float:
 
     """
     if b < 0 or c < 0:
-        raise EvaluationError(f"{b} and {c} discordant pairs: counts from 0 were wanted")
+        raise EvaluationError(f"counts of discordant pairs must be >= 0, got {b} and {c}")
     total = b + c
-    tail = term = 1  # C(n, 0), and C(n, i) from C(n, i - 1): exact integers
+    tail = term = 1  # C(n, 0); C(n, i) follows from C(n, i - 1) in exact integers
     for i in range(1, min(b, c) + 1):
         term = term * (total - i + 1) // i
         tail += term
-    return float(min(1.0, 2 * tail / 2**total))  # integers of any size: the quotient is rounded once
+    return float(min(1.0, 2 * tail / 2**total))  # the quotient of two integers is rounded once
 
 
 def paired_permutation(
@@ -93,23 +92,23 @@ def paired_permutation(
 ) -> float:
     """Return the two-sided p-value of the paired sign-flip test for a difference of means.
 
-    Under "no difference" every d_i = y_i - x_i could as well have the other sign. The p-value is the share of sign
-    vectors s with ``|sum s_i d_i| >= |sum d_i|``: of all 2^n where at most `EXACT_PAIRS` differences are not zero, else
-    of random ones, with the observed signs counted in::
+    Under the null hypothesis every d_i = y_i - x_i has either sign with equal probability. The p-value is the share of
+    sign vectors s with ``|sum s_i d_i| >= |sum d_i|``: of all 2^n vectors if at most `EXACT_PAIRS` differences are not
+    zero, else of random vectors, with the observed one counted::
 
         p = (1 + #{|sum s_i d_i| >= |sum d_i|}) / (1 + draws)
 
     Args:
         x: scores of the first, float [n].
         y: scores of the second on the same tasks in the same order, float [n].
-        rng: for the random signs; None: seeded with 0, so that a comparison repeated says the same.
+        rng: generator of the random signs; None: seeded with 0, so that repeated comparisons agree.
         draws: number of random sign vectors.
 
     Returns:
-        The p-value; 1.0 when no pair differs.
+        The p-value; 1.0 if no pair differs.
 
     Raises:
-        EvaluationError: the lengths differ (there are no pairs), or a score is not finite.
+        EvaluationError: the lengths differ, or a score is not finite.
 
     Source: R. A. Fisher, The Design of Experiments, 1935, section 21.
 
@@ -118,15 +117,15 @@ def paired_permutation(
 
     """
     if len(x) != len(y):
-        raise EvaluationError(f"{len(x)} and {len(y)} scores: pairs were wanted")
+        raise EvaluationError(f"paired scores must have equal length, got {len(x)} and {len(y)}")
     difference = np.asarray(y, dtype=np.float64) - np.asarray(x, dtype=np.float64)
     if not np.isfinite(difference).all():
-        raise EvaluationError("a score is not finite: there is no mean to compare")
+        raise EvaluationError("scores must be finite")
     difference = difference[difference != 0]
     n = len(difference)
     if n == 0:
         return 1.0
-    # sums of the same numbers in another order differ by rounding: equal has to mean equal up to that
+    # sums of the same numbers in another order differ by rounding, so the comparison has a tolerance
     observed = abs(float(difference.sum()))
     threshold = observed - 1e-12 * float(np.abs(difference).sum())
     if n <= EXACT_PAIRS:

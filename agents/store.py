@@ -1,13 +1,11 @@
-"""Trajectories on disk: one JSON line each, written as they finish, readable while the run goes on.
+"""Trajectories on disk: one JSON line each, written as they finish, readable while the file grows.
 
-The format is by the end of the file's name: ``.jsonl``, ``.jsonl.gz``, ``.jsonl.zst`` (needs zstandard). Every line has
-``version`` first. A prompt that extends the sequence before it (prompt and response of the turn before) is stored as
-what it adds, so a conversation costs its length and not the square of it.
+The suffix of the file decides about compression: ``.jsonl``, ``.jsonl.gz``, ``.jsonl.zst`` (needs zstandard). A prompt
+that extends the prompt and response of the turn before is stored as the ids that it adds, so the size of a conversation
+is linear in its length.
 
-A process that dies leaves at most one torn line, the last: reading drops it and says so (`TornLine`), appending removes
-it. Any other line that cannot be read is an error with its number, since it is no accident of writing.
-
-Left out on purpose: an index and random access. A file is read from the front.
+A process that is killed leaves at most one incomplete line, the last. Reading skips it with a `TornLine` warning, and
+appending removes it. Any other line that cannot be read is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from turnwise.agents.errors import StoreError
 from turnwise.agents.trajectory import STOPS, Trajectory, Turn, check_extras
 
 VERSION = 1
-"""Of the lines' form. Readers refuse what is newer."""
+"""Version of the format; readers refuse others."""
 
 _BESIDE = ("prompt", "admissible", "extras")
 """Fields of a turn that are stored in a form of their own, or only where there is something to store."""
@@ -37,8 +35,8 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Name the file in an error of the system: when a write fails, on a full disk say, the system itself does not."""
+def name_file_in_errors(path: Path) -> Iterator[None]:
+    """Add the file to an OSError that lacks it, such as that of a write to a full disk."""
     try:
         yield
     except OSError as error:
@@ -48,11 +46,11 @@ def naming(path: Path) -> Iterator[None]:
 
 
 class TornLine(UserWarning):
-    """The last line of a file is not whole: it was dropped."""
+    """The last line of a file is incomplete and was skipped."""
 
 
 def to_json(trajectory: Trajectory) -> str:
-    """Return the trajectory as one line of JSON, without the line's end; floats keep every bit."""
+    """Return the trajectory as one line of JSON without a newline; floats keep every bit."""
     record: dict[str, Any] = {"version": VERSION}
     record |= {name: getattr(trajectory, name) for name in Trajectory.__slots__ if name != "turns"}
     turns = []
@@ -74,24 +72,25 @@ def from_json(line: str | bytes) -> Trajectory:
     """Return the trajectory of one line.
 
     Raises:
-        StoreError: the line is whole JSON, but no trajectory of a version that is known here.
-        ValueError: the line is no JSON (torn).
-
+        StoreError: the line is JSON, but not a trajectory of a known version.
+        ValueError: the line is not JSON.
     """
     record = json.loads(line)
     if not isinstance(record, dict) or "version" not in record:
-        raise StoreError('no trajectory: the key "version" was wanted')
+        raise StoreError('not a trajectory: the key "version" is missing')
     if record["version"] != VERSION:
-        raise StoreError(f"version {record['version']!r} of the format is not known here: {VERSION} was wanted")
+        raise StoreError(
+            f"version {record['version']!r} of the format is unknown; this release reads version {VERSION}"
+        )
     try:
         values = {name: record[name] for name in Trajectory.__slots__ if name != "turns"}
         if values["stop"] not in STOPS:
-            raise StoreError(f"stop is {values['stop']!r}: one of {', '.join(STOPS)} was wanted")
+            raise StoreError(f"stop must be one of {', '.join(STOPS)}; got {values['stop']!r}")
         return Trajectory(**values, turns=_turns(record["turns"]))
     except KeyError as error:
-        raise StoreError(f"no trajectory: the key {error} is missing") from error
+        raise StoreError(f"not a trajectory: the key {error} is missing") from error
     except (TypeError, AttributeError) as error:
-        raise StoreError(f"no trajectory: {error}") from error
+        raise StoreError(f"not a trajectory: {error}") from error
 
 
 def _turns(entries: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
@@ -110,7 +109,7 @@ def _turns(entries: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 class TrajectoryWriter:
-    """Writes trajectories to a file, each as soon as it is there: a context manager.
+    """Writes trajectories to a file as they finish; a context manager.
 
     >>> with TrajectoryWriter("run/trajectories.jsonl") as writer:   # doctest: +SKIP
     ...     rollout(agent, sampler, tasks, make=make, on_finish=writer.write)
@@ -121,12 +120,11 @@ class TrajectoryWriter:
 
         Args:
             path: its name ends in .jsonl, .jsonl.gz or .jsonl.zst.
-            append: go on with a file that is there (a torn last line is removed and said); else it is begun anew.
+            append: add to an existing file, after removing an incomplete last line with a warning; else replace it.
 
         Raises:
-            StoreError: the ending is unknown, or the file to go on with is damaged before its last line.
+            StoreError: the suffix is unknown, or an existing file is damaged before its last line.
             OSError: the file cannot be opened or written.
-
         """
         self.path = Path(path)
         self.count = 0
@@ -136,15 +134,15 @@ class TrajectoryWriter:
         self._file = _open_to_write(self.path, append)
 
     def write(self, trajectory: Trajectory) -> None:
-        """Write one trajectory and hand it to the system: readers see it, and a kill of the process cannot lose it."""
-        with naming(self.path):
+        """Write one trajectory and flush it, so that readers see it and a killed process cannot lose it."""
+        with name_file_in_errors(self.path):
             self._file.write(to_json(trajectory).encode() + b"\n")
             self._file.flush()
         self.count += 1
 
     def close(self) -> None:
-        """End the file."""
-        with naming(self.path):
+        """Close the file."""
+        with name_file_in_errors(self.path):
             self._file.close()
 
     def __enter__(self) -> TrajectoryWriter:
@@ -152,7 +150,7 @@ class TrajectoryWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """End the file; if something has gone wrong already, what goes wrong in ending it says no more."""
+        """Close the file; an error in closing does not replace an earlier one."""
         try:
             self.close()
         except OSError:
@@ -164,12 +162,11 @@ def read_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
     """Yield the trajectories of a file in the order in which they were written; it may still be growing.
 
     Raises:
-        StoreError: a line other than the last is damaged (the message has its number), or the form is unknown.
+        StoreError: a line other than the last is damaged, or the version is unknown; the message has the line number.
         OSError: the file cannot be read.
 
     Warns:
-        TornLine: the last line is not whole; it is left out.
-
+        TornLine: the last line is incomplete; it is skipped.
     """
     path = Path(path)
     for line in _lines(path):
@@ -179,15 +176,16 @@ def read_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
             raise StoreError(f"{path}, line {line.number}: {error}") from error
         except (ValueError, RecursionError) as error:
             if not line.last:
-                raise StoreError(f"{path}, line {line.number}: no JSON ({error})") from error
-            _say_torn(path, line)
+                raise StoreError(f"{path}, line {line.number}: not valid JSON ({error})") from error
+            _warn_torn(path, line)
             return
         yield trajectory
 
 
-def _say_torn(path: Path, line: _Line) -> None:
+def _warn_torn(path: Path, line: _Line) -> None:
     message = (
-        f"{path}, line {line.number} is not whole ({len(line.text)} bytes; a writer died or still writes): left out"
+        f"{path}, line {line.number} is incomplete and was skipped ({len(line.text)} bytes; its writer was killed "
+        "or is still writing)"
     )
     warnings.warn(TornLine(message), stacklevel=3)
 
@@ -200,7 +198,7 @@ class _Line:
 
 
 def _lines(path: Path) -> Iterator[_Line]:
-    """Yield the lines that are not empty, each with whether it is the last."""
+    """Yield the nonempty lines; the last one is marked."""
     held: _Line | None = None
     for number, text in enumerate(_split(path), start=1):
         text = text.rstrip(b"\r\n")
@@ -214,7 +212,7 @@ def _lines(path: Path) -> Iterator[_Line]:
 
 
 def _split(path: Path) -> Iterator[bytes]:
-    """Yield whole lines, then what is left at the end, if anything is."""
+    """Yield complete lines, then the rest of the file if there is any."""
     rest = b""
     number = 0
     try:
@@ -222,25 +220,25 @@ def _split(path: Path) -> Iterator[bytes]:
             *lines, rest = (rest + block).split(b"\n")
             number += len(lines)
             yield from lines
-    except _broken() as error:
+    except _decompression_errors() as error:
         raise StoreError(f"{path}: the compressed data is damaged after line {number} ({error})") from error
     if rest:
         yield rest
 
 
-def _broken() -> tuple[type[Exception], ...]:
-    # the class of zstandard's errors is there only when zstandard is
+def _decompression_errors() -> tuple[type[Exception], ...]:
+    # zstandard is optional, and so is its error class
     zstandard = sys.modules.get("zstandard")
     return (zlib.error,) if zstandard is None else (zlib.error, zstandard.ZstdError)
 
 
 class _Blocks:
-    """The decoded content of a file, block by block, as far as it was written; ``open_end``: the file is not ended."""
+    """The decompressed blocks of a file, as far as it is written; ``unfinished`` if its last member has no end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._new = {".jsonl": None, ".jsonl.gz": _gzip_decoder, ".jsonl.zst": _zstd_decoder}[check_suffix(path)]
-        self.open_end = False
+        self.unfinished = False
 
     def __iter__(self) -> Iterator[bytes]:
         decoder = None
@@ -249,13 +247,13 @@ class _Blocks:
                 if self._new is None:
                     yield block
                     continue
-                # a file that was appended to has several members; each ends by itself
+                # a compressed file that was appended to has several members
                 while block:
                     decoder = decoder or self._new()
                     yield decoder.decompress(block)
                     block = decoder.unused_data if decoder.eof else b""
                     decoder = None if decoder.eof else decoder
-        self.open_end = decoder is not None
+        self.unfinished = decoder is not None
 
 
 def _gzip_decoder() -> Any:
@@ -270,23 +268,23 @@ def _zstandard() -> Any:
     try:
         import zstandard
     except ImportError as error:
-        raise StoreError("files that end in .zst need zstandard: pip install turnwise[train]") from error
+        raise StoreError("files ending in .zst need zstandard: pip install turnwise[train]") from error
     return zstandard
 
 
 def _repair(path: Path) -> None:
-    """Make the file end with a whole line and a whole member, so that what is appended can be read."""
+    """Make the file end with a complete line and a complete member, so that it can be appended to."""
     lines = list(_lines(path))
     torn = False
     if lines:
         try:
             from_json(lines[-1].text)
         except StoreError:
-            pass  # whole, though not ours: reading it says so
+            pass  # complete, though not a trajectory: reading reports it
         except ValueError:
             torn = True
-            _say_torn(path, lines.pop())
-    if not torn and _ended(path):
+            _warn_torn(path, lines.pop())
+    if not torn and _is_complete(path):
         return
     beside = path.with_name("." + path.name)
     with _open_to_write(beside, append=False) as file:
@@ -295,12 +293,12 @@ def _repair(path: Path) -> None:
     os.replace(beside, path)
 
 
-def _ended(path: Path) -> bool:
+def _is_complete(path: Path) -> bool:
     blocks = _Blocks(path)
     last = b"\n"
     for block in blocks:
         last = block[-1:] or last
-    return last == b"\n" and not blocks.open_end
+    return last == b"\n" and not blocks.unfinished
 
 
 def check_suffix(path: Path) -> str:
@@ -312,7 +310,7 @@ def check_suffix(path: Path) -> str:
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return suffix
-    raise StoreError(f"{path}: a name that ends in {', '.join(SUFFIXES)} was wanted")
+    raise StoreError(f"the name of a trajectory file must end in {', '.join(SUFFIXES)}; got {path}")
 
 
 def _open_to_write(path: Path, append: bool) -> IO[bytes]:

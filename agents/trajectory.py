@@ -1,8 +1,8 @@
-"""The record of play: a turn, a trajectory (one episode), a group (the trajectories of one task instance).
+"""Records of episodes: a turn, a trajectory (one episode), a group (the trajectories of one task instance).
 
-All three are frozen. Token ids are stored as they were given and sampled, and are never made again from text. What is
-left out on purpose: advantages (they belong to the training step that computed them, not to the play) and the text of
-the prompt (it follows from the observations and the prompt builder).
+All three are frozen. Token ids are stored as given and sampled, and never recomputed from text. Advantages are not
+stored, since they belong to a training step; neither is the text of prompts, which follows from the observations and
+the prompt builder, nor are images.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from turnwise.agents.content import Content, TextPart
+
 Stop = Literal["terminated", "truncated", "turns", "tokens", "error"]
-"""Why an episode ended: the environment ended it, the environment cut it, the agent's limit of turns, the context of
-the model, or a failure (an exception of the environment, a deadline)."""
+"""Why an episode ended: the environment ended or truncated it, the agent's limit of turns or the model's context was
+reached, or the environment failed."""
 
 STOPS: tuple[str, ...] = get_args(Stop)
 
@@ -62,41 +64,45 @@ class Turn:
     """One call of the model and the environment's answer."""
 
     prompt: tuple[int, ...]
-    """Token ids as given to the model; empty when the sampler has no tokenizer."""
+    """Token ids as given to the model; empty if the sampler has no tokenizer."""
     response: tuple[int, ...]
-    """Token ids as sampled, with the end token when it was sampled."""
+    """Token ids as sampled, with the end token if it was sampled."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of every response token under the distribution that was sampled from (nats)."""
+    """Log-probability (nats) of every response token under the distribution that it was sampled from."""
     version: int
     """Version of the sampler's weights."""
     observation: str
-    """What the agent saw: the environment's text, or what was said to it about an answer that could not be parsed."""
+    """What the agent saw: the environment's text, or the correction of an answer that could not be parsed."""
     text: str
-    """What the model said, without the end token."""
+    """The model's answer without the end token."""
     action: str | None
-    """The parsed action, None when the text could not be parsed (then nothing was sent to the environment)."""
+    """The parsed action; None if the answer could not be parsed, and nothing was sent to the environment."""
     state: str
     """The environment's state key before the action."""
     reward: float
-    """Reward of the environment for this turn (0.0 for an answer that could not be parsed)."""
+    """The environment's reward for this turn; 0.0 for an answer that could not be parsed."""
     valid: bool
-    """Parsed and admissible."""
+    """Whether the answer was parsed and its action was admissible."""
     admissible: tuple[str, ...] | None = None
-    """The actions that were possible, kept where the agent's template lists them (the prompt is made of them); else
-    None."""
+    """The admissible actions, if the agent's template lists them, so that its prompts can be rebuilt; else None."""
     extras: Mapping[str, Extra] = field(default_factory=dict, hash=False)
     """Further columns for credit rules (`role`, `value`, `tree`, ...), from ``info["extras"]`` and the sampler."""
+
+    @property
+    def content(self) -> Content:
+        """What the agent saw, as parts; images are not kept."""
+        return (TextPart(self.observation),)
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One episode, from its first observation to its end."""
+    """One episode."""
 
     id: str
     task: str
     task_type: str | None
     seed: int
-    """The seed that the environment was reset with."""
+    """Seed of the environment's reset."""
     turns: tuple[Turn, ...]
     stop: Stop
     won: bool
@@ -104,9 +110,9 @@ class Trajectory:
     final_state: str
     final_observation: str
     error: str | None
-    """In words, why the episode ended as ``error`` or ``tokens``; else None."""
+    """Message of an episode that ended as ``error`` or ``tokens``; else None."""
     seconds: float
-    """Wall clock from reset to the end."""
+    """Wall-clock time from reset to the end."""
 
     @property
     def reward(self) -> float:
@@ -115,17 +121,17 @@ class Trajectory:
 
     @property
     def unparsable(self) -> int:
-        """Number of turns whose text could not be parsed."""
+        """Number of turns whose answer could not be parsed."""
         return sum(turn.action is None for turn in self.turns)
 
     @property
     def inadmissible(self) -> int:
-        """Number of turns with a parsed action that the environment did not admit."""
+        """Number of turns with a parsed but inadmissible action."""
         return sum(turn.action is not None and not turn.valid for turn in self.turns)
 
     @property
     def finished(self) -> bool:
-        """Whether the episode ended otherwise than by a failure."""
+        """Whether the episode ended without an error."""
         return self.stop != "error"
 
 
@@ -138,15 +144,14 @@ class Group:
 
     @property
     def finished(self) -> tuple[Trajectory, ...]:
-        """The trajectories that did not end as ``error``: those that statistics may count."""
+        """The trajectories without an error, which are those that statistics count."""
         return tuple(trajectory for trajectory in self.trajectories if trajectory.finished)
 
 
 def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
-    """Return the groups of a flat sequence of trajectories: same task, same environment seed; in order of appearance.
+    """Return the groups of a sequence of trajectories, by task and environment seed, in order of appearance.
 
-    Trajectories come back from a file in the order in which they finished; within a group they are sorted by id, so
-    that the order on disk means nothing.
+    Files hold trajectories in the order in which they finished; within a group they are sorted by member.
     """
     members: dict[tuple[str, int], list[Trajectory]] = {}
     for trajectory in trajectories:
@@ -155,6 +160,6 @@ def grouped(trajectories: Iterable[Trajectory]) -> list[Group]:
 
 
 def _by_member(trajectory: Trajectory) -> tuple[int, str]:
-    # "task#10@7" after "task#9@7": the member is a number
+    # numerically, so that "task#10@7" follows "task#9@7"
     member = trajectory.id.rpartition("#")[2].partition("@")[0]
     return (int(member) if member.isascii() and member.isdigit() else -1, trajectory.id)

@@ -230,7 +230,7 @@ def _smoothed(series: Mapping[int, float], window: int) -> dict[int, float]:
 
 def _curve(name: str, series: Sequence[Mapping[int, float]], *, quantile: bool, points: bool) -> Curve:
     """The mean over seeds at the iterations that all of them have, between ends that are in [0, 1]."""
-    from turnwise.agents.seeds import Mean
+    from turnwise.agents.seed_statistics import Mean
 
     xs = sorted(set.intersection(*(set(one) for one in series)))
     means = [Mean.of([one[x] for one in series]) for x in xs]

@@ -24,13 +24,13 @@ def pack(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The packed file, .jsonl.xz.")],
 ) -> None:
     """Pack a folder of game files into one file, with domain and grammar beside it."""
-    from turnwise.agents.store import naming
+    from turnwise.agents.store import name_file_in_errors
     from turnwise.envs.household.library import pack as pack_games
 
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder of games")
     start = time.monotonic()
-    with naming(target):
+    with name_file_in_errors(target):
         packed = pack_games(folder, target)
     size = target.stat().st_size
     say(f"packed {packed} games into {target} ({count(size)}B) in {duration(time.monotonic() - start)}")
@@ -46,11 +46,11 @@ def generate(
     start: Annotated[int, typer.Option(min=0, help="Index of the first game.")] = 0,
 ) -> None:
     """Write generated games as .tw-pddl files, which the original engine can play as well."""
-    from turnwise.agents.store import naming
+    from turnwise.agents.store import name_file_in_errors
     from turnwise.envs.household.generator import SPLITS, write
 
     choose("split", split, SPLITS)
-    with naming(target):
+    with name_file_in_errors(target):
         paths = write(target, split, number, level, start)
     say(f"wrote {len(paths)} games under {target / split}")
     say(f"play them: turnwise play turnwise/Household-v0 games={target} split={split}")
@@ -63,10 +63,10 @@ def shop(
     seed: Annotated[int, typer.Option(help="Seed of the catalogue.")] = 0,
 ) -> None:
     """Write a generated product catalogue as the files that the original web shop reads."""
-    from turnwise.agents.store import naming
+    from turnwise.agents.store import name_file_in_errors
     from turnwise.envs.shop.generator import catalogue, write
 
-    with naming(target):
+    with name_file_in_errors(target):
         paths = write(target, level, seed)
     say(f"wrote {len(catalogue(level, seed)):,} products under {target}")
     arguments = " ".join(f"{name}={path}" for name, path in paths.items())

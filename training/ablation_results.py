@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.evaluation import EvaluationResult, Rate
-from turnwise.agents.seeds import Mean, compare_seeds, holm, verdict
+from turnwise.agents.seed_statistics import Mean, compare_seeds, holm, verdict
 from turnwise.training.ablation import CALLS, WARM_START, Ablation
 from turnwise.training.errors import TrainingError
 from turnwise.training.folder import describe
@@ -139,7 +139,7 @@ def _over_seeds(results: Mapping[int, EvaluationResult], warm: Mapping[int, Eval
     gains = [value - before for value, before in pairs if before is not None]
     pooled = Rate.of(sum(rate.k for rate in rates.values()), sum(rate.n for rate in rates.values()))
     return {
-        "success": asdict(Mean.of(list(known.values()))),
+        "success": asdict(Mean.of_rates(list(rates.values()))),
         "pooled": asdict(pooled),
         "gain": asdict(Mean.of(gains)),
     }

@@ -21,7 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from turnwise.agents.store import naming
+from turnwise.agents.store import name_file_in_errors
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError, FolderInUse, RunExists, TrainingError
 
@@ -74,7 +74,7 @@ def write_text(path: Path, text: str) -> None:
     """Write a text beside and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
-    with naming(path), part.open("w", encoding="utf-8") as file:
+    with name_file_in_errors(path), part.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

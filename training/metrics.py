@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.agents.store import naming
+from turnwise.agents.store import name_file_in_errors
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import compact, group_sums, groups_of, trajectory_scores
@@ -57,7 +57,7 @@ class MetricsWriter:
                     self._board.add_scalar(f"{event.get('phase', 'run')}/{key}", value, event["iteration"])
 
     def _put(self, data: bytes) -> None:
-        with naming(self._path):
+        with name_file_in_errors(self._path):
             while data:
                 data = data[self._file.write(data) :]
 

@@ -58,7 +58,7 @@ def test_only_a_file_is_written_over(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name, kind in (("folder", "folder"), ("pipe", "device")):
         for content in (PANEL, result("wl")):
-            with pytest.raises(AgentError, match=f"{name} is a {kind}: the name of a file was wanted"):
+            with pytest.raises(AgentError, match=f"{name} must be a file, and is a {kind}"):
                 content.save(tmp_path / name)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
@@ -123,7 +123,7 @@ def test_different_panels_cannot_be_compared() -> None:
     other = Panel("other", ("t0", "t1"))
     with pytest.raises(EvaluationError, match="different environments"):
         compare(result("ww"), result("ww", other))
-    with pytest.raises(EvaluationError, match="nothing to compare"):
+    with pytest.raises(EvaluationError, match="no task of the panel was played by both"):
         compare(result("we"), result("ew"))
 
 
@@ -144,12 +144,12 @@ def test_a_panel_without_tasks_or_with_doubles_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "no JSON"),
-        ('{"version": 1, "rows": [', "no JSON"),
-        ("[]", "holds no result"),
+        ("", "is not a result, because it is not valid JSON"),
+        ('{"version": 1, "rows": [', "not valid JSON"),
+        ("[]", "is not a result"),
         ('{"version": 1}', "'rows' is missing"),
         ('{"version": 9, "rows": []}', "version 9"),
-        ('{"version": 1, "rows": [{"x": 1}], "panel": {}}', "holds no"),
+        ('{"version": 1, "rows": [{"x": 1}], "panel": {}}', "is not a result"),
     ],
 )
 def test_files_that_are_no_results_say_so(tmp_path: Path, content: str, words: str) -> None:

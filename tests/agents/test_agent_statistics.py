@@ -111,9 +111,9 @@ def test_random_signs_agree_with_all_signs_at_the_border() -> None:
 
 def test_permutation_refuses_what_cannot_be_paired() -> None:
     assert paired_permutation([], []) == 1.0
-    with pytest.raises(EvaluationError, match="pairs were wanted"):
+    with pytest.raises(EvaluationError, match="must have equal length"):
         paired_permutation([1.0], [1.0, 2.0])
-    with pytest.raises(EvaluationError, match="not finite"):
+    with pytest.raises(EvaluationError, match="must be finite"):
         paired_permutation([1.0], [math.nan])
 
 

@@ -136,9 +136,9 @@ def test_a_torn_line_is_said(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     write(path, 2)
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.warns(TornLine, match=r"line 2 is not whole"):
+    with pytest.warns(TornLine, match=r"line 2 is incomplete"):
         assert list(read_trajectories(path)) == [sample(0)]
-    with pytest.warns(TornLine, match=r"line 2 is not whole"):
+    with pytest.warns(TornLine, match=r"line 2 is incomplete"):
         write(path, 1, append=True, first=5)
     assert list(read_trajectories(path)) == [sample(0), sample(5)]
 
@@ -169,7 +169,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_with_its_number(tmp_path: Path
     position %= len(lines[1])
     lines[1] = lines[1][:position] + b"\xff" + junk
     path.write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(StoreError, match=r"t\.jsonl, line 2: no JSON"):
+    with pytest.raises(StoreError, match=r"t\.jsonl, line 2: not valid JSON"):
         list(read_trajectories(path))
 
 
@@ -179,7 +179,7 @@ def test_damaged_compressed_data_is_an_error(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(bytes(data))
-    with pytest.raises(StoreError, match=r"damaged|no JSON"):
+    with pytest.raises(StoreError, match=r"damaged|not valid JSON"):
         list(read_trajectories(path))
 
 
@@ -188,8 +188,8 @@ def test_damaged_compressed_data_is_an_error(tmp_path: Path) -> None:
     [
         ({"version": 99}, "version 99 of the format"),
         ({"version": None}, "version None"),
-        ({"stop": "tired"}, "stop is 'tired'"),
-        ({"turns": 3}, "no trajectory"),
+        ({"stop": "tired"}, "got 'tired'"),
+        ({"turns": 3}, "not a trajectory"),
         ({"turns": [{}]}, "the key 'response' is missing"),
     ],
 )

@@ -44,13 +44,13 @@ def test_missing_torn_and_absent_games(turnwise: Call, tmp_path: Path, words: tu
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"tasks": 3}, "holds no panel: tasks"),
-        ({"tasks": "abc"}, "holds no panel: tasks"),
-        ({"tasks": [1, 2]}, "holds no panel: tasks.0"),
-        ({"seed": "x"}, "holds no panel: seed"),
-        ({"kwargs": [1]}, "holds no panel: kwargs"),
+        ({"tasks": 3}, "is not a panel: tasks"),
+        ({"tasks": "abc"}, "is not a panel: tasks"),
+        ({"tasks": [1, 2]}, "is not a panel: tasks.0"),
+        ({"seed": "x"}, "is not a panel: seed"),
+        ({"kwargs": [1]}, "is not a panel: kwargs"),
         ({"kwargs": {"lenghts": [3]}}, "did you mean 'lengths'"),
-        ({"env": 3}, "holds no panel: env"),
+        ({"env": 3}, "is not a panel: env"),
         ({"env": "toys/Coridor-v0"}, "did you mean 'toys/Corridor-v0'"),
         ({"tasks": ["nothing"]}, "every episode failed; the first error: UnknownTask"),
         ({"seed": -1}, "greater or equal to zero"),
@@ -71,7 +71,7 @@ def test_results_with_values_of_another_kind(turnwise: Call, tmp_path: Path, key
     content = json.loads(good.read_text())
     content["rows"][1][key] = value
     bad.write_text(json.dumps(content))
-    one_sentence(turnwise("compare", good, bad), f"{bad} holds no result: rows.1.{key}")
+    one_sentence(turnwise("compare", good, bad), f"{bad} is not a result: rows.1.{key}")
 
 
 # ---- runs ----

@@ -13,7 +13,7 @@ import toys.corridor
 
 import turnwise.training.process_pool as crew_module
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
-from turnwise.agents.seeds import student_quantile
+from turnwise.agents.seed_statistics import student_quantile
 from turnwise.credit import CreditError, UnknownRule
 from turnwise.training import Run
 from turnwise.training.ablation import Arm, check, is_axis, open_folder, plan, read_plan, split

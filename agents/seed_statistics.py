@@ -1,10 +1,11 @@
-"""Statistics over training seeds: the mean with its t-interval, and the paired comparison of two arms seed by seed.
+"""Statistics over training seeds: means with t-intervals, and the paired comparison of two arms.
 
-Two questions are kept apart. Of *these* trained policies, does one win more of tasks like these? That is asked task by
-task. If both arms were *trained again*, would the one still be better? That is asked seed by seed, the tasks of a seed
-being one draw only. The second is the claim that papers make, and has as many degrees of freedom as there are seeds.
+There are two questions. Does one of *these* trained policies win more tasks of this kind? A test over tasks answers it.
+Would one method be better if both were *trained again*? That is the claim that papers make; a test over seeds answers
+it, with as many observations as there are seeds.
 
-Left out on purpose: models with random effects, and bootstraps: with a handful of seeds neither is to be trusted more.
+Student's t is computed here and not with scipy, which would be a large dependency of every installation for two short
+functions; the tests compare both.
 """
 
 from __future__ import annotations
@@ -15,35 +16,35 @@ from dataclasses import dataclass
 
 from turnwise.agents.comparison import compare
 from turnwise.agents.errors import EvaluationError
-from turnwise.agents.evaluation import EvaluationResult
-from turnwise.agents.statistics import paired_permutation
+from turnwise.agents.evaluation import EvaluationResult, Rate
+from turnwise.agents.statistics import paired_permutation, wilson
 
 
 def student_p(t: float, degrees: int) -> float:
     """Return the two-sided p-value of Student's t.
 
-    With theta = atan(|t| / sqrt(degrees)), and the product of the odd (even) numbers below the even (odd) ones::
+    With theta = atan(|t| / sqrt(degrees)), and the product of the odd (even) numbers below the even (odd) pairs::
 
         odd:   P(|T| < |t|) = 2/pi (theta + sin theta (cos theta + 2/3 cos^3 theta + 2*4/(3*5) cos^5 theta + ...))
         even:  P(|T| < |t|) = sin theta (1 + 1/2 cos^2 theta + 1*3/(2*4) cos^4 theta + ...)
 
-    the sums ending with the power degrees - 2 of the cosine.
+    where both sums end with cos^(degrees - 2) theta.
 
     >>> round(student_p(2.776445, 4), 6)
     0.05
 
     Args:
         t: the statistic.
-        degrees: of freedom, from 1.
+        degrees: degrees of freedom, from 1.
 
     Raises:
-        EvaluationError: no degree of freedom: one value has no spread.
+        EvaluationError: there are no degrees of freedom, since a single value has no spread.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.3 and 26.7.4.
 
     """
     if degrees < 1:
-        raise EvaluationError(f"Student's t with {degrees} degrees of freedom: at least 1 was wanted, from two values")
+        raise EvaluationError(f"Student's t needs at least 1 degree of freedom, that is two values; got {degrees}")
     theta = math.atan(abs(t) / math.sqrt(degrees))
     cosine, odd = math.cos(theta), degrees % 2
     term = cosine if odd else 1.0
@@ -56,21 +57,20 @@ def student_p(t: float, degrees: int) -> float:
 
 
 def student_quantile(confidence: float, degrees: int) -> float:
-    """Return the t that |T| stays below with the probability `confidence`, by bisection of `student_p`.
+    """Return the t for which P(|T| < t) is `confidence`, by bisection of `student_p`.
 
     >>> round(student_quantile(0.95, 4), 4)
     2.7764
 
     Args:
         confidence: in (0, 1).
-        degrees: of freedom, from 1.
+        degrees: degrees of freedom, from 1.
 
     Raises:
-        EvaluationError: the confidence is not within (0, 1), or there is no degree of freedom.
-
+        EvaluationError: the confidence is not in (0, 1), or there are no degrees of freedom.
     """
     if not 0 < confidence < 1:
-        raise EvaluationError(f"confidence is {confidence}: between 0 and 1 was wanted")
+        raise EvaluationError(f"confidence must be in (0, 1), got {confidence}")
     low, high = 0.0, 1.0
     while student_p(high, degrees) > 1 - confidence:
         high *= 2
@@ -85,9 +85,9 @@ class Mean:
     """A mean over seeds with its 95 % t-interval."""
 
     value: float | None
-    """None when n is 0."""
+    """None if n is 0."""
     low: float | None
-    """None when n is below 2: one seed says nothing about the next."""
+    """None if n is below 2, since one seed says nothing about the next."""
     high: float | None
     error: float | None
     """Standard error of the mean."""
@@ -95,7 +95,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float], confidence: float = 0.95) -> Mean:
-        """Return the mean of one value a seed: ``mean +- t(n - 1) * sd / sqrt(n)``, sd with n - 1."""
+        """Return the mean of one value for each seed: ``mean +- t(n - 1) * sd / sqrt(n)``, sd with n - 1."""
         n = len(values)
         if n < 2:
             return cls(values[0] if n else None, None, None, None, n)
@@ -104,21 +104,34 @@ class Mean:
         half = student_quantile(confidence, n - 1) * error
         return cls(mean, mean - half, mean + half, error, n)
 
+    @classmethod
+    def of_rates(cls, rates: Sequence[Rate], confidence: float = 0.95) -> Mean:
+        """Return the mean of one rate for each seed.
+
+        Equal rates have no spread, and their t-interval would be a point: a method that never won would seem certain
+        never to win. The interval is then Wilson's, over the episodes of all seeds.
+        """
+        known = [rate for rate in rates if rate.value is not None]
+        mean = cls.of([float(rate.value) for rate in known if rate.value is not None], confidence)
+        if mean.error is None or mean.error > 1e-12:
+            return mean
+        low, high = wilson(sum(rate.k for rate in known), sum(rate.n for rate in known), confidence)
+        return cls(mean.value, low, high, mean.error, mean.n)
+
 
 def paired_t(differences: Sequence[float]) -> float:
-    """Return the two-sided p-value of the paired t-test for one difference a seed.
+    """Return the two-sided p-value of the paired t-test.
 
-    Differences without spread have no t; the exact sign-flip test takes its place.
+    Without a spread there is no t, and the exact sign-flip test is used instead.
 
     >>> round(paired_t([0.1, 0.2, 0.3]), 4)
     0.0742
 
     Args:
-        differences: float [n], one a seed.
+        differences: float [n], one for each seed.
 
     Returns:
-        The p-value; 1.0 for a single seed, which cannot tell anything.
-
+        The p-value; 1.0 for a single seed.
     """
     n, mean = len(differences), Mean.of(differences)
     if n < 2 or mean.error is None or mean.value is None:
@@ -129,9 +142,9 @@ def paired_t(differences: Sequence[float]) -> float:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number: each may be compared with alpha as if it were the only one.
+    """Return p-values with Holm's correction for multiple tests.
 
-    The k-th smallest of m is multiplied by m - k + 1, and made at least as large as those before it::
+    The k-th smallest of m is multiplied by m - k + 1 and raised to the largest before it::
 
         q_(k) = max over j <= k of min(1, (m - j + 1) p_(j))
 
@@ -142,7 +155,6 @@ def holm(p: Sequence[float]) -> list[float]:
         p: p-values of one family of tests.
 
     Source: S. Holm, 1979, Scandinavian Journal of Statistics 6.
-
     """
     corrected, largest = [0.0] * len(p), 0.0
     for rank, index in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
@@ -152,63 +164,62 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class OneSeed:
-    """Two arms of one seed on the panel."""
+class SeedPair:
+    """Two arms trained with one seed, on the panel."""
 
     seed: int
     pairs: int
     only_first: int
     only_second: int
     difference: float
-    """Of success, second minus first, over the pairs."""
+    """Success of the second minus success of the first, over the pairs."""
     p: float
     """Exact McNemar, two-sided, not corrected."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedComparison:
-    """Two arms over the seeds that both finished. A difference is the second's success minus the first's."""
+    """Two arms over the seeds that both finished; differences are the second's success minus the first's."""
 
-    seeds: tuple[OneSeed, ...]
+    seeds: tuple[SeedPair, ...]
     left_out: int
-    """Pairs of episodes of which at least one failed."""
+    """Pairs of episodes of which at least one ended as an error."""
     difference: Mean
     p_tasks: float
-    """Sign flips over tasks, the seeds' differences of a task flipped together: these policies, other tasks."""
+    """Sign flips over tasks, all seeds of a task together: other tasks, the same policies."""
     p_seeds: float
-    """Paired t over seeds: the same tasks, policies trained again."""
+    """Paired t-test over seeds: the same tasks, policies trained again."""
     p_flips: float
-    """Sign flips over seeds, exact for up to 16 seeds: the same question without a normal distribution."""
+    """Sign flips over seeds, exact for up to 16: the same question without assuming a normal distribution."""
     smallest: float
-    """The smallest p that the flips over this many seeds can give."""
+    """Smallest p-value that sign flips over this many seeds can give."""
 
 
 def compare_seeds(first: Mapping[int, EvaluationResult], second: Mapping[int, EvaluationResult]) -> SeedComparison:
     """Return the comparison of two arms, paired by seed and by task.
 
     Args:
-        first: the reference's results by seed.
-        second: the other arm's; seeds that only one has are left out.
+        first: results of the reference by seed.
+        second: results of the other arm; seeds that only one arm has are left out.
 
     Raises:
-        EvaluationError: no seed in common, or results of different panels.
-
+        EvaluationError: the arms have no seed in common, or were evaluated on different panels.
     """
     seeds = sorted(first.keys() & second.keys())
     if not seeds:
-        raise EvaluationError("the arms have no finished seed in common: there is nothing to compare")
-    ones, left_out = [], 0
+        raise EvaluationError("the arms have no finished seed in common")
+    pairs, left_out = [], 0
     by_task: dict[str, int] = {}
     for seed in seeds:
-        pair = compare(first[seed], second[seed])
-        share = (pair.only_second - pair.only_first) / pair.pairs
-        ones.append(OneSeed(seed, pair.pairs, pair.only_first, pair.only_second, share, pair.p_success))
-        left_out += pair.left_out
+        found = compare(first[seed], second[seed])
+        share = (found.only_second - found.only_first) / found.pairs
+        pairs.append(SeedPair(seed, found.pairs, found.only_first, found.only_second, share, found.p_success))
+        left_out += found.left_out
         for task, difference in _differences(first[seed], second[seed]):
             by_task[task] = by_task.get(task, 0) + difference
-    shares = [one.difference for one in ones]
+    shares = [pair.difference for pair in pairs]
     return SeedComparison(
-        seeds=tuple(ones),
+        seeds=tuple(pairs),
         left_out=left_out,
         difference=Mean.of(shares),
         p_tasks=paired_permutation([0.0] * len(by_task), list(by_task.values())),
@@ -219,7 +230,7 @@ def compare_seeds(first: Mapping[int, EvaluationResult], second: Mapping[int, Ev
 
 
 def _differences(first: EvaluationResult, second: EvaluationResult) -> list[tuple[str, int]]:
-    """Second minus first of each task that both played: 1, 0 or -1."""
+    """Return the success of the second minus the first, 1, 0 or -1, for each task that both played."""
     others = {row.task: row for row in second.rows if row.stop != "error"}
     return [
         (row.task, int(others[row.task].won) - int(row.won))
@@ -235,11 +246,11 @@ def verdict(p_tasks: float, p_seeds: float, difference: float | None, seeds: int
     """Return a comparison over seeds in words.
 
     Args:
-        p_tasks, p_seeds: of the comparison, corrected if there are several.
-        difference: the mean one, for better or worse.
-        seeds: their number; with one, nothing can be said about training again.
-        alpha: a p-value at or above it counts as noise.
-
+        p_tasks: p-value over tasks, corrected if there are several comparisons.
+        p_seeds: p-value over seeds, corrected likewise.
+        difference: mean difference; its sign decides between better and worse.
+        seeds: number of seeds; a single one says nothing about training again.
+        alpha: level below which a p-value is beyond the noise.
     """
     word = "better" if (difference or 0.0) > 0 else "worse"
     if seeds > 1 and p_seeds < alpha:

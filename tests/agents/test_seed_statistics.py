@@ -7,8 +7,9 @@ import math
 import pytest
 
 from turnwise.agents.errors import EvaluationError
-from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel
-from turnwise.agents.seeds import Mean, compare_seeds, holm, paired_t, student_p, student_quantile, verdict
+from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, Rate
+from turnwise.agents.seed_statistics import Mean, compare_seeds, holm, paired_t, student_p, student_quantile, verdict
+from turnwise.agents.statistics import wilson
 
 TABLE = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 9: 2.2622, 30: 2.0423}  # two-sided 5 %, as printed in tables
 
@@ -28,9 +29,9 @@ def test_student_agrees_with_scipy() -> None:
 
 
 def test_student_without_a_spread_or_a_confidence_is_refused() -> None:
-    with pytest.raises(EvaluationError, match="at least 1"):
+    with pytest.raises(EvaluationError, match="at least 1 degree"):
         student_p(1.0, 0)
-    with pytest.raises(EvaluationError, match="between 0 and 1"):
+    with pytest.raises(EvaluationError, match="must be in"):
         student_quantile(1.0, 3)
 
 
@@ -42,6 +43,15 @@ def test_a_mean_over_seeds_by_hand() -> None:
     assert (mean.low, mean.high) == (pytest.approx(0.6 - half, abs=1e-6), pytest.approx(0.6 + half, abs=1e-6))
     assert Mean.of([0.5]) == Mean(0.5, None, None, None, 1)
     assert Mean.of([]).value is None
+
+
+def test_equal_rates_over_seeds_have_wilson_s_interval() -> None:
+    for k in (0, 20):
+        mean = Mean.of_rates([Rate.of(k, 20)] * 3)
+        assert (mean.value, mean.low, mean.high, mean.n) == (k / 20, *wilson(3 * k, 60), 3)
+    assert Mean.of_rates([Rate.of(0, 20), Rate.of(0, 0)]) == Mean(0.0, None, None, None, 1)  # one seed played
+    differ = [Rate.of(k, 20) for k in (8, 12, 16)]
+    assert Mean.of_rates(differ) == Mean.of([0.4, 0.6, 0.8])
 
 
 def test_the_paired_t_by_hand() -> None:
