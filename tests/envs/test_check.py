@@ -193,7 +193,7 @@ def test_what_a_stranger_does_not_offer_is_skipped_with_the_reason():
         "state-equal": "state",
         "state-different": "state",
         "snapshot": "snapshot",
-        "expert": "agent",
+        "expert": "plan",
     }
     assert outcomes(report, "skipped") == set(missing)
     for rule, word in missing.items():
