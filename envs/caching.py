@@ -1,5 +1,5 @@
 """What was made once in this process, by a key of all that it depends on: answers, since groups of episodes begin alike
-(`Memory`, bounded by bytes), and large things that environments share while they use them (`Shared`).
+(`ByteLimitedCache`, bounded by bytes), and large things that environments share while they use them (`SharedObjects`).
 
 Left out on purpose: keeping them on disk, and telling which programs ask a clock or dice; these answer the same again,
 too.
@@ -7,20 +7,22 @@ too.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-__all__ = ["Memory", "Shared"]
+__all__ = ["ByteLimitedCache", "SharedObjects", "cache_folder"]
 
 _MOST: Final = 64 << 20  # bytes, of which large things are soon forgotten
 _ENTRY: Final = 2000  # bytes that an entry weighs at least
 T = TypeVar("T")
 
 
-class Memory(Generic[T]):
+class ByteLimitedCache(Generic[T]):
     """Things by key, the least used of which are forgotten where they weigh too much together.
 
     Args:
@@ -74,7 +76,7 @@ class Memory(Generic[T]):
             self._weight = 0
 
 
-class Shared(Generic[T]):
+class SharedObjects(Generic[T]):
     """Things by key that live as long as somebody holds them; the last few that were asked for live on.
 
     Args:
@@ -95,3 +97,12 @@ class Shared(Generic[T]):
             if not any(found is one for one in self._lately):
                 self._lately.append(found)
             return found
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of this package: $TURNWISE_CACHE, else turnwise in $XDG_CACHE_HOME or ~/.cache."""
+    own = os.environ.get("TURNWISE_CACHE")
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "turnwise"

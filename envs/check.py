@@ -18,10 +18,10 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
-from turnwise.envs.checks import instance, offers, play, snapshots, states
-from turnwise.envs.checks.base import Failed, Rule, Skipped, crashed
-from turnwise.envs.checks.lab import Lab, PlayExpert
-from turnwise.envs.checks.probe import Crash, Effort, Source, literal
+from turnwise.envs.checks import instance_rules, interface_rules, snapshot_rules, state_key_rules, step_rules
+from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped, crashed
+from turnwise.envs.checks.episode_data import Crash, Effort, EnvSource, literal
+from turnwise.envs.checks.explorer import Explorer, PlayExpert
 from turnwise.envs.errors import EnvError
 
 __all__ = ["SLOW", "CheckReport", "CheckResult", "Effort", "check_env", "rules"]
@@ -29,7 +29,7 @@ __all__ = ["SLOW", "CheckReport", "CheckResult", "Effort", "check_env", "rules"]
 SLOW = 0.02
 """Mean seconds of a step above which less is tried, unless it is said how much: tens of thousands of steps are."""
 
-Outcome = Literal["ok", "failed", "skipped"]
+RuleOutcome = Literal["ok", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class CheckResult:
     """What became of one rule: `detail` says what was seen or what is wrong, `reproduce` is a script that shows it."""
 
     rule: str
-    outcome: Outcome
+    outcome: RuleOutcome
     detail: str
     reproduce: str = ""
 
@@ -82,7 +82,13 @@ def rules() -> dict[str, str]:
     return {rule.name: rule.says for rule in _ALL} | {"speed": "time per step (a failure only beyond a given limit)"}
 
 
-_ALL: tuple[Rule, ...] = (*play.RULES, *offers.RULES, *states.RULES, *instance.RULES, *snapshots.RULES)
+_ALL: tuple[ContractRule, ...] = (
+    *step_rules.RULES,
+    *interface_rules.RULES,
+    *state_key_rules.RULES,
+    *instance_rules.RULES,
+    *snapshot_rules.RULES,
+)
 
 
 def check_env(
@@ -117,51 +123,51 @@ def check_env(
         EnvError: there is no environment of that id, a keyword is unknown, or what it needs (its games, an extra) is
             not there. Nothing can be judged then.
     """
-    source = Source.of(env, kwargs or {})
+    source = EnvSource.of(env, kwargs or {})
     results: list[CheckResult] = []
     tell = on_result or (lambda result: None)
     try:
-        lab = Lab(source, seed, effort or Effort(), actions, play_expert)
+        explorer = Explorer(source, seed, effort or Effort(), actions, play_expert)
     except EnvError:
         raise
     except Exception as error:
         detail = f"making an instance raised {type(error).__name__}: {error}"
         return CheckReport(source.name, (CheckResult("protocol", "failed", detail, f"{source.code}\n"),), 0.0)
     try:
-        lab.tasks = _tasks(lab, tasks)
-        if effort is None and _slow(lab):
-            lab.effort = Effort.light()
-        outcomes: dict[str, Outcome] = {}
+        explorer.tasks = _tasks(explorer, tasks)
+        if effort is None and _slow(explorer):
+            explorer.effort = Effort.light()
+        outcomes: dict[str, RuleOutcome] = {}
         for rule in _ALL:
-            result = _judge(rule, lab, outcomes)
+            result = _judge(rule, explorer, outcomes)
             outcomes[rule.name] = result.outcome
             results.append(result)
             tell(result)
-        results.append(_speed(lab, slowest))
+        results.append(_speed(explorer, slowest))
         tell(results[-1])
     finally:
-        lab.close()
-    return CheckReport(source.name, tuple(results), statistics.median(lab.seconds) if lab.seconds else 0.0)
+        explorer.close()
+    return CheckReport(source.name, tuple(results), statistics.median(explorer.seconds) if explorer.seconds else 0.0)
 
 
-def _slow(lab: Lab) -> bool:
+def _slow(explorer: Explorer) -> bool:
     """Return whether steps take so long that a whole examination would take hours."""
     try:
-        lab.walk(lab.tasks[0], lab.chooser(np.random.default_rng(lab.seed)), 5)
+        explorer.walk(explorer.tasks[0], explorer.chooser(np.random.default_rng(explorer.seed)), 5)
     except Exception:
         return False  # the rules will find what is wrong
-    seconds, lab.seconds = lab.seconds, []
+    seconds, explorer.seconds = explorer.seconds, []
     return bool(seconds) and statistics.fmean(seconds) > SLOW
 
 
-def _tasks(lab: Lab, tasks: int | Sequence[str]) -> list[str | None]:
+def _tasks(explorer: Explorer, tasks: int | Sequence[str]) -> list[str | None]:
     """Return the tasks to play."""
     if not isinstance(tasks, int):
         return list(tasks) or [None]
-    if not lab.has("task_ids"):
+    if not explorer.has("task_ids"):
         return [None]
     try:
-        ids = list(lab.task_ids())
+        ids = list(explorer.task_ids())
     except EnvError:
         raise
     except Exception:
@@ -173,18 +179,18 @@ def _tasks(lab: Lab, tasks: int | Sequence[str]) -> list[str | None]:
     return [ids[round(i * (len(ids) - 1) / max(1, count - 1))] for i in range(count)]
 
 
-def _judge(rule: Rule, lab: Lab, outcomes: Mapping[str, Outcome]) -> CheckResult:
+def _judge(rule: ContractRule, explorer: Explorer, outcomes: Mapping[str, RuleOutcome]) -> CheckResult:
     """Return what becomes of one rule."""
     missing = [name for name in rule.needs if outcomes.get(name) != "ok"]
     if missing:
         return CheckResult(rule.name, "skipped", f"cannot be judged, since {missing[0]!r} is {outcomes[missing[0]]}")
     try:
-        return CheckResult(rule.name, "ok", rule.judge(lab))
-    except Skipped as reason:
+        return CheckResult(rule.name, "ok", rule.judge(explorer))
+    except RuleSkipped as reason:
         return CheckResult(rule.name, "skipped", str(reason))
     except Crash as crash:
-        failure = crashed(lab, crash)
-    except Failed as error:
+        failure = crashed(explorer, crash)
+    except RuleFailed as error:
         failure = error
     except Exception as error:
         if outcomes.get("info") == "failed":
@@ -192,20 +198,20 @@ def _judge(rule: Rule, lab: Lab, outcomes: Mapping[str, Outcome]) -> CheckResult
                 rule.name, "skipped", f"cannot be judged, since 'info' is failed ({type(error).__name__})"
             )
         # Not a finding of our probes: the environment broke in a way that no rule foresees.
-        return CheckResult(rule.name, "failed", f"{type(error).__name__}: {error}", f"{lab.source.code}\n")
+        return CheckResult(rule.name, "failed", f"{type(error).__name__}: {error}", f"{explorer.source.code}\n")
     return CheckResult(rule.name, "failed", str(failure), failure.reproduce)
 
 
-def _speed(lab: Lab, slowest: float | None) -> CheckResult:
+def _speed(explorer: Explorer, slowest: float | None) -> CheckResult:
     """Report the time per step."""
-    if not lab.seconds:
+    if not explorer.seconds:
         return CheckResult("speed", "skipped", "no step was taken")
-    median, worst = statistics.median(lab.seconds), max(lab.seconds)
-    text = f"median {_duration(median)} a step, longest {_duration(worst)}, {len(lab.seconds):,} steps"
+    median, worst = statistics.median(explorer.seconds), max(explorer.seconds)
+    text = f"median {_duration(median)} a step, longest {_duration(worst)}, {len(explorer.seconds):,} steps"
     if slowest is not None and median > slowest:
         code = (
-            f"{lab.source.code}\n\nimport time\n\nenv.reset(seed={lab.seed})\nbegan = time.perf_counter()\n"
-            f"env.step({literal(lab.foreign or lab.env.action_space.sample())})\n"
+            f"{explorer.source.code}\n\nimport time\n\nenv.reset(seed={explorer.seed})\nbegan = time.perf_counter()\n"
+            f"env.step({literal(explorer.foreign or explorer.env.action_space.sample())})\n"
             f"assert time.perf_counter() - began <= {slowest!r}\n"
         )
         return CheckResult("speed", "failed", f"{text}; the limit is {_duration(slowest)}", code)

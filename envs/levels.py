@@ -2,7 +2,7 @@
 
     "small+depth=3+lines=20-30"          a preset, and the dials that differ from it
 
-A generator's own level is a frozen dataclass on top of `BaseLevel`, with its `dials` and, set after the class, its
+A generator's own level is a frozen dataclass on top of `BaseLevel`, with its `settings` and, set after the class, its
 `presets`.
 
 Left out on purpose: what the dials mean, and bounds that hold between them; that is each generator's own.
@@ -20,13 +20,13 @@ from turnwise.registry import suggest
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["BaseLevel", "Dials", "level_of", "text_of"]
+__all__ = ["BaseLevel", "LevelSettings", "level_of", "text_of"]
 
 T = TypeVar("T", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
-class Dials:
+class LevelSettings:
     """What the dials of a generator's levels may be, and how they are written.
 
     Attributes:
@@ -97,13 +97,13 @@ class Dials:
 class BaseLevel:
     """What the levels of all generators do: they are checked, written in one word, and read back."""
 
-    dials: ClassVar[Dials]
+    settings: ClassVar[LevelSettings]
     presets: ClassVar[Mapping[str, Any]]
     """Levels of the class by name."""
 
     def __post_init__(self) -> None:
         """Check every dial."""
-        self.dials.check(self)
+        self.settings.check(self)
 
     @property
     def text(self) -> str:
@@ -111,7 +111,7 @@ class BaseLevel:
 
         `parse` reads it back to an equal level; equal levels have equal texts.
         """
-        return self.dials.text(self, self.presets)
+        return self.settings.text(self, self.presets)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -120,7 +120,7 @@ class BaseLevel:
         Raises:
             UnknownOption: an unknown preset, dial or value; the message names it and the choices.
         """
-        level: Self = cls.dials.parse(text, cls.presets)
+        level: Self = cls.settings.parse(text, cls.presets)
         return level
 
     @classmethod

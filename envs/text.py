@@ -26,7 +26,7 @@ import gymnasium
 from turnwise.envs.errors import BadSnapshot, NotReset, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.envs.snapshot import Fields, pack, random_from, random_state, unpack
 from turnwise.envs.spaces import Text
-from turnwise.envs.validation import choice, whole
+from turnwise.envs.validation import choice, integer
 
 __all__ = ["SavableEnv", "TextEnv"]
 
@@ -68,7 +68,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         Raises:
             UnknownOption: `count` is negative or not an integer.
         """
-        return self.list_tasks(None if count is None else whole("count", count))
+        return self.list_tasks(None if count is None else integer("count", count))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode.

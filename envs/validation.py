@@ -13,7 +13,7 @@ from typing import Any
 from turnwise.envs.errors import UnknownOption
 from turnwise.registry import suggest
 
-__all__ = ["choice", "flag", "number", "whole"]
+__all__ = ["choice", "flag", "integer", "number"]
 
 
 def choice(what: str, value: Any, known: Collection[str]) -> str:
@@ -31,7 +31,7 @@ def choice(what: str, value: Any, known: Collection[str]) -> str:
     return value
 
 
-def whole(name: str, value: Any, least: int = 0, most: int | None = None, *, of: str = "") -> int:
+def integer(name: str, value: Any, least: int = 0, most: int | None = None, *, of: str = "") -> int:
     """Return a whole number.
 
     Args:

@@ -19,7 +19,7 @@ import numpy as np
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import TextEnv
-from turnwise.envs.validation import flag, whole
+from turnwise.envs.validation import flag, integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class BrowserWindow:
             UnknownOption: a value cannot be used.
         """
         self.screenshot = flag("screenshot", screenshot)
-        self.budget = whole("budget", budget, 100, of="characters")
+        self.budget = integer("budget", budget, 100, of="characters")
         self.size = size
         self.taken: list[str] = []
         self.tab: Tab | None = None

@@ -20,11 +20,11 @@ from turnwise.envs.bash.generator import SPLITS, BashLevel, generate, task_ids
 from turnwise.envs.bash.grading import BashGrade, grade
 from turnwise.envs.bash.shell import LIMITS, ROOT, Shell
 from turnwise.envs.bash.task import BashTask
-from turnwise.envs.cut import cut
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, flag, number, whole
+from turnwise.envs.truncation import truncate
+from turnwise.envs.validation import choice, flag, integer, number
 from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
 
 __all__ = ["LOOK", "REWARDS", "BashEnv"]
@@ -83,7 +83,7 @@ class BashEnv(SavableEnv):
         self._split = choice("split", split, SPLITS)
         self._level = BashLevel.of(level)
         self._partial = choice("reward", reward, REWARDS) == "partial"
-        self._budget = whole("budget", budget, 100, of="characters")
+        self._budget = integer("budget", budget, 100, of="characters")
         choice("sandbox", sandbox, ("auto", *BACKENDS))
         seconds = number("seconds", seconds, 0.1, 600)
         wanted = limits or LIMITS
@@ -169,7 +169,7 @@ class BashEnv(SavableEnv):
             said = "Submitted: the task is done." if self._grade.won else "Submitted: the task is not done."
         else:
             said, valid = self._command(found.text)
-        return cut(said, self._budget), reward, valid
+        return truncate(said, self._budget), reward, valid
 
     def is_over(self) -> bool:
         return self._grade is not None

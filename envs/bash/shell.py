@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnwise.envs.bash.filetree import TIME, FileTree, digest, from_tar, to_tar
-from turnwise.envs.caching import Memory
-from turnwise.envs.cut import shown
+from turnwise.envs.caching import ByteLimitedCache
+from turnwise.envs.truncation import escape_unprintable
 from turnwise.tools.sandbox import Box, Limits, RunResult, SandboxError
 
 __all__ = ["LIMITS", "ROOT", "Shell", "ShellResult"]
@@ -75,7 +75,7 @@ class ShellResult:
     folder: str
 
 
-_MEMORY: Final[Memory[tuple[ShellResult, bool]]] = Memory()
+_MEMORY: Final[ByteLimitedCache[tuple[ShellResult, bool]]] = ByteLimitedCache()
 
 
 class Shell:
@@ -147,7 +147,7 @@ class Shell:
             place, note = "", note or f"[the folder in which the shell was is gone: this is {ROOT}]"
         elif "lost" in told:
             note = note or f"[the folder {folder} cannot be entered: this is {ROOT}]"
-        text = shown(_moved(result.stdout, home, ROOT))
+        text = escape_unprintable(_moved(result.stdout, home, ROOT))
         parts = [text.rstrip("\n"), note, _how(result, self._seconds)]
         understood = "syntax" not in told and (result.code != _NOT_FOUND or after != tree)
         answer = ShellResult("\n".join(part for part in parts if part) or "(no output)", understood, after, place)

@@ -21,11 +21,11 @@ from turnwise.envs.code.snapshots import check_task, files_of, share_of
 from turnwise.envs.code.task import CallTest, CodeTask, digest, fingerprint, names_of
 from turnwise.envs.code.task_sources import CodeTaskSource, FileCodeTasks, GeneratedCodeTasks
 from turnwise.envs.code.workspace import Workspace, refuse_file
-from turnwise.envs.cut import cut, shown
 from turnwise.envs.errors import EnvError, NotReset
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, number, whole
+from turnwise.envs.truncation import escape_unprintable, truncate
+from turnwise.envs.validation import choice, integer, number
 from turnwise.tools.sandbox import BACKENDS, BoxFull, BoxLost, Limits, SandboxError, start
 
 __all__ = ["REWARDS", "CodeEnv"]
@@ -90,7 +90,7 @@ class CodeEnv(SavableEnv):
         choice("sandbox", sandbox, ("auto", *BACKENDS))
         self._shaping = number("shaping", shaping, 0, 10)
         self._seconds = number("seconds", seconds, 0.05, 600)
-        self._budget = whole("budget", budget, 100, of="characters")
+        self._budget = integer("budget", budget, 100, of="characters")
         self._packages = packages
         if tasks is None:
             self._source: CodeTaskSource = GeneratedCodeTasks(level, split or "train")
@@ -173,7 +173,7 @@ class CodeEnv(SavableEnv):
                 said = self._overfull(found, error)
             except SandboxError as error:
                 raise EnvError(f"the program could not be run: {error}") from error
-        return cut(said, self._budget), reward, valid
+        return truncate(said, self._budget), reward, valid
 
     def is_over(self) -> bool:
         return self._score is not None
@@ -239,7 +239,7 @@ class CodeEnv(SavableEnv):
         self._best += rise
         passed = sum(one.passed for one in verdict.outcomes)
         lines = [f"{passed} of {len(verdict.outcomes)} tests pass.", *map(_line, verdict.outcomes)]
-        return shown("\n".join(lines)), self._shaping * rise
+        return escape_unprintable("\n".join(lines)), self._shaping * rise
 
     def _submitted(self) -> tuple[str, float]:
         task, workshop = self._playing()
@@ -276,7 +276,7 @@ class CodeEnv(SavableEnv):
         for path in sorted(workshop.files, key=lambda path: (path != task.main, path)):
             text = _numbered(workshop.files[path])
             if path == task.main or len(text) <= half:
-                parts.append(f"{path}:\n{cut(text, self._budget)}")
+                parts.append(f"{path}:\n{truncate(text, self._budget)}")
                 half -= len(text)
             else:
                 parts.append(f"{path}: {len(text):,} characters")
@@ -286,8 +286,8 @@ class CodeEnv(SavableEnv):
                 for test in task.visible
                 for name in names_of(test)
             ]
-            parts.append(cut("Tests:\n" + "\n".join(lines), self._budget))
-        return shown("\n".join([*parts, _HELP]))
+            parts.append(truncate("Tests:\n" + "\n".join(lines), self._budget))
+        return escape_unprintable("\n".join([*parts, _HELP]))
 
     def _changed(self) -> bool:
         """Return whether the last action changed a file: what it answered says so."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.resources import files as resources
 from typing import Any, Final
 
-from turnwise.envs.caching import Memory
+from turnwise.envs.caching import ByteLimitedCache
 from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
 from turnwise.envs.code.task import BadTask, CallTest, CodeTest, ScriptTest, StdioTest, digest, module_of, names_of
 from turnwise.tools.sandbox import Box, Limits, PythonSession
@@ -63,7 +63,7 @@ class CodeGrade:
         return sum(one.passed for one in self.outcomes) / len(self.outcomes) if self.outcomes else 1.0
 
 
-GRADES: Final[Memory[CodeGrade]] = Memory()
+GRADES: Final[ByteLimitedCache[CodeGrade]] = ByteLimitedCache()
 """The verdicts of this process, by files, tests and judge."""
 
 

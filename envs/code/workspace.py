@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
-from turnwise.envs.caching import Memory
+from turnwise.envs.caching import ByteLimitedCache
 from turnwise.envs.code.grading import GRADES, CodeGrade, CodeGrader, weight
 from turnwise.envs.code.task import CodeTest, digest
-from turnwise.envs.cut import shown
+from turnwise.envs.truncation import escape_unprintable
 from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, RunResult, SandboxError
 
 __all__ = ["LONGEST_FILE", "MOST_FILES", "Workspace", "refuse_file", "taken"]
@@ -33,7 +33,7 @@ T = TypeVar("T")
 Ran: TypeAlias = tuple[str, str, dict[str, str], bool]
 """What a run wrote, what it left behind that is not kept, its files, and whether it ended by itself."""
 
-_RUNS: Final[Memory[Ran]] = Memory()
+_RUNS: Final[ByteLimitedCache[Ran]] = ByteLimitedCache()
 
 
 class Workspace:
@@ -171,8 +171,8 @@ def _text(tar: tarfile.TarFile, member: tarfile.TarInfo, old: str | None) -> str
 
 
 def _told(result: RunResult, folder: str, seconds: float) -> str:
-    text = shown(result.stdout) + ("\n" if result.stdout and not result.stdout.endswith("\n") else "")
-    text += shown(result.stderr)
+    text = escape_unprintable(result.stdout) + ("\n" if result.stdout and not result.stdout.endswith("\n") else "")
+    text += escape_unprintable(result.stderr)
     text = text.replace(folder, "/work").rstrip("\n")
     how = {"timeout": f"stopped after {seconds:g} seconds", "cpu": "stopped: too much processor time"}.get(result.stop)
     if how is None and result.stop == "output":

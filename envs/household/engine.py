@@ -11,14 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from turnwise.envs.household.answer_cache import AnswerCache, Missing, Slot
 from turnwise.envs.household.game import Game
+from turnwise.envs.household.game_rules import ActionRule, PreconditionCase, changes_nothing
+from turnwise.envs.household.game_tables import (
+    KEPT_ANSWERS,
+    AdmissibleActions,
+    GroundAction,
+    Offer,
+    game_tables,
+    keys_of,
+)
 from turnwise.envs.household.grammar import Insert, Symbol
-from turnwise.envs.household.memo import Memo, Missing, Slot
-from turnwise.envs.household.query import Row
-from turnwise.envs.household.rules import Rule, Way, changes_nothing
-from turnwise.envs.household.tables import KEPT_ANSWERS, Action, Menu, Offer, keys_of, tables_of
+from turnwise.envs.household.joins import Row
 
-__all__ = ["NOTHING_HAPPENS", "Action", "World"]
+__all__ = ["NOTHING_HAPPENS", "GroundAction", "World"]
 
 NOTHING_HAPPENS = "Nothing happens."
 T = TypeVar("T")
@@ -37,7 +44,7 @@ class World:
 
     def __init__(self, game: Game) -> None:
         self.game = game
-        self._tables = tables_of(game)
+        self._tables = game_tables(game)
         self._restart()
 
     def _restart(self) -> None:
@@ -46,7 +53,7 @@ class World:
         self._groups = dict(tables.start())
         self._version = tables.rules.version
         self._key = int(self.game.digest, 16)
-        self._menu: Menu | None = None
+        self._menu: AdmissibleActions | None = None
         self._won: bool | None = None
         self._trace: dict[Slot, tuple[Row, ...]] | None = None
 
@@ -76,7 +83,7 @@ class World:
         """All admissible commands, sorted."""
         return self._now().commands
 
-    def actions(self) -> Mapping[str, Action]:
+    def actions(self) -> Mapping[str, GroundAction]:
         """Admissible commands with the ground action that each stands for."""
         return self._now().actions
 
@@ -176,7 +183,7 @@ class World:
             self._groups = self._tables.grouped(self._facts)
             self._version = self._tables.rules.version
 
-    def _keep(self, memo: Memo[T], answer: T) -> None:
+    def _keep(self, memo: AnswerCache[T], answer: T) -> None:
         """End the noting of what was looked up, and remember the answer under it."""
         trace, self._trace = self._trace, None
         tables = self._tables
@@ -186,7 +193,7 @@ class World:
         else:
             memo.keep(trace or {}, answer)
 
-    def _now(self) -> Menu:
+    def _now(self) -> AdmissibleActions:
         menu = self._menu
         if menu is None:
             self._refresh()
@@ -201,7 +208,7 @@ class World:
                 actions: Offer = {}
                 for offer in reversed(offers):  # of equal commands the first one counts
                     actions.update(offer)
-                menu = Menu(tuple(sorted(actions)), actions)
+                menu = AdmissibleActions(tuple(sorted(actions)), actions)
                 tables.menus[serial] = menu
             self._menu = menu
         return menu
@@ -222,7 +229,7 @@ class World:
         self._keep(memo, offer)
         return offer
 
-    def _ground(self, rule: Rule, way: Way, arguments: Row) -> Action | None:
+    def _ground(self, rule: ActionRule, way: PreconditionCase, arguments: Row) -> GroundAction | None:
         """The action of a schema for these arguments; None for one that changes nothing."""
         ground = self._tables.ground
         key = (rule.index, arguments)
@@ -230,10 +237,10 @@ class World:
         if action is None or rule.named_by is None:
             if way.idle is not None and changes_nothing(way.idle, self._tables.constants + arguments):
                 return None
-            action = ground[key] = Action(rule.name, arguments, self._command(rule, arguments), rule.index)
+            action = ground[key] = GroundAction(rule.name, arguments, self._command(rule, arguments), rule.index)
         return action
 
-    def _command(self, rule: Rule, arguments: Row) -> str:
+    def _command(self, rule: ActionRule, arguments: Row) -> str:
         if rule.named_by is None:
             return self._render(rule.command.template, rule, arguments)
         commands = self._tables.commands
@@ -243,22 +250,24 @@ class World:
             found = commands[key] = self._render(rule.command.template, rule, arguments)
         return found
 
-    def _render(self, symbols: Sequence[Symbol], rule: Rule, arguments: Row) -> str:
+    def _render(self, symbols: Sequence[Symbol], rule: ActionRule, arguments: Row) -> str:
         mapping = dict(zip(rule.parameters, arguments, strict=True))
         return self._tables.renderer.text(self, symbols, mapping)
 
-    def _feedback(self, action: Action) -> str:
+    def _feedback(self, action: GroundAction) -> str:
         texts = self._tables.texts
         key = (action.rule, action.arguments)
         rule = self._tables.rules.rules[action.rule]
         memo = texts.get(key)
         if memo is None:
-            memo = texts[key] = Memo()
+            memo = texts[key] = AnswerCache()
         return self._remembered_text(
             memo, rule.command.feedback, dict(zip(rule.parameters, action.arguments, strict=True))
         )
 
-    def _remembered_text(self, memo: Memo[str], symbols: Sequence[Symbol], mapping: dict[tuple[str, str], int]) -> str:
+    def _remembered_text(
+        self, memo: AnswerCache[str], symbols: Sequence[Symbol], mapping: dict[tuple[str, str], int]
+    ) -> str:
         self._refresh()
         text = memo.find(self._groups)
         if not isinstance(text, str):
@@ -267,7 +276,7 @@ class World:
             self._keep(memo, text)
         return text
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: GroundAction) -> None:
         """Change the facts. Conditions of effects see the facts before; what is made both false and true is true."""
         self._refresh()
         row = self._tables.constants + action.arguments

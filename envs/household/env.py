@@ -16,13 +16,13 @@ from random import Random
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from turnwise.envs.errors import BadSnapshot, NoGames, NotReset, UnknownOption
-from turnwise.envs.household.dials import PRESETS, TASK_TYPES, Dials
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.game import Game, compile_game
 from turnwise.envs.household.generator import SPLITS as GENERATED_SPLITS
 from turnwise.envs.household.generator import domain_text, grammar_text, source, task_ids
+from turnwise.envs.household.level import PRESETS, TASK_TYPES, HouseholdLevel
 from turnwise.envs.household.library import GameLibrary
-from turnwise.envs.household.searcher import Searcher
+from turnwise.envs.household.searching_demonstrator import SearchingDemonstrator
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
@@ -52,7 +52,7 @@ class HouseholdEnv(SavableEnv):
             only).
         domain_randomization: deal the numbers in objects' names anew at each reset (in the split "train" only, as in
             the original).
-        level: size and difficulty of generated games: a preset of `Dials`, its text, or dials.
+        level: size and difficulty of generated games: a preset of `HouseholdLevel`, its text, or dials.
         render_mode: None or "ansi".
 
     Raises:
@@ -60,7 +60,7 @@ class HouseholdEnv(SavableEnv):
     """
 
     SNAPSHOT_FORMAT = ("Household", 1)
-    demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"searcher": Searcher}
+    demonstrators: ClassVar[Mapping[str, Callable[[], Demonstrator]]] = {"searcher": SearchingDemonstrator}
 
     def __init__(
         self,
@@ -69,18 +69,18 @@ class HouseholdEnv(SavableEnv):
         task_types: str | Sequence[str] | None = None,
         goals: str = "template",
         domain_randomization: bool = False,
-        level: str | Dials = "small",
+        level: str | HouseholdLevel = "small",
         render_mode: str | None = None,
     ) -> None:
         super().__init__(render_mode)
         self._human = choice("goals", goals, GOALS) == "human"
         self._randomized = flag("domain_randomization", domain_randomization) and split == "train"
         types = _types(task_types)
-        self._games = _Generated(split, types, level) if games is None else _Files(games, split, types)
+        self._games = _GeneratedGames(split, types, level) if games is None else _LibraryGames(games, split, types)
         if self._human and games is None:
             raise UnknownOption("goals='human' needs games with human descriptions; generated games have none")
         self._world: World | None = None
-        self._drawn = _Drawn("")
+        self._drawn = _GameChoice("")
         self._over = False
 
     def plan(self) -> list[str]:
@@ -104,7 +104,7 @@ class HouseholdEnv(SavableEnv):
     def start_task(self, task: str, options: Mapping[str, Any]) -> str:
         human = int(self.np_random.integers(2**31)) if self._human else None
         names = int(self.np_random.integers(2**63)) if self._randomized else None
-        drawn = _Drawn(task, human, names)
+        drawn = _GameChoice(task, human, names)
         self._world, self._drawn, self._over = World(self._game(drawn)), drawn, False
         return self._world.reset()
 
@@ -132,11 +132,11 @@ class HouseholdEnv(SavableEnv):
         }
 
     def load_episode(self, task: str, saved: Fields) -> None:
-        drawn = _Drawn(task, saved.maybe("human", int), saved.maybe("names", int))
+        drawn = _GameChoice(task, saved.maybe("human", int), saved.maybe("names", int))
         world, over = self._world_of(saved, drawn), saved.get("over", bool)
         self._world, self._drawn, self._over = world, drawn, over
 
-    def _world_of(self, saved: Fields, drawn: _Drawn) -> World:
+    def _world_of(self, saved: Fields, drawn: _GameChoice) -> World:
         """Return the world of a snapshot.
 
         Raises:
@@ -153,7 +153,7 @@ class HouseholdEnv(SavableEnv):
             raise BadSnapshot(f"the snapshot is of a game {drawn.task!r} that is not the same as the one here")
         return world
 
-    def _game(self, drawn: _Drawn) -> Game:
+    def _game(self, drawn: _GameChoice) -> Game:
         game = self._games.get(drawn.task, drawn.human)
         return game if drawn.names is None else game.shuffled(Random(drawn.names))
 
@@ -178,7 +178,7 @@ class HouseholdEnv(SavableEnv):
         return info
 
 
-class _Drawn(NamedTuple):
+class _GameChoice(NamedTuple):
     """What makes an episode's game: the task, the number of the person whose words tell it, the seed of the names."""
 
     task: str
@@ -195,7 +195,7 @@ class _Games(Protocol):
     def get(self, id: str, human: int | None) -> Game: ...
 
 
-class _Files:
+class _LibraryGames:
     """Games of a library."""
 
     def __init__(self, games: str | os.PathLike[str], split: str, task_types: tuple[str, ...] | None) -> None:
@@ -226,15 +226,15 @@ class _Files:
         return self._library.get(id, human)
 
 
-class _Generated:
+class _GeneratedGames:
     """Games made from their ids."""
 
-    def __init__(self, split: str, task_types: tuple[str, ...] | None, level: str | Dials) -> None:
+    def __init__(self, split: str, task_types: tuple[str, ...] | None, level: str | HouseholdLevel) -> None:
         choice("split", split, GENERATED_SPLITS)
-        if not isinstance(level, str | Dials):
+        if not isinstance(level, str | HouseholdLevel):
             presets = ", ".join(map(repr, PRESETS))
             raise UnknownOption(f"level is {level!r}; it is one of {presets}, such a text with dials, or Dials")
-        dials = Dials.parse(level) if isinstance(level, str) else level
+        dials = HouseholdLevel.parse(level) if isinstance(level, str) else level
         if task_types is not None:
             dials = replace(dials, types=task_types)
         self._split = split

@@ -18,10 +18,10 @@ from itertools import permutations
 
 from turnwise.envs.errors import EnvError
 from turnwise.envs.household.engine import World
-from turnwise.envs.household.goal import Literals, Wish, read_goal, wishes
+from turnwise.envs.household.goal import GoalBinding, GoalCase, goal_bindings, read_goal
 from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
 
-__all__ = ["NoPlan", "plan", "search"]
+__all__ = ["GoalOutOfReach", "plan", "search"]
 
 Step = tuple[str, int, int]  # schema, object (-1: none), receptacle (-1: whichever)
 WORK_SCHEMAS = {"isclean": "cleanobject", "ishot": "heatobject", "iscool": "coolobject"}
@@ -29,12 +29,12 @@ ABLE = {"isclean": "cleanable", "ishot": "heatable", "iscool": "coolable"}
 UNDOES = {"ishot": "iscool", "iscool": "ishot"}
 
 
-class NoPlan(EnvError):
+class GoalOutOfReach(EnvError):
     """From this state no way to the goal was found."""
 
 
 @dataclass(slots=True)
-class _Map:
+class _PlanningFacts:
     """The world's facts as a planner needs them; fixed while sketches are drawn."""
 
     at: int
@@ -53,7 +53,7 @@ class _Map:
         return self.kind.get(receptacle, -1) in self.fits.get(self.kind.get(thing, -1), ())
 
 
-def _survey(world: World) -> _Map:
+def _survey(world: World) -> _PlanningFacts:
     def single(predicate: str) -> frozenset[int]:
         return frozenset(row[0] for row in world.facts(predicate))
 
@@ -68,7 +68,7 @@ def _survey(world: World) -> _Map:
         lies.setdefault(thing, set()).add(place)
     works = {(thing, predicate) for predicate in (*WORK_SCHEMAS, "istoggled") for thing in single(predicate)}
     kind = pairs("objecttype") | pairs("receptacletype")
-    return _Map(
+    return _PlanningFacts(
         at=next(location for _, location in world.facts("atlocation")),
         held=next((thing for _, thing in world.facts("holds")), -1),
         where={thing: frozenset(places) for thing, places in lies.items()},
@@ -105,15 +105,15 @@ def _named_kinds(formula: Formula) -> Iterator[str]:
         yield from _named_kinds(formula.body)
 
 
-class _Stuck(Exception):
+class _Infeasible(Exception):
     """A sketch cannot be finished, or is already longer than the best one."""
 
 
 @dataclass(slots=True)
-class _Sketch:
+class _PlanSketch:
     """A plan in the making, with what it changes in the world."""
 
-    map: _Map
+    map: _PlanningFacts
     limit: int
     at: int
     held: int
@@ -124,12 +124,12 @@ class _Sketch:
     def add(self, schema: str, thing: int, receptacle: int) -> None:
         self.steps.append((schema, thing, receptacle))
         if len(self.steps) >= self.limit:
-            raise _Stuck
+            raise _Infeasible
 
     def go(self, receptacle: int) -> None:
         spot = self.map.spot.get(receptacle)
         if spot is None:
-            raise _Stuck
+            raise _Infeasible
         if spot != self.at:
             self.at = spot
             self.add("gotolocation", -1, receptacle)
@@ -149,7 +149,7 @@ class _Sketch:
 
     def put(self, receptacle: int) -> None:
         if not self.map.takes(receptacle, self.held):
-            raise _Stuck
+            raise _Infeasible
         self.enter(receptacle)
         thing, self.held = self.held, -1
         self.where[thing] = self.lies(thing) | {receptacle}
@@ -159,7 +159,7 @@ class _Sketch:
         """Lay down what is held, here, where the way leads anyway, or at the next best place."""
         fit = [place for place in self.map.spot if self.map.takes(place, self.held)]
         if not fit:
-            raise _Stuck
+            raise _Infeasible
         goal = self.map.spot.get(towards)
         extra = {
             place: (self.map.spot[place] not in (self.at, goal)) + (self.shut(place) and place != towards)
@@ -173,7 +173,7 @@ class _Sketch:
             return
         places = self.lies(thing)
         if not places or thing not in self.map.pickupable:
-            raise _Stuck
+            raise _Infeasible
         place = min(places, key=lambda one: (one == rest, self.map.spot.get(one) != self.at, self.shut(one), one))
         if self.held >= 0:
             self.drop(place)
@@ -186,7 +186,7 @@ class _Sketch:
         """Clean, heat or cool what is held: here if possible, else where the way leads, else anywhere."""
         tools = self.map.tools[predicate]
         if self.held not in self.map.able[predicate] or not tools:
-            raise _Stuck
+            raise _Infeasible
         near = (self.at, self.map.spot.get(towards))
         tool = min(tools, key=lambda one: near.index(self.map.spot[one]) if self.map.spot[one] in near else 2)
         self.go(tool)
@@ -198,24 +198,24 @@ class _Sketch:
             self.drop(-1)
         places = self.lies(lamp)
         if not places:
-            raise _Stuck
+            raise _Infeasible
         place = min(places, key=lambda one: (self.map.spot.get(one) != self.at, one))
         self.go(place)
         if (lamp, "istoggled") not in self.map.true:
             self.add("toggleobject", lamp, place)
 
 
-def _missing(wish: Wish, thing: int, facts: _Map) -> list[str]:
+def _missing(wish: GoalBinding, thing: int, facts: _PlanningFacts) -> list[str]:
     """The works that a thing still needs, in an order in which none undoes another."""
     wanted = [predicate for one, predicate in wish.works if one == thing]
     if any(UNDOES.get(predicate) in wanted for predicate in wanted):
-        raise _Stuck
+        raise _Infeasible
     return [predicate for predicate in wanted if (thing, predicate) not in facts.true]
 
 
-def _draw(facts: _Map, wish: Wish, order: tuple[int, ...], limit: int) -> list[Step]:
+def _draw(facts: _PlanningFacts, wish: GoalBinding, order: tuple[int, ...], limit: int) -> list[Step]:
     """Return the steps that fulfil a wish, its objects in that order; raise _Stuck when that cannot be."""
-    sketch = _Sketch(facts, limit, facts.at, facts.held, dict(facts.where))
+    sketch = _PlanSketch(facts, limit, facts.at, facts.held, dict(facts.where))
     rests = dict(wish.rests)
     for thing in order:
         missing, rest = _missing(wish, thing, facts), rests.get(thing, -1)
@@ -227,7 +227,7 @@ def _draw(facts: _Map, wish: Wish, order: tuple[int, ...], limit: int) -> list[S
             sketch.put(rest)
     for thing in wish.held:
         if thing in wish.lit:
-            raise _Stuck  # a lamp in the hand gives no light
+            raise _Infeasible  # a lamp in the hand gives no light
         if sketch.held in wish.lit:
             sketch.drop(min(sketch.lies(thing), default=-1))
         sketch.fetch(thing)
@@ -236,7 +236,7 @@ def _draw(facts: _Map, wish: Wish, order: tuple[int, ...], limit: int) -> list[S
     return sketch.steps
 
 
-def _bound(facts: _Map, wish: Wish) -> int:
+def _bound(facts: _PlanningFacts, wish: GoalBinding) -> int:
     """Return a number of steps below which the wish cannot be fulfilled."""
     steps = 0
     spots: set[int] = set()
@@ -266,7 +266,7 @@ def _bound(facts: _Map, wish: Wish) -> int:
     return steps + len(spots - {facts.at}) + len(doors)
 
 
-def _orders(wish: Wish, facts: _Map) -> Iterator[tuple[int, ...]]:
+def _orders(wish: GoalBinding, facts: _PlanningFacts) -> Iterator[tuple[int, ...]]:
     """Yield the orders in which to handle the objects: what is in the hand first, the rest in every order."""
     things = list(dict.fromkeys([thing for thing, _ in wish.rests] + [thing for thing, _ in wish.works]))
     first = tuple(thing for thing in things if thing == facts.held)
@@ -275,10 +275,10 @@ def _orders(wish: Wish, facts: _Map) -> Iterator[tuple[int, ...]]:
         yield first + order
 
 
-def _sketches(world: World, goals: list[Literals]) -> list[list[Step]]:
+def _sketches(world: World, goals: list[GoalCase]) -> list[list[Step]]:
     """Return sketched plans, the shortest first, with the further ones that were found on the way to it behind it."""
     facts = _survey(world)
-    ways = {wish: _bound(facts, wish) for goal in goals for wish in wishes(world, goal)}
+    ways = {wish: _bound(facts, wish) for goal in goals for wish in goal_bindings(world, goal)}
     found: list[list[Step]] = []
     best = 10**6
     for wish, bound in sorted(ways.items(), key=lambda item: item[1]):
@@ -287,7 +287,7 @@ def _sketches(world: World, goals: list[Literals]) -> list[list[Step]]:
         for order in _orders(wish, facts):
             try:
                 found.append(_draw(facts, wish, order, best))
-            except _Stuck:
+            except _Infeasible:
                 continue
             best = len(found[-1])
     return found[::-1]
@@ -335,7 +335,7 @@ def plan(world: World) -> list[str]:
     if goals is not None:
         found = _sketches(world, goals)
         if not found:
-            raise NoPlan(f"the goal of {world.game.id!r} cannot be reached from this state{_burden(world)}")
+            raise GoalOutOfReach(f"the goal of {world.game.id!r} cannot be reached from this state{_burden(world)}")
         for steps in found:
             commands = _play(world, steps)
             if commands is not None:
@@ -379,5 +379,5 @@ def search(
                 seen.add(key)
                 waiting.append((there, [*before, command]))
         if len(seen) > states:
-            raise NoPlan(f"no way to the goal of {world.game.id!r} within {states:,} states")
-    raise NoPlan(f"the goal of {world.game.id!r} cannot be reached from here")
+            raise GoalOutOfReach(f"no way to the goal of {world.game.id!r} within {states:,} states")
+    raise GoalOutOfReach(f"the goal of {world.game.id!r} cannot be reached from here")

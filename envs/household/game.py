@@ -10,7 +10,8 @@ from functools import lru_cache
 from random import Random
 
 from turnwise.envs.errors import GameFileError
-from turnwise.envs.household.grammar import UNKNOWN_GOAL, Grammar, Text, read_grammar
+from turnwise.envs.household.grammar import UNKNOWN_GOAL, Grammar, LiteralText, read_grammar
+from turnwise.envs.household.joins import atoms
 from turnwise.envs.household.pddl import (
     Atom,
     Domain,
@@ -22,7 +23,6 @@ from turnwise.envs.household.pddl import (
     read_domain,
     read_problem,
 )
-from turnwise.envs.household.query import atoms
 from turnwise.registry import suggest
 
 _SEPARATOR = "_bar_"  # between the kind of an object and its coordinates, in ids of the original games
@@ -139,7 +139,7 @@ def _task_text(grammar: Grammar, task: str | None) -> str | None:
         return None
     own = grammar.rules.get("task")
     symbols = own[0].symbols if own else ()
-    template = "".join(symbol.text for symbol in symbols if isinstance(symbol, Text))
+    template = "".join(symbol.text for symbol in symbols if isinstance(symbol, LiteralText))
     return template.replace(UNKNOWN_GOAL, task)
 
 

@@ -21,14 +21,24 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.household.dials import Dials
-from turnwise.envs.household.layout import Layout, draw_layout
+from turnwise.envs.household.layout import HouseLayout, draw_layout
+from turnwise.envs.household.level import HouseholdLevel
 from turnwise.envs.household.problem import problem_and_walkthrough
+from turnwise.envs.keyed_random import KeyedRandom
 from turnwise.registry import suggest
 
-__all__ = ["SPLITS", "Dials", "GameSource", "domain_text", "generate", "grammar_text", "source", "task_ids", "write"]
+__all__ = [
+    "SPLITS",
+    "GameSource",
+    "HouseholdLevel",
+    "domain_text",
+    "generate",
+    "grammar_text",
+    "source",
+    "task_ids",
+    "write",
+]
 
 SPLITS = ("train", "held_out")
 PHRASES: dict[str, tuple[str, str]] = {
@@ -60,7 +70,7 @@ class GameSource:
     task_type: str
     problem_text: str
     walkthrough: tuple[str, ...]
-    layout: Layout
+    layout: HouseLayout
 
 
 @cache
@@ -75,7 +85,7 @@ def grammar_text() -> str:
     return files("turnwise.envs.household").joinpath("grammar.twl2").read_text(encoding="utf-8")
 
 
-def generate(split: str, index: int, dials: Dials | str = "small") -> GameSource:
+def generate(split: str, index: int, dials: HouseholdLevel | str = "small") -> GameSource:
     """Return the game number `index` of a split: the same arguments give the same game, everywhere and for ever.
 
     Args:
@@ -90,13 +100,13 @@ def generate(split: str, index: int, dials: Dials | str = "small") -> GameSource
         UnknownTask: when the split or the index is not one.
         UnknownOption: when the dials are not ones, cannot hold any task, or leave too few different games.
     """
-    dials = Dials.parse(dials) if isinstance(dials, str) else dials
+    dials = HouseholdLevel.parse(dials) if isinstance(dials, str) else dials
     if split not in SPLITS:
         raise UnknownTask(f"generated games have no split {split!r}{suggest(split, SPLITS)}")
     if not 0 <= index < 10**12:
         raise UnknownTask(f"generated games are numbered from 0 to 999,999,999,999, not {index}")
     task_id = f"{split}/{dials.text}/{index:06d}"
-    draw = Draw(task_id)
+    draw = KeyedRandom(task_id)
     classes = CLASSES[dials.words]
     for attempt in range(MOST_DRAWS):
         layout = draw_layout(draw, dials)
@@ -129,15 +139,15 @@ def source(task_id: str) -> GameSource:
     return game
 
 
-def task_ids(split: str, dials: Dials | str = "small", count: int = 1000, start: int = 0) -> list[str]:
+def task_ids(split: str, dials: HouseholdLevel | str = "small", count: int = 1000, start: int = 0) -> list[str]:
     """Return the ids of `count` games of a split from number `start` on, without generating them."""
-    dials = Dials.parse(dials) if isinstance(dials, str) else dials
+    dials = HouseholdLevel.parse(dials) if isinstance(dials, str) else dials
     if split not in SPLITS:
         raise UnknownTask(f"generated games have no split {split!r}{suggest(split, SPLITS)}")
     return [f"{split}/{dials.text}/{index:06d}" for index in range(start, start + count)]
 
 
-def _source(task_id: str, layout: Layout, draw: Draw) -> GameSource:
+def _source(task_id: str, layout: HouseLayout, draw: KeyedRandom) -> GameSource:
     problem, walkthrough = problem_and_walkthrough(layout, draw)
     goal = layout.goal
     task = draw.pick(PHRASES[goal.task_type]).format(thing=goal.thing, target=goal.target)
@@ -177,7 +187,9 @@ def trial_data(game: GameSource) -> dict[str, object]:
     }
 
 
-def write(folder: Path | str, split: str, count: int, dials: Dials | str = "small", start: int = 0) -> list[Path]:
+def write(
+    folder: Path | str, split: str, count: int, dials: HouseholdLevel | str = "small", start: int = 0
+) -> list[Path]:
     """Write games as the original's files: FOLDER/SPLIT/TYPE-Object-None-Target-DIALS/trial_INDEX/game.tw-pddl.
 
     Args:

@@ -14,14 +14,14 @@ from itertools import product
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
 
-__all__ = ["Literals", "Wish", "read_goal", "wishes"]
+__all__ = ["GoalBinding", "GoalCase", "goal_bindings", "read_goal"]
 
 DYNAMIC = frozenset({"inreceptacle", "isclean", "ishot", "iscool", "istoggled", "holds", "atlocation"})
 WORKS = ("isclean", "ishot", "iscool")
 
 
 @dataclass(frozen=True, slots=True)
-class Literals:
+class GoalCase:
     """One alternative of a goal: the variables with their types, atoms, and pairs that must differ."""
 
     types: dict[str, tuple[str, ...]]
@@ -30,7 +30,7 @@ class Literals:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class GoalBinding:
     """One concrete way to fulfil a goal, in object numbers.
 
     rests: (object, receptacle) where it shall lie; None: anywhere. works: (object, predicate) that shall be true.
@@ -43,20 +43,20 @@ class Wish:
     held: tuple[int, ...]
 
 
-def read_goal(goal: Formula) -> list[Literals] | None:
+def read_goal(goal: Formula) -> list[GoalCase] | None:
     """Return the alternatives of a goal, or None when it has a construct that this reader does not take."""
     counter = [0]
 
-    def walk(formula: Formula, names: dict[str, str]) -> Iterator[Literals] | None:
+    def walk(formula: Formula, names: dict[str, str]) -> Iterator[GoalCase] | None:
         if isinstance(formula, Atom):
             terms = tuple(names.get(term, term) for term in formula.terms)
-            return None if formula.predicate == "=" else iter([Literals({}, (Atom(formula.predicate, terms),), ())])
+            return None if formula.predicate == "=" else iter([GoalCase({}, (Atom(formula.predicate, terms),), ())])
         if isinstance(formula, Not):
             body = formula.body
             if not (isinstance(body, Atom) and body.predicate == "="):
                 return None
             left, right = (names.get(term, term) for term in body.terms)
-            return iter([Literals({}, (), ((left, right),))])
+            return iter([GoalCase({}, (), ((left, right),))])
         if isinstance(formula, Exists):
             fresh = dict(names)
             types = {}
@@ -65,7 +65,7 @@ def read_goal(goal: Formula) -> list[Literals] | None:
                 fresh[name] = f"{name}.{counter[0]}"
                 types[fresh[name]] = kinds
             inner = walk(formula.body, fresh)
-            return None if inner is None else (Literals({**types, **x.types}, x.atoms, x.different) for x in inner)
+            return None if inner is None else (GoalCase({**types, **x.types}, x.atoms, x.different) for x in inner)
         parts = [walk(part, names) for part in formula.parts]
         if any(part is None for part in parts):
             return None
@@ -79,14 +79,14 @@ def read_goal(goal: Formula) -> list[Literals] | None:
     return None if found is None else list(found)
 
 
-def _joined(parts: tuple[Literals, ...]) -> Literals:
+def _joined(parts: tuple[GoalCase, ...]) -> GoalCase:
     types: dict[str, tuple[str, ...]] = {}
     for part in parts:
         types.update(part.types)
-    return Literals(types, tuple(a for p in parts for a in p.atoms), tuple(d for p in parts for d in p.different))
+    return GoalCase(types, tuple(a for p in parts for a in p.atoms), tuple(d for p in parts for d in p.different))
 
 
-def wishes(world: World, goal: Literals) -> Iterator[Wish]:
+def goal_bindings(world: World, goal: GoalCase) -> Iterator[GoalBinding]:
     """Yield every concrete way to fulfil an alternative of the goal, by what never changes in the world.
 
     Static atoms (types, what can be done with a thing) bind variables; what the agent can change becomes the wish.
@@ -113,7 +113,9 @@ def wishes(world: World, goal: Literals) -> Iterator[Wish]:
     yield from _bind(goal, domains, links)
 
 
-def _bind(goal: Literals, domains: dict[str, set[int]], links: list[tuple[str, tuple[str, ...]]]) -> Iterator[Wish]:
+def _bind(
+    goal: GoalCase, domains: dict[str, set[int]], links: list[tuple[str, tuple[str, ...]]]
+) -> Iterator[GoalBinding]:
     lamps = {terms[0] for predicate, terms in links if predicate == "istoggled"}
     rest = [terms for predicate, terms in links if predicate == "inreceptacle" and terms[0] not in lamps]
     names = sorted({name for pair in rest for name in pair} | lamps | {
@@ -123,7 +125,7 @@ def _bind(goal: Literals, domains: dict[str, set[int]], links: list[tuple[str, t
         bound = dict(zip(names, values, strict=True))
         if any(bound.get(a, a) == bound.get(b, b) for a, b in goal.different):
             continue
-        yield Wish(
+        yield GoalBinding(
             rests=tuple(sorted({(bound[o], bound[r]) for o, r in rest})),
             works=tuple(dict.fromkeys((bound[terms[0]], p) for p, terms in links if p in WORKS)),
             lit=tuple(bound[name] for name in sorted(lamps)),

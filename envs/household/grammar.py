@@ -50,7 +50,7 @@ Query: TypeAlias = tuple[QueryAtom, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class LiteralText:
     """Fixed text."""
 
     text: str
@@ -72,7 +72,7 @@ class Listing:
     item: Insert
 
 
-Symbol: TypeAlias = Text | Insert | Listing
+Symbol: TypeAlias = LiteralText | Insert | Listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandTexts:
     """What an action is called and what it answers."""
 
     template: tuple[Symbol, ...]
@@ -97,7 +97,7 @@ class Grammar:
 
     path: str
     rules: Mapping[str, tuple[Alternative, ...]]
-    commands: Mapping[str, Command]
+    commands: Mapping[str, CommandTexts]
     digest: str  # of the text
 
 
@@ -169,7 +169,7 @@ def _symbol(text: str, position: int, path: str, line: int | None) -> tuple[Symb
     if quoted and not text.startswith('"', end):
         return None, position
     content = text[position + quoted : end]
-    return (Text(content.replace("\\n", "\n")), end + quoted) if end + quoted > position else (None, position)
+    return (LiteralText(content.replace("\\n", "\n")), end + quoted) if end + quoted > position else (None, position)
 
 
 def _insert(found: re.Match[str], path: str, line: int | None) -> Insert:
@@ -215,7 +215,7 @@ class _Document:
         self.tokens = list(self._tokens())
         self.position = 0
         self.data: dict[str, tuple[Any, int]] = {}  # rule -> (alternatives as JSON, line)
-        self.commands: dict[str, Command] = {}
+        self.commands: dict[str, CommandTexts] = {}
 
     def _line(self, offset: int) -> int:
         return self.text.count("\n", 0, offset) + 1
@@ -272,7 +272,7 @@ class _Document:
         for part in ("template", "feedback"):
             if part not in texts:
                 self.fail(offset, f"action {name}", f"expected a {part}")
-        self.commands[name.lower()] = Command(texts["template"], texts["feedback"])
+        self.commands[name.lower()] = CommandTexts(texts["template"], texts["feedback"])
 
     def block(self) -> None:
         """`:: \"\"\"JSON\"\"\";` with lines that start with # left out; a later rule replaces an earlier one of that

@@ -12,12 +12,12 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
-from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.household.catalogue import OBJECTS, RECEPTACLES, ROOMS, accepts, homes
-from turnwise.envs.household.dials import Dials
+from turnwise.envs.household.level import HouseholdLevel
+from turnwise.envs.household.vocabulary import OBJECTS, RECEPTACLES, ROOMS, accepts, homes
+from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["Goal", "Layout", "Place", "draw_layout", "goals_of"]
+__all__ = ["HouseLayout", "LayoutGoal", "LayoutReceptacle", "draw_layout", "goals_of"]
 
 WORK = {
     "pick_clean_then_place_in_recep": "clean",
@@ -28,7 +28,7 @@ MOST_COPIES = 3  # of one kind, so that the numbers in names stay small
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class LayoutGoal:
     """What is asked for: a task type, the kind of object, and the kind of receptacle (for look_at: of lamp)."""
 
     task_type: str
@@ -52,7 +52,7 @@ class Goal:
 
 
 @dataclass(slots=True)
-class Place:
+class LayoutReceptacle:
     """A receptacle: its kind, whether it is open (None: it has no door), the spot where it stands, what it holds."""
 
     kind: str
@@ -62,11 +62,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class HouseLayout:
     """A household and what is asked for there."""
 
-    goal: Goal
-    places: tuple[Place, ...]
+    goal: LayoutGoal
+    places: tuple[LayoutReceptacle, ...]
 
     @property
     def canonical(self) -> str:
@@ -99,10 +99,10 @@ def _things(words: int) -> tuple[str, ...]:
 
 
 @cache
-def goals_of(task_type: str, room: str, words: int) -> tuple[Goal, ...]:
+def goals_of(task_type: str, room: str, words: int) -> tuple[LayoutGoal, ...]:
     """Return every goal of a task type that a room can hold, in a fixed order; () when there is none."""
     kinds = {kind for kind, *_ in _kinds(room, words)}
-    found: list[Goal] = []
+    found: list[LayoutGoal] = []
     work = WORK.get(task_type, "")
     if work and not any(RECEPTACLES[kind].tool == work for kind in kinds):
         return ()
@@ -114,11 +114,11 @@ def goals_of(task_type: str, room: str, words: int) -> tuple[Goal, ...]:
             targets = [n for n in _things(words) if "light" in OBJECTS[n].can and homes(n).keys() & kinds]
         else:
             targets = [kind for kind in places if len(places) > 1 and not (work and RECEPTACLES[kind].tool == work)]
-        found += [Goal(task_type, thing.name, target) for target in sorted(targets)]
+        found += [LayoutGoal(task_type, thing.name, target) for target in sorted(targets)]
     return tuple(found)
 
 
-def _draw_goal(draw: Draw, dials: Dials) -> tuple[str, Goal]:
+def _draw_goal(draw: KeyedRandom, dials: HouseholdLevel) -> tuple[str, LayoutGoal]:
     """Return a room and a goal: first the type, then the room, then the object, then the target, each evenly."""
     types = [one for one in dials.types if any(goals_of(one, room, dials.words) for room in dials.rooms)]
     if not types:
@@ -130,7 +130,7 @@ def _draw_goal(draw: Draw, dials: Dials) -> tuple[str, Goal]:
     return room, draw.pick([goal for goal in goals if goal.thing == thing])
 
 
-def _needed(draw: Draw, goal: Goal, kinds: tuple[str, ...]) -> list[str]:
+def _needed(draw: KeyedRandom, goal: LayoutGoal, kinds: tuple[str, ...]) -> list[str]:
     """Return the kinds of receptacles without which the goal cannot be: tool, target, and a place to start from."""
     needed = [] if goal.light else [goal.target]
     needed += [kind for kind in kinds if goal.work and RECEPTACLES[kind].tool == goal.work]
@@ -143,7 +143,7 @@ def _needed(draw: Draw, goal: Goal, kinds: tuple[str, ...]) -> list[str]:
     return needed
 
 
-def _draw_places(draw: Draw, dials: Dials, room: str, goal: Goal) -> list[Place]:
+def _draw_places(draw: KeyedRandom, dials: HouseholdLevel, room: str, goal: LayoutGoal) -> list[LayoutReceptacle]:
     """Return the receptacles of a game: what the goal needs, then what the room always has, then more by weight."""
     entries = _kinds(room, dials.words)
     wanted = draw.between(*dials.receptacles)
@@ -161,16 +161,18 @@ def _draw_places(draw: Draw, dials: Dials, room: str, goal: Goal) -> list[Place]
         if not more:
             break  # the room is full
         chosen[draw.weighted(more)] += 1
-    places: list[Place] = []
+    places: list[LayoutReceptacle] = []
     for kind in sorted(chosen.elements()):
         opened = not draw.chance(dials.closed) if RECEPTACLES[kind].openable else None
         near = bool(places) and places[-1].kind == kind and draw.chance(dials.shared)
         spot = places[-1].spot if near else 1 + len({place.spot for place in places})
-        places.append(Place(kind, opened, spot, []))
+        places.append(LayoutReceptacle(kind, opened, spot, []))
     return places
 
 
-def _put(draw: Draw, places: list[Place], thing: str, *, avoid: str, stray: float, hidden: float = 0.0) -> bool:
+def _put(
+    draw: KeyedRandom, places: list[LayoutReceptacle], thing: str, *, avoid: str, stray: float, hidden: float = 0.0
+) -> bool:
     """Put one object of a kind somewhere, and return whether any place takes it.
 
     Args:
@@ -196,7 +198,7 @@ def _put(draw: Draw, places: list[Place], thing: str, *, avoid: str, stray: floa
     return True
 
 
-def draw_layout(draw: Draw, dials: Dials) -> Layout:
+def draw_layout(draw: KeyedRandom, dials: HouseholdLevel) -> HouseLayout:
     """Return a layout of the asked size: solvable, and not won at the start.
 
     Raises:
@@ -223,4 +225,4 @@ def draw_layout(draw: Draw, dials: Dials) -> Layout:
         free[thing] -= 1
         if not free[thing]:
             del free[thing]
-    return Layout(goal, tuple(places))
+    return HouseLayout(goal, tuple(places))

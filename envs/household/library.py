@@ -16,12 +16,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from turnwise.envs.caching import cache_folder
 from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask
 from turnwise.envs.household.game import Game, compile_game
+from turnwise.envs.household.game_files import TASK_TYPES, GameFolder, GameRecord, PackedGames, source_at
 from turnwise.envs.household.grammar import Grammar, read_grammar
 from turnwise.envs.household.pddl import Domain, read_domain
-from turnwise.envs.household.sources import TASK_TYPES, Folder, Packed, Record, source_at
-from turnwise.envs.household.store import Store, cache_folder, open_store, write_store
+from turnwise.envs.household.record_file import RecordFile, open_records, write_records
 from turnwise.registry import suggest
 
 _FORMAT = 1  # of the records; raise it when they change
@@ -34,7 +35,7 @@ class GameLibrary:
     Use `GameLibrary.open`; ids are in a fixed order, sorted within each split.
     """
 
-    def __init__(self, path: Path, store: Store) -> None:
+    def __init__(self, path: Path, store: RecordFile) -> None:
         self.path = path
         self._store = store
         self._numbers: dict[str, int] = {meta[0]: number for number, (meta, _, _) in enumerate(store.entries)}
@@ -68,10 +69,10 @@ class GameLibrary:
         name = hashlib.blake2b(str(source.path).encode(), digest_size=8).hexdigest()
         file = cache_folder() / f"household-{name}.games"
         key = f"{_FORMAT} {_version()} {source.key()}"
-        store = open_store(file, key) if cache else None
+        store = open_records(file, key) if cache else None
         if store is None:
             head: dict[str, Any] = {"domains": [], "grammars": []}
-            store = write_store(
+            store = write_records(
                 file if cache else Path(os.devnull) / "none", key, _compact(source.records(), head), head
             )
         if not store.entries:
@@ -208,7 +209,7 @@ def _known_types(names: Sequence[str]) -> set[str]:
     return set(names)
 
 
-def _compact(records: Iterator[Record], head: dict[str, Any]) -> Iterator[tuple[list[Any], bytes]]:
+def _compact(records: Iterator[GameRecord], head: dict[str, Any]) -> Iterator[tuple[list[Any], bytes]]:
     """Records for the cache: (id, task type) for the index, the rest as JSON with domains and grammars by number."""
     numbers: dict[tuple[str, str], int] = {}
 
@@ -253,14 +254,14 @@ def pack(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
     if not target.name.endswith((".jsonl", ".jsonl.xz")):
         raise UnknownOption(f"a packed file ends in .jsonl or .jsonl.xz, not {target.name!r}")
     source = source_at(Path(folder).expanduser())
-    if isinstance(source, Packed):
+    if isinstance(source, PackedGames):
         raise UnknownOption(f"{folder} is packed already")
     target.parent.mkdir(parents=True, exist_ok=True)
     return _pack(source, target)
 
 
-def _pack(source: Folder, target: Path) -> int:
-    games, notes = _Writer(target), _Writer(target.parent / "annotations.jsonl.xz")
+def _pack(source: GameFolder, target: Path) -> int:
+    games, notes = _AtomicFile(target), _AtomicFile(target.parent / "annotations.jsonl.xz")
     domain = grammar = ""
     count = 0
     try:
@@ -275,7 +276,7 @@ def _pack(source: Folder, target: Path) -> int:
         if not count:
             raise NoGames(f"no playable games in {source.path}")
         for name, text in (("domain.pddl", domain), ("grammar.twl2", grammar)):
-            beside = _Writer(target.parent / name)
+            beside = _AtomicFile(target.parent / name)
             beside.file.write(text.encode())
             beside.done()
         notes.done()
@@ -287,7 +288,7 @@ def _pack(source: Folder, target: Path) -> int:
     return count
 
 
-def _packed_line(record: Record, domain: str, grammar: str) -> dict[str, Any]:
+def _packed_line(record: GameRecord, domain: str, grammar: str) -> dict[str, Any]:
     line: dict[str, Any] = {"path": record.id, "task": record.task, "solvable": True, "walkthrough": record.walkthrough}
     if record.task is None:
         del line["task"]
@@ -298,7 +299,7 @@ def _packed_line(record: Record, domain: str, grammar: str) -> dict[str, Any]:
     return {**line, "pddl_problem": record.problem}
 
 
-class _Writer:
+class _AtomicFile:
     """A file that appears under its name only when it is whole."""
 
     def __init__(self, path: Path) -> None:

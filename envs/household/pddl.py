@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from turnwise.envs.errors import UndeclaredType
-from turnwise.envs.household.sexp import Form, Sexp, Token, fail, read_sexp
+from turnwise.envs.household.s_expressions import ListExpression, Sexp, Token, fail, read_sexp
 from turnwise.registry import suggest
 
 _KEYWORD_REQUIREMENTS = {
@@ -150,7 +150,7 @@ def read_domain(text: str, path: str = "domain.pddl") -> Domain:
     Warns:
         UndeclaredType: a type is used that is not declared (see `declared`).
     """
-    reader = _Reader(path)
+    reader = _PddlParser(path)
     domain = reader.domain(read_sexp(text, path), hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
     for kind, line in reader.kinds.items():
         declared(kind, domain, path, line)
@@ -186,10 +186,10 @@ def read_problem(text: str, path: str = "problem.pddl") -> Problem:
     Raises:
         GameFileError: the text is no problem, or uses something that this engine does not play.
     """
-    return _fast_problem(text, path) or _Reader(path).problem(read_sexp(text, path))
+    return _fast_problem(text, path) or _PddlParser(path).problem(read_sexp(text, path))
 
 
-class _Reader:
+class _PddlParser:
     """Recursive descent over S-expressions; keeps the path for errors."""
 
     def __init__(self, path: str) -> None:
@@ -199,8 +199,8 @@ class _Reader:
     def fail(self, at: Sexp, construct: str, message: str) -> None:
         fail(self.path, at.line, construct, message)
 
-    def form(self, item: Sexp, wanted: str) -> Form:
-        if not isinstance(item, Form):
+    def form(self, item: Sexp, wanted: str) -> ListExpression:
+        if not isinstance(item, ListExpression):
             fail(self.path, item.line, str(item), f"expected {wanted}")
         return item
 
@@ -209,7 +209,7 @@ class _Reader:
             fail(self.path, item.line, f"({item.head} ...)", f"expected {wanted}")
         return item
 
-    def sections(self, top: Form, kind: str) -> Iterator[tuple[Token, Form]]:
+    def sections(self, top: ListExpression, kind: str) -> Iterator[tuple[Token, ListExpression]]:
         """The (:keyword ...) parts after (define (kind name) ...)."""
         if top.head != "define" or len(top) < 2:
             fail(self.path, top.line, f"({top.head}", "expected (define ...)")
@@ -222,7 +222,7 @@ class _Reader:
                 fail(self.path, part.line, "()", "expected a section such as (:init ...)")
             yield self.word(part[0], "the section's keyword"), part
 
-    def domain(self, top: Form, digest: str) -> Domain:
+    def domain(self, top: ListExpression, digest: str) -> Domain:
         types: dict[str, str] = {"object": "object"}
         constants: dict[str, str] = {}
         predicates: dict[str, int] = {}
@@ -253,7 +253,7 @@ class _Reader:
         types = {**dict.fromkeys(types.values(), "object"), **types}  # a parent needs no declaration of its own
         return Domain(self.path, title, types, constants, predicates, schemas, digest)
 
-    def schema(self, part: Form, predicates: Mapping[str, int]) -> Schema:
+    def schema(self, part: ListExpression, predicates: Mapping[str, int]) -> Schema:
         if len(part) < 2:
             self.fail(part, "(:action", "expected the action's name")
         name = self.word(part[1], "the action's name")
@@ -274,7 +274,7 @@ class _Reader:
             self.fail(fields[-1], str(fields[-1]), "expected a keyword and its value")
         return Schema(str(name), parameters, precondition, effects, part.line)
 
-    def problem(self, top: Form) -> Problem:
+    def problem(self, top: ListExpression) -> Problem:
         objects: dict[str, str] = {}
         init: list[tuple[str, ...]] = []
         goal: Formula | None = None
@@ -316,8 +316,12 @@ class _Reader:
                 if position + 1 == len(items):
                     self.fail(item, "-", "expected a type")
                 kind = items[position + 1]
-                kinds = tuple(map(str, kind[1:])) if isinstance(kind, Form) and kind.head == "either" else (str(kind),)
-                if isinstance(kind, Form) and kind.head != "either":
+                kinds = (
+                    tuple(map(str, kind[1:]))
+                    if isinstance(kind, ListExpression) and kind.head == "either"
+                    else (str(kind),)
+                )
+                if isinstance(kind, ListExpression) and kind.head != "either":
                     self.fail(kind, f"({kind.head}", "expected a type or (either ...)")
                 for name in kinds:
                     self.kinds.setdefault(name, kind.line)
@@ -329,7 +333,7 @@ class _Reader:
         result.extend((name, ("object",)) for name in waiting)
         return tuple(result)
 
-    def formula(self, form: Form, predicates: Mapping[str, int] | None) -> Formula:
+    def formula(self, form: ListExpression, predicates: Mapping[str, int] | None) -> Formula:
         if not form:
             return And(())
         head = form.head
@@ -350,7 +354,7 @@ class _Reader:
             return Exists(parameters, body) if head == "exists" else Not(Exists(parameters, Not(body)))
         return self.atom(form, predicates)
 
-    def atom(self, form: Form, predicates: Mapping[str, int] | None) -> Atom:
+    def atom(self, form: ListExpression, predicates: Mapping[str, int] | None) -> Atom:
         head = form.head
         if head in _UNPLAYED or (predicates is not None and head != "=" and head not in predicates):
             self.fail(form, f"({head} ...)", "unknown predicate or construct in a condition or effect")
@@ -361,7 +365,7 @@ class _Reader:
         return atom
 
     def effects(
-        self, form: Form, parameters: Parameters, condition: Formula | None, predicates: Mapping[str, int]
+        self, form: ListExpression, parameters: Parameters, condition: Formula | None, predicates: Mapping[str, int]
     ) -> Iterator[Effect]:
         head = form.head
         if not form or head == "increase":
@@ -438,8 +442,8 @@ def _fast_problem(text: str, path: str) -> Problem | None:
         return None
     lines = low.count("\n", 0, goal.start(1))
     tail = read_sexp("\n" * lines + "(" + low[goal.start(1) :], path)
-    if len(tail) != 1 or not isinstance(tail[0], Form) or len(tail[0]) != 2:
+    if len(tail) != 1 or not isinstance(tail[0], ListExpression) or len(tail[0]) != 2:
         return None
-    reader = _Reader(path)
+    reader = _PddlParser(path)
     formula = reader.formula(reader.form(tail[0][1], "a condition"), None)
     return Problem(header[1], header[2], dict(zip(words[::3], words[2::3], strict=True)), tuple(init), formula)

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from turnwise.envs.draw import Draw
-from turnwise.envs.household.catalogue import OBJECTS, RECEPTACLES, accepts, type_name
-from turnwise.envs.household.layout import Goal, Layout, Place
+from turnwise.envs.household.layout import HouseLayout, LayoutGoal, LayoutReceptacle
+from turnwise.envs.household.vocabulary import OBJECTS, RECEPTACLES, accepts, type_name
+from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["problem_and_walkthrough"]
 
@@ -36,7 +36,7 @@ def _numbered(kinds: list[str]) -> list[tuple[str, str]]:
     return labels
 
 
-def problem_and_walkthrough(layout: Layout, draw: Draw) -> tuple[str, list[str]]:
+def problem_and_walkthrough(layout: HouseLayout, draw: KeyedRandom) -> tuple[str, list[str]]:
     """Return the PDDL problem of a layout, and commands that win it; `draw` decides which of two mugs is mug 1."""
     kinds = [(thing, number) for number, place in enumerate(layout.places) for thing in place.holds]
     kinds = draw.shuffled(kinds)  # so that a number says nothing about where the thing lies
@@ -50,7 +50,7 @@ def problem_and_walkthrough(layout: Layout, draw: Draw) -> tuple[str, list[str]]
 # ---- the problem in PDDL ----
 
 
-def _problem(layout: Layout, things: list[_Thing], places: list[tuple[str, str]]) -> str:
+def _problem(layout: HouseLayout, things: list[_Thing], places: list[tuple[str, str]]) -> str:
     thing_kinds = sorted({thing.kind for thing in things})
     place_kinds = sorted({place.kind for place in layout.places} | {"sink", "microwave", "fridge"})
     spots = sorted({place.spot for place in layout.places})
@@ -86,7 +86,7 @@ def _problem(layout: Layout, things: list[_Thing], places: list[tuple[str, str]]
     return "\n".join(lines)
 
 
-def _place_facts(place: Place, label: str) -> list[str]:
+def _place_facts(place: LayoutReceptacle, label: str) -> list[str]:
     facts = [
         f"(receptacleType {label} {type_name(place.kind)})",
         f"(receptacleAtLocation {label} loc_bar_{place.spot:02d})",
@@ -105,7 +105,7 @@ def _abilities(kind: str) -> list[str]:
     return ["pickupable", *(f"{word}able" for word in ("clean", "heat", "cool") if word in can)]
 
 
-def _goal(goal: Goal) -> str:
+def _goal(goal: LayoutGoal) -> str:
     thing, target = type_name(goal.thing), type_name(goal.target)
     if goal.light:
         return (
@@ -130,7 +130,7 @@ def _goal(goal: Goal) -> str:
 # ---- the walkthrough ----
 
 
-def _walkthrough(layout: Layout, things: list[_Thing], names: list[str]) -> Iterator[str]:
+def _walkthrough(layout: HouseLayout, things: list[_Thing], names: list[str]) -> Iterator[str]:
     """Yield commands that win: fetch, work, bring; for two objects the same twice, to the same receptacle."""
     goal, places = layout.goal, layout.places
     opened = {number for number, place in enumerate(places) if place.opened is not False}

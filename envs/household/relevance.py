@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from turnwise.envs.household.game_rules import GameRules, TextQuery
 from turnwise.envs.household.grammar import Query
+from turnwise.envs.household.joins import Columns, FactView, JoinPlan, JoinPlanner, Row, atoms, disjuncts, variables
 from turnwise.envs.household.pddl import Atom, Effect, Formula, Not, Parameters, Schema
-from turnwise.envs.household.query import Columns, Plan, Planner, Row, View, atoms, disjuncts, variables
-from turnwise.envs.household.rules import Reading, Rules
 
 Fact = tuple[str, Row]
 _TRIED = 10_000  # most facts that are tried for an atom with open variables; beyond, it counts as possible
@@ -34,13 +34,13 @@ class _Occurrence:
     atom: Atom
     kinds: Mapping[str, tuple[str, ...]]
     columns: Mapping[str, int]  # of constants
-    plan: Plan
+    plan: JoinPlan
     others: tuple[Atom, ...]  # the condition's other changing atoms
     guards: tuple[_Occurrence, ...]  # conditions of earlier alternatives, by the same variables
     free: bool  # nothing that never changes restricts it
     after: frozenset[str] | None = None  # actions whose feedback asks it; None: asked elsewhere as well
 
-    def rows(self, view: View, constants: Row, row: Row) -> list[Row]:
+    def rows(self, view: FactView, constants: Row, row: Row) -> list[Row]:
         """The ways in which the condition could come true with this fact."""
         values: dict[str, int] = {}
         for term, number in zip(self.atom.terms, row, strict=True):
@@ -69,8 +69,8 @@ class Relevance:
 
     def __init__(
         self,
-        rules: Rules,
-        view: View,
+        rules: GameRules,
+        view: FactView,
         constants: Row,
         goal: Formula,
         objects: Sequence[str],
@@ -123,7 +123,7 @@ class Relevance:
         bound = {term: number for term, number in zip(terms, row, strict=True) if term}
         return any(self._possible(way, bound) for way in _ways(self._rules, schema, tuple(bound)))
 
-    def _possible(self, way: _Way, bound: Mapping[str, int]) -> bool:
+    def _possible(self, way: _Precondition, bound: Mapping[str, int]) -> bool:
         """Whether an alternative of a precondition can ever hold with these arguments; one step of looking back."""
         start, changing, kinds = way
         for joined in start.rows(self._view, self._constants, tuple(bound.values())):
@@ -196,12 +196,12 @@ def _ground(occurrence: _Occurrence, found: Sequence[Atom], row: Row) -> set[Fac
     return {(predicate, arguments) for predicate, arguments in facts if arguments is not None}
 
 
-_Way = tuple[_Occurrence, list[Atom], Mapping[str, tuple[str, ...]]]
+_Precondition = tuple[_Occurrence, list[Atom], Mapping[str, tuple[str, ...]]]
 """An alternative of a precondition: what never changes in it, by bound arguments; what does; the variables' types."""
 
 
-def _ways(rules: Rules, schema: Schema, bound: tuple[str, ...]) -> list[_Way]:
-    known: list[_Way] | None = rules.ways.get((schema.name, bound))
+def _ways(rules: GameRules, schema: Schema, bound: tuple[str, ...]) -> list[_Precondition]:
+    known: list[_Precondition] | None = rules.ways.get((schema.name, bound))
     if known is None:
         known = []
         for lifted, parts in disjuncts(schema.precondition):
@@ -224,7 +224,7 @@ _Readers = dict[str, list[_Occurrence] | None]  # None: any such fact matters
 _Effects = dict[tuple[str, bool], list[tuple[_Occurrence, list[Atom], list[Atom]] | None]]
 
 
-def _readers(rules: Rules) -> _Readers:
+def _readers(rules: GameRules) -> _Readers:
     kept: _Readers | None = rules.readers
     if kept is None:
         readers: _Readers = {}
@@ -239,7 +239,9 @@ def _readers(rules: Rules) -> _Readers:
     return kept
 
 
-def _read_formula(readers: _Readers, rules: Rules, formula: Formula, parameters: Parameters, columns: Columns) -> None:
+def _read_formula(
+    readers: _Readers, rules: GameRules, formula: Formula, parameters: Parameters, columns: Columns
+) -> None:
     for lifted, parts in disjuncts(formula):
         plain = [part.body if isinstance(part, Not) else part for part in parts]
         fixed = [part for part in parts if isinstance(part, Atom) and part.predicate not in rules.dynamic]
@@ -252,7 +254,7 @@ def _read_formula(readers: _Readers, rules: Rules, formula: Formula, parameters:
                     readers[atom.predicate] = None
 
 
-def _read_query(readers: _Readers, rules: Rules, reading: Reading) -> None:
+def _read_query(readers: _Readers, rules: GameRules, reading: TextQuery) -> None:
     parts, parameters = _as_atoms(reading.query)
     fixed = [atom for atom in parts if atom.predicate not in rules.dynamic]
     changing = [atom for atom in parts if atom.predicate in rules.dynamic]
@@ -281,7 +283,7 @@ def _placeholder(name: str, kinds: tuple[str, ...]) -> str:
     return f"?{name.removeprefix('?')}:{kinds[0]}"
 
 
-def _add(readers: _Readers, rules: Rules, predicate: str, occurrence: _Occurrence) -> None:
+def _add(readers: _Readers, rules: GameRules, predicate: str, occurrence: _Occurrence) -> None:
     if predicate not in rules.dynamic:
         return
     if occurrence.free and not occurrence.guards and not occurrence.others and occurrence.after is None:
@@ -292,7 +294,7 @@ def _add(readers: _Readers, rules: Rules, predicate: str, occurrence: _Occurrenc
 
 
 def _occurrence(
-    planner: Planner,
+    planner: JoinPlanner,
     columns: Columns,
     parameters: Parameters,
     atom: Atom,
@@ -311,7 +313,7 @@ def _occurrence(
     return _Occurrence(atom, own, columns, plan, others, guards, not fixed, after)
 
 
-def _effects(rules: Rules) -> _Effects:
+def _effects(rules: GameRules) -> _Effects:
     """For each predicate and direction, the actions that change it so; None for one of which nothing certain is
     known."""
     kept: _Effects | None = rules.effects

@@ -13,17 +13,17 @@ from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 from turnwise.envs.errors import GameFileError
-from turnwise.envs.household.grammar import Insert, Listing, Placeholder, Query, QueryAtom, Symbol, Text
+from turnwise.envs.household.game_rules import GameRules
+from turnwise.envs.household.grammar import Insert, Listing, LiteralText, Placeholder, Query, QueryAtom, Symbol
+from turnwise.envs.household.joins import FactView
 from turnwise.envs.household.pddl import Domain
-from turnwise.envs.household.query import View
-from turnwise.envs.household.rules import Rules
 
 Mapped: TypeAlias = dict[Placeholder, int]
 Scope: TypeAlias = Mapping[str, int]  # variable -> object
 _DEPTH = 200
 
 
-class Cast(Protocol):
+class ObjectTexts(Protocol):
     """The objects as texts show them."""
 
     @property
@@ -55,11 +55,11 @@ class Renderer:
         cast: the game's objects; its `task`, where it has one, is what the rule "task" says.
     """
 
-    def __init__(self, rules: Rules, cast: Cast) -> None:
+    def __init__(self, rules: GameRules, cast: ObjectTexts) -> None:
         self.rules = rules
         self.cast = cast
 
-    def text(self, view: View, symbols: Sequence[Symbol], mapping: Mapping[Placeholder, int]) -> str:
+    def text(self, view: FactView, symbols: Sequence[Symbol], mapping: Mapping[Placeholder, int]) -> str:
         """Return the text of symbols; `mapping` says which object each placeholder of the action stands for.
 
         Raises:
@@ -72,17 +72,17 @@ class Renderer:
         return "".join(pieces)
 
     def _symbols(
-        self, view: View, symbols: Sequence[Symbol], mapping: Mapped, scope: Scope, pieces: list[str], depth: int
+        self, view: FactView, symbols: Sequence[Symbol], mapping: Mapped, scope: Scope, pieces: list[str], depth: int
     ) -> None:
         for symbol in symbols:
-            if isinstance(symbol, Text):
+            if isinstance(symbol, LiteralText):
                 pieces.append(symbol.text)
             elif isinstance(symbol, Listing):
                 self._listing(view, symbol, mapping, scope, pieces, depth)
             else:
                 pieces.extend(self._insert(view, symbol, mapping, scope, depth))
 
-    def _insert(self, view: View, insert: Insert, mapping: Mapped, scope: Scope, depth: int) -> list[str]:
+    def _insert(self, view: FactView, insert: Insert, mapping: Mapped, scope: Scope, depth: int) -> list[str]:
         """One piece, or one for every answer of the query."""
         if insert.given is None:
             return [self._one(view, insert, mapping, scope, depth)]
@@ -92,7 +92,7 @@ class Renderer:
             pieces.append(self._one(view, insert, answer, inner, depth))
         return pieces
 
-    def _one(self, view: View, insert: Insert, mapping: Mapped, scope: Scope, depth: int) -> str:
+    def _one(self, view: FactView, insert: Insert, mapping: Mapped, scope: Scope, depth: int) -> str:
         if insert.value is not None:
             try:
                 return str(_value(insert.value)(self.cast, scope))
@@ -104,7 +104,7 @@ class Renderer:
         self._rule(view, insert.rule or "", mapping, scope, pieces, depth + 1)
         return "".join(pieces)
 
-    def _rule(self, view: View, name: str, mapping: Mapped, scope: Scope, pieces: list[str], depth: int) -> None:
+    def _rule(self, view: FactView, name: str, mapping: Mapped, scope: Scope, pieces: list[str], depth: int) -> None:
         if name == "task" and self.cast.task is not None:
             pieces.append(self.cast.task)
             return
@@ -117,7 +117,7 @@ class Renderer:
         raise GameFileError(self.rules.grammar.path, None, f"#{name}#", "no alternative of this rule applies")
 
     def _listing(
-        self, view: View, listing: Listing, mapping: Mapped, scope: Scope, pieces: list[str], depth: int
+        self, view: FactView, listing: Listing, mapping: Mapped, scope: Scope, pieces: list[str], depth: int
     ) -> None:
         items = self._insert(view, listing.item, mapping, scope, depth)
         if not items:
@@ -129,10 +129,10 @@ class Renderer:
                 self._rule(view, separator, mapping, scope, pieces, depth)
             pieces.append(item)
 
-    def _answers(self, view: View, query: Query, mapping: Mapped) -> Iterator[Mapped]:
+    def _answers(self, view: FactView, query: Query, mapping: Mapped) -> Iterator[Mapped]:
         return self._match(view, query, 0, dict(mapping))
 
-    def _match(self, view: View, query: Query, depth: int, mapping: Mapped) -> Iterator[Mapped]:
+    def _match(self, view: FactView, query: Query, depth: int, mapping: Mapped) -> Iterator[Mapped]:
         if depth == len(query):
             yield mapping
             return
@@ -204,7 +204,7 @@ def type_ranks(domain: Domain, kinds: tuple[str, ...]) -> dict[tuple[str, ...], 
     return found
 
 
-Value: TypeAlias = Callable[[Cast, Scope], object]
+Value: TypeAlias = Callable[[ObjectTexts, Scope], object]
 
 
 @lru_cache(maxsize=4096)
@@ -254,7 +254,7 @@ def _attribute(node: ast.Attribute) -> Value:
 
 
 def _boolean(parts: Sequence[Value], either: bool) -> Value:
-    def value(cast: Cast, scope: Scope) -> object:
+    def value(cast: ObjectTexts, scope: Scope) -> object:
         result: object = None
         for part in parts:
             result = part(cast, scope)

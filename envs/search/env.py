@@ -30,7 +30,7 @@ from turnwise.envs.search.task_sources import SearchTask, SearchTaskSource
 from turnwise.envs.search.validation import instructions_of, means_of, source_of
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, flag, whole
+from turnwise.envs.validation import choice, flag, integer
 from turnwise.tools.retrieval import Passage
 
 __all__ = ["LONGEST_QUERY", "SearchEnv"]
@@ -121,9 +121,9 @@ class SearchEnv(SavableEnv):
         if self._rule.thinks and form != "tags":
             raise UnknownOption(f"the reward {reward!r} is about Search-R1's tags: it needs form='tags', not {form!r}")
         self._instructions = instructions_of(instructions, form)
-        self._topk = whole("topk", topk, 1)
-        self._limit = whole("observation_limit", observation_limit, 1)
-        self._budget = None if max_searches is None else whole("max_searches", max_searches)
+        self._topk = integer("topk", topk, 1)
+        self._limit = integer("observation_limit", observation_limit, 1)
+        self._budget = None if max_searches is None else integer("max_searches", max_searches)
         self._patience = retries, backoff, timeout
         self._patient(_nothing)  # refuses what makes no sense now, not at the first search
         means = means_of(retriever, model, keep, timeout)

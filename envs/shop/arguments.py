@@ -15,7 +15,7 @@ from turnwise.envs.errors import UnknownOption
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Shop
-from turnwise.envs.validation import whole
+from turnwise.envs.validation import integer
 
 __all__ = ["digest_of", "files_only", "goal_of", "ours_only", "prices_of", "reading", "session_name"]
 
@@ -56,7 +56,7 @@ def reading(cache: object, keep: object, limit: object) -> None:
     if keep is not None and not callable(keep):
         raise UnknownOption(f"keep is {keep!r}; it is a function of a number and a goal, or None")
     if limit is not None:
-        whole("limit", limit, 1)
+        integer("limit", limit, 1)
 
 
 def goal_of(given: Any, source: GoalSource) -> Goal:

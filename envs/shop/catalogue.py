@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, overload
 from weakref import WeakValueDictionary
 
+from turnwise.envs.caching import cache_folder
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.household.store import cache_folder
 from turnwise.envs.shop.catalogue_cache import StoredProducts, contents, open_stored, source_key, write_stored
 from turnwise.envs.shop.catalogue_files import CatalogueError, CatalogueFiles, CatalogueReader
 from turnwise.envs.shop.product import Product

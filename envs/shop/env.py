@@ -40,7 +40,7 @@ from turnwise.envs.shop.tagger import Tagger
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import LONGEST, Text
 from turnwise.envs.text import SavableEnv
-from turnwise.envs.validation import choice, flag, whole
+from turnwise.envs.validation import choice, flag, integer
 
 __all__ = ["OBSERVATIONS", "PAYOFFS", "WebShopEnv"]
 
@@ -123,8 +123,8 @@ class WebShopEnv(SavableEnv):
         choice("goals", goals, GOALS)
         flag("strict", strict)
         flag("show_attributes", show_attributes)
-        self._before = whole("num_prev_obs", num_prev_obs), whole("num_prev_actions", num_prev_actions)
-        seed = whole("catalogue_seed", catalogue_seed)
+        self._before = integer("num_prev_obs", num_prev_obs), integer("num_prev_actions", num_prev_actions)
+        seed = integer("catalogue_seed", catalogue_seed)
         if products is None:
             files_only(
                 {
@@ -139,7 +139,7 @@ class WebShopEnv(SavableEnv):
                 }
             )
             key = GeneratedSourceKey(ShopLevel.of(level), seed, reward, tagger, show_attributes)
-            many = whole("catalogues", catalogues, 1)
+            many = integer("catalogues", catalogues, 1)
             self._source: GoalSource = (
                 GeneratedGoalSource(key, split) if many == 1 else MultiCatalogueGoalSource(key, split, many)
             )

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Protocol
 
-from turnwise.envs.caching import Shared
+from turnwise.envs.caching import SharedObjects
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.generator import ShopLevel, catalogue, generated_goals, name_of
@@ -412,7 +412,7 @@ class _GeneratedShop(Shop):
         return _generated_shop, (self.key,)
 
 
-_SHOPS: Final[Shared[Shop]] = Shared()
+_SHOPS: Final[SharedObjects[Shop]] = SharedObjects()
 
 
 def _generated_shop(key: GeneratedSourceKey) -> Shop:

@@ -116,7 +116,7 @@ def test_an_environment_that_breaks_while_planning_ends_the_episode() -> None:
 
 def test_the_expert_plays_on_in_a_dead_end_of_an_original_game(data_dir: Path, tmp_path, monkeypatch) -> None:
     from turnwise.envs.household.env import HouseholdEnv
-    from turnwise.envs.household.expert import NoPlan
+    from turnwise.envs.household.expert import GoalOutOfReach
 
     monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path))
     doomed = 0
@@ -132,7 +132,7 @@ def test_the_expert_plays_on_in_a_dead_end_of_an_original_game(data_dir: Path, t
             if held is not None:
                 for command in held:
                     observation, *_, info = self.step(command)
-                with pytest.raises(NoPlan):
+                with pytest.raises(GoalOutOfReach):
                     self.plan()
                 doomed += 1
             return observation, info
@@ -169,11 +169,11 @@ def _unwanted(world: World) -> list[str] | None:
 
 def doomed(world: World) -> bool:
     """Whether the expert finds no way."""
-    from turnwise.envs.household.expert import NoPlan, plan
+    from turnwise.envs.household.expert import GoalOutOfReach, plan
 
     try:
         plan(world)
-    except NoPlan:
+    except GoalOutOfReach:
         return True
     return False
 

@@ -20,7 +20,7 @@ from turnwise.agents.templates import PLAIN, REACT, Template
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Trajectory, grouped
 from turnwise.envs import make
-from turnwise.envs.household.searcher import Searcher
+from turnwise.envs.household.searching_demonstrator import SearchingDemonstrator
 
 HOUSE = partial(make, "turnwise/Household-v0", level="tiny")
 
@@ -50,7 +50,7 @@ def test_a_noisy_expert_still_wins_and_only_plays_what_is_admissible(tasks: list
 def test_a_demonstrator_that_reads_only_text_plays_through_the_hook(tasks: list[str]) -> None:
     class Reading:
         def __init__(self) -> None:
-            self.searcher = Searcher()
+            self.searcher = SearchingDemonstrator()
 
         def act(self, view: View) -> str:
             if view.turn == 0:

@@ -238,7 +238,7 @@ class Slow(Corridor):
 @pytest.mark.parametrize(("pause", "effort"), [(0.0, Effort()), (1.0, Effort.light())])
 def test_how_much_is_tried_is_what_the_steps_allow(monkeypatch: pytest.MonkeyPatch, pause: float, effort: Effort):
     monkeypatch.setattr(Slow, "pause", pause)
-    monkeypatch.setattr("turnwise.envs.checks.lab.time.perf_counter", lambda: Slow.now)
+    monkeypatch.setattr("turnwise.envs.checks.explorer.time.perf_counter", lambda: Slow.now)
     asked = check_env(Slow, tasks=2, effort=effort)
     found = check_env(Slow, tasks=2)
     assert found == asked

@@ -8,12 +8,12 @@ from household_games import doomed, fresh, originals, stumble, wins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.household.dials import PRESETS
 from turnwise.envs.household.engine import World
-from turnwise.envs.household.expert import NoPlan, plan, search
+from turnwise.envs.household.expert import GoalOutOfReach, plan, search
 from turnwise.envs.household.game import compile_game
 from turnwise.envs.household.generator import domain_text, generate, grammar_text
 from turnwise.envs.household.goal import read_goal
+from turnwise.envs.household.level import PRESETS
 from turnwise.envs.household.pddl import And, Atom, Exists, Not, Or
 
 
@@ -78,7 +78,7 @@ def test_plans_are_shortest_on_tiny_games():
 
 def test_search_says_when_there_is_no_way():
     world = fresh("train", 0, "tiny")
-    with pytest.raises(NoPlan, match="within 3 states"):
+    with pytest.raises(GoalOutOfReach, match="within 3 states"):
         search(world, states=3)
 
 
@@ -120,7 +120,7 @@ def test_the_expert_wins_original_games_no_slower_than_their_walkthroughs(data_d
         stumble(world, rng, 8)
         if doomed(world):
             lost += 1
-            with pytest.raises(NoPlan, match="in which the agent holds"):
+            with pytest.raises(GoalOutOfReach, match="in which the agent holds"):
                 plan(world)
         else:
             assert wins(world.clone(), plan(world))

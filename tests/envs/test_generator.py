@@ -13,10 +13,8 @@ from household_games import compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.draw import Draw
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
-from turnwise.envs.household import catalogue, generator
-from turnwise.envs.household.dials import PRESETS, SHORT_TYPES, TASK_TYPES, Dials
+from turnwise.envs.household import generator, vocabulary
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.game import compile_game
 from turnwise.envs.household.generator import (
@@ -26,7 +24,9 @@ from turnwise.envs.household.generator import (
     task_ids,
     write,
 )
-from turnwise.envs.household.layout import Layout, Place, draw_layout
+from turnwise.envs.household.layout import HouseLayout, LayoutReceptacle, draw_layout
+from turnwise.envs.household.level import PRESETS, SHORT_TYPES, TASK_TYPES, HouseholdLevel
+from turnwise.envs.keyed_random import KeyedRandom
 
 # ---- the same everywhere ----
 
@@ -60,7 +60,7 @@ def test_generate_is_the_same_in_another_process_with_another_hash_seed():
 
 def test_the_draws_are_the_published_ones():
     # The sequence that every Python gives; if this fails, all task ids would mean other games.
-    draw = Draw("train/small/000000")
+    draw = KeyedRandom("train/small/000000")
     assert [draw.between(0, 999) for _ in range(4)] == DRAWN
 
 
@@ -73,7 +73,7 @@ def test_an_id_alone_is_the_game():
         assert game.id == task_id
         split, dials, index = task_id.split("/")
         assert game == generate(split, int(index), dials)
-        assert game == generate(split, int(index), Dials.parse(dials))
+        assert game == generate(split, int(index), HouseholdLevel.parse(dials))
     assert task_ids("held_out", "tiny", 3, 5) == [f"held_out/tiny/{i:06d}" for i in (5, 6, 7)]
 
 
@@ -106,12 +106,14 @@ def test_a_held_out_panel_hardly_repeats_a_game(preset: str, count: int):
 def test_canonical_form_ignores_order_and_nothing_else():
     game = generate("train", 0, "small").layout
     places = tuple(game.places)
-    assert Layout(game.goal, places[::-1]).canonical == game.canonical
+    assert HouseLayout(game.goal, places[::-1]).canonical == game.canonical
     first = next(place for place in places if place.holds)
-    emptied = tuple(Place(p.kind, p.opened, p.spot, [] if p is first else p.holds) for p in places)
-    assert Layout(game.goal, emptied).canonical != game.canonical
-    opened = tuple(Place(p.kind, None if p.opened is None else not p.opened, p.spot, p.holds) for p in places)
-    assert Layout(game.goal, opened).canonical != game.canonical
+    emptied = tuple(LayoutReceptacle(p.kind, p.opened, p.spot, [] if p is first else p.holds) for p in places)
+    assert HouseLayout(game.goal, emptied).canonical != game.canonical
+    opened = tuple(
+        LayoutReceptacle(p.kind, None if p.opened is None else not p.opened, p.spot, p.holds) for p in places
+    )
+    assert HouseLayout(game.goal, opened).canonical != game.canonical
 
 
 # ---- what is generated ----
@@ -126,7 +128,7 @@ def test_games_are_as_big_as_the_preset_says_and_of_all_types(preset: str):
         types[game.task_type] += 1
         assert dials.receptacles[0] <= len(game.layout.places) <= dials.receptacles[1]
         assert dials.objects[0] <= sum(len(place.holds) for place in game.layout.places) <= dials.objects[1]
-        assert all(catalogue.RECEPTACLES[place.kind].level <= dials.words for place in game.layout.places)
+        assert all(vocabulary.RECEPTACLES[place.kind].level <= dials.words for place in game.layout.places)
     assert set(types) == set(TASK_TYPES)
     assert max(types.values()) <= 30
 
@@ -187,14 +189,14 @@ def test_walkthroughs_win_in_the_engine(preset: str):
 
 
 @st.composite
-def any_dials(draw: st.DrawFn) -> Dials:
+def any_dials(draw: st.DrawFn) -> HouseholdLevel:
     def span(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
         return st.tuples(st.integers(low, high), st.integers(low, high)).map(lambda pair: (min(pair), max(pair)))
 
     share = st.floats(0, 1).map(lambda x: round(x, 3))
-    return Dials(
+    return HouseholdLevel(
         words=draw(st.integers(0, 2)),
-        rooms=tuple(draw(st.lists(st.sampled_from(sorted(catalogue.ROOMS)), min_size=1, max_size=3, unique=True))),
+        rooms=tuple(draw(st.lists(st.sampled_from(sorted(vocabulary.ROOMS)), min_size=1, max_size=3, unique=True))),
         types=tuple(draw(st.lists(st.sampled_from(TASK_TYPES), min_size=1, unique=True))),
         receptacles=draw(span(3, 30)),
         objects=draw(span(2, 30)),
@@ -209,8 +211,8 @@ def any_dials(draw: st.DrawFn) -> Dials:
 
 @settings(max_examples=60, deadline=None)
 @given(any_dials(), st.integers(0, 10**12 - 1), st.sampled_from(SPLITS))
-def test_any_dials_give_winnable_games_or_say_why_not(dials: Dials, index: int, split: str):
-    assert Dials.parse(dials.text) == dials
+def test_any_dials_give_winnable_games_or_say_why_not(dials: HouseholdLevel, index: int, split: str):
+    assert HouseholdLevel.parse(dials.text) == dials
     try:
         game = generate(split, index, dials)
     except UnknownOption:
@@ -229,26 +231,26 @@ def test_any_dials_give_winnable_games_or_say_why_not(dials: Dials, index: int, 
 
 
 def test_every_home_exists_and_every_kind_has_one_in_some_room():
-    in_rooms = {kind for room in catalogue.ROOMS.values() for kind, *_ in room.receptacles}
-    assert in_rooms == set(catalogue.RECEPTACLES)
-    for thing in catalogue.OBJECTS.values():
+    in_rooms = {kind for room in vocabulary.ROOMS.values() for kind, *_ in room.receptacles}
+    assert in_rooms == set(vocabulary.RECEPTACLES)
+    for thing in vocabulary.OBJECTS.values():
         assert thing.homes
         for home, weight in thing.homes:
-            assert home in catalogue.RECEPTACLES
+            assert home in vocabulary.RECEPTACLES
             assert weight > 0
-            assert thing.name in catalogue.accepts(home)
-    for name in (*catalogue.RECEPTACLES, *catalogue.OBJECTS):
+            assert thing.name in vocabulary.accepts(home)
+    for name in (*vocabulary.RECEPTACLES, *vocabulary.OBJECTS):
         assert name.isalpha()
         assert name.islower()
         assert len(name) <= 12
-    assert not set(catalogue.RECEPTACLES) & set(catalogue.OBJECTS)
+    assert not set(vocabulary.RECEPTACLES) & set(vocabulary.OBJECTS)
 
 
 def test_lamps_stand_in_the_open():
-    lamps = [thing for thing in catalogue.OBJECTS.values() if "light" in thing.can]
+    lamps = [thing for thing in vocabulary.OBJECTS.values() if "light" in thing.can]
     assert lamps
     for lamp in lamps:
-        assert not any(catalogue.RECEPTACLES[home].openable for home, _ in lamp.homes)
+        assert not any(vocabulary.RECEPTACLES[home].openable for home, _ in lamp.homes)
 
 
 # ---- files ----
@@ -286,14 +288,14 @@ def test_written_games_are_the_generated_ones(tmp_path):
         (lambda: source("train/small/1"), UnknownTask, "train/small/000123"),
         (lambda: source("train/small/0000001"), UnknownTask, "train/small/000001"),
         (lambda: source("train/smal/000001"), UnknownOption, "did you mean 'small'"),
-        (lambda: Dials.parse("small+closd=1"), UnknownOption, "did you mean 'closed'"),
-        (lambda: Dials.parse("small+closed=x"), UnknownOption, "closed"),
-        (lambda: Dials.parse("small+closed=2"), UnknownOption, "from 0 to 1"),
-        (lambda: Dials.parse("small+closed=nan"), UnknownOption, "from 0 to 1"),
-        (lambda: Dials.parse("small+types=putt"), UnknownOption, "putt"),
-        (lambda: Dials.parse("small+rooms=kitchn"), UnknownOption, "did you mean 'kitchen'"),
-        (lambda: Dials.parse("small+objects=5-2"), UnknownOption, "least <= most"),
-        (lambda: Dials(words=3), UnknownOption, "words"),
+        (lambda: HouseholdLevel.parse("small+closd=1"), UnknownOption, "did you mean 'closed'"),
+        (lambda: HouseholdLevel.parse("small+closed=x"), UnknownOption, "closed"),
+        (lambda: HouseholdLevel.parse("small+closed=2"), UnknownOption, "from 0 to 1"),
+        (lambda: HouseholdLevel.parse("small+closed=nan"), UnknownOption, "from 0 to 1"),
+        (lambda: HouseholdLevel.parse("small+types=putt"), UnknownOption, "putt"),
+        (lambda: HouseholdLevel.parse("small+rooms=kitchn"), UnknownOption, "did you mean 'kitchen'"),
+        (lambda: HouseholdLevel.parse("small+objects=5-2"), UnknownOption, "least <= most"),
+        (lambda: HouseholdLevel(words=3), UnknownOption, "words"),
         (lambda: generate("train", 0, "small+rooms=bedroom+types=heat"), UnknownOption, "bedroom"),
     ],
 )
@@ -311,9 +313,9 @@ def test_dials_that_leave_too_few_games_are_named(monkeypatch):
 
 
 def _first_layout_is_held_out(index: int) -> bool:
-    return draw_layout(Draw(f"held_out/small/{index:06d}"), PRESETS["small"]).digest % 4 == 0
+    return draw_layout(KeyedRandom(f"held_out/small/{index:06d}"), PRESETS["small"]).digest % 4 == 0
 
 
 def test_short_names_of_types_cover_all():
     assert set(SHORT_TYPES.values()) == set(TASK_TYPES)
-    assert Dials.parse("small+types=put.look.clean.heat.cool.two") == PRESETS["small"]
+    assert HouseholdLevel.parse("small+types=put.look.clean.heat.cool.two") == PRESETS["small"]

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from turnwise.envs.errors import GameFileError
-from turnwise.envs.household import tables
+from turnwise.envs.household import game_tables
 from turnwise.envs.household.engine import NOTHING_HAPPENS, World
 from turnwise.envs.household.game import compile_game
 from turnwise.envs.household.generator import domain_text, generate, grammar_text, source, task_ids
@@ -115,14 +115,14 @@ def test_state_keys_are_equal_exactly_when_the_facts_that_matter_are():
     assert keys[2] == start != keys[1]
     world.step("press lamp 1")
     assert world.state_key() not in keys
-    assert "seen" not in tables.tables_of(world.game).live  # nothing can ever read it
+    assert "seen" not in game_tables.game_tables(world.game).live  # nothing can ever read it
 
 
 def test_replays_clones_and_pickles_agree():
     game = compile_game(domain_text(), grammar_text(), source("train/medium/000003").problem_text, task="x.")
     one, two = World(game), World(game)
     first = playout(one, 1, 80)
-    tables.tables_of(game).forget()
+    game_tables.game_tables(game).forget()
     assert playout(two, 1, 80) == first
     copy, stored = one.clone(), pickle.loads(pickle.dumps(one))
     assert copy.state_key() == stored.state_key() == one.state_key()
@@ -146,7 +146,7 @@ def test_a_full_memory_is_emptied_without_a_difference(monkeypatch):
     game = small()
     first = playout(World(game), 5, 60)
     monkeypatch.setattr("turnwise.envs.household.engine.KEPT_ANSWERS", 3)
-    tables.tables_of(game).forget()
+    game_tables.game_tables(game).forget()
     assert playout(World(game), 5, 60) == first
 
 

@@ -8,8 +8,8 @@ from turnwise.envs.errors import GameFileError
 from turnwise.envs.household.grammar import (
     Insert,
     Listing,
+    LiteralText,
     QueryAtom,
-    Text,
     parse_query,
     parse_symbols,
     read_grammar,
@@ -35,27 +35,27 @@ action Light {
 def test_document_is_read():
     grammar = read_grammar(DOCUMENT)
     assert set(grammar.rules) == {"intro", "task", "lit"}
-    assert grammar.commands["light"].template == (Text("light "), Insert(None, "l", None))
+    assert grammar.commands["light"].template == (LiteralText("light "), Insert(None, "l", None))
     lamp = QueryAtom("on", (("l", "lamp"),))
     assert [alternative.condition for alternative in grammar.rules["task"]] == [(lamp,), None]
-    assert grammar.rules["intro"][0].symbols == (Text("Hello\n\n"), Insert("task", None, None))
+    assert grammar.rules["intro"][0].symbols == (LiteralText("Hello\n\n"), Insert("task", None, None))
 
 
 def test_symbols():
     items = parse_symbols("You see [{o.name | in(o:thing, b:box)}] and {#rule(o)#}.")
     query = (QueryAtom("in", (("o", "thing"), ("b", "box"))),)
     assert items == (
-        Text("You see "),
+        LiteralText("You see "),
         Listing(Insert(None, "o.name", query)),
-        Text(" and "),
+        LiteralText(" and "),
         Insert("rule(o)", None, None),
-        Text("."),
+        LiteralText("."),
     )
 
 
 def test_white_space_at_the_start_is_dropped_and_what_fits_no_symbol_ends_the_text():
-    assert parse_symbols("\n  Commands:\n") == (Text("Commands:\n"),)
-    assert parse_symbols("{o.name})} more") == (Insert(None, "o.name", None), Text(")"))
+    assert parse_symbols("\n  Commands:\n") == (LiteralText("Commands:\n"),)
+    assert parse_symbols("{o.name})} more") == (Insert(None, "o.name", None), LiteralText(")"))
     assert parse_symbols("") == ()
 
 

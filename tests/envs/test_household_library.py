@@ -14,10 +14,10 @@ from turnwise.envs.errors import EnvError, GameFileError, NoGames, UnknownOption
 from turnwise.envs.household import HouseholdEnv
 from turnwise.envs.household import library as module
 from turnwise.envs.household.engine import World
+from turnwise.envs.household.game_files import playable, task_type_of, without_task
 from turnwise.envs.household.generator import grammar_text, write
 from turnwise.envs.household.library import GameLibrary, pack
-from turnwise.envs.household.sources import playable, task_type_of, without_task
-from turnwise.envs.household.store import open_store, write_store
+from turnwise.envs.household.record_file import open_records, write_records
 
 
 @pytest.fixture(autouse=True)
@@ -121,12 +121,12 @@ def test_without_a_writable_cache_games_stay_in_memory(folder, tmp_path, monkeyp
 
 def test_store_gives_back_what_was_written_and_only_for_its_key(tmp_path):
     records = [([f"id{number}", None], os.urandom(number * 7)) for number in range(5)]
-    written = write_store(tmp_path / "s", "key", iter(records), {"a": 1})
-    found = open_store(tmp_path / "s", "key")
+    written = write_records(tmp_path / "s", "key", iter(records), {"a": 1})
+    found = open_records(tmp_path / "s", "key")
     assert found is not None
     assert [found.read(number) for number in range(5)] == [content for _, content in records]
     assert (found.head, [meta for meta, _, _ in found.entries]) == (written.head, [meta for meta, _ in records])
-    assert open_store(tmp_path / "s", "other") is None
+    assert open_records(tmp_path / "s", "other") is None
 
 
 def test_task_sentence_is_taken_out_of_a_grammar():

@@ -20,11 +20,11 @@ from turnwise.envs.household.pddl import (
     Not,
     Or,
     _fast_problem,
-    _Reader,
+    _PddlParser,
     read_domain,
     read_problem,
 )
-from turnwise.envs.household.sexp import read_sexp
+from turnwise.envs.household.s_expressions import read_sexp
 
 DOMAIN = """(define (domain d) ; a comment
   (:requirements :adl :typing)
@@ -149,7 +149,7 @@ def test_the_fast_way_agrees_on_generated_games():
         text = source(task).problem_text
         fast = _fast_problem(text, "x")
         assert fast is not None
-        assert fast == _Reader("x").problem(read_sexp(text, "x"))
+        assert fast == _PddlParser("x").problem(read_sexp(text, "x"))
         assert ("object", "object") in read_domain(domain_text()).types.items()
 
 
@@ -160,7 +160,7 @@ def test_the_fast_way_agrees_on_original_games(data_dir):
                 text = json.loads(line)["pddl_problem"]
                 fast = _fast_problem(text, "x")
                 assert fast is not None
-                assert fast == _Reader("x").problem(read_sexp(text, "x"))
+                assert fast == _PddlParser("x").problem(read_sexp(text, "x"))
 
 
 @settings(max_examples=300, deadline=None)
@@ -171,7 +171,7 @@ def test_damaged_problems_give_the_one_error_or_the_same_as_the_general_reader(d
     length = data.draw(st.integers(0, 5))
     text = PROBLEM[:position] + junk + PROBLEM[position + length :]
     try:
-        general = _Reader("x").problem(read_sexp(text, "x"))
+        general = _PddlParser("x").problem(read_sexp(text, "x"))
     except GameFileError:
         general = None
     try:

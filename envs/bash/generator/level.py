@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.levels import BaseLevel, Dials
+from turnwise.envs.levels import BaseLevel, LevelSettings
 
 __all__ = ["FAMILY_NAMES", "PRESETS", "BashLevel"]
 
 FAMILY_NAMES: Final = tuple(
     "archive clean columns compare count find log merge modes move rename replace sum tree".split()  # noqa: SIM905
 )
-_DIALS: Final = Dials(
+_DIALS: Final = LevelSettings(
     "shell tasks",
     counts={"depth": (0, 6), "distractors": (0, 200), "variants": (0, 9)},
     ranges={"files": (2, 200), "lines": (2, 500)},
@@ -34,7 +34,7 @@ class BashLevel(BaseLevel):
     families: families of tasks; empty for all.
     """
 
-    dials = _DIALS
+    settings = _DIALS
 
     files: tuple[int, int] = (4, 7)
     lines: tuple[int, int] = (5, 10)

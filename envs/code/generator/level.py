@@ -8,11 +8,11 @@ from typing import Final
 from turnwise.envs.code.generator.families import FAMILIES
 from turnwise.envs.code.generator.mutations import KINDS
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import BaseLevel, Dials
+from turnwise.envs.levels import BaseLevel, LevelSettings
 
 __all__ = ["PRESETS", "CodeLevel"]
 
-_DIALS: Final = Dials(
+_DIALS: Final = LevelSettings(
     "the code generator",
     counts={"families": (1, len(FAMILIES)), "names": (0, 1), "kinds": (1, len(KINDS))},
     ranges={"lines": (2, 12), "functions": (1, 8), "bugs": (1, 4), "visible": (1, 9), "hidden": (2, 30)},
@@ -36,7 +36,7 @@ class CodeLevel(BaseLevel):
     names: 0 short names that are always the same, 1 longer ones that vary.
     """
 
-    dials = _DIALS
+    settings = _DIALS
 
     families: int = len(FAMILIES)
     lines: tuple[int, int] = (2, 9)

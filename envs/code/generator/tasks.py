@@ -167,8 +167,8 @@ def _program(level: CodeLevel, rng: Random) -> Program | None:
     head = f"{last}({given})"
     text = "\n\n".join([*parts, f"def {head}:\n    return {inner}\n"])
     told = [f"{one} is {said}" for one, said in zip(heads, says, strict=True)]
-    whole = f"{inner}, where {'; '.join(told)}"
-    return Program("|".join([*keys, "chain"]), text, last, whole, head, drafts[0].takes, tuple(families))
+    integer = f"{inner}, where {'; '.join(told)}"
+    return Program("|".join([*keys, "chain"]), text, last, integer, head, drafts[0].takes, tuple(families))
 
 
 def _rename(text: str, words: dict[str, str]) -> str:

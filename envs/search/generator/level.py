@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.levels import BaseLevel, Dials
+from turnwise.envs.levels import BaseLevel, LevelSettings
 
 __all__ = ["PRESETS", "SearchLevel"]
 
-_DIALS: Final = Dials(
+_DIALS: Final = LevelSettings(
     "the search world",
     counts={"passages": (12, 6000), "worlds": (1, 10**9), "kinds": (3, 7), "wordings": (1, 3), "names": (8, 99)},
     ranges={"hops": (1, 4), "facts": (1, 9)},
@@ -34,7 +34,7 @@ class SearchLevel(BaseLevel):
     filler: probability of a sentence beside the matter.
     """
 
-    dials = _DIALS
+    settings = _DIALS
 
     passages: int = 300
     worlds: int = 1000

@@ -10,8 +10,8 @@ import tomllib
 from importlib.resources import files
 from typing import Any, Final
 
-from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption
+from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["Namer", "split_of"]
 
@@ -36,7 +36,7 @@ class Namer:
         alike: probability that a name repeats a part of an earlier one.
     """
 
-    def __init__(self, draw: Draw, split: str, most: int, alike: float) -> None:
+    def __init__(self, draw: KeyedRandom, split: str, most: int, alike: float) -> None:
         self._draw, self._split, self._most, self._alike = draw, split, most, alike
         self._given: dict[str, list[Parts]] = {}
         self._taken: set[str] = set()

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from turnwise.envs.draw import Draw
 from turnwise.envs.errors import UnknownOption, UnknownTask
+from turnwise.envs.keyed_random import KeyedRandom
 from turnwise.envs.search.generator.level import SearchLevel
 from turnwise.envs.search.generator.relations import Relation
 from turnwise.envs.search.generator.world import SPLITS, Entity, SearchWorld, called, world
@@ -85,7 +85,7 @@ class QuestionGenerator:
 def _puzzle(split: str, level: SearchLevel, id: str, number: int) -> GeneratedQuestion:
     index = number % level.worlds
     about = world(split, level, index)
-    draw = Draw(f"search question {id}")
+    draw = KeyedRandom(f"search question {id}")
     hops = _hops(draw, about, draw.between(*level.hops))
     last = hops[-1].leads_to
     question = Question(
@@ -99,7 +99,7 @@ def _puzzle(split: str, level: SearchLevel, id: str, number: int) -> GeneratedQu
     return GeneratedQuestion(question, hops, about, f"{split}/{level.text}/{index}")
 
 
-def _hops(draw: Draw, about: SearchWorld, length: int) -> tuple[Hop, ...]:
+def _hops(draw: KeyedRandom, about: SearchWorld, length: int) -> tuple[Hop, ...]:
     """Return a chain of facts that passages tell; a shorter one where none of that length is found."""
     best: tuple[Hop, ...] = ()
     for _ in range(_TRIES):
@@ -110,7 +110,7 @@ def _hops(draw: Draw, about: SearchWorld, length: int) -> tuple[Hop, ...]:
     return best
 
 
-def _walk(draw: Draw, thing: Entity, length: int) -> tuple[Hop, ...]:
+def _walk(draw: KeyedRandom, thing: Entity, length: int) -> tuple[Hop, ...]:
     hops: list[Hop] = []
     seen = {thing.name}
     while len(hops) < length:
@@ -129,7 +129,7 @@ def _walk(draw: Draw, thing: Entity, length: int) -> tuple[Hop, ...]:
     return tuple(hops)
 
 
-def _word(draw: Draw, level: SearchLevel, hops: tuple[Hop, ...]) -> str:
+def _word(draw: KeyedRandom, level: SearchLevel, hops: tuple[Hop, ...]) -> str:
     """Return the question: phrases inside each other, the last fact asked for.
 
     Of two templates inside each other at most one goes on after its place, since "the town where the town that ... is

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.draw import Draw
+from turnwise.envs.keyed_random import KeyedRandom
 from turnwise.envs.search.generator.level import SearchLevel
 from turnwise.envs.search.generator.names import Namer
 from turnwise.envs.search.generator.relations import (
@@ -107,7 +107,7 @@ def world(split: str, level: SearchLevel | str = "small", number: int = 0) -> Se
 
 def _make(split: str, text: str, number: int) -> SearchWorld:
     level = SearchLevel.parse(text)
-    draw = Draw(f"search world {split}/{text}/{number}")
+    draw = KeyedRandom(f"search world {split}/{text}/{number}")
     things = _things(draw, level, split)
     relations = relations_of(level.kinds)
     by_kind = {kind: [one for one in things if one.kind == kind] for kind in KINDS}
@@ -126,7 +126,7 @@ def _make(split: str, text: str, number: int) -> SearchWorld:
     return SearchWorld(tuple(things), Passages.of(passages))
 
 
-def _things(draw: Draw, level: SearchLevel, split: str) -> list[Entity]:
+def _things(draw: KeyedRandom, level: SearchLevel, split: str) -> list[Entity]:
     namer = Namer(draw, split, level.names, level.alike)
     kinds = KINDS[: level.kinds]
     total = sum(_WEIGHTS[kind] for kind in kinds)
@@ -143,7 +143,9 @@ def _things(draw: Draw, level: SearchLevel, split: str) -> list[Entity]:
     return made
 
 
-def _connect(draw: Draw, relations: Mapping[str, tuple[Relation, ...]], by_kind: Mapping[str, list[Entity]]) -> None:
+def _connect(
+    draw: KeyedRandom, relations: Mapping[str, tuple[Relation, ...]], by_kind: Mapping[str, list[Entity]]
+) -> None:
     """Say what is true of each thing."""
     people = by_kind["person"]
     born = {id(one): _FIRST_YEAR + _YEARS * place // len(people) for place, one in enumerate(people)}
@@ -163,13 +165,13 @@ def _connect(draw: Draw, relations: Mapping[str, tuple[Relation, ...]], by_kind:
                     thing.truth[relation.name] = draw.pick(by_kind[relation.object])
 
 
-def _year(draw: Draw, thing: Entity, born: Mapping[int, int]) -> int:
+def _year(draw: KeyedRandom, thing: Entity, born: Mapping[int, int]) -> int:
     """Return the year of a work, when its author was grown up; of anything else some year."""
     author = thing.truth.get("author")
     return draw.between(1500, 1900) if author is None else born[id(author)] + draw.between(22, 60)
 
 
-def _mentioned(draw: Draw, level: SearchLevel, things: list[Entity]) -> dict[str, list[tuple[Relation, Entity]]]:
+def _mentioned(draw: KeyedRandom, level: SearchLevel, things: list[Entity]) -> dict[str, list[tuple[Relation, Entity]]]:
     """Return for passages what is told in them of other things."""
     found: dict[str, list[tuple[Relation, Entity]]] = {}
     for thing in things:
@@ -180,7 +182,7 @@ def _mentioned(draw: Draw, level: SearchLevel, things: list[Entity]) -> dict[str
     return found
 
 
-def _write(draw: Draw, level: SearchLevel, thing: Entity, mentioned: list[tuple[Relation, Entity]]) -> str:
+def _write(draw: KeyedRandom, level: SearchLevel, thing: Entity, mentioned: list[tuple[Relation, Entity]]) -> str:
     """Return the text of a passage."""
     tellings = [(draw.pick(one.says[: level.wordings]), called(thing.truth[one.name])) for one in thing.told]
     tellings += [(draw.pick(one.mentions), called(other)) for one, other in mentioned[:2]]

@@ -13,7 +13,7 @@ import math
 import re
 from typing import Any, Final
 
-from turnwise.envs.caching import Shared
+from turnwise.envs.caching import SharedObjects
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.shop.catalogue import contents
 from turnwise.envs.shop.generator.families import GoalRequirements, ProductSpec
@@ -112,7 +112,7 @@ class GeneratedGoals:
         )
 
 
-_GOALS: Final[Shared[GeneratedGoals]] = Shared(8)
+_GOALS: Final[SharedObjects[GeneratedGoals]] = SharedObjects(8)
 
 
 def _subjects(stock: GeneratedCatalogue, split: str) -> tuple[tuple[tuple[int, int], ...], ...]:

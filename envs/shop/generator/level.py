@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.levels import BaseLevel, Dials
+from turnwise.envs.levels import BaseLevel, LevelSettings
 from turnwise.envs.shop.generator.vocabulary import KINDS
 
 __all__ = ["PRESETS", "ShopLevel"]
 
-_DIALS: Final = Dials(
+_DIALS: Final = LevelSettings(
     "the shop's generator",
     counts={
         "products": (2, 1_000_000),
@@ -59,7 +59,7 @@ class ShopLevel(BaseLevel):
     chatter: probability that such a goal contains an irrelevant remark.
     """
 
-    dials = _DIALS
+    settings = _DIALS
 
     products: int = 1000
     kinds: int = 15

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.caching import Shared
+from turnwise.envs.caching import SharedObjects
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.generator.families import ProductFamily, draw_family
 from turnwise.envs.shop.generator.level import ShopLevel
@@ -63,7 +63,7 @@ def stock(level: ShopLevel, seed: int = 0) -> GeneratedCatalogue:
     return _STOCKS.get((level, seed), lambda: _stock(level, seed))
 
 
-_STOCKS: Final[Shared[GeneratedCatalogue]] = Shared()
+_STOCKS: Final[SharedObjects[GeneratedCatalogue]] = SharedObjects()
 
 
 def _stock(level: ShopLevel, seed: int) -> GeneratedCatalogue:

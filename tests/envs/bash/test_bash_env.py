@@ -12,7 +12,7 @@ from turnwise import envs
 from turnwise.envs.bash import FAMILIES, BashEnv
 from turnwise.envs.bash.env import LOOK
 from turnwise.envs.bash.shell import Shell, ShellResult
-from turnwise.envs.caching import Memory
+from turnwise.envs.caching import ByteLimitedCache
 from turnwise.envs.check import Effort, check_env
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.tools.sandbox import Limits, NoSandbox
@@ -225,7 +225,7 @@ def test_answers_are_remembered_and_forgotten_with_memory_off() -> None:
 
 
 def test_what_weighs_too_much_is_forgotten_oldest_first() -> None:
-    memory: Memory[int] = Memory(most=10_000)
+    memory: ByteLimitedCache[int] = ByteLimitedCache(most=10_000)
     for number in range(3):
         memory.keep(str(number), number, 1000)
     assert memory.get("0") == 0
@@ -236,7 +236,7 @@ def test_what_weighs_too_much_is_forgotten_oldest_first() -> None:
 
 
 def test_what_is_recalled_is_made_once_where_it_is_kept() -> None:
-    memory: Memory[int] = Memory()
+    memory: ByteLimitedCache[int] = ByteLimitedCache()
     made = iter(range(9))
     assert [memory.recall("a", lambda: next(made), lambda _: 1) for _ in range(3)] == [0, 0, 0]
     assert [memory.recall("b", lambda: next(made), lambda _: None) for _ in range(2)] == [1, 2]

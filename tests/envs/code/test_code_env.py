@@ -11,9 +11,9 @@ from toys.sandboxes import ALL, needed
 from turnwise.envs import branch, make
 from turnwise.envs.check import Effort, check_env
 from turnwise.envs.code import CodeEnv
-from turnwise.envs.cut import cut
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
 from turnwise.envs.snapshot import pack, unpack
+from turnwise.envs.truncation import truncate
 
 TASK = "train/tiny/000001"
 
@@ -300,8 +300,8 @@ def test_where_nothing_holds_one_sentence_says_so(monkeypatch: pytest.MonkeyPatc
 
 def test_long_answers_keep_head_and_tail() -> None:
     text = "a" * 500 + "b" * 500
-    assert cut(text, 1000) == text
-    short = cut(text, 300)
+    assert truncate(text, 1000) == text
+    short = truncate(text, 300)
     assert short.startswith("a" * 200 + "\n[... 700 characters")
     assert short.endswith("\n" + "b" * 100)
 

@@ -10,12 +10,12 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-__all__ = ["Draw"]
+__all__ = ["KeyedRandom"]
 
 T = TypeVar("T")
 
 
-class Draw:
+class KeyedRandom:
     """A stream of draws that a text alone decides."""
 
     def __init__(self, key: str) -> None:

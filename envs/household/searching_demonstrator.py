@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from turnwise.envs.errors import EnvError
-from turnwise.envs.household.catalogue import OBJECTS, homes
 from turnwise.envs.household.game import Game
+from turnwise.envs.household.vocabulary import OBJECTS, homes
 
-__all__ = ["Searcher", "Task", "prior_of", "read_task"]
+__all__ = ["ParsedTask", "SearchingDemonstrator", "prior_of", "read_task"]
 
 Prior = Mapping[str, Mapping[str, float]]
 """kind of object -> kind of receptacle -> weight: how likely it lies in one of those rather than in another kind."""
@@ -46,7 +46,7 @@ _CARRYING = re.compile(r"You are carrying: a (\w+ \d+)\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ParsedTask:
     """A task as its sentence has it: kind of object, of target (or lamp), what to do first, how many, lamp or not."""
 
     thing: str
@@ -56,7 +56,7 @@ class Task:
     light: bool = False
 
 
-def read_task(sentence: str) -> Task:
+def read_task(sentence: str) -> ParsedTask:
     """Return the task of a sentence in one of the twelve template phrasings.
 
     Raises:
@@ -70,15 +70,15 @@ def read_task(sentence: str) -> Task:
     part = {name: text for name, text in match.groupdict().items() if text}
     target = next(text for name, text in part.items() if name[0] in "rt" and name[1:].isdigit())
     if "two1" in part or "two2" in part:
-        return Task(part.get("two1") or part["two2"], target, count=2)
+        return ParsedTask(part.get("two1") or part["two2"], target, count=2)
     if "seen1" in part or "seen2" in part:
-        return Task(part.get("seen1") or part["seen2"], target, light=True)
+        return ParsedTask(part.get("seen1") or part["seen2"], target, light=True)
     work = _WORK.get(part.get("how") or part.get("do") or "", "")
-    return Task(next(part[name] for name in ("x1", "x2", "x3") if name in part), target, work)
+    return ParsedTask(next(part[name] for name in ("x1", "x2", "x3") if name in part), target, work)
 
 
 def prior_of(games: Iterable[Game]) -> dict[str, dict[str, float]]:
-    """Return where things lie at the start of some games (training games, to be fair), to be given to a `Searcher`.
+    """Return where objects lie at the start of some games, as the prior of a `SearchingDemonstrator`.
 
     prior[thing][kind] = objects of the kind `thing` that lie in receptacles of that kind / games that have both kinds.
     """
@@ -95,13 +95,13 @@ def prior_of(games: Iterable[Game]) -> dict[str, dict[str, float]]:
     return {thing: {kind: held[thing][kind] / count for kind, count in row.items()} for thing, row in met.items()}
 
 
-class Searcher:
+class SearchingDemonstrator:
     """Plays an episode from its texts: `start(first observation)`, then `act(observation, admissible)` every turn."""
 
     def __init__(self, prior: Prior | None = None) -> None:
         """Take where things are usually found; by default the homes that generated games are made from."""
         self._prior: Prior = prior if prior is not None else {name: homes(name) for name in OBJECTS}
-        self.task = Task("", "")
+        self.task = ParsedTask("", "")
         self.places: list[str] = []
         self.contents: dict[str, list[str]] = {}  # of receptacles that were looked into
         self.closed: set[str] = set()

@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from turnwise.envs.errors import GameFileError
-from turnwise.envs.household.grammar import Alternative, Command, Grammar, Insert, Listing, Query, Symbol
+from turnwise.envs.household.grammar import Alternative, CommandTexts, Grammar, Insert, Listing, Query, Symbol
+from turnwise.envs.household.joins import JoinPlan, JoinPlanner, Row, Sizes, Test, atoms, disjuncts
 from turnwise.envs.household.pddl import And, Atom, Domain, Effect, Formula, Not, Parameters, Schema
-from turnwise.envs.household.query import Plan, Planner, Row, Sizes, Test, atoms, disjuncts
 from turnwise.registry import suggest
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextQuery:
     """A query of some text; it is only asked where the guards (conditions of earlier alternatives) do not hold.
 
     after: the actions whose feedback asks it, by name; None: it is asked elsewhere as well.
@@ -44,17 +44,17 @@ class Change:
 class Conditional:
     """An effect with a condition or with variables of its own: `plan` gives the rows for which it happens."""
 
-    plan: Plan
+    plan: JoinPlan
     change: Change
     always: bool  # for all its rows, without a condition
 
 
-_Held: TypeAlias = tuple[str, tuple[int, ...]]  # a fact that a precondition states: predicate and columns
+_StatedFact: TypeAlias = tuple[str, tuple[int, ...]]  # a fact that a precondition states: predicate and columns
 Pairs: TypeAlias = tuple[tuple[int, int], ...]  # columns that have to be equal
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PreconditionCase:
     """One alternative of a precondition.
 
     plan: finds the rows that satisfy it. arguments: where they hold the schema's parameters. unique: no two of them
@@ -63,29 +63,29 @@ class Way:
     alternatives under which that is no change, as pairs of equal columns (columns as in Rule).
     """
 
-    plan: Plan
+    plan: JoinPlan
     arguments: tuple[int, ...]
     unique: bool
     idle: tuple[tuple[Pairs, ...], ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ActionRule:
     """A schema ready to play; columns of its changes are those of (constants..., parameters...)."""
 
     index: int
     name: str
     parameters: tuple[tuple[str, str], ...]  # (name without "?", type): the placeholders that texts see
-    ways: tuple[Way, ...]
+    ways: tuple[PreconditionCase, ...]
     changes: tuple[Change, ...]  # deletions first, so that an addition of the same fact wins
     conditionals: tuple[Conditional, ...]
-    command: Command
+    command: CommandTexts
     named_by: (
         tuple[int, ...] | None
     )  # parameters that determine the command's text; None: it depends on facts that change
 
 
-class Rules:
+class GameRules:
     """Everything that the games of one domain and grammar share.
 
     Args:
@@ -113,7 +113,7 @@ class Rules:
         self.asked = frozenset(asked)
         self.constants = tuple(sorted(_constants(domain)))
         self.columns = {name: column for column, name in enumerate(self.constants)}
-        self.planner = Planner(sizes, self.dynamic)
+        self.planner = JoinPlanner(sizes, self.dynamic)
         self.read = self._read_by_actions() | asked  # the goal's predicates come with each game
         self.rules = tuple(self._rule(index, schema) for index, schema in enumerate(domain.schemas.values()))
         self.masks: dict[str, tuple[int, ...]] = {}  # ways in which changing facts have been looked up so far
@@ -176,7 +176,7 @@ class Rules:
                         hint = f"no such type in the domain{suggest(kind, domain.types)}"
                         raise GameFileError(grammar.path, None, f"{name}:{kind}", hint)
 
-    def _rule(self, index: int, schema: Schema) -> Rule:
+    def _rule(self, index: int, schema: Schema) -> ActionRule:
         names = [name for name, _ in schema.parameters]
         columns = {**self.columns, **{name: len(self.columns) + i for i, name in enumerate(names)}}
         changes = [
@@ -197,16 +197,16 @@ class Rules:
         placeholders = tuple((name.removeprefix("?"), kinds[0]) for name, kinds in schema.parameters)
         order = tuple(sorted(changes, key=lambda change: change.positive))
         named_by = _named_by(command, placeholders, self.dynamic, self.grammar)
-        return Rule(index, schema.name, placeholders, ways, order, conditionals, command, named_by)
+        return ActionRule(index, schema.name, placeholders, ways, order, conditionals, command, named_by)
 
     def _way(
         self, schema: Schema, lifted: Parameters, parts: list[Formula], changes: list[Change], conditional: bool
-    ) -> Way:
+    ) -> PreconditionCase:
         plan = self.planner.plan((*schema.parameters, *lifted), parts, self.columns)
         names = [name for name, _ in schema.parameters]
         columns = {**self.columns, **{name: len(self.columns) + position for position, name in enumerate(names)}}
 
-        def held(formulas: Iterable[Formula]) -> list[_Held]:
+        def held(formulas: Iterable[Formula]) -> list[_StatedFact]:
             found = [
                 atom for atom in formulas if isinstance(atom, Atom) and all(term in columns for term in atom.terms)
             ]
@@ -214,7 +214,7 @@ class Rules:
 
         positive, negative = held(parts), held(part.body for part in parts if isinstance(part, Not))
         idle = None if conditional else _idle(changes, positive, negative)
-        return Way(plan, tuple(plan.columns[name] for name in names), not lifted, idle)
+        return PreconditionCase(plan, tuple(plan.columns[name] for name in names), not lifted, idle)
 
     def _conditional(self, effect: Effect, columns: dict[str, int]) -> Conditional:
         condition = effect.condition if effect.condition is not None else And(())
@@ -228,7 +228,9 @@ class Rules:
         return Conditional(plan, change, effect.condition is None)
 
 
-def _idle(changes: list[Change], positive: list[_Held], negative: list[_Held]) -> tuple[tuple[Pairs, ...], ...] | None:
+def _idle(
+    changes: list[Change], positive: list[_StatedFact], negative: list[_StatedFact]
+) -> tuple[tuple[Pairs, ...], ...] | None:
     """See Way.idle. A deletion is no change either where an addition of the same fact overrides it."""
     added = [(change.predicate, change.columns) for change in changes if change.positive]
     result = []
@@ -281,7 +283,7 @@ def _inserts(symbols: Iterable[Symbol]) -> Iterable[Insert]:
             yield symbol.item
 
 
-def _reachable(domain: Domain, grammar: Grammar) -> list[Reading]:
+def _reachable(domain: Domain, grammar: Grammar) -> list[TextQuery]:
     """All queries of texts that a player can ever see; a rule that is missing there is an error."""
     found: dict[tuple[Query, tuple[Query, ...]], set[str | None]] = {}
     for query, guards in _asked_by(grammar, (), ["intro"]):
@@ -293,7 +295,7 @@ def _reachable(domain: Domain, grammar: Grammar) -> list[Reading]:
                 for query, guards in _asked_by(grammar, symbols, []):
                     found.setdefault((query, guards), set()).add(who)
     return [
-        Reading(query, guards, None if None in names else frozenset(name for name in names if name is not None))
+        TextQuery(query, guards, None if None in names else frozenset(name for name in names if name is not None))
         for (query, guards), names in found.items()
     ]
 
@@ -336,7 +338,7 @@ def _alternatives(grammar: Grammar, name: str) -> tuple[Alternative, ...]:
 
 
 def _named_by(
-    command: Command, placeholders: tuple[tuple[str, str], ...], dynamic: frozenset[str], grammar: Grammar
+    command: CommandTexts, placeholders: tuple[tuple[str, str], ...], dynamic: frozenset[str], grammar: Grammar
 ) -> tuple[int, ...] | None:
     """Which parameters determine the text of a command, where that can be told from the template alone."""
     used: set[int] = set()
@@ -355,7 +357,7 @@ def _named_by(
     return tuple(sorted(used))
 
 
-class _Pair:
+class _TextPair:
     """A domain and a grammar, equal to another pair when their texts are."""
 
     def __init__(self, domain: Domain, grammar: Grammar, sizes: Sizes) -> None:
@@ -363,18 +365,18 @@ class _Pair:
         self.key = (domain.digest, grammar.digest)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Pair) and self.key == other.key
+        return isinstance(other, _TextPair) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
 
 
 @lru_cache(maxsize=32)
-def _rules(pair: _Pair) -> Rules:
-    return Rules(*pair.parts)
+def _rules(pair: _TextPair) -> GameRules:
+    return GameRules(*pair.parts)
 
 
-def rules_for(domain: Domain, grammar: Grammar, sizes: Sizes) -> Rules:
+def rules_for(domain: Domain, grammar: Grammar, sizes: Sizes) -> GameRules:
     """Return the rules shared by all games of this domain and grammar (by their texts); `sizes` counts for the first
     game only."""
-    return _rules(_Pair(domain, grammar, sizes))
+    return _rules(_TextPair(domain, grammar, sizes))

@@ -6,45 +6,45 @@ from typing import Final
 
 import numpy as np
 
-from turnwise.envs.checks.base import (
+from turnwise.envs.checks.contract_rule import (
     LAST,
-    Failed,
-    Rule,
-    Skipped,
+    ContractRule,
+    RuleFailed,
+    RuleSkipped,
     all_episodes,
     failed,
     options_code,
     raises,
 )
-from turnwise.envs.checks.lab import Lab
-from turnwise.envs.checks.probe import CONTRACT, Episode, Moment, cut, difference, literal, script
+from turnwise.envs.checks.episode_data import CONTRACT, ProbeEpisode, ProbeStep, cut, difference, literal, script
+from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.info import ADMISSIBLE, SCORE, STATE, TASK, TASK_TYPE, VALID, WON
 
 __all__ = ["RULES"]
 
 
-def protocol(lab: Lab) -> str:
+def protocol(explorer: Explorer) -> str:
     """reset() and step() run, and return what Gymnasium says."""
-    lab.explore()
-    episodes = all_episodes(lab)
-    return f"{len(episodes)} episodes, {sum(len(e.actions) for e in episodes):,} steps, {len(lab.tasks)} tasks"
+    explorer.explore()
+    episodes = all_episodes(explorer)
+    return f"{len(episodes)} episodes, {sum(len(e.actions) for e in episodes):,} steps, {len(explorer.tasks)} tasks"
 
 
-def info(lab: Lab) -> str:
+def info(explorer: Explorer) -> str:
     """The keys of info are there and have their types."""
     keys: set[str] = set()
-    for episode in all_episodes(lab):
+    for episode in all_episodes(explorer):
         for moment in episode.moments:
             if broken := _broken_info(moment, episode.task, has_state=episode.moments[0].key is not None):
                 what, claim = broken
                 claim = f"info = answers[-1][4]\nassert {claim}"
-                raise failed(lab, episode, moment.turn, f"turn {moment.turn}: {what}", claim)
+                raise failed(explorer, episode, moment.turn, f"turn {moment.turn}: {what}", claim)
             keys |= moment.info.keys()
     missing = [key for key in (STATE, ADMISSIBLE, TASK_TYPE) if key not in keys]
     return "keys " + ", ".join(sorted(keys)) + (f"; without the optional {', '.join(missing)}" if missing else "")
 
 
-def _broken_info(moment: Moment, task: str | None, *, has_state: bool) -> tuple[str, str] | None:
+def _broken_info(moment: ProbeStep, task: str | None, *, has_state: bool) -> tuple[str, str] | None:
     """Return what is wrong with one info, and the claim that it breaks; None when nothing is."""
     found, end, first = moment.info, moment.over, moment.turn == 0
     needed = [TASK, SCORE] + ([] if first else [VALID]) + ([WON] if end else []) + ([STATE] if has_state else [])
@@ -70,26 +70,26 @@ def _broken_info(moment: Moment, task: str | None, *, has_state: bool) -> tuple[
     return None
 
 
-def spaces(lab: Lab) -> str:
+def spaces(explorer: Explorer) -> str:
     """Observations lie in the observation space, admissible actions in the action space."""
-    env, count = lab.env, 0
-    for episode in all_episodes(lab):
+    env, count = explorer.env, 0
+    for episode in all_episodes(explorer):
         for moment in episode.moments:
             count += 1
             if moment.observation not in env.observation_space:
                 what = f"the observation {cut(moment.observation)} is not in {env.observation_space}"
-                raise failed(lab, episode, moment.turn, what, "assert answers[-1][0] in env.observation_space")
+                raise failed(explorer, episode, moment.turn, what, "assert answers[-1][0] in env.observation_space")
             for action in moment.admissible or []:
                 if action not in env.action_space:
                     what = f"the admissible action {cut(action)} is not in {env.action_space}"
                     claim = "assert all(action in env.action_space for action in answers[-1][4]['admissible_actions'])"
-                    raise failed(lab, episode, moment.turn, what, claim)
+                    raise failed(explorer, episode, moment.turn, what, claim)
     return f"{count:,} observations"
 
 
-def kept(lab: Lab) -> str:
+def kept(explorer: Explorer) -> str:
     """What was returned does not change afterwards."""
-    for episode in all_episodes(lab):
+    for episode in all_episodes(explorer):
         if episode.altered:
             before = (
                 f"import copy\n\nobservation, info = env.reset(seed={episode.seed}{options_code(episode.task)})\n"
@@ -100,32 +100,34 @@ def kept(lab: Lab) -> str:
                 "assert returned == copies\n"
             )
             what = f"{episode.altered} was changed after it had been returned, so that whoever kept it has another"
-            raise Failed(what, f"{lab.source.code}\n\n{before}")
-    return f"{len(all_episodes(lab))} episodes"
+            raise RuleFailed(what, f"{explorer.source.code}\n\n{before}")
+    return f"{len(all_episodes(explorer))} episodes"
 
 
-def repeatable(lab: Lab) -> str:
+def repeatable(explorer: Explorer) -> str:
     """The same seed and task give the same episode, on one instance, whatever was played between."""
-    if lab.env.spec is not None and lab.env.spec.nondeterministic:
-        raise Skipped("registered as nondeterministic")
+    if explorer.env.spec is not None and explorer.env.spec.nondeterministic:
+        raise RuleSkipped("registered as nondeterministic")
     count = 0
-    for episode in all_episodes(lab):
-        again = lab.play(episode.task, episode.actions)
+    for episode in all_episodes(explorer):
+        again = explorer.play(episode.task, episode.actions)
         count += 1
         for one, other in zip(episode.moments, again.moments, strict=False):
             if what := difference(one, other, start=one.turn == 0):
                 what = f"two episodes of the same task, seed and actions differ at turn {one.turn}: {what}"
-                raise _twice(lab, episode, one.turn, what)
+                raise _twice(explorer, episode, one.turn, what)
         if len(again.moments) != len(episode.moments):
-            raise _twice(lab, episode, len(again.actions), "two episodes of the same actions have different lengths")
-    drawn = [lab.play(None, [], seed=seed).last for seed in (lab.seed, lab.seed + 1, lab.seed)]
+            raise _twice(
+                explorer, episode, len(again.actions), "two episodes of the same actions have different lengths"
+            )
+    drawn = [explorer.play(None, [], seed=seed).last for seed in (explorer.seed, explorer.seed + 1, explorer.seed)]
     if what := difference(drawn[0], drawn[2], start=True):
-        code = script(lab.source, None, lab.seed, _SAME_START, runs={"a": [], "b": []})
-        raise Failed(f"reset(seed={lab.seed}) without a task gives different starts: {what}", code)
+        code = script(explorer.source, None, explorer.seed, _SAME_START, runs={"a": [], "b": []})
+        raise RuleFailed(f"reset(seed={explorer.seed}) without a task gives different starts: {what}", code)
     return f"{count} episodes played again"
 
 
-def _twice(lab: Lab, episode: Episode, turn: int, what: str) -> Failed:
+def _twice(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str) -> RuleFailed:
     """Return the failure that two plays of the same actions differ; between them lies another episode."""
     actions = episode.actions[:turn]
     claim = (
@@ -134,74 +136,76 @@ def _twice(lab: Lab, episode: Episode, turn: int, what: str) -> Failed:
         f"    assert all(x[4].get(key) == y[4].get(key) for key in {CONTRACT!r})"
     )
     runs = {"a": actions, "between": episode.actions[:1], "b": actions}
-    return Failed(what, script(lab.source, episode.task, episode.seed, claim, runs=runs))
+    return RuleFailed(what, script(explorer.source, episode.task, episode.seed, claim, runs=runs))
 
 
-def group(lab: Lab) -> str:
+def group(explorer: Explorer) -> str:
     """Instances made apart start in the same state for the same task and seed."""
-    others = [lab.source.build() for _ in range(3)]
+    others = [explorer.source.build() for _ in range(3)]
     try:
-        for task in lab.tasks:
-            first = lab.play(task, []).last
+        for task in explorer.tasks:
+            first = explorer.play(task, []).last
             for number, env in enumerate(others, start=2):
-                if what := difference(first, lab.play(task, [], env=env).last, start=True):
-                    again = lab.source.code.rpartition("\n")[2]
+                if what := difference(first, explorer.play(task, [], env=env).last, start=True):
+                    again = explorer.source.code.rpartition("\n")[2]
                     code = (
-                        f"{lab.source.code}\n\nstarts = []\nfor _ in range({number}):\n    {again}\n"
-                        f"    observation, info = env.reset(seed={lab.seed}{options_code(task)})\n"
+                        f"{explorer.source.code}\n\nstarts = []\nfor _ in range({number}):\n    {again}\n"
+                        f"    observation, info = env.reset(seed={explorer.seed}{options_code(task)})\n"
                         "    starts.append((observation, info.get('state'), info.get('task')))\n"
                         "assert all(start == starts[0] for start in starts)\n"
                     )
-                    raise Failed(f"instance {number} starts task {task!r} differently: {what}", code)
+                    raise RuleFailed(f"instance {number} starts task {task!r} differently: {what}", code)
     finally:
         for env in others:
             env.close()
-    return f"4 instances, {len(lab.tasks)} tasks"
+    return f"4 instances, {len(explorer.tasks)} tasks"
 
 
-def after_end(lab: Lab) -> str:
+def after_end(explorer: Explorer) -> str:
     """step() before the first reset() and after the end raises."""
-    probe = lab.foreign or lab.env.action_space.sample()
-    fresh = lab.source.build()
+    probe = explorer.foreign or explorer.env.action_space.sample()
+    fresh = explorer.source.build()
     try:
         early = raises(lambda: fresh.step(probe))
     finally:
         fresh.close()
     if early is None:
-        code = f"{lab.source.code}\n\ntry:\n    env.step({literal(probe)})\nexcept Exception:\n    pass\nelse:\n"
-        raise Failed("step() before the first reset() is answered", code + "    raise AssertionError('answered')\n")
+        code = f"{explorer.source.code}\n\ntry:\n    env.step({literal(probe)})\nexcept Exception:\n    pass\nelse:\n"
+        raise RuleFailed("step() before the first reset() is answered", code + "    raise AssertionError('answered')\n")
     seen = [f"before reset: {early}"]
     for kind in ("terminated", "truncated"):
-        episode = next((e for e in all_episodes(lab) if getattr(e.last, kind)), None)
+        episode = next((e for e in all_episodes(explorer) if getattr(e.last, kind)), None)
         if episode is None:
             seen.append(f"{kind}: no such end was reached")
             continue
-        lab.play(episode.task, episode.actions)
-        late = raises(lambda: lab.env.step(probe))
+        explorer.play(episode.task, episode.actions)
+        late = raises(lambda: explorer.env.step(probe))
         if late is None:
             claim = (
                 f"try:\n    env.step({literal(probe)})\nexcept Exception:\n    pass\n"
                 "else:\n    raise AssertionError('answered')"
             )
-            raise failed(lab, episode, len(episode.actions), f"step() after a {kind} episode is answered", claim)
+            raise failed(explorer, episode, len(episode.actions), f"step() after a {kind} episode is answered", claim)
         seen.append(f"{kind}: {late}")
     return "; ".join(seen)
 
 
-def ends(lab: Lab) -> str:
+def ends(explorer: Explorer) -> str:
     """Terminated and truncated are told apart."""
     counts = {"terminated": 0, "truncated": 0}
-    for episode in all_episodes(lab):
+    for episode in all_episodes(explorer):
         for moment in episode.moments[1:]:
             if broken := _broken_end(moment):
-                raise failed(lab, episode, moment.turn, f"turn {moment.turn}: {broken[0]}", f"{LAST}assert {broken[1]}")
+                raise failed(
+                    explorer, episode, moment.turn, f"turn {moment.turn}: {broken[0]}", f"{LAST}assert {broken[1]}"
+                )
         counts["terminated"] += episode.last.terminated
         counts["truncated"] += episode.last.truncated
-        _unexplained_end(lab, episode)
+        _unexplained_end(explorer, episode)
     return f"{counts['terminated']} terminated, {counts['truncated']} truncated"
 
 
-def _broken_end(moment: Moment) -> tuple[str, str] | None:
+def _broken_end(moment: ProbeStep) -> tuple[str, str] | None:
     """Return what contradicts itself in the flags of one step, and the claim that it breaks."""
     won = bool(moment.info.get(WON, False))
     if moment.terminated and moment.truncated:
@@ -213,7 +217,7 @@ def _broken_end(moment: Moment) -> tuple[str, str] | None:
     return None
 
 
-def _unexplained_end(lab: Lab, episode: Episode) -> None:
+def _unexplained_end(explorer: Explorer, episode: ProbeEpisode) -> None:
     """Fail when an episode is `terminated` by an action that did not end it in the very same state before."""
     last = episode.last
     if not last.terminated or last.info.get(WON) or len(episode.moments) < 2:
@@ -228,45 +232,49 @@ def _unexplained_end(lab: Lab, episode: Episode) -> None:
                 f"{last.turn}: an end that comes from the count of turns is truncated, not terminated"
             )
             claim = f"assert not answers[-1][2]  # the same state and action went on at turn {turn + 1}"
-            raise failed(lab, episode, last.turn, what, claim)
+            raise failed(explorer, episode, last.turn, what, claim)
 
 
-def limit(lab: Lab) -> str:
+def limit(explorer: Explorer) -> str:
     """A turn limit truncates, and spares a win on its last turn."""
-    if lab.source.limit is None:
-        raise Skipped("the environment was not given by an id with a turn limit")
-    task = lab.tasks[0]
-    idle = next(e for e in lab.episodes[task][::-1] if e.actions)
-    cases = [(1, idle.actions[:1], "truncated")] if not lab.play(task, idle.actions[:1], env=lab.free).last.over else []
-    plan = (lab.plan(task) or []) if lab.has("plan") else []
-    if plan and lab.play(task, plan, env=lab.free).last.terminated:
+    if explorer.source.limit is None:
+        raise RuleSkipped("the environment was not given by an id with a turn limit")
+    task = explorer.tasks[0]
+    idle = next(e for e in explorer.episodes[task][::-1] if e.actions)
+    cases = (
+        [(1, idle.actions[:1], "truncated")]
+        if not explorer.play(task, idle.actions[:1], env=explorer.free).last.over
+        else []
+    )
+    plan = (explorer.plan(task) or []) if explorer.has("plan") else []
+    if plan and explorer.play(task, plan, env=explorer.free).last.terminated:
         cases.append((len(plan), tuple(plan), "terminated"))
     for turns, actions, wanted in cases:
-        env = lab.source.limited(turns)
+        env = explorer.source.limited(turns)
         try:
-            last = lab.play(task, actions, env=env).last
+            last = explorer.play(task, actions, env=env).last
         finally:
             env.close()
         other = "terminated" if wanted == "truncated" else "truncated"
         if not getattr(last, wanted) or getattr(last, other):
             what = f"with a limit of {turns} turns, the last turn should be {wanted} alone, and is "
             what += f"terminated={last.terminated}, truncated={last.truncated}"
-            code = lab.source.limited_code(turns)
+            code = explorer.source.limited_code(turns)
             claim = f"{LAST}assert {wanted} and not {other}"
-            raise Failed(what, script(code, task, lab.seed, claim, runs={"answers": actions}))
+            raise RuleFailed(what, script(code, task, explorer.seed, claim, runs={"answers": actions}))
     return f"limits of {' and '.join(str(turns) for turns, _, _ in cases)} turns"
 
 
 _SAME_START: Final = "assert a[0][0] == b[0][0] and a[0][4].get('state') == b[0][4].get('state')"
 
 RULES: Final = (
-    Rule("protocol", "reset() and step() run and return what Gymnasium says", protocol),
-    Rule("info", "the keys of info are there and have their types", info, ("protocol",)),
-    Rule("spaces", "observations and admissible actions lie in their spaces", spaces, ("protocol",)),
-    Rule("kept", "what was returned does not change afterwards", kept, ("protocol",)),
-    Rule("repeatable", "the same task, seed and actions give the same episode", repeatable, ("protocol",)),
-    Rule("group", "instances made apart start in the same state", group, ("protocol", "repeatable")),
-    Rule("after-end", "step() before reset() and after the end raises", after_end, ("protocol", "repeatable")),
-    Rule("ends", "terminated and truncated are told apart", ends, ("protocol", "repeatable")),
-    Rule("limit", "a turn limit truncates, and spares a win on its last turn", limit, ("repeatable", "ends")),
+    ContractRule("protocol", "reset() and step() run and return what Gymnasium says", protocol),
+    ContractRule("info", "the keys of info are there and have their types", info, ("protocol",)),
+    ContractRule("spaces", "observations and admissible actions lie in their spaces", spaces, ("protocol",)),
+    ContractRule("kept", "what was returned does not change afterwards", kept, ("protocol",)),
+    ContractRule("repeatable", "the same task, seed and actions give the same episode", repeatable, ("protocol",)),
+    ContractRule("group", "instances made apart start in the same state", group, ("protocol", "repeatable")),
+    ContractRule("after-end", "step() before reset() and after the end raises", after_end, ("protocol", "repeatable")),
+    ContractRule("ends", "terminated and truncated are told apart", ends, ("protocol", "repeatable")),
+    ContractRule("limit", "a turn limit truncates, and spares a win on its last turn", limit, ("repeatable", "ends")),
 )

@@ -9,10 +9,10 @@ from household_games import fresh, originals
 from turnwise.envs.errors import EnvError
 from turnwise.envs.household.engine import World
 from turnwise.envs.household.expert import plan
-from turnwise.envs.household.searcher import Searcher, Task, prior_of, read_task
+from turnwise.envs.household.searching_demonstrator import ParsedTask, SearchingDemonstrator, prior_of, read_task
 
 
-def episode(world: World, searcher: Searcher, most: int = 50, noise: float = 0.0, seed: int = 0) -> int:
+def episode(world: World, searcher: SearchingDemonstrator, most: int = 50, noise: float = 0.0, seed: int = 0) -> int:
     """Number of steps until the searcher wins; `most` + 1 when it does not."""
     rng = random.Random(seed)
     text = world.reset()
@@ -29,13 +29,15 @@ def episode(world: World, searcher: Searcher, most: int = 50, noise: float = 0.0
 
 @pytest.mark.parametrize("preset", ["tiny", "small", "medium", "large"])
 def test_the_searcher_wins_generated_games(preset: str):
-    steps = [episode(fresh("train", index, preset), Searcher(), most=120) for index in range(30)]
+    steps = [episode(fresh("train", index, preset), SearchingDemonstrator(), most=120) for index in range(30)]
     assert max(steps) <= 120
 
 
 def test_the_searcher_searches_and_the_expert_does_not():
     worlds = [fresh("train", index, "small") for index in range(40)]
-    assert sum(episode(world, Searcher()) for world in worlds) > 1.2 * sum(len(plan(_reset(world))) for world in worlds)
+    assert sum(episode(world, SearchingDemonstrator()) for world in worlds) > 1.2 * sum(
+        len(plan(_reset(world))) for world in worlds
+    )
 
 
 def _reset(world: World) -> World:
@@ -45,36 +47,39 @@ def _reset(world: World) -> World:
 
 def test_knowing_where_things_are_usually_found_saves_steps():
     worlds = [fresh("train", index, "small+strays=0.0") for index in range(60)]
-    informed = sum(episode(world, Searcher()) for world in worlds)
-    ignorant = sum(episode(world, Searcher(prior={})) for world in worlds)
+    informed = sum(episode(world, SearchingDemonstrator()) for world in worlds)
+    ignorant = sum(episode(world, SearchingDemonstrator(prior={})) for world in worlds)
     assert informed < ignorant
 
 
 def test_the_searcher_recovers_from_other_peoples_actions():
-    won = [episode(fresh("train", index, "small"), Searcher(), most=150, noise=0.3, seed=index) for index in range(40)]
+    won = [
+        episode(fresh("train", index, "small"), SearchingDemonstrator(), most=150, noise=0.3, seed=index)
+        for index in range(40)
+    ]
     assert sum(steps <= 150 for steps in won) >= 38
 
 
 def test_the_same_episode_is_played_the_same_way():
-    first, second = (episode(fresh("train", 5, "medium"), Searcher(), most=100) for _ in range(2))
+    first, second = (episode(fresh("train", 5, "medium"), SearchingDemonstrator(), most=100) for _ in range(2))
     assert first == second
 
 
 @pytest.mark.parametrize(
     ("sentence", "task"),
     [
-        ("put a mug in desk.", Task("mug", "desk")),
-        ("put some book on bed.", Task("book", "bed")),
-        ("put a hot egg in sink.", Task("egg", "sink", "heat")),
-        ("cool some pan and put it in stoveburner.", Task("pan", "stoveburner", "cool")),
-        ("clean some cloth and put it in bathtubbasin.", Task("cloth", "bathtubbasin", "clean")),
-        ("put two cd in safe.", Task("cd", "safe", count=2)),
-        ("find two pen and put them in drawer.", Task("pen", "drawer", count=2)),
-        ("look at laptop under the desklamp.", Task("laptop", "desklamp", light=True)),
-        ("examine the bowl with the desklamp.", Task("bowl", "desklamp", light=True)),
+        ("put a mug in desk.", ParsedTask("mug", "desk")),
+        ("put some book on bed.", ParsedTask("book", "bed")),
+        ("put a hot egg in sink.", ParsedTask("egg", "sink", "heat")),
+        ("cool some pan and put it in stoveburner.", ParsedTask("pan", "stoveburner", "cool")),
+        ("clean some cloth and put it in bathtubbasin.", ParsedTask("cloth", "bathtubbasin", "clean")),
+        ("put two cd in safe.", ParsedTask("cd", "safe", count=2)),
+        ("find two pen and put them in drawer.", ParsedTask("pen", "drawer", count=2)),
+        ("look at laptop under the desklamp.", ParsedTask("laptop", "desklamp", light=True)),
+        ("examine the bowl with the desklamp.", ParsedTask("bowl", "desklamp", light=True)),
     ],
 )
-def test_all_phrasings_are_read(sentence: str, task: Task):
+def test_all_phrasings_are_read(sentence: str, task: ParsedTask):
     assert read_task(sentence) == task
 
 
@@ -82,7 +87,7 @@ def test_other_sentences_are_refused():
     with pytest.raises(EnvError, match="template goals"):
         read_task("Chill the mug, please.")
     with pytest.raises(EnvError, match="first observation"):
-        Searcher().start("You arrive at bed 1.")
+        SearchingDemonstrator().start("You arrive at bed 1.")
 
 
 def test_priors_say_where_things_lie():
@@ -94,5 +99,5 @@ def test_priors_say_where_things_lie():
 def test_the_searcher_wins_original_games(data_dir: Path):
     games = list(originals(data_dir, 100, 7))
     prior = prior_of(originals(data_dir, 100, 8))
-    steps = [episode(World(game), Searcher(prior), most=200) for game in games]
+    steps = [episode(World(game), SearchingDemonstrator(prior), most=200) for game in games]
     assert sum(count <= 200 for count in steps) >= 0.97 * len(games)

@@ -14,9 +14,9 @@ from typing import Any, Final
 import gymnasium
 
 from turnwise.envs.branch import load, save
-from turnwise.envs.checks.base import Failed, Rule, Skipped, failed, last_line, raises
-from turnwise.envs.checks.lab import Lab
-from turnwise.envs.checks.probe import CONTRACT, Episode, Moment, difference, literal, moment_of
+from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped, failed, last_line, raises
+from turnwise.envs.checks.episode_data import CONTRACT, ProbeEpisode, ProbeStep, difference, literal, read_step
+from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.errors import EnvError
 from turnwise.envs.info import VALID
 
@@ -26,31 +26,31 @@ _SEEN: Final = tuple(key for key in CONTRACT if key != VALID)  # valid is about 
 _IMPORT: Final = "from turnwise.envs import load, save\n\n"
 
 
-def snapshot(lab: Lab) -> str:
+def snapshot(explorer: Explorer) -> str:
     """A restored moment has the future of the one that was saved, which saving leaves as it was."""
-    if not lab.has("snapshot") or not lab.has("restore"):
-        raise Skipped("the environment has no snapshot() and restore()")
+    if not explorer.has("snapshot") or not explorer.has("restore"):
+        raise RuleSkipped("the environment has no snapshot() and restore()")
     moments = 0
-    for task, episodes in lab.episodes.items():
-        fresh = lab.source.build()
+    for task, episodes in explorer.episodes.items():
+        fresh = explorer.source.build()
         try:
             for episode in {id(one): one for one in (episodes[0], episodes[len(episodes) // 2], episodes[-1])}.values():
                 last = len(episode.actions)
                 for turn in sorted({0, last // 2, last}, reverse=moments == 0):
                     moments += 1
-                    _moment(lab, fresh, episode, turn)
+                    _moment(explorer, fresh, episode, turn)
         finally:
             fresh.close()
-        _torn(lab, task)
+        _torn(explorer, task)
     return f"{moments} moments restored twice in other instances, and torn bytes refused"
 
 
-def _moment(lab: Lab, fresh: gymnasium.Env[Any, Any], episode: Episode, turn: int) -> None:
+def _moment(explorer: Explorer, fresh: gymnasium.Env[Any, Any], episode: ProbeEpisode, turn: int) -> None:
     """Save one moment and look at all that can follow."""
-    lab.play(episode.task, episode.actions[:turn])
-    data = _saved(lab, episode, turn)
+    explorer.play(episode.task, episode.actions[:turn])
+    data = _saved(explorer, episode, turn)
     rest = episode.actions[turn:]
-    what = _departs(lab.env, episode, turn)
+    what = _departs(explorer.env, episode, turn)
     if what:
         claim = (
             f"{_IMPORT}play({literal(list(episode.actions[:turn]))})\nsave(env)\n"
@@ -58,32 +58,32 @@ def _moment(lab: Lab, fresh: gymnasium.Env[Any, Any], episode: Episode, turn: in
             "    assert env.step(action) == seen"
         )
         text = f"saving the moment of turn {turn} changes what follows: {what}"
-        raise failed(lab, episode, len(episode.actions), text, claim)
-    over = _after(lab.env, episode)
+        raise failed(explorer, episode, len(episode.actions), text, claim)
+    over = _after(explorer.env, episode)
     for time in ("", "a second time "):
         what = _resumed(fresh, data, episode, turn)
         if not what and (found := _after(fresh, episode)) != over:
             what = f"after the end, a step raises {found}, not {over}"
         if what:
-            raise _failed(lab, episode, turn, f"restored {time}at turn {turn} of {len(episode.actions)}, {what}")
+            raise _failed(explorer, episode, turn, f"restored {time}at turn {turn} of {len(episode.actions)}, {what}")
 
 
-def _saved(lab: Lab, episode: Episode, turn: int) -> bytes:
+def _saved(explorer: Explorer, episode: ProbeEpisode, turn: int) -> bytes:
     """Return the snapshot of where the shared instance stands."""
     try:
-        return save(lab.env)
+        return save(explorer.env)
     except EnvError as error:
-        core = lab.env.get_wrapper_attr("snapshot")
+        core = explorer.env.get_wrapper_attr("snapshot")
         if raises(core) is None and isinstance(core(), bytes):
-            raise Skipped(str(error)) from error  # the fault is a wrapper's, of which we know nothing
+            raise RuleSkipped(str(error)) from error  # the fault is a wrapper's, of which we know nothing
         what = f"at turn {turn}, {error}"
     except Exception as error:
         what = f"snapshot() at turn {turn} raised {type(error).__name__}: {error}"
     claim = "assert isinstance(env.get_wrapper_attr('snapshot')(), bytes)"
-    raise failed(lab, episode, turn, what, claim)
+    raise failed(explorer, episode, turn, what, claim)
 
 
-def _resumed(env: gymnasium.Env[Any, Any], data: bytes, episode: Episode, turn: int) -> str | None:
+def _resumed(env: gymnasium.Env[Any, Any], data: bytes, episode: ProbeEpisode, turn: int) -> str | None:
     """Restore, and return how it departs from the episode; None when it goes on alike."""
     try:
         found: Any = load(env, data)
@@ -91,70 +91,72 @@ def _resumed(env: gymnasium.Env[Any, Any], data: bytes, episode: Episode, turn: 
         return f"restore() raised {type(error).__name__}: {error}"
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], dict):
         return "restore() did not return observation and info"
-    here = Moment(turn, found[0], 0.0, False, False, found[1])
+    here = ProbeStep(turn, found[0], 0.0, False, False, found[1])
     what = difference(episode.moments[turn], here, keys=_SEEN, start=True)
     return f"the {what}" if what else _departs(env, episode, turn)
 
 
-def _departs(env: gymnasium.Env[Any, Any], episode: Episode, turn: int) -> str | None:
+def _departs(env: gymnasium.Env[Any, Any], episode: ProbeEpisode, turn: int) -> str | None:
     """Return how an instance that stands at a turn departs from the rest of the episode; None when it does not."""
     for number, action in enumerate(episode.actions[turn:], start=turn + 1):
         try:
             raw = env.step(action)
         except Exception as error:
             return f"step() at turn {number} raised {type(error).__name__}: {error}"
-        other = moment_of(raw, episode.task, episode.seed, episode.actions[:number])
+        other = read_step(raw, episode.task, episode.seed, episode.actions[:number])
         if what := difference(episode.moments[number], other, keys={*CONTRACT, *other.info}):
             return f"at turn {number}, {what}"
     return None
 
 
-def _after(env: gymnasium.Env[Any, Any], episode: Episode) -> str | None:
+def _after(env: gymnasium.Env[Any, Any], episode: ProbeEpisode) -> str | None:
     """Return what a step after the end raises; None where there was no end."""
     if not episode.last.over or not episode.actions:
         return None
     return raises(functools.partial(env.step, episode.actions[-1]))
 
 
-def _failed(lab: Lab, episode: Episode, turn: int, what: str) -> Failed:
+def _failed(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str) -> RuleFailed:
     rest = [*episode.actions[turn:], *(episode.actions[-1:] if episode.last.over else ())]
     claim = (
         f"{_IMPORT}data = save(env)\n\n\ndef future(env):\n    steps = []\n    for action in {literal(rest)}:\n"
         "        try:\n            steps.append(env.step(action))\n"
         "        except Exception as error:\n            steps.append(type(error).__name__)\n    return steps\n\n\n"
-        f"expected = future(env)\n{last_line(lab)}\nfor time in (1, 2):\n"
+        f"expected = future(env)\n{last_line(explorer)}\nfor time in (1, 2):\n"
         "    observation, info = load(env, data)\n    assert observation == answers[-1][0]\n"
         "    assert info | {'valid': True} == answers[-1][4] | {'valid': True}\n    assert future(env) == expected"
     )
-    return failed(lab, episode, turn, what, claim)
+    return failed(explorer, episode, turn, what, claim)
 
 
-def _torn(lab: Lab, task: str | None) -> None:
+def _torn(explorer: Explorer, task: str | None) -> None:
     """Bytes that are no snapshot are refused, and the episode goes on as if nothing had come."""
-    episode = max(lab.episodes[task], key=lambda one: len({repr(moment.observation) for moment in one.moments}))
+    episode = max(explorer.episodes[task], key=lambda one: len({repr(moment.observation) for moment in one.moments}))
     for turn in sorted({len(episode.actions) * part // 4 for part in (1, 2, 3)}):
-        _torn_at(lab, task, episode, turn)
+        _torn_at(explorer, task, episode, turn)
 
 
-def _torn_at(lab: Lab, task: str | None, episode: Episode, turn: int) -> None:
-    restore: Callable[[bytes], Any] = lab.env.get_wrapper_attr("restore")
-    lab.play(task, episode.actions[:turn])
-    data: bytes = lab.env.get_wrapper_attr("snapshot")()
+def _torn_at(explorer: Explorer, task: str | None, episode: ProbeEpisode, turn: int) -> None:
+    restore: Callable[[bytes], Any] = explorer.env.get_wrapper_attr("restore")
+    explorer.play(task, episode.actions[:turn])
+    data: bytes = explorer.env.get_wrapper_attr("snapshot")()
     for bad in (b"", data[: len(data) // 2], b"\x80 no snapshot"):
         if raises(functools.partial(restore, bad)) is None:
             claim = (
                 f"try:\n    env.get_wrapper_attr('restore')({_bytes_code(bad, data)})\nexcept Exception:\n    pass\n"
                 "else:\n    raise AssertionError('accepted')"
             )
-            raise failed(lab, episode, turn, f"restore() accepts {len(bad)} bytes that are no whole snapshot", claim)
-    if what := _departs(lab.env, episode, turn):
+            raise failed(
+                explorer, episode, turn, f"restore() accepts {len(bad)} bytes that are no whole snapshot", claim
+            )
+    if what := _departs(explorer.env, episode, turn):
         claim = (
             "for bad in (b'', b'no snapshot'):\n    try:\n        env.get_wrapper_attr('restore')(bad)\n"
             "    except Exception:\n        pass\n"
             f"seen = [env.step(action) for action in {literal(list(episode.actions[turn:]))}]\n"
             f"assert seen == play({literal(list(episode.actions))})[{turn + 1} :]"
         )
-        raise failed(lab, episode, turn, f"bytes that restore() refused have changed what follows: {what}", claim)
+        raise failed(explorer, episode, turn, f"bytes that restore() refused have changed what follows: {what}", claim)
 
 
 def _bytes_code(bad: bytes, data: bytes) -> str:
@@ -165,4 +167,6 @@ def _bytes_code(bad: bytes, data: bytes) -> str:
 
 
 _NEEDS: Final = ("protocol", "repeatable", "group", "after-end")
-RULES: Final = (Rule("snapshot", "a restored moment has the future of the one that was saved", snapshot, _NEEDS),)
+RULES: Final = (
+    ContractRule("snapshot", "a restored moment has the future of the one that was saved", snapshot, _NEEDS),
+)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from turnwise.envs.household.query import Row
+from turnwise.envs.household.joins import Row
 
 Slot: TypeAlias = tuple[str, int, Row]  # (predicate, mask, key), as in View.match
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class _Branch:
         self.children: dict[tuple[Row, ...], object] = {}
 
 
-class Memo(Generic[T]):
+class AnswerCache(Generic[T]):
     """Answers of one question by the facts that they depend on."""
 
     __slots__ = ("_root",)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.household.catalogue import ROOMS
+from turnwise.envs.household.vocabulary import ROOMS
 from turnwise.envs.levels import level_of, text_of
 from turnwise.registry import suggest
 
-__all__ = ["PRESETS", "TASK_TYPES", "Dials"]
+__all__ = ["PRESETS", "TASK_TYPES", "HouseholdLevel"]
 
 TASK_TYPES: tuple[str, ...] = (
     "pick_and_place_simple",
@@ -25,7 +25,7 @@ SHORT_TYPES: dict[str, str] = dict(zip(("put", "look", "clean", "heat", "cool", 
 
 
 @dataclass(frozen=True, slots=True)
-class Dials:
+class HouseholdLevel:
     """How big and how hard a generated game is.
 
     words: vocabulary, 0 tiny (5 kinds of objects, 5 of receptacles), 1 small (14 and 12), 2 full.
@@ -73,12 +73,12 @@ class Dials:
     def text(self) -> str:
         """The dials in one word: the nearest preset and what differs from it, such as "small+closed=1+types=heat.cool".
 
-        `Dials.parse` reads it back to equal dials; equal dials have equal texts.
+        `HouseholdLevel.parse` reads it back to equal dials; equal dials have equal texts.
         """
         return text_of(self, PRESETS, _write)
 
     @classmethod
-    def parse(cls, text: str) -> Dials:
+    def parse(cls, text: str) -> HouseholdLevel:
         """Return the dials of a text such as "tiny" or "small+objects=4-6+types=put.two".
 
         Raises:
@@ -120,10 +120,12 @@ def _read(name: str, text: str) -> Any:
         raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
 
 
-PRESETS: dict[str, Dials] = {
-    "tiny": Dials(words=0, rooms=("kitchen",), receptacles=(4, 5), objects=(4, 6), strays=0.0, copies=0.0, closed=1.0),
-    "small": Dials(),
-    "medium": Dials(
+PRESETS: dict[str, HouseholdLevel] = {
+    "tiny": HouseholdLevel(
+        words=0, rooms=("kitchen",), receptacles=(4, 5), objects=(4, 6), strays=0.0, copies=0.0, closed=1.0
+    ),
+    "small": HouseholdLevel(),
+    "medium": HouseholdLevel(
         words=2,
         rooms=("kitchen", "living", "bedroom", "bathroom", "office"),
         receptacles=(10, 15),
@@ -131,7 +133,7 @@ PRESETS: dict[str, Dials] = {
         hidden=0.2,
         shared=0.05,
     ),
-    "large": Dials(
+    "large": HouseholdLevel(
         words=2,
         rooms=tuple(ROOMS),
         receptacles=(18, 34),

@@ -1,7 +1,7 @@
-"""What the rules of the check have in common: what a rule is, how it fails, and the scripts that show a failure.
+"""Contract rules: what a rule is, how it fails, and the scripts that reproduce a failure.
 
-A rule is a function of the Lab: it returns what was seen, or raises Failed or Skipped. It looks at the episodes that
-the Lab has explored, and plays more where it has to.
+A rule is a function of an `Explorer`. It returns a sentence about what it saw, or raises RuleFailed or RuleSkipped. It
+inspects the episodes that the explorer has played, and plays more if needed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.checks.lab import Lab
-from turnwise.envs.checks.probe import Crash, Episode, Moment, script
+from turnwise.envs.checks.episode_data import Crash, ProbeEpisode, ProbeStep, script
+from turnwise.envs.checks.explorer import Explorer
 
 __all__ = [
     "LAST",
-    "Failed",
-    "Rule",
-    "Skipped",
+    "ContractRule",
+    "RuleFailed",
+    "RuleSkipped",
     "all_episodes",
     "crashed",
     "failed",
@@ -32,7 +32,7 @@ LAST: Final = "observation, reward, terminated, truncated, info = answers[-1]\n"
 """Code that names the parts of the last answer."""
 
 
-class Failed(Exception):
+class RuleFailed(Exception):
     """The rule is broken; `reproduce` is a script that shows it."""
 
     def __init__(self, detail: str, reproduce: str) -> None:
@@ -41,35 +41,35 @@ class Failed(Exception):
         self.reproduce = reproduce
 
 
-class Skipped(Exception):
+class RuleSkipped(Exception):
     """The rule cannot be judged here, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ContractRule:
     """A rule: its name, what it says in a few words, and the rules without which it cannot be judged."""
 
     name: str
     says: str
-    judge: Callable[[Lab], str]
+    judge: Callable[[Explorer], str]
     needs: tuple[str, ...] = ()
 
 
-def all_episodes(lab: Lab) -> list[Episode]:
+def all_episodes(explorer: Explorer) -> list[ProbeEpisode]:
     """Return all explored episodes."""
-    return [episode for episodes in lab.episodes.values() for episode in episodes]
+    return [episode for episodes in explorer.episodes.values() for episode in episodes]
 
 
-def failed(lab: Lab, episode: Episode, turn: int, what: str, claim: str) -> Failed:
+def failed(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str, claim: str) -> RuleFailed:
     """Return the failure of a rule at one turn of an episode; `claim` speaks of `answers`."""
-    code = script(lab.source, episode.task, episode.seed, claim, runs={"answers": episode.actions[:turn]})
-    return Failed(what, code)
+    code = script(explorer.source, episode.task, episode.seed, claim, runs={"answers": episode.actions[:turn]})
+    return RuleFailed(what, code)
 
 
-def free_script(lab: Lab, task: str | None, claim: str, actions: Sequence[Any]) -> str:
+def free_script(explorer: Explorer, task: str | None, claim: str, actions: Sequence[Any]) -> str:
     """Return a script that plays without the turn limit."""
-    code = lab.source if lab.source.limit is None else lab.source.limited_code(-1)
-    return script(code, task, lab.seed, claim, runs={"answers": actions})
+    code = explorer.source if explorer.source.limit is None else explorer.source.limited_code(-1)
+    return script(code, task, explorer.seed, claim, runs={"answers": actions})
 
 
 def raises(call: Callable[[], Any], *, full: bool = False) -> str | None:
@@ -86,14 +86,14 @@ def options_code(task: str | None) -> str:
     return "" if task is None else f", options={{'task': {task!r}}}"
 
 
-def last_line(lab: Lab) -> str:
+def last_line(explorer: Explorer) -> str:
     """Return the line of code that makes an instance."""
-    return lab.source.code.rpartition("\n")[2]
+    return explorer.source.code.rpartition("\n")[2]
 
 
-def states_seen(episodes: Sequence[Episode], most: int) -> list[tuple[tuple[Any, ...], Moment]]:
+def states_seen(episodes: Sequence[ProbeEpisode], most: int) -> list[tuple[tuple[Any, ...], ProbeStep]]:
     """Return moments that are not ends, of different states where there are keys, spread over the episodes."""
-    found: dict[Any, tuple[tuple[Any, ...], Moment]] = {}
+    found: dict[Any, tuple[tuple[Any, ...], ProbeStep]] = {}
     for episode in episodes:
         for moment in episode.moments:
             if not moment.over:
@@ -103,7 +103,7 @@ def states_seen(episodes: Sequence[Episode], most: int) -> list[tuple[tuple[Any,
     return spots[:: max(1, -(-len(spots) // most))]
 
 
-def crashed(lab: Lab, crash: Crash) -> Failed:
+def crashed(explorer: Explorer, crash: Crash) -> RuleFailed:
     """Return a crash as the failure of the rule during which it came."""
-    code = script(lab.source, crash.task, crash.seed, crash.claim, runs={"answers": crash.actions})
-    return Failed(str(crash), code)
+    code = script(explorer.source, crash.task, crash.seed, crash.claim, runs={"answers": crash.actions})
+    return RuleFailed(str(crash), code)

@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.checks.lab import Lab
-from turnwise.envs.checks.probe import Moment, difference
+from turnwise.envs.checks.episode_data import ProbeStep, difference
+from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.info import ADMISSIBLE, VALID, WON
 
-__all__ = ["SEEN", "Found", "Place", "distance", "search", "tell_apart"]
+__all__ = ["SEEN", "ReachedState", "SearchOutcome", "distance", "search", "tell_apart"]
 
 SEEN: Final = (ADMISSIBLE, VALID, WON)
 """What one may notice of info. The score is the task's own account, and the next key is judged by itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReachedState:
     """A state by the way to it: the actions from the start, and what was really played from there."""
 
     prefix: tuple[Any, ...]
-    moment: Moment
+    moment: ProbeStep
     tail: tuple[Any, ...]
 
     @property
@@ -36,7 +36,9 @@ class Place:
         return (None if actions is None else tuple(sorted(map(repr, actions))), self.moment.info.get(WON))
 
 
-def tell_apart(lab: Lab, task: str | None, one: Place, other: Place, actions: Sequence[Any]) -> tuple[str | None, int]:
+def tell_apart(
+    explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, actions: Sequence[Any]
+) -> tuple[str | None, int]:
     """Play the same actions at both places.
 
     Returns:
@@ -44,7 +46,7 @@ def tell_apart(lab: Lab, task: str | None, one: Place, other: Place, actions: Se
     """
     tails = []
     for place in (one, other):
-        episode = lab.play(task, [*place.prefix, *actions], env=lab.free)
+        episode = explorer.play(task, [*place.prefix, *actions], env=explorer.free)
         tails.append(episode.moments[len(place.prefix) + 1 :])
     for count, (a, b) in enumerate(zip(*tails, strict=False), start=1):
         if a.truncated or b.truncated:
@@ -66,14 +68,16 @@ def distance(one: Sequence[Any], other: Sequence[Any]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchOutcome:
     """What a search came to: whether the states were told apart, and in words how it ended."""
 
     apart: bool
     how: str
 
 
-def search(lab: Lab, task: str | None, one: Place, other: Place, known: set[frozenset[Any]]) -> Found:
+def search(
+    explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, known: set[frozenset[Any]]
+) -> SearchOutcome:
     """Return whether some sequence of actions tells two states apart, the likeliest sequences first.
 
     Both states are moved by the same actions. A pair of states that was met before, or that has become one state (equal
@@ -81,27 +85,27 @@ def search(lab: Lab, task: str | None, one: Place, other: Place, known: set[froz
     as equal keys do behave alike. Actions that share words with what lies between the two states are tried first.
 
     Args:
-        lab: the environment.
+        explorer: the environment.
         task: the task.
         one: a state.
         other: another one, with the same admissible actions.
         known: pairs of keys that were told apart already: a way to one of them will do. What is found is added.
     """
     words = _words(*_between(one.prefix, other.prefix))
-    queue: list[tuple[float, int, tuple[Any, ...], Moment]] = [(0.0, 0, (), one.moment)]
+    queue: list[tuple[float, int, tuple[Any, ...], ProbeStep]] = [(0.0, 0, (), one.moment)]
     first = frozenset((one.moment.key, other.moment.key))
     met = {first}
     tried = 0
-    while queue and tried < lab.effort.search:
+    while queue and tried < explorer.effort.search:
         cost, _, actions, moment = heapq.heappop(queue)
-        for action in lab.candidates(moment):
+        for action in explorer.candidates(moment):
             tried += 1
             longer = (*actions, action)
-            a, b = (lab.play(task, [*place.prefix, *longer], env=lab.free).last for place in (one, other))
+            a, b = (explorer.play(task, [*place.prefix, *longer], env=explorer.free).last for place in (one, other))
             pair = frozenset((a.key, b.key))
             if pair in known or (not (a.truncated or b.truncated) and difference(a, b, keys=SEEN)):
                 known.add(first)
-                return Found(True, f"differ after {list(longer)!r}")
+                return SearchOutcome(True, f"differ after {list(longer)!r}")
             if a.over or b.over or len(pair) == 1 or pair in met:
                 continue
             met.add(pair)
@@ -109,8 +113,10 @@ def search(lab: Lab, task: str | None, one: Place, other: Place, known: set[froz
             strange = len(own - words) / max(1, len(own))
             heapq.heappush(queue, (cost + 1 + 2 * strange, tried, longer, a))
     if not queue:
-        return Found(False, f"nothing can tell apart: all {len(met)} pairs of states that can follow were compared")
-    return Found(False, f"{tried:,} actions in {len(met):,} pairs of states that follow do not tell apart")
+        return SearchOutcome(
+            False, f"nothing can tell apart: all {len(met)} pairs of states that can follow were compared"
+        )
+    return SearchOutcome(False, f"{tried:,} actions in {len(met):,} pairs of states that follow do not tell apart")
 
 
 def _between(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:

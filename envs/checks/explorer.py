@@ -14,21 +14,31 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from turnwise.envs.checks.probe import FOREIGN, Crash, Effort, Episode, Moment, Source, cut, moment_of, same
+from turnwise.envs.checks.episode_data import (
+    FOREIGN,
+    Crash,
+    Effort,
+    EnvSource,
+    ProbeEpisode,
+    ProbeStep,
+    cut,
+    read_step,
+    same,
+)
 from turnwise.envs.errors import EnvError
 
-__all__ = ["Lab", "PlayExpert"]
+__all__ = ["Explorer", "PlayExpert"]
 
 PlayExpert = Callable[[Callable[[], gymnasium.Env[Any, Any]], str, int], tuple[bool, list[str]]]
 """Plays a task as an agent that follows plan(): (make, task, seed) -> (won, actions)."""
 
 
-class Lab:
+class Explorer:
     """An environment under test: one shared instance, replay on it, and the episodes that were explored."""
 
     def __init__(
         self,
-        source: Source,
+        source: EnvSource,
         seed: int,
         effort: Effort,
         actions: Sequence[Any] = (),
@@ -39,10 +49,10 @@ class Lab:
         self.env = source.build()
         self.tries = list(actions)
         self.tasks: list[str | None] = [None]
-        self.episodes: dict[str | None, list[Episode]] = {}
+        self.episodes: dict[str | None, list[ProbeEpisode]] = {}
         self.seconds: list[float] = []
         self._free: gymnasium.Env[Any, Any] | None = None
-        self._fans: dict[tuple[str | None, tuple[Any, ...]], list[tuple[Any, Moment]]] = {}
+        self._fans: dict[tuple[str | None, tuple[Any, ...]], list[tuple[Any, ProbeStep]]] = {}
 
     @property
     def free(self) -> gymnasium.Env[Any, Any]:
@@ -76,7 +86,7 @@ class Lab:
         *,
         env: gymnasium.Env[Any, Any] | None = None,
         seed: int | None = None,
-    ) -> Episode:
+    ) -> ProbeEpisode:
         """Return the episode that the actions give; it stops early where it ends.
 
         Raises:
@@ -88,12 +98,12 @@ class Lab:
     def walk(
         self,
         task: str | None,
-        choose: Callable[[Moment, int], Any],
+        choose: Callable[[ProbeStep, int], Any],
         turns: int,
         *,
         env: gymnasium.Env[Any, Any] | None = None,
         seed: int | None = None,
-    ) -> Episode:
+    ) -> ProbeEpisode:
         """Return an episode whose actions `choose(moment, number of actions so far)` picks; None stops it.
 
         Raises:
@@ -103,7 +113,7 @@ class Lab:
         seed = self.seed if seed is None else seed
         taken: list[Any] = []
         raw = self._run(lambda: env.reset(seed=seed, options=_options(task)), "reset()", task, seed, taken)
-        returned = [moment_of(raw, task, seed, taken)]
+        returned = [read_step(raw, task, seed, taken)]
         moments = [copy.deepcopy(returned[0])]
         while len(taken) < turns and not moments[-1].over:
             action = choose(moments[-1], len(taken))
@@ -113,9 +123,9 @@ class Lab:
             raw = self._run(functools.partial(env.step, action), f"step({cut(action)})", task, seed, [*taken, action])
             self.seconds.append(time.perf_counter() - began)
             taken.append(action)
-            returned.append(moment_of(raw, task, seed, taken))
+            returned.append(read_step(raw, task, seed, taken))
             moments.append(copy.deepcopy(returned[-1]))
-        return Episode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
+        return ProbeEpisode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
 
     def _run(self, call: Callable[[], Any], what: str, task: str | None, seed: int, actions: Sequence[Any]) -> Any:
         """Call the environment; whatever it raises is a finding."""
@@ -148,11 +158,13 @@ class Lab:
             claim = "env.get_wrapper_attr('plan')()"
             raise Crash(f"plan() raised {type(error).__name__}: {error}", task, self.seed, prefix, claim) from error
 
-    def candidates(self, moment: Moment) -> list[Any]:
+    def candidates(self, moment: ProbeStep) -> list[Any]:
         """Return actions worth taking: the admissible ones, or else those that were suggested."""
         return self.tries if moment.admissible is None else moment.admissible
 
-    def chooser(self, rng: np.random.Generator, *, foreign: float = 0.0, few: int = 0) -> Callable[[Moment, int], Any]:
+    def chooser(
+        self, rng: np.random.Generator, *, foreign: float = 0.0, few: int = 0
+    ) -> Callable[[ProbeStep, int], Any]:
         """Return a random choice of actions.
 
         Args:
@@ -162,7 +174,7 @@ class Lab:
         """
         alphabet: list[Any] = []
 
-        def choose(moment: Moment, taken: int) -> Any:
+        def choose(moment: ProbeStep, taken: int) -> Any:
             if self.foreign is not None and rng.random() < foreign:
                 return self.foreign
             actions = self.candidates(moment)
@@ -178,7 +190,7 @@ class Lab:
 
         return choose
 
-    def fan(self, task: str | None, prefix: tuple[Any, ...], moment: Moment) -> list[tuple[Any, Moment]]:
+    def fan(self, task: str | None, prefix: tuple[Any, ...], moment: ProbeStep) -> list[tuple[Any, ProbeStep]]:
         """Return every candidate action after `prefix` with the moment that it leads to; remembered."""
         key = (task, prefix)
         if key not in self._fans:
@@ -193,7 +205,7 @@ class Lab:
             for task in self.tasks:
                 self.tries += [action for action in self.plan(task) or [] if action not in self.tries]
         for number, task in enumerate(self.tasks):
-            found: list[Episode] = []
+            found: list[ProbeEpisode] = []
             if self.has("plan"):
                 found.append(self.play(task, self.plan(task) or []))
             for walk in range(self.effort.walks):
@@ -203,7 +215,7 @@ class Lab:
             found.append(self._idle(task))
             self.episodes[task] = found
 
-    def _idle(self, task: str | None) -> Episode:
+    def _idle(self, task: str | None) -> ProbeEpisode:
         """Play an episode in which as little as possible happens, up to the limit where there is one."""
         turns = 2 * self.effort.turns if self.source.limit is None else min(self.source.limit, 500) + 1
         rng = np.random.default_rng(self.seed)
@@ -216,7 +228,7 @@ def _options(task: str | None) -> dict[str, Any] | None:
     return None if task is None else {"task": task}
 
 
-def _altered(returned: Sequence[Moment], copies: Sequence[Moment]) -> str | None:
+def _altered(returned: Sequence[ProbeStep], copies: Sequence[ProbeStep]) -> str | None:
     """Say which observation or info changed after it was returned."""
     for kept, copied in zip(returned, copies, strict=True):
         if not same(kept.observation, copied.observation):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["cut", "shown"]
+__all__ = ["escape_unprintable", "truncate"]
 
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def shown(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return a text with what cannot be printed written out, so that binary output is harmless.
 
     >>> shown("a\\x00b")
@@ -19,7 +19,7 @@ def shown(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found.group()):02x}", text.replace("\r\n", "\n"))
 
 
-def cut(text: str, budget: int) -> str:
+def truncate(text: str, budget: int) -> str:
     """Return a text of at most about so many characters: its head and its tail, and how much is left out between.
 
     >>> cut("a" * 6 + "-" * 90 + "z" * 4, 9)

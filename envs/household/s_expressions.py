@@ -30,7 +30,7 @@ class Token(str):
         return (str(self), self.line)
 
 
-class Form(list["Sexp"]):
+class ListExpression(list["Sexp"]):
     """A parenthesised list, with the line of its opening parenthesis."""
 
     __slots__ = ("line",)
@@ -42,7 +42,7 @@ class Form(list["Sexp"]):
         return str(self[0]) if self and isinstance(self[0], str) else ""
 
 
-Sexp: TypeAlias = Token | Form
+Sexp: TypeAlias = Token | ListExpression
 
 
 def fail(path: str, line: int, construct: str, message: str) -> NoReturn:
@@ -50,21 +50,21 @@ def fail(path: str, line: int, construct: str, message: str) -> NoReturn:
     raise GameFileError(path, line, construct, message)
 
 
-def read_sexp(text: str, path: str) -> Form:
+def read_sexp(text: str, path: str) -> ListExpression:
     """Return the one top-level list of a PDDL text.
 
     Raises:
         GameFileError: no list, an unclosed or a surplus parenthesis, or text after the end.
     """
-    stack: list[Form] = []
-    done: Form | None = None
+    stack: list[ListExpression] = []
+    done: ListExpression | None = None
     number = 0
     for number, raw in enumerate(text.lower().split("\n"), 1):
         for word in _TOKEN.findall(raw.split(";", 1)[0]):
             if done is not None:
                 fail(path, number, word, "expected the end of the file after the closing parenthesis")
             if word == "(":
-                form = Form()
+                form = ListExpression()
                 form.line = number
                 stack.append(form)
             elif word == ")":

@@ -35,7 +35,7 @@ _TASK = re.compile(r'("task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*")' + re.escape(_PREFIX
 
 
 @dataclass(slots=True)
-class Record:
+class GameRecord:
     """One game as it lies on the disk."""
 
     id: str
@@ -75,7 +75,7 @@ def without_task(grammar: str) -> tuple[str, str | None]:
     return grammar[: found.start(2)] + UNKNOWN_GOAL + grammar[found.end(2) :], sentence
 
 
-class Folder:
+class GameFolder:
     """A folder of original files: .../<split>/<task>/<trial>/game.tw-pddl. The id of a game is its path inside the
     folder."""
 
@@ -105,7 +105,7 @@ class Folder:
                 digest.update(f"{trial.st_size} {trial.st_mtime_ns}".encode())
         return digest.hexdigest()
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[GameRecord]:
         """Yield the playable games."""
         for id, _, trial in self.files:
             if not playable(id):
@@ -116,7 +116,7 @@ class Folder:
                 continue
             grammar, task = without_task(_text(data, "grammar", str(path)))
             kind, humans = _trial(path.parent / TRIAL_FILE) if trial is not None else (None, [])
-            yield Record(
+            yield GameRecord(
                 id=id,
                 task=task,
                 task_type=kind or task_type_of(id),
@@ -128,7 +128,7 @@ class Folder:
             )
 
 
-class Packed:
+class PackedGames:
     """A file of JSON lines (plain or .xz) with domain.pddl and grammar.twl2 beside it, and annotations.jsonl[.xz]
     where there are any."""
 
@@ -152,7 +152,7 @@ class Packed:
             digest.update(hashlib.blake2b(part.read_bytes()).digest())
         return digest.hexdigest()
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[GameRecord]:
         """Yield the playable games."""
         domain = self.parts[1].read_text(encoding="utf-8")
         grammar = self.parts[2].read_text(encoding="utf-8")
@@ -166,7 +166,7 @@ class Packed:
                 continue
             kind, humans = notes.get(id, (None, []))
             own, task = without_task(data["grammar"]) if isinstance(data.get("grammar"), str) else (grammar, None)
-            yield Record(
+            yield GameRecord(
                 id=id,
                 task=data.get("task", task),
                 task_type=data.get("task_type") or kind or task_type_of(id),
@@ -185,20 +185,20 @@ class Packed:
                 yield _text(data, "path", str(self.annotations), number), _annotation(data)
 
 
-def source_at(path: Path) -> Folder | Packed:
+def source_at(path: Path) -> GameFolder | PackedGames:
     """Return the source of games at a path.
 
     Raises:
         NoGames: nothing is there, or no games are in it.
     """
     if path.is_file():
-        return Packed(path)
+        return PackedGames(path)
     if not path.is_dir():
         raise NoGames(f"no games at {path}: there is no such file or folder")
     for name in ("games.jsonl.xz", "games.jsonl"):
         if (path / name).is_file():
-            return Packed(path / name)
-    return Folder(path)
+            return PackedGames(path / name)
+    return GameFolder(path)
 
 
 def _data_root(path: Path) -> Path:

@@ -11,29 +11,37 @@ from typing import Any, Final
 import gymnasium
 import numpy as np
 
-from turnwise.envs.checks.base import Failed, Rule, Skipped, all_episodes, failed, free_script, raises
-from turnwise.envs.checks.lab import Lab
-from turnwise.envs.checks.probe import Episode, Moment, difference, same
+from turnwise.envs.checks.contract_rule import (
+    ContractRule,
+    RuleFailed,
+    RuleSkipped,
+    all_episodes,
+    failed,
+    free_script,
+    raises,
+)
+from turnwise.envs.checks.episode_data import ProbeEpisode, ProbeStep, difference, same
+from turnwise.envs.checks.explorer import Explorer
 
 __all__ = ["RULES"]
 
 
-def pickling(lab: Lab) -> str:
+def pickling(explorer: Explorer) -> str:
     """Observations, info and spec survive pickling; a restored instance goes on as the original does."""
-    episode = max(all_episodes(lab), key=lambda e: len(e.actions))
+    episode = max(all_episodes(explorer), key=lambda e: len(e.actions))
     for moment in episode.moments:
         for name, value, at in (("observation", moment.observation, 0), ("info", moment.info, 4)):
             problem = _pickle_problem(value)
             if problem:
                 claim = f"import pickle\n\nassert pickle.loads(pickle.dumps(answers[-1][{at}])) == answers[-1][{at}]"
-                raise failed(lab, episode, moment.turn, f"the {name} of turn {moment.turn} {problem}", claim)
-    if lab.env.spec is not None and (problem := _pickle_problem(lab.env.spec)):
-        code = f"import pickle\n\n{lab.source.code}\n\nassert pickle.loads(pickle.dumps(env.spec)) == env.spec\n"
-        raise Failed(f"the spec {problem}", code)
+                raise failed(explorer, episode, moment.turn, f"the {name} of turn {moment.turn} {problem}", claim)
+    if explorer.env.spec is not None and (problem := _pickle_problem(explorer.env.spec)):
+        code = f"import pickle\n\n{explorer.source.code}\n\nassert pickle.loads(pickle.dumps(env.spec)) == env.spec\n"
+        raise RuleFailed(f"the spec {problem}", code)
     half = len(episode.actions) // 2
-    lab.play(episode.task, episode.actions[:half])
+    explorer.play(episode.task, episode.actions[:half])
     try:
-        frozen = pickle.dumps(lab.env)
+        frozen = pickle.dumps(explorer.env)
     except Exception as error:
         return f"observations, info and spec; an instance does not pickle ({type(error).__name__}: {error})"
     what = _restored_differs(frozen, episode, half)
@@ -44,17 +52,17 @@ def pickling(lab: Lab) -> str:
             "    one, other = env.step(action), restored.step(action)\n"
             "    assert one[:4] == other[:4] and one[4].get('state') == other[4].get('state')"
         )
-        raise failed(lab, episode, half, f"an instance pickled at turn {half} goes on differently: {what}", claim)
+        raise failed(explorer, episode, half, f"an instance pickled at turn {half} goes on differently: {what}", claim)
     return f"an instance pickled at turn {half} of {len(episode.actions)} went on as the original"
 
 
-def _restored_differs(frozen: bytes, episode: Episode, half: int) -> str | None:
+def _restored_differs(frozen: bytes, episode: ProbeEpisode, half: int) -> str | None:
     """Return how a restored instance departs from the episode; None when it goes on alike."""
     try:
         env: gymnasium.Env[Any, Any] = pickle.loads(frozen)
         for turn, action in enumerate(episode.actions[half:], start=half + 1):
             observation, reward, terminated, truncated, found = env.step(action)
-            other = Moment(turn, observation, reward, bool(terminated), bool(truncated), found)
+            other = ProbeStep(turn, observation, reward, bool(terminated), bool(truncated), found)
             if what := difference(episode.moments[turn], other):
                 return f"at turn {turn}, {what}"
     except Exception as error:
@@ -74,14 +82,14 @@ def _pickle_problem(value: Any) -> str | None:
 _SHORTEST: Final = 16
 
 
-def growth(lab: Lab) -> str:
+def growth(explorer: Explorer) -> str:
     """Observations do not grow without bound over a long episode."""
-    if not isinstance(lab.episodes[lab.tasks[0]][0].moments[0].observation, str):
-        raise Skipped("observations are no texts")
-    best = max((_long_walk(lab, task) for task in lab.tasks), key=lambda e: len(e.actions))
+    if not isinstance(explorer.episodes[explorer.tasks[0]][0].moments[0].observation, str):
+        raise RuleSkipped("observations are no texts")
+    best = max((_long_walk(explorer, task) for task in explorer.tasks), key=lambda e: len(e.actions))
     lengths = [len(moment.observation) for moment in best.moments[1:]]
     if len(lengths) < _SHORTEST:
-        raise Skipped(f"no episode of {_SHORTEST} turns or more was found, the longest had {len(lengths)}")
+        raise RuleSkipped(f"no episode of {_SHORTEST} turns or more was found, the longest had {len(lengths)}")
     size = len(lengths) // 4
     quarters = [statistics.median(lengths[i * size : (i + 1) * size]) for i in range(4)]
     rising = all(a < b for a, b in pairwise(quarters))
@@ -89,28 +97,28 @@ def growth(lab: Lab) -> str:
     # Twice as long, and longer in every quarter: what repeats its history does that, places met at random do not.
     if rising and quarters[-1] >= 2 * quarters[0]:
         claim = f"n = [len(a[0]) for a in answers[1:]]\nassert sum(n[-{size}:]) < 2 * sum(n[:{size}]), n"
-        raise Failed(
-            f"observations grow with the number of turns: {text}", free_script(lab, best.task, claim, best.actions)
+        raise RuleFailed(
+            f"observations grow with the number of turns: {text}", free_script(explorer, best.task, claim, best.actions)
         )
     return f"{text}, longest {max(lengths):,}"
 
 
-def _long_walk(lab: Lab, task: str | None) -> Episode:
+def _long_walk(explorer: Explorer, task: str | None) -> ProbeEpisode:
     """Return the longest of some random episodes which avoid the actions that ended the ones before."""
     fatal: set[tuple[Any, Any]] = set()
-    best: Episode | None = None
+    best: ProbeEpisode | None = None
     for attempt in range(12):
-        rng = np.random.default_rng([lab.seed, attempt])
-        choose = lab.chooser(rng)
+        rng = np.random.default_rng([explorer.seed, attempt])
+        choose = explorer.chooser(rng)
 
-        def careful(moment: Moment, taken: int, choose: Callable[[Moment, int], Any] = choose) -> Any:
+        def careful(moment: ProbeStep, taken: int, choose: Callable[[ProbeStep, int], Any] = choose) -> Any:
             for _ in range(8):
                 action = choose(moment, taken)
                 if (moment.key, action) not in fatal:
                     return action
-            return lab.foreign
+            return explorer.foreign
 
-        episode = lab.walk(task, careful, lab.effort.long, env=lab.free)
+        episode = explorer.walk(task, careful, explorer.effort.long, env=explorer.free)
         if best is None or len(episode.actions) > len(best.actions):
             best = episode
         if not episode.last.over:
@@ -120,17 +128,21 @@ def _long_walk(lab: Lab, task: str | None) -> Episode:
     return best
 
 
-def close(lab: Lab) -> str:
+def close(explorer: Explorer) -> str:
     """close() may be called twice, also on an instance that was never reset."""
-    env = lab.source.build()
+    env = explorer.source.build()
     for call in ("first", "second"):
         if message := raises(env.close):
-            raise Failed(f"the {call} close() raised {message}", f"{lab.source.code}\n\nenv.close()\nenv.close()\n")
+            raise RuleFailed(
+                f"the {call} close() raised {message}", f"{explorer.source.code}\n\nenv.close()\nenv.close()\n"
+            )
     return "twice"
 
 
 RULES: Final = (
-    Rule("pickling", "observations, info, spec and instances survive pickling", pickling, ("protocol", "repeatable")),
-    Rule("growth", "observations do not grow with the number of turns", growth, ("protocol",)),
-    Rule("close", "close() may be called twice", close),
+    ContractRule(
+        "pickling", "observations, info, spec and instances survive pickling", pickling, ("protocol", "repeatable")
+    ),
+    ContractRule("growth", "observations do not grow with the number of turns", growth, ("protocol",)),
+    ContractRule("close", "close() may be called twice", close),
 )

@@ -12,7 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["OBJECTS", "RECEPTACLES", "ROOMS", "ObjectKind", "ReceptacleKind", "Room", "accepts", "homes", "type_name"]
+__all__ = [
+    "OBJECTS",
+    "RECEPTACLES",
+    "ROOMS",
+    "ObjectKind",
+    "ReceptacleKind",
+    "RoomKind",
+    "accepts",
+    "homes",
+    "type_name",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class ObjectKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RoomKind:
     """A kind of room. receptacles: (kind, least, most, weight of one more of it), in the order of reading."""
 
     name: str
@@ -156,10 +166,10 @@ OBJECTS: dict[str, ObjectKind] = {
     )
 }
 
-ROOMS: dict[str, Room] = {
+ROOMS: dict[str, RoomKind] = {
     room.name: room
     for room in (
-        Room(
+        RoomKind(
             "kitchen",
             (
                 ("counter", 1, 3, 2.0),
@@ -177,7 +187,7 @@ ROOMS: dict[str, Room] = {
                 ("cart", 0, 1, 0.3),
             ),
         ),
-        Room(
+        RoomKind(
             "living",
             (
                 ("sofa", 1, 2, 1.0),
@@ -192,7 +202,7 @@ ROOMS: dict[str, Room] = {
                 ("desk", 0, 1, 0.5),
             ),
         ),
-        Room(
+        RoomKind(
             "bedroom",
             (
                 ("bed", 1, 2, 1.0),
@@ -209,7 +219,7 @@ ROOMS: dict[str, Room] = {
                 ("bin", 0, 1, 0.5),
             ),
         ),
-        Room(
+        RoomKind(
             "bathroom",
             (
                 ("sink", 1, 2, 0.3),
@@ -225,7 +235,7 @@ ROOMS: dict[str, Room] = {
                 ("cart", 0, 1, 0.3),
             ),
         ),
-        Room(
+        RoomKind(
             "office",
             (
                 ("desk", 1, 3, 1.0),
@@ -239,7 +249,7 @@ ROOMS: dict[str, Room] = {
                 ("bin", 0, 2, 0.7),
             ),
         ),
-        Room(
+        RoomKind(
             "workshop",
             (
                 ("workbench", 1, 3, 1.0),

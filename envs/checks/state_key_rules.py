@@ -18,29 +18,31 @@ from typing import Any, Final
 
 import numpy as np
 
-from turnwise.envs.checks.base import Failed, Rule, Skipped
-from turnwise.envs.checks.lab import Lab
-from turnwise.envs.checks.probe import Moment, cut, difference, same, script
-from turnwise.envs.checks.search import SEEN, Place, distance, search, tell_apart
+from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSkipped
+from turnwise.envs.checks.episode_data import ProbeStep, cut, difference, same, script
+from turnwise.envs.checks.explorer import Explorer
+from turnwise.envs.checks.state_search import SEEN, ReachedState, distance, search, tell_apart
 from turnwise.envs.info import STATE, VALID, WON
 
 __all__ = ["RULES"]
 
 
-def state_task(lab: Lab) -> str:
+def state_task(explorer: Explorer) -> str:
     """The task sentence is not in the state key."""
     sentences = 0
-    for task, places in _all_places(lab):
+    for task, places in _all_places(explorer):
         start = places[0].moment.observation
         for sentence in _task_sentences(start if isinstance(start, str) else ""):
             sentences += 1
             for place in places:
                 if _plain(sentence) in _plain(str(place.moment.key)):
                     claim = f"assert {sentence!r} not in answers[-1][4]['state']"
-                    code = script(lab.source, task, lab.seed, claim, runs={"answers": place.prefix})
-                    raise Failed(f"the state key {cut(place.moment.key)} holds the task sentence {sentence!r}", code)
+                    code = script(explorer.source, task, explorer.seed, claim, runs={"answers": place.prefix})
+                    raise RuleFailed(
+                        f"the state key {cut(place.moment.key)} holds the task sentence {sentence!r}", code
+                    )
     if not sentences:
-        raise Skipped("no task sentence is recognised in the first observation ('task is to: ...', 'Goal: ...')")
+        raise RuleSkipped("no task sentence is recognised in the first observation ('task is to: ...', 'Goal: ...')")
     return f"{sentences} sentences"
 
 
@@ -59,88 +61,88 @@ def _plain(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def state_equal(lab: Lab) -> str:
+def state_equal(explorer: Explorer) -> str:
     """Equal keys: the same actions have the same consequences."""
     pairs, steps, at_sight = 0, 0, 0
-    for number, (task, places) in enumerate(_all_places(lab)):
-        rng = np.random.default_rng([lab.seed, 17, number])
+    for number, (task, places) in enumerate(_all_places(explorer)):
+        rng = np.random.default_rng([explorer.seed, 17, number])
         same_key = list(_equal_pairs(places))
         for one, other in same_key:
             at_sight += 1
             if one.face != other.face:
-                _fail_equal(lab, task, one, other, (), f"{_face_difference(one, other)}")
-        for index in sorted(rng.permutation(len(same_key))[: lab.effort.pairs]):
+                _fail_equal(explorer, task, one, other, (), f"{_face_difference(one, other)}")
+        for index in sorted(rng.permutation(len(same_key))[: explorer.effort.pairs]):
             one, other = same_key[int(index)]
             pairs += 1
-            for actions in _continuations(lab, task, one, other, rng):
-                what, compared = tell_apart(lab, task, one, other, actions)
+            for actions in _continuations(explorer, task, one, other, rng):
+                what, compared = tell_apart(explorer, task, one, other, actions)
                 steps += compared
                 if what is not None:
-                    _fail_equal(lab, task, one, other, actions[:compared], what)
+                    _fail_equal(explorer, task, one, other, actions[:compared], what)
     if not at_sight:
-        raise Skipped("no state was reached by two different ways")
+        raise RuleSkipped("no state was reached by two different ways")
     return f"{at_sight:,} pairs of ways to the same key compared at sight, {pairs} by {steps:,} steps of continuations"
 
 
-def state_different(lab: Lab) -> str:
+def state_different(explorer: Explorer) -> str:
     """Different keys: some continuation tells the states apart."""
     at_sight, probed, searched = 0, 0, 0
-    for number, (task, places) in enumerate(_all_places(lab)):
-        rng = np.random.default_rng([lab.seed, 19, number])
+    for number, (task, places) in enumerate(_all_places(explorer)):
+        rng = np.random.default_rng([explorer.seed, 19, number])
         alike, told = _alike_pairs(places)
         at_sight += told
         known: set[frozenset[Any]] = set()
-        for one, other in alike[: lab.effort.pairs]:
+        for one, other in alike[: explorer.effort.pairs]:
             probed += 1
-            if _distinguishable(lab, task, one, other, rng):
+            if _distinguishable(explorer, task, one, other, rng):
                 known.add(frozenset((one.moment.key, other.moment.key)))
                 continue
             searched += 1
-            found = search(lab, task, one, other, known)
+            found = search(explorer, task, one, other, known)
             if not found.apart:
                 counts = (
                     f"{at_sight:,} pairs told apart by their admissible actions, {probed} probed, {searched} searched"
                 )
-                raise _over_fine(lab, task, one, other, f"{found.how} ({counts})")
+                raise _over_fine(explorer, task, one, other, f"{found.how} ({counts})")
     if not at_sight and not probed:
-        raise Skipped("fewer than two states were seen")
+        raise RuleSkipped("fewer than two states were seen")
     text = f"{at_sight:,} pairs of keys told apart by their admissible actions, {probed} by probes"
     return text + (f", {searched} of these by search" if searched else "")
 
 
-def _over_fine(lab: Lab, task: str | None, one: Place, other: Place, how: str) -> Failed:
+def _over_fine(explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, how: str) -> RuleFailed:
     """Return the failure that two keys differ and nothing else does."""
     refused = other.moment.info.get(VALID) is False and other.prefix[:-1] == one.prefix
     between = ", between which lies only a refused action," if refused else ""
     what = f"the keys {cut(one.moment.key)} and {cut(other.moment.key)}{between} belong to states that {how}"
     claim = "assert a[-1][4]['state'] == b[-1][4]['state']  # nothing was found that tells a from b"
-    return Failed(what, _pair_script(lab, task, claim, a=one.prefix, b=other.prefix))
+    return RuleFailed(what, _pair_script(explorer, task, claim, a=one.prefix, b=other.prefix))
 
 
-def _all_places(lab: Lab) -> Iterator[tuple[str | None, list[Place]]]:
+def _all_places(explorer: Explorer) -> Iterator[tuple[str | None, list[ReachedState]]]:
     """Yield every task with the different ways that the explored episodes took, the shortest first."""
-    for task, episodes in lab.episodes.items():
-        found: dict[str, Place] = {}
+    for task, episodes in explorer.episodes.items():
+        found: dict[str, ReachedState] = {}
         for episode in episodes:
             if episode.moments[0].key is None:
-                raise Skipped(f"info has no {STATE!r}")
+                raise RuleSkipped(f"info has no {STATE!r}")
             for moment in episode.moments:
                 if not moment.over:
                     prefix = episode.actions[: moment.turn]
-                    found.setdefault(repr(prefix), Place(prefix, moment, episode.actions[moment.turn :]))
+                    found.setdefault(repr(prefix), ReachedState(prefix, moment, episode.actions[moment.turn :]))
         yield task, sorted(found.values(), key=lambda place: len(place.prefix))
 
 
-def _equal_pairs(places: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+def _equal_pairs(places: Sequence[ReachedState]) -> Iterator[tuple[ReachedState, ReachedState]]:
     """Yield the first way to each key with each of the others."""
-    first: dict[Any, Place] = {}
+    first: dict[Any, ReachedState] = {}
     for place in places:
         one = first.setdefault(place.moment.key, place)
         if one is not place:
             yield one, place
 
 
-def _alike_pairs(places: Sequence[Place]) -> tuple[list[tuple[Place, Place]], int]:
+def _alike_pairs(places: Sequence[ReachedState]) -> tuple[list[tuple[ReachedState, ReachedState]], int]:
     """Return pairs of different keys with the same face, those first between which only a refused action lies.
 
     Returns:
@@ -154,7 +156,7 @@ def _alike_pairs(places: Sequence[Place]) -> tuple[list[tuple[Place, Place]], in
         and (before := by_prefix.get(repr(place.prefix[:-1]))) is not None
         and before.moment.key != place.moment.key
     ]
-    first: dict[Any, Place] = {}
+    first: dict[Any, ReachedState] = {}
     for place in places:
         first.setdefault(place.moment.key, place)
     pairs = list(combinations(first.values(), 2))
@@ -164,51 +166,53 @@ def _alike_pairs(places: Sequence[Place]) -> tuple[list[tuple[Place, Place]], in
 
 
 def _continuations(
-    lab: Lab, task: str | None, one: Place, other: Place, rng: np.random.Generator
+    explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, rng: np.random.Generator
 ) -> Iterator[tuple[Any, ...]]:
     """Yield continuations for both places: what was played from each, the plans from each, random walks from each."""
-    depth = lab.effort.depth
+    depth = explorer.effort.depth
     for place in (one, other):
         if place.tail:
             yield place.tail[:depth]
-    if lab.has("plan"):
+    if explorer.has("plan"):
         for place in (one, other):
-            yield tuple(lab.plan(task, place.prefix) or ())
-    for turn in range(lab.effort.continuations):
+            yield tuple(explorer.plan(task, place.prefix) or ())
+    for turn in range(explorer.effort.continuations):
         place = (one, other)[turn % 2]
         # Half of the walks keep to few actions, which undoes and redoes things.
-        step = lab.chooser(rng, few=4 if turn % 4 > 1 else 0)
-        yield _walk_from(lab, task, place, step, depth)
+        step = explorer.chooser(rng, few=4 if turn % 4 > 1 else 0)
+        yield _walk_from(explorer, task, place, step, depth)
 
 
-def _walk_from(lab: Lab, task: str | None, place: Place, step: Any, depth: int) -> tuple[Any, ...]:
+def _walk_from(explorer: Explorer, task: str | None, place: ReachedState, step: Any, depth: int) -> tuple[Any, ...]:
     """Return the actions of a random walk that starts at a place."""
     skip = len(place.prefix)
 
-    def choose(moment: Moment, taken: int) -> Any:
+    def choose(moment: ProbeStep, taken: int) -> Any:
         return place.prefix[taken] if taken < skip else step(moment, taken)
 
-    return lab.walk(task, choose, skip + depth, env=lab.free).actions[skip:]
+    return explorer.walk(task, choose, skip + depth, env=explorer.free).actions[skip:]
 
 
-def _distinguishable(lab: Lab, task: str | None, one: Place, other: Place, rng: np.random.Generator) -> bool:
+def _distinguishable(
+    explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, rng: np.random.Generator
+) -> bool:
     """Return whether some continuation tells two places apart; one step by every action is tried first.
 
     So is one that is refused: where a refusal shows again what was there to see, that is a part of the state.
     """
-    if lab.foreign is not None and tell_apart(lab, task, one, other, (lab.foreign,))[0] is not None:
+    if explorer.foreign is not None and tell_apart(explorer, task, one, other, (explorer.foreign,))[0] is not None:
         return True
-    fans = [lab.fan(task, place.prefix, place.moment) for place in (one, other)]
+    fans = [explorer.fan(task, place.prefix, place.moment) for place in (one, other)]
     for (action, a), (again, b) in zip(*fans, strict=False):
         if same(action, again) and not (a.truncated or b.truncated) and difference(a, b, keys=SEEN):
             return True
     return any(
-        tell_apart(lab, task, one, other, actions)[0] is not None
-        for actions in _continuations(lab, task, one, other, rng)
+        tell_apart(explorer, task, one, other, actions)[0] is not None
+        for actions in _continuations(explorer, task, one, other, rng)
     )
 
 
-def _face_difference(one: Place, other: Place) -> str:
+def _face_difference(one: ReachedState, other: ReachedState) -> str:
     """Say how two faces differ."""
     a, b = one.moment.admissible, other.moment.admissible
     if a is not None and b is not None and sorted(a, key=repr) != sorted(b, key=repr):
@@ -217,7 +221,9 @@ def _face_difference(one: Place, other: Place) -> str:
     return f"won is {one.moment.info.get(WON)} and {other.moment.info.get(WON)}"
 
 
-def _fail_equal(lab: Lab, task: str | None, one: Place, other: Place, actions: Sequence[Any], what: str) -> None:
+def _fail_equal(
+    explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, actions: Sequence[Any], what: str
+) -> None:
     """Raise the failure that equal keys behave differently."""
     claim = (
         "def seen(answer):\n"
@@ -229,19 +235,21 @@ def _fail_equal(lab: Lab, task: str | None, one: Place, other: Place, actions: S
         "    for x, y in zip(a[i + 1 :], b[j + 1 :]):\n"
         "        assert seen(x) == seen(y), (seen(x), seen(y))"
     )
-    code = _pair_script(lab, task, claim, a=(*one.prefix, *actions), b=(*other.prefix, *actions))
-    raise Failed(f"two ways lead to the key {cut(one.moment.key)}, but {what}", code)
+    code = _pair_script(explorer, task, claim, a=(*one.prefix, *actions), b=(*other.prefix, *actions))
+    raise RuleFailed(f"two ways lead to the key {cut(one.moment.key)}, but {what}", code)
 
 
-def _pair_script(lab: Lab, task: str | None, claim: str, **runs: Sequence[Any]) -> str:
+def _pair_script(explorer: Explorer, task: str | None, claim: str, **runs: Sequence[Any]) -> str:
     """Return a script that plays two ways without the turn limit."""
-    code = lab.source if lab.source.limit is None else lab.source.limited_code(-1)
-    return script(code, task, lab.seed, claim, runs=runs)
+    code = explorer.source if explorer.source.limit is None else explorer.source.limited_code(-1)
+    return script(code, task, explorer.seed, claim, runs=runs)
 
 
 _NEEDS: Final = ("protocol", "group", "ends")
 RULES: Final = (
-    Rule("state-task", "the task sentence is not in the state key", state_task, _NEEDS),
-    Rule("state-equal", "equal state keys behave alike", state_equal, _NEEDS),
-    Rule("state-different", "different state keys can be told apart", state_different, (*_NEEDS, "state-equal")),
+    ContractRule("state-task", "the task sentence is not in the state key", state_task, _NEEDS),
+    ContractRule("state-equal", "equal state keys behave alike", state_equal, _NEEDS),
+    ContractRule(
+        "state-different", "different state keys can be told apart", state_different, (*_NEEDS, "state-equal")
+    ),
 )

@@ -13,18 +13,18 @@ from functools import cache
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
+from turnwise.envs.household.answer_cache import AnswerCache, Slot
 from turnwise.envs.household.game import Game
-from turnwise.envs.household.memo import Memo, Slot
-from turnwise.envs.household.query import Row, Sizes
+from turnwise.envs.household.game_rules import rules_for
+from turnwise.envs.household.joins import Row, Sizes
 from turnwise.envs.household.relevance import Relevance
 from turnwise.envs.household.render import Renderer
-from turnwise.envs.household.rules import rules_for
 
 KEPT_ANSWERS = 20_000  # per game, then its memory is emptied
 _KEPT_TABLES = 64  # games
 
 
-class Action(NamedTuple):
+class GroundAction(NamedTuple):
     """A ground action: schema name (lower case), arguments in the order of the parameters, command, number of the
     rule."""
 
@@ -34,17 +34,17 @@ class Action(NamedTuple):
     rule: int
 
 
-Offer: TypeAlias = dict[str, Action]  # what one way of one schema offers, by command
+Offer: TypeAlias = dict[str, GroundAction]  # what one way of one schema offers, by command
 
 
-class Menu(NamedTuple):
+class AdmissibleActions(NamedTuple):
     """All that is admissible: the commands, sorted, and what each does."""
 
     commands: tuple[str, ...]
-    actions: Mapping[str, Action]
+    actions: Mapping[str, GroundAction]
 
 
-class Tables:
+class GameTables:
     """What all worlds of one game share: indexes of the facts that never change, and remembered answers."""
 
     def __init__(self, game: Game) -> None:
@@ -65,18 +65,18 @@ class Tables:
         self._start: dict[Slot, tuple[Row, ...]] = {}
         self.ways = [(rule, way) for rule in self.rules.rules for way in rule.ways]
         self.commands: dict[tuple[int, Row], str] = {}
-        self.ground: dict[tuple[int, Row], Action | None] = {}
+        self.ground: dict[tuple[int, Row], GroundAction | None] = {}
         self.forget()
 
     def forget(self) -> None:
         """Empty the memory of answers."""
         self.kept = 0
-        self.offers: list[Memo[Offer]] = [Memo() for _ in self.ways]
+        self.offers: list[AnswerCache[Offer]] = [AnswerCache() for _ in self.ways]
         self.same: dict[tuple[int, tuple[Row, ...]], Offer] = {}
-        self.menus: dict[tuple[int, ...], Menu] = {}
-        self.texts: dict[tuple[int, Row], Memo[str]] = {}
-        self.intro: Memo[str] = Memo()
-        self.wins: Memo[bool] = Memo()
+        self.menus: dict[tuple[int, ...], AdmissibleActions] = {}
+        self.texts: dict[tuple[int, Row], AnswerCache[str]] = {}
+        self.intro: AnswerCache[str] = AnswerCache()
+        self.wins: AnswerCache[bool] = AnswerCache()
 
     def members(self, types: tuple[str, ...]) -> frozenset[int]:
         """The objects of any of the types."""
@@ -151,13 +151,13 @@ def _sizes(game: Game) -> Sizes:
     return sizes
 
 
-_tables: OrderedDict[str, Tables] = OrderedDict()
+_tables: OrderedDict[str, GameTables] = OrderedDict()
 
 
-def tables_of(game: Game) -> Tables:
+def game_tables(game: Game) -> GameTables:
     """The tables of a game; those of the games played last are kept."""
     key = f"{game.digest} {game.task}"
-    found = _tables.pop(key, None) or Tables(game)
+    found = _tables.pop(key, None) or GameTables(game)
     _tables[key] = found
     if len(_tables) > _KEPT_TABLES:
         _tables.popitem(last=False)

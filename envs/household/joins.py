@@ -1,9 +1,9 @@
-"""Conditions compiled to joins: which objects make a formula true now.
+"""Conditions compiled to joins: which objects satisfy a formula in the current state.
 
-A plan works on rows (tuples of object numbers; one column for each constant and variable bound so far) and grows or
-filters them step by step. Steps are ordered greedily by expected fan-out, so that a plan starts from what is few: the
-agent's place, what it holds. Answers do not depend on that order. Facts are read only through `View.match`, which is
-where an engine can watch what an answer depended on.
+A plan works on rows (tuples of object numbers, one column per constant and bound variable) and extends or filters them
+step by step. Steps are ordered greedily by expected fan-out, so a plan starts with the smallest relations: where the
+agent is, what it holds. The order does not change the result. Facts are read only through `FactView.match`, so that an
+engine can record which facts a result depends on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Sizes: TypeAlias = Mapping[
 ]  # predicate -> (facts, distinct first arguments, distinct second arguments, ...)
 
 
-class View(Protocol):
+class FactView(Protocol):
     """What a plan sees of a world."""
 
     def match(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
@@ -33,19 +33,19 @@ class View(Protocol):
         ...
 
 
-Step: TypeAlias = Callable[[View, list[Row]], list[Row]]
-Test: TypeAlias = Callable[[View, Row], bool]
+Step: TypeAlias = Callable[[FactView, list[Row]], list[Row]]
+Test: TypeAlias = Callable[[FactView, Row], bool]
 Columns: TypeAlias = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JoinPlan:
     """Steps that turn rows of the bound variables into rows of all variables."""
 
     steps: tuple[Step, ...]
     columns: Mapping[str, int]
 
-    def rows(self, view: View, start: Row) -> list[Row]:
+    def rows(self, view: FactView, start: Row) -> list[Row]:
         """Return the rows that satisfy the condition, given the row of what is bound."""
         rows = [start]
         for step in self.steps:
@@ -124,14 +124,14 @@ def atoms(formula: Formula) -> list[Atom]:
     return [atom for part in formula.parts for atom in atoms(part)]
 
 
-class Planner:
+class JoinPlanner:
     """Makes plans; `sizes` steers their order, `dynamic` says which facts change."""
 
     def __init__(self, sizes: Sizes, dynamic: frozenset[str]) -> None:
         self.sizes = sizes
         self.dynamic = dynamic
 
-    def plan(self, parameters: Parameters, conjuncts: Sequence[Formula], columns: Columns) -> Plan:
+    def plan(self, parameters: Parameters, conjuncts: Sequence[Formula], columns: Columns) -> JoinPlan:
         """Return a plan that binds the parameters such that all conjuncts hold; `columns` is what the start row
         binds."""
         bound = dict(columns)
@@ -148,7 +148,7 @@ class Planner:
                 steps.extend(_enumerate(kinds[name], bound, name) for name in new)
                 steps.append(_filter(self.test(formula, bound)))
         steps.extend(_enumerate(kinds[name], bound, name) for name in kinds if name not in bound)
-        return Plan(tuple(steps), bound)
+        return JoinPlan(tuple(steps), bound)
 
     def _cost(self, formula: Formula, bound: Columns) -> tuple[float, int]:
         """Expected number of rows per row: tests first, then what grows least."""
@@ -209,7 +209,7 @@ def _join(
     repeats: list[tuple[int, int]],
     checks: list[tuple[int, tuple[str, ...]]],
 ) -> Step:
-    def step(view: View, rows: list[Row]) -> list[Row]:
+    def step(view: FactView, rows: list[Row]) -> list[Row]:
         allowed = [(position, view.members(kinds)) for position, kinds in checks]
         result: list[Row] = []
         for row in rows:

@@ -25,7 +25,7 @@ _LEVEL = 1  # records are read far more often than written, and are very redunda
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class RecordFile:
     """Records in a file, or (`memory`) in memory. `entries[i]` is (meta, offset, length) of record i; `head` is about
     all of them."""
 
@@ -54,16 +54,7 @@ class Store:
             raise OSError(f"{self.path}: the record of {self.entries[number][0]} is damaged ({error})") from error
 
 
-def cache_folder() -> Path:
-    """Return the user's cache folder of this package: $TURNWISE_CACHE, else turnwise in $XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("TURNWISE_CACHE")
-    if own:
-        return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "turnwise"
-
-
-def open_store(path: Path, key: str) -> Store | None:
+def open_records(path: Path, key: str) -> RecordFile | None:
     """Return the store in a file if it is whole and was made for this key, else None."""
     try:
         with path.open("rb") as file:
@@ -82,15 +73,15 @@ def open_store(path: Path, key: str) -> Store | None:
         return None
     if index["key"] != key:
         return None
-    return Store(path, index["head"], index["entries"], dictionary=index["dictionary"].encode())
+    return RecordFile(path, index["head"], index["entries"], dictionary=index["dictionary"].encode())
 
 
-def write_store(path: Path, key: str, records: Iterable[tuple[list[Any], bytes]], head: dict[str, Any]) -> Store:
+def write_records(path: Path, key: str, records: Iterable[tuple[list[Any], bytes]], head: dict[str, Any]) -> RecordFile:
     """Write records and return their store; one in memory where the file cannot be written.
 
     Args:
         path: the file; its folder is made if need be.
-        key: what `open_store` has to ask for.
+        key: what `open_records` has to ask for.
         records: (meta, content) pairs; meta is JSON-able. `head` may be filled while they come.
         head: JSON-able data about all records.
     """
@@ -112,8 +103,8 @@ def write_store(path: Path, key: str, records: Iterable[tuple[list[Any], bytes]]
     try:
         _replace(path, [_MAGIC, *chunks, packed, trailer])
     except OSError:
-        return Store(None, head, entries, _MAGIC + b"".join(chunks), dictionary)
-    return Store(path, head, entries, dictionary=dictionary)
+        return RecordFile(None, head, entries, _MAGIC + b"".join(chunks), dictionary)
+    return RecordFile(path, head, entries, dictionary=dictionary)
 
 
 def _replace(path: Path, chunks: list[bytes]) -> None:

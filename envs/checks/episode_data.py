@@ -3,7 +3,7 @@
 Everything is reached by replay from reset(): the same task, seed and actions. That needs nothing of an environment but
 Gymnasium's contract, and whatever is found can be written down as a script of a few lines.
 
-Left out on purpose: playing (`lab`) and judging (the rules).
+Left out on purpose: playing (`explorer`) and judging (the rules).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
     "FOREIGN",
     "Crash",
     "Effort",
-    "Episode",
-    "Moment",
-    "Source",
+    "EnvSource",
+    "ProbeEpisode",
+    "ProbeStep",
     "cut",
     "difference",
     "literal",
-    "moment_of",
+    "read_step",
     "same",
     "script",
 ]
@@ -68,7 +68,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ProbeStep:
     """What one reset() or step() gave; `turn` 0 is the reset."""
 
     turn: int
@@ -96,18 +96,18 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class ProbeEpisode:
     """One episode, or its beginning: `moments` has one more entry than `actions`."""
 
     task: str | None
     seed: int
     actions: tuple[Any, ...]
-    moments: tuple[Moment, ...]
+    moments: tuple[ProbeStep, ...]
     altered: str | None = None
     """What was returned early and has changed since, if anything."""
 
     @property
-    def last(self) -> Moment:
+    def last(self) -> ProbeStep:
         """The moment that it led to."""
         return self.moments[-1]
 
@@ -122,7 +122,7 @@ class Crash(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
+class EnvSource:
     """How the environment is made, for us and in a script."""
 
     name: str
@@ -132,7 +132,7 @@ class Source:
     """Turn limit of the registration, which can then be chosen anew."""
 
     @classmethod
-    def of(cls, env: str | Callable[..., gymnasium.Env[Any, Any]], kwargs: Mapping[str, Any]) -> Source:
+    def of(cls, env: str | Callable[..., gymnasium.Env[Any, Any]], kwargs: Mapping[str, Any]) -> EnvSource:
         """Return the source of an id, or of a callable that takes `kwargs`.
 
         Raises:
@@ -180,7 +180,9 @@ def _code_of(env: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
     return f"from {module} import {name.partition('.')[0]}\n\nenv = {name}({given})"
 
 
-def script(source: Source | str, task: str | None, seed: int, *blocks: str, runs: Mapping[str, Sequence[Any]]) -> str:
+def script(
+    source: EnvSource | str, task: str | None, seed: int, *blocks: str, runs: Mapping[str, Sequence[Any]]
+) -> str:
     """Return a script that plays and then claims.
 
     Args:
@@ -224,7 +226,7 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def difference(a: Moment, b: Moment, *, keys: Iterable[str] = CONTRACT, start: bool = False) -> str | None:
+def difference(a: ProbeStep, b: ProbeStep, *, keys: Iterable[str] = CONTRACT, start: bool = False) -> str | None:
     """Return what differs between two moments, in words; None when they are equal.
 
     Args:
@@ -256,7 +258,7 @@ def cut(value: Any, longest: int = 160) -> str:
     return text if len(text) <= longest else f"{text[: longest - 20]}... ({len(text)} characters)"
 
 
-def moment_of(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> Moment:
+def read_step(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> ProbeStep:
     """Return what came back as a moment (not copied), or say in what it breaks Gymnasium's contract."""
     call, size = ("step()", 5) if actions else ("reset()", 2)
 
@@ -281,4 +283,4 @@ def moment_of(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> 
     for name, value, at in (("terminated", terminated, 2), ("truncated", truncated, 3)):
         if not isinstance(value, (bool, np.bool_)):
             raise crash(f"returned {name}={value!r}, which is no bool", f"assert isinstance(answers[-1][{at}], bool)")
-    return Moment(len(actions), observation, reward, bool(terminated), bool(truncated), info)
+    return ProbeStep(len(actions), observation, reward, bool(terminated), bool(truncated), info)
