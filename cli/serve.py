@@ -10,10 +10,12 @@ from rich.panel import Panel
 from rich.text import Text
 
 from turnwise.cli.console import out, say, warn
-from turnwise.cli.errors import UserError
+from turnwise.cli.errors import UserError, require_writable
 
 if TYPE_CHECKING:
+    from turnwise.envs.shop.env import WebShopEnv
     from turnwise.envs.shop.goal_sources import GoalSource
+    from turnwise.envs.shop.site.app import OnPurchase
     from turnwise.tools.retrieval import Library
 
 app = typer.Typer(
@@ -43,8 +45,15 @@ def shop(
     ] = None,
     reward: Annotated[str, typer.Option(help="original or fixed.")] = "original",
     seed: Annotated[int, typer.Option(min=0, help="Seed of our catalogue, or of the prices of the original's.")] = 0,
+    save: Annotated[
+        Path | None, typer.Option(help="Append finished episodes to this file (.jsonl), as demonstrations.")
+    ] = None,
+    observation: Annotated[
+        str, typer.Option(help="Observations that are saved: text or text_rich, as in the environment to train on.")
+    ] = "text",
 ) -> None:
     """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
+    from turnwise.agents.store import check_suffix
     from turnwise.envs.shop.site.app import create_app
     from turnwise.tools.serving import address, listen, need, run
 
@@ -52,10 +61,14 @@ def shop(
     files = products, attributes, human
     given = {"level": level, "split": split, "goals": goals}
     _refuse_idle(given, files=products is not None)
+    if save is not None:
+        check_suffix(save)
+        require_writable(save)
     opened = listen(host, port)
     try:
-        source = _source(files, given, reward=reward, seed=seed)
-        site = create_app(source.shop, source)
+        env = _environment(files, given, reward=reward, seed=seed, observation=observation)
+        source = env.source
+        site = create_app(source.shop, source, on_purchase=None if save is None else _saver(env, save))
         _announce(address(opened), source)
         run(site, opened)
     finally:
@@ -71,16 +84,39 @@ def _refuse_idle(given: dict[str, str | None], *, files: bool) -> None:
             raise UserError(f"--{name} is for {what}, and {other} served: leave one of them out.")
 
 
-def _source(files: tuple[Path | None, ...], given: dict[str, str | None], *, reward: str, seed: int) -> GoalSource:
-    """The goals that the environment of the same arguments has: all of the files', or one split of ours."""
+def _environment(
+    files: tuple[Path | None, ...], given: dict[str, str | None], *, reward: str, seed: int, observation: str
+) -> WebShopEnv:
+    """Return the environment whose goals visitors get: all those of the files, or a split of a generated catalogue."""
     from turnwise.envs.shop.env import WebShopEnv
 
     products, attributes, human = files
+    settings: dict[str, Any] = {"reward": reward, "catalogue_seed": seed, "observation": observation}
     if products is None:
-        level, split = given["level"] or "small", given["split"] or "held_out"
-        return WebShopEnv(level=level, split=split, reward=reward, catalogue_seed=seed).source
-    settings: dict[str, Any] = {"goals": given["goals"] or "auto", "reward": reward, "catalogue_seed": seed}
-    return WebShopEnv(products, attributes, human, split="test", splits="all", **settings).source
+        return WebShopEnv(level=given["level"] or "small", split=given["split"] or "held_out", **settings)
+    goals = given["goals"] or "auto"
+    return WebShopEnv(products, attributes, human, split="test", splits="all", goals=goals, **settings)
+
+
+def _saver(env: WebShopEnv, path: Path) -> OnPurchase:
+    """Return a function that replays a visitor's episode in the environment and appends it to a file."""
+    from turnwise.agents.recording import EpisodeRecorder, append_episode
+
+    def save(task: str, actions: list[str] | None) -> None:
+        if actions is None:
+            warn(f"the episode of {task} was not saved: it used an address that no action leads to")
+            return
+        recorder = EpisodeRecorder(*env.reset(seed=0, options={"task": task}), seed=0)
+        for action in actions:
+            recorder.add(action, *env.step(action))
+        try:
+            stored = append_episode(path, recorder.trajectory())
+        except OSError as error:
+            warn(f"the episode of {task} was not saved to {path}: {error.strerror}")
+        else:
+            say(f"saved {stored.id} to {path}: {len(actions)} actions, score {stored.score:.2f}")
+
+    return save
 
 
 def _announce(where: str, source: GoalSource) -> None:

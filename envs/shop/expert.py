@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -161,8 +160,7 @@ def _words(text: str) -> str:
 
 def _outcome(session: ShopSession, actions: list[str]) -> float:
     """Return the reward that actions lead to, tried on a copy of the session; 0 where they lead to none."""
-    trial = copy(session)
-    trial.visited = set(session.visited)
+    trial = session.duplicate()
     for action in actions:
         trial.act(action)
     return trial.reward.total if trial.reward is not None else 0.0

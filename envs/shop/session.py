@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -216,6 +217,12 @@ class ShopSession:
     def done(self) -> bool:
         """Whether something was bought."""
         return self.reward is not None
+
+    def duplicate(self) -> ShopSession:
+        """Return a copy whose actions leave this session as it is."""
+        other = copy(self)
+        other.visited = set(self.visited)
+        return other
 
     def act(self, action: str) -> bool:
         """Do an action; return whether it was understood and possible. Others change nothing.

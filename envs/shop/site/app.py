@@ -26,18 +26,21 @@ from turnwise.envs.shop.site.addresses import SiteError, asin_of, href, parse, w
 from turnwise.envs.shop.site.pictures import picture
 from turnwise.envs.shop.site.render import MISSING, error, html
 from turnwise.envs.shop.site.session_store import KEPT, Goals, SessionStore
+from turnwise.envs.shop.site.visits import VisitLog, actions_between
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
     from starlette.types import Receive, Scope, Send
 
-__all__ = ["create_app", "visit"]
+__all__ = ["OnPurchase", "create_app", "visit"]
+
+OnPurchase = Callable[[str, list[str] | None], None]
 
 _LARGEST_FORM: Final = 64_000  # bytes; a query of the most characters, each percent-encoded, is below it
 _COLOUR: Final = re.compile("[0-9a-f]{6}")
 _ROBOTS: Final = b"User-agent: *\nDisallow: /\n"
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_ALONE: Final = {"": "fresh", "favicon.ico": "static", "robots.txt": "robots"}  # path -> method of `_Site`
+_ALONE: Final = {"": "fresh", "favicon.ico": "static", "robots.txt": "robots"}  # path -> method of `_SiteApp`
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -48,13 +51,16 @@ _HEADERS: Final = {
 }
 
 
-def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT) -> FastAPI:
+def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT, on_purchase: OnPurchase | None = None) -> FastAPI:
     """Return the application; its `state.sessions` is the `SessionStore` that it serves.
 
     Args:
-        shop: what is sold.
-        goals: where the goals of visitors come from.
+        shop: products, prices, search and reward.
+        goals: source of the visitors' goals.
         kept: how many sessions of visitors are kept.
+        on_purchase: called when a visitor buys, with the id of the task and the actions of the text environment that
+            lead from its first page to the purchase; None in place of the actions where there are none, because the
+            visitor jumped to an address that no actions lead to.
 
     Raises:
         UnknownOption: the goals are about several shops.
@@ -68,7 +74,7 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT) -> FastAPI:
     except ImportError as missing:
         raise ImportError(MISSING) from missing
     app = FastAPI(title="turnwise shop", docs_url=None, redoc_url=None, openapi_url=None)
-    site = _Site(shop, SessionStore(shop, goals, kept=kept), Request, Response)
+    site = _SiteApp(shop, SessionStore(shop, goals, kept=kept), on_purchase, Request, Response)
 
     async def failed(_: Request, wrong: Exception) -> Response:
         return site.refuse(500, "something is wrong with the shop, not with what was asked of it")
@@ -104,12 +110,21 @@ def visit(session: ShopSession, page: Page) -> None:
         session.go(page)
 
 
-class _Site:
+class _SiteApp:
     """The answers to requests. The classes are handed in: fastapi is imported in one function only."""
 
-    def __init__(self, shop: Shop, sessions: SessionStore, request: type[Request], response: type[Response]) -> None:
+    def __init__(
+        self,
+        shop: Shop,
+        sessions: SessionStore,
+        on_purchase: OnPurchase | None,
+        request: type[Request],
+        response: type[Response],
+    ) -> None:
         self.shop = shop
         self.sessions = sessions
+        self._on_purchase = on_purchase
+        self._log = VisitLog()
         self._request = request
         self._response = response
         folder = resources.files("turnwise.envs.shop.site") / "static"
@@ -177,12 +192,23 @@ class _Site:
         session = self.sessions.get(name)
         if request.method == "POST":
             return self._lead(_destination(name, page, await _form(request)))
-        visit(session, page)
+        self._visit(name, session, page)
         if session.page.kind == "done" and page != session.page:
             here = href(name, session.page)
             if here != href(name, page):
                 return self._lead(here)
         return self._answer(html(session, explained=True).encode("utf-8", "replace"), "text/html")
+
+    def _visit(self, name: str, session: ShopSession, page: Page) -> None:
+        """Move a session to a page, and report a purchase with the actions that led to it."""
+        if self._on_purchase is None or session.done:
+            visit(session, page)
+            return
+        steps = actions_between(session, page)
+        visit(session, page)
+        self._log.add(session, steps)
+        if session.done:
+            self._on_purchase(self.sessions.task_of(name), self._log.take(session))
 
     def refuse(self, status: int, sentence: str) -> Response:
         """Return a page with what was wrong."""

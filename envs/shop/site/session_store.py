@@ -98,7 +98,7 @@ class SessionStore:
         with self._lock:
             found = self._started.get(name) or self._visiting.get(name)
             if found is None:
-                found = self._visiting[name] = ShopSession(self.shop, self.goal_of(name), name)
+                found = self._visiting[name] = ShopSession(self.shop, self.goals.get(self.task_of(name)), name)
             if name in self._visiting:
                 self._visiting.move_to_end(name)
                 while len(self._visiting) > self.kept:
@@ -116,10 +116,10 @@ class SessionStore:
             self._started.pop(name, None)
             self._visiting.pop(name, None)
 
-    def goal_of(self, name: str) -> Goal:
-        """Return the goal that a visitor of that name gets: of the task with that id, else one that the name decides.
+    def task_of(self, name: str) -> str:
+        """Return the id of a visitor's task: the one that the name spells, else one that the name determines.
 
-        A minus may stand for a slash in an id, as in the names that the text environment gives its sessions.
+        A minus may replace a slash in an id, as in the session names of the text environment.
 
         Raises:
             SiteError: no visitor can have the name.
@@ -132,10 +132,11 @@ class SessionStore:
         if any(letter.isdigit() for letter in name):  # ids have digits, and a wrong id takes long to explain
             for task in dict.fromkeys((name, name.replace("-", "/"), *divided)):
                 try:
-                    return self.goals.get(task)
+                    self.goals.get(task)
+                    return task
                 except UnknownTask as error:
                     unknown = error
             if written:
                 raise unknown
         seed = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:8], "big")
-        return self.goals.get(self.goals.draw(np.random.default_rng(seed)))
+        return self.goals.draw(np.random.default_rng(seed))
