@@ -22,7 +22,7 @@ _WIDE = 120
 _COLOURS = {"reference code": "green", "paper": "", "our reading": "yellow"}
 
 
-def print_estimators() -> None:
+def print_rules() -> None:
     """Print every estimator, ours and those of installed packages."""
     from turnwise.credit import rules
 

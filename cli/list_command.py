@@ -1,28 +1,33 @@
-"""`turnwise list`: the names that can be written in a run's file or on the command line."""
+"""`turnwise list`: the names that can be used in a run's file or on the command line."""
 
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
 
 from turnwise.cli.console import say
-from turnwise.cli.credit_list import print_estimators
+from turnwise.cli.credit_list import print_rules
 from turnwise.cli.errors import choose
 
 Rows = Iterable[tuple[str, str]]
 
 
 def _envs() -> Rows:
-    from turnwise.envs.registration import env_ids, find
+    from turnwise.envs.registration import env_ids, find, variant_of
 
-    return [(name, _about(find(name).entry_point)) for name in env_ids()]
+    variants = Counter(base for name in env_ids() if (base := variant_of(name)) is not None)
+    for name in env_ids(variants=False):
+        stem, _, version = name.rpartition("-v")
+        more = f" (and {variants[name]} variants {stem}-TASK-v{version})" if variants[name] else ""
+        yield name, _about(find(name).entry_point) + more
 
 
 def _about(entry_point: object) -> str:
-    """What the docstring of an environment's class says first; where it is, when it cannot be imported."""
+    """Return the first line of the docstring of an environment's class."""
     if not isinstance(entry_point, str):
         return first_line(entry_point)
     module, _, name = entry_point.partition(":")
@@ -33,7 +38,7 @@ def _about(entry_point: object) -> str:
 
 
 def first_line(thing: object) -> str:
-    """The first line of a docstring (or of a text that describes something), without its full stop."""
+    """Return the first line of a docstring, or a text, without its full stop."""
     if isinstance(thing, str):
         return thing.rstrip(".")
     lines = (getattr(thing, "__doc__", None) or "").strip().splitlines()
@@ -65,15 +70,10 @@ def _transforms() -> Rows:
 
 
 def _samplers() -> Rows:
-    from turnwise.agents.samplers import Expert, Random, Scripted
+    from turnwise.agents.samplers import SAMPLERS
 
-    yield (
-        "PATH",
-        "A checkpoint or run folder: a transformers model on CPU or CUDA, batched, with the episodes' caches kept",
-    )
-    yield "expert", first_line(Expert)
-    yield "random", first_line(Random)
-    yield "scripted", f"{first_line(Scripted)} (from Python)"
+    yield "PATH", "The newest checkpoint of a run folder, or a Hugging Face folder"
+    yield from ((name, first_line(item)) for name, item in SAMPLERS.items().items())
 
 
 def _parsers() -> Rows:
@@ -82,12 +82,18 @@ def _parsers() -> Rows:
     return [(name, f"expects {parser.expected}") for name, parser in PARSERS.items().items()]
 
 
+def _prompts() -> Rows:
+    from turnwise.agents.prompt import PROMPTS
+    from turnwise.agents.templates import TEMPLATES
+
+    return [(name, first_line(type(make(TEMPLATES.get("plain"), 1)))) for name, make in PROMPTS.items().items()]
+
+
 def _templates() -> Rows:
     from turnwise.agents.templates import TEMPLATES
 
-    return [
-        (name, repr(template.system + template.opening + template.ask)) for name, template in TEMPLATES.items().items()
-    ]
+    for name, template in TEMPLATES.items().items():
+        yield name, repr(template.system + template.opening + template.ask)
 
 
 def _keys() -> Rows:
@@ -105,32 +111,36 @@ def _keys() -> Rows:
     return walk(Run, "")
 
 
-_KINDS: dict[str, Callable[[], Rows]] = {
-    "envs": _envs,
-    "transforms": _transforms,
-    "objectives": _objectives,
-    "samplers": _samplers,
-    "parsers": _parsers,
-    "templates": _templates,
-    "keys": _keys,
+_KINDS: dict[str, tuple[str, Callable[[], Rows] | None]] = {
+    "envs": ("environments", _envs),
+    "credit": ("credit rules", None),
+    "transforms": ("transforms of token advantages", _transforms),
+    "objectives": ("objectives, aggregations, divergence estimators and corrections", _objectives),
+    "samplers": ("samplers: who answers the prompts", _samplers),
+    "prompts": ("how much of an episode a prompt holds", _prompts),
+    "templates": ("wording of the prompts", _templates),
+    "parsers": ("how an action is read from an answer", _parsers),
+    "keys": ("keys of a run's file, with their defaults", _keys),
 }
-_NAMES = ("envs", "credit", *(kind for kind in _KINDS if kind != "envs"))
 
 
 def list_names(
     kind: Annotated[
-        str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_NAMES)}; these when absent.")
+        str | None, typer.Argument(metavar="KIND", help=f"One of: {', '.join(_KINDS)}. Default: list these.")
     ] = None,
 ) -> None:
-    """List what can be named in a run's file or on the command line: environments, credit rules, keys and more."""
+    """List the names that a run's file or the command line can use."""
     if kind is None:
-        for name in _NAMES:
-            say(f"turnwise list {name}")
+        _print_rows([(f"turnwise list {name}", about) for name, (about, _) in _KINDS.items()])
         return
-    if choose("list", kind, _NAMES) == "credit":
-        print_estimators()
-        return
-    rows = list(_KINDS[kind]())
+    rows = _KINDS[choose("list", kind, _KINDS)][1]
+    if rows is None:
+        print_rules()
+    else:
+        _print_rows(list(rows()))
+
+
+def _print_rows(rows: list[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
         say(f"{name:<{width}}  {text}".rstrip())

@@ -76,9 +76,6 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     [
         ("envs", "turnwise/Household-v0"),
         ("credit", "gigpo"),
-        ("samplers", "expert"),
-        ("parsers", "think-action"),
-        ("templates", "plain"),
         ("transforms", "hicra"),
         ("keys", "train.lr"),
     ],
@@ -89,10 +86,28 @@ def test_lists_name_what_exists(turnwise: Call, kind: str, name: str) -> None:
     assert re.search(rf"^{name}  +\S", said.out, re.MULTILINE), said.out
 
 
+@pytest.mark.parametrize("kind", ["samplers", "prompts", "templates", "parsers"])
+def test_everything_in_a_registry_is_listed_with_a_description(turnwise: Call, kind: str) -> None:
+    from turnwise.agents import parsing, prompt, samplers, templates
+
+    found = {"samplers": samplers.SAMPLERS, "prompts": prompt.PROMPTS, "templates": templates.TEMPLATES}
+    names = found.get(kind, parsing.PARSERS).names()
+    lines = [line.split(maxsplit=1) for line in turnwise("list", kind).out.splitlines()]
+    assert [line[0] for line in lines if line[0] != "PATH"] == names
+    assert all(len(line) == 2 for line in lines)
+
+
+def test_environments_with_many_variants_are_one_line(turnwise: Call) -> None:
+    lines = [line for line in turnwise("list", "envs").out.splitlines() if "MiniWoB" in line]
+    assert len(lines) == 1
+    assert re.search(r"and \d+ variants turnwise/MiniWoB-TASK-v0", lines[0])
+    assert turnwise("eval", "expert").err.count("MiniWoB") == 1
+
+
 def test_without_a_kind_the_kinds_are_listed(turnwise: Call) -> None:
     said = turnwise("list")
     assert said.code == 0
-    assert "turnwise list envs\n" in said.out
+    assert re.search(r"^turnwise list envs +environments$", said.out, re.MULTILINE)
 
 
 def test_objectives_are_listed(turnwise: Call) -> None:
