@@ -22,10 +22,8 @@ from turnwise.agents.content import Content, ImagePart, TextPart, read_observati
 from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Extra, check_extras
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
-from turnwise.envs.info import ADMISSIBLE, FREE, SCORE, STATE, TASK_TYPE, VALID, WON
+from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, SCORE, STATE, TASK_TYPE, VALID, WON
 from turnwise.tools.deadlines import WorkerThread, wait
-
-EXTRAS = "extras"
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NotRequired, Protocol, TypedDict, runtime_checkab
 
 __all__ = [
     "ADMISSIBLE",
+    "EXTRAS",
     "FREE",
     "SCORE",
     "STATE",
@@ -35,6 +36,7 @@ TASK: Final = "task"
 STATE: Final = "state"
 ADMISSIBLE: Final = "admissible_actions"
 FREE: Final = "free_actions"
+EXTRAS: Final = "extras"
 VALID: Final = "valid"
 SCORE: Final = "score"
 WON: Final = "won"
@@ -54,6 +56,8 @@ class Info(TypedDict):
     valid: the last action was understood and admissible; True after reset().
     score: progress in [0, 1]; at the end, the task's own score.
     won: the task is done. True only together with `terminated`, or as a task that was won when it began.
+    extras: further columns of a turn for credit rules, by name: numbers, strings, or tuples of them. Those of reset()
+        are defaults for all turns of the episode; those of step() belong to the turn just played.
     task_type: name of the kind of task, for tables per kind.
     """
 
@@ -64,6 +68,7 @@ class Info(TypedDict):
     won: bool
     admissible_actions: NotRequired[list[str]]
     free_actions: NotRequired[list[str]]
+    extras: NotRequired[dict[str, Any]]
     task_type: NotRequired[str]
 
 
