@@ -78,7 +78,7 @@ def speed(name: str, contexts: int, seconds: float) -> tuple[float, float]:
 
 def leaks(name: str, episodes: int, steps: int) -> dict[str, Any]:
     """Play episodes in a row and compare memory and processes after a tenth of them and after all."""
-    from turnwise.tools.browser import shared
+    from turnwise.tools.browser import shared_browser
 
     env, rng = made(name), random.Random(0)
     seen: dict[int, tuple[float, int]] = {}
@@ -94,8 +94,8 @@ def leaks(name: str, episodes: int, steps: int) -> dict[str, Any]:
             seen[number] = tree()
     seconds = time.perf_counter() - began
     env.close()
-    contexts = shared().open_contexts
-    shared().close()
+    contexts = shared_browser().open_contexts
+    shared_browser().close()
     time.sleep(1.0)
     return {
         "episodes": episodes,

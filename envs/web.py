@@ -24,7 +24,7 @@ from turnwise.envs.validation import flag, integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from turnwise.tools.browser import Tab, View
+    from turnwise.tools.browser import PageView, Tab
 
 __all__ = ["BUDGET", "FREE", "BrowserEnv", "BrowserWindow", "seconds", "told"]
 
@@ -40,11 +40,11 @@ def seconds(deadline: object) -> float:
     Raises:
         UnknownOption: they are no number above 0, or more than a day.
     """
-    from turnwise.tools.browser import BadOption, seconds_of
+    from turnwise.tools.browser import BadBrowserOption, check_seconds
 
     try:
-        return seconds_of("deadline", deadline)
-    except BadOption as error:
+        return check_seconds("deadline", deadline)
+    except BadBrowserOption as error:
         raise UnknownOption(str(error)) from error
 
 
@@ -57,13 +57,13 @@ def told() -> Iterator[None]:
         UnknownOption: the browser was given a value that it cannot use.
         EnvError: there is no browser, or the page cannot be opened.
     """
-    from turnwise.tools.browser import BadOption, BrowserDied, BrowserError
+    from turnwise.tools.browser import BadBrowserOption, BrowserDied, BrowserError
 
     try:
         yield
     except BrowserDied as error:
         raise EnvironmentDied(f"{error}; this episode is lost, and reset() starts another one") from error
-    except BadOption as error:
+    except BadBrowserOption as error:
         raise UnknownOption(str(error)) from error
     except BrowserError as error:
         raise EnvError(str(error)) from error
@@ -88,7 +88,7 @@ class BrowserWindow:
         self.size = size
         self.taken: list[str] = []
         self.tab: Tab | None = None
-        self.view: View
+        self.view: PageView
         self.note = ""
         self.lost = ""
         """Why the page is no more: a lost page is not opened again by itself, as its episode is over."""

@@ -132,11 +132,13 @@ class MiniWoBEnv(BrowserEnv):
 
     def _enter(self) -> Tab:
         """Open the page of the instance and start it."""
-        from turnwise.tools.browser import folder, open_tab
+        from turnwise.tools.browser import open_tab, static_site
 
         name, number = self._known(self._task)
-        address = f"{folder(str(html_folder())).origin}/miniwob/{name}.html"
-        tab = open_tab(address, viewport=_VIEWPORT, frozen=_TICK, deadline=self._deadline, every=True, hidden="#query")
+        address = f"{static_site(str(html_folder())).origin}/miniwob/{name}.html"
+        tab = open_tab(
+            address, viewport=_VIEWPORT, time_step=_TICK, deadline=self._deadline, all_elements=True, hidden="#query"
+        )
         try:
             tab.script(_START, [f"{self._split}/{number}", "train" if self._split == "train" else "test"])
             for _ in range(_READY):

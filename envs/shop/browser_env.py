@@ -32,7 +32,7 @@ from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, seconds
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.site.session_store import SessionStore
-    from turnwise.tools.browser import Tab, View
+    from turnwise.tools.browser import PageView, Tab
 
 __all__ = ["WebShopBrowserEnv", "in_browser"]
 
@@ -213,7 +213,7 @@ def _signature() -> inspect.Signature:
 WebShopBrowserEnv.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
-def in_browser(action: str, view: Callable[[], View], act: Callable[[str], bool]) -> None:
+def in_browser(action: str, view: Callable[[], PageView], act: Callable[[str], bool]) -> None:
     """Do an action of the text environment in a browser: elements are found by their names.
 
     Args:
@@ -242,7 +242,7 @@ def _do(action: str, act: Callable[[str], bool]) -> None:
         raise EnvError(f"the page did not take {action!r}")
 
 
-def _named(view: View, text: str) -> str:
+def _named(view: PageView, text: str) -> str:
     """Return the reference of the last element of a name, as a value belongs to the last option that offers it."""
     wanted = "".join(text.lower().split())
     found = [e.ref for e in view.elements.values() if "".join(e.name.lower().split()) == wanted and e.clickable]

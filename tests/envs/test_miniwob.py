@@ -110,12 +110,12 @@ def test_an_episode_goes_on_after_pickling() -> None:
 
 
 def test_a_dead_browser_ends_the_episode_and_not_the_environment() -> None:
-    from turnwise.tools.browser import shared
+    from turnwise.tools.browser import shared_browser
 
     env, other = make("turnwise/MiniWoB-click-button-v0"), make("turnwise/MiniWoB-click-link-v0")
     env.reset(seed=0)
     other.reset(seed=0)
-    pid = shared().pid
+    pid = shared_browser().pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     for lost in (env, other):
@@ -126,7 +126,7 @@ def test_a_dead_browser_ends_the_episode_and_not_the_environment() -> None:
     assert env.step("wait[]")[4]["valid"]
     env.close()
     other.close()
-    assert shared().open_contexts == 0
+    assert shared_browser().open_contexts == 0
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_dead_browser_ends_the_episode_and_not_the_environment() -> None:
         ({"task": 7}, "no MiniWoB\\+\\+ task 7|is the name of a task"),
         ({"task": []}, "at least one task"),
         ({"deadline": "x"}, "number of seconds"),
-        ({"deadline": 0}, "above 0"),
+        ({"deadline": 0}, "> 0"),
         ({"split": "test"}, "unknown split 'test'"),
         ({"budget": 5}, "100 or more"),
         ({"screenshot": "yes"}, "True or False"),

@@ -19,13 +19,13 @@ import pytest
 from toys.chromium import Site, need_chromium, processes
 
 from turnwise.tools.browser import (
-    BadOption,
+    ActionResult,
+    BadBrowserOption,
     Browser,
     BrowserDied,
     BrowserError,
     NoBrowser,
     NoPage,
-    Outcome,
     Tab,
     TabClosed,
     TabDied,
@@ -72,7 +72,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hurry(tab: Tab, seconds: float) -> None:
     """Give further calls less time than the opening had: a page opens as fast as the machine does it."""
-    tab._settings = dataclasses.replace(tab._settings, deadline=seconds)
+    tab._options = dataclasses.replace(tab._options, deadline=seconds)
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
@@ -89,7 +89,7 @@ def named(tab: Tab, name: str) -> str:
     return next(element.ref for element in tab.look().elements.values() if element.name == name)
 
 
-def click(tab: Tab, name: str) -> Outcome:
+def click(tab: Tab, name: str) -> ActionResult:
     return tab.act(f"click[{named(tab, name)}]")
 
 
@@ -99,7 +99,7 @@ def test_what_is_done_shows(opened: Callable[..., Tab], site: Site) -> None:
     assert (first.title, first.url, first.can_go_back) == ("Start", f"{site.origin}/", False)
     query, land, tick, box = (named(tab, name) for name in ("query", "land", "tick", "box"))
     for action in (f"type[{query}, red é]", f"select[{land}, peru]", f"click[{tick}]", f"scroll[{box}, down]"):
-        assert tab.act(action) == Outcome(True)
+        assert tab.act(action) == ActionResult(True)
     tree = tab.look().tree()
     assert f'[{query}] textbox "query" = "red é"' in tree
     assert f'[{land}] combobox "land" = "Peru" of "Chad", "Peru"' in tree
@@ -110,9 +110,9 @@ def test_what_is_done_shows(opened: Callable[..., Tab], site: Site) -> None:
     assert tab.act("scroll[down]").done
     assert tab.look().position[0] == 560
     assert tab.act(f"click[{query}]").done
-    assert tab.act("press[Enter]") == Outcome(True)
+    assert tab.act("press[Enter]") == ActionResult(True)
     assert (tab.look().url, tab.look().can_go_back) == (f"{site.origin}/next?q=red+%C3%A9", True)
-    assert tab.act("back[]") == Outcome(True)
+    assert tab.act("back[]") == ActionResult(True)
     assert tab.look().title == "Start"
 
 
@@ -131,7 +131,7 @@ def test_a_page_that_is_gone_before_it_can_answer_did_go_back(
         return found
 
     monkeypatch.setattr(page, "evaluate", evaluate)
-    assert tab.act("back[]") == Outcome(True)
+    assert tab.act("back[]") == ActionResult(True)
     assert tab.look().title == "Start"
 
 
@@ -154,16 +154,16 @@ def test_what_cannot_be_done_is_explained_and_changes_nothing(opened: Callable[.
     key = tab.look().key()
     refs = {name: named(tab, name) for name in ("under", "off", "land", "slow link", "query")}
     for action, words in {
-        "click[e999]": "no element e999: the page has e1 to",
+        "click[e999]": "unknown element e999; choose one of: e1 to",
         f"click[{refs['under']}]": 'covered by "over it"',
         f"click[{refs['off']}]": "disabled",
-        f"type[{refs['slow link']}, x]": "takes no text",
+        f"type[{refs['slow link']}, x]": "does not accept text",
         f"select[{refs['land']}, Peri]": "did you mean 'Peru'",
-        f"select[{refs['query']}, Peru]": "no list",
+        f"select[{refs['query']}, Peru]": "is not a list",
         f"click[{refs['land']}]": f"select[{refs['land']}, Chad]",
         "scroll[up]": "cannot be scrolled up",
         "back[]": "no page to go back to",
-        "jump[]": "no action 'jump'",
+        "jump[]": "unknown action 'jump'",
     }.items():
         outcome = tab.act(action)
         assert not outcome.done
@@ -196,7 +196,7 @@ def test_an_action_ends_when_the_page_has_come_to_rest(
 ) -> None:
     monkeypatch.setattr("turnwise.tools.browser.tab._FETCHING", 15.0)  # however long the answer takes here
     tab = opened()
-    assert click(tab, name) == Outcome(True)
+    assert click(tab, name) == ActionResult(True)
     assert tab.look().title == title
 
 
@@ -230,12 +230,12 @@ def test_only_allowed_origins_are_reached(opened: Callable[..., Tab], site: Site
 
 @pytest.mark.parametrize("address", ["", "about:blank", "file:///etc/passwd", "http://", "http://a,b/", "http://x:y/"])
 def test_what_is_no_address_is_refused(address: str, browser: Browser) -> None:
-    with pytest.raises(NoPage, match="is no address"):
+    with pytest.raises(NoPage, match="address must be like"):
         open_tab(address, browser=browser)
 
 
 def test_addresses_elsewhere_need_permission_and_dead_ones_are_named(browser: Browser) -> None:
-    with pytest.raises(NoPage, match="name its origin in `allow`"):
+    with pytest.raises(NoPage, match="add its origin to `allow`"):
         open_tab("http://example.org/", browser=browser)
     with pytest.raises(NoPage, match=r"http://127\.0\.0\.1:1/"):
         open_tab("http://127.0.0.1:1/", browser=browser)
@@ -277,9 +277,9 @@ def test_a_page_that_leads_on_for_ever_is_stopped_or_closed(opened: Callable[...
 def test_a_page_that_hangs_is_closed_and_the_others_live(opened: Callable[..., Tab], browser: Browser) -> None:
     other, tab = opened(), opened()
     starts = browser.starts
-    with pytest.raises(TabDied, match="does not answer"):
+    with pytest.raises(TabDied, match="does not respond"):
         click(tab, "hang")
-    with pytest.raises(TabDied, match="does not answer"):
+    with pytest.raises(TabDied, match="does not respond"):
         tab.look()
     assert other.look().title == "Start"
     assert opened().look().title == "Start"
@@ -351,8 +351,8 @@ def test_close_leaves_no_process(site: Site) -> None:
 def test_a_killed_process_leaves_no_browser(site: Site) -> None:
     need_chromium()
     code = (
-        "import os, time\nfrom turnwise.tools.browser import open_tab, shared\n"
-        f"tab = open_tab({site.origin!r})\nprint(os.getpgid(shared().pid), flush=True)\ntime.sleep(600)"
+        "import os, time\nfrom turnwise.tools.browser import open_tab, shared_browser\n"
+        f"tab = open_tab({site.origin!r})\nprint(os.getpgid(shared_browser().pid), flush=True)\ntime.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -411,7 +411,7 @@ def test_screenshots_show_the_page_in_rgb(opened: Callable[..., Tab]) -> None:
 
 
 def test_frozen_time_passes_with_actions_alone(opened: Callable[..., Tab]) -> None:
-    tab = opened(frozen=0.5)
+    tab = opened(time_step=0.5)
     tab.script("() => { window.ticks = 0; setInterval(() => ticks++, 100); window.began = Date.now() }")
     time.sleep(0.3)
     assert tab.script("() => ticks") == 0
@@ -426,9 +426,9 @@ def test_scripts_that_raise_are_told(opened: Callable[..., Tab]) -> None:
 
 def test_a_named_browser_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
     monkeypatch.setenv("TURNWISE_CHROMIUM", "/no/such/browser")
-    with pytest.raises(NoBrowser, match=r"'/no/such/browser' \(\$TURNWISE_CHROMIUM\)"):
+    with pytest.raises(NoBrowser, match=r"TURNWISE_CHROMIUM must be .*'/no/such/browser'"):
         find_browser()
-    with pytest.raises(NoBrowser, match=r"'/none' \(the executable given\)"):
+    with pytest.raises(NoBrowser, match=r"executable must be .*'/none'"):
         find_browser("/none")
     monkeypatch.delenv("TURNWISE_CHROMIUM")
     monkeypatch.setenv("PATH", "")
@@ -457,9 +457,9 @@ def test_a_program_that_is_no_browser_is_named(site: Site) -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 10**9, "x", None, True])
 def test_deadlines_that_are_none_are_refused(seconds: Any) -> None:
-    with pytest.raises(BadOption, match=r"deadline is .*; it is a number of seconds, above 0 and at most 86,400"):
+    with pytest.raises(BadBrowserOption, match=r"deadline must be a number of seconds > 0 and <= 86,400, got"):
         open_tab("http://127.0.0.1:1", deadline=seconds)
-    with pytest.raises(BadOption, match="start_seconds is"):
+    with pytest.raises(BadBrowserOption, match="start_seconds must be"):
         Browser(start_seconds=seconds)
 
 
@@ -474,6 +474,6 @@ def test_a_deadline_that_is_too_short_loses_its_own_tab_alone(
 
 
 def test_errors_form_one_tree() -> None:
-    kinds = (BrowserDied, TabDied, TabClosed, NoPage, NoBrowser, BadOption)
+    kinds = (BrowserDied, TabDied, TabClosed, NoPage, NoBrowser, BadBrowserOption)
     assert all(issubclass(kind, BrowserError) for kind in kinds)
     assert issubclass(TabDied, BrowserDied)

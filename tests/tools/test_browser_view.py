@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tools.browser.snapshot import Node, read_snapshot
-from turnwise.tools.browser.view import View, boxes_of, build
+from turnwise.tools.browser.snapshot import SnapshotNode, read_snapshot
+from turnwise.tools.browser.view import PageView, boxes_of, build_view
 
 PAGE = """
 - generic [active] [ref=e1] [box=0,0,500,210]:
@@ -33,15 +33,15 @@ PAGE = """
 """
 
 
-def facts(nodes: list[Node], **more: Any) -> dict[str, Any]:
+def facts(nodes: list[SnapshotNode], **more: Any) -> dict[str, Any]:
     plain = {"over": "", "writable": False, "scroll": None}
     boxes = [dict(plain) for _ in boxes_of(nodes)]
     return {"url": "http://x/", "title": "T", "top": 0, "most": 0, "back": False, "boxes": boxes} | more
 
 
-def view(page: str = PAGE, *, every: bool = False, **more: Any) -> View:
+def view(page: str = PAGE, *, all_elements: bool = False, **more: Any) -> PageView:
     nodes = read_snapshot(page)
-    return build(nodes, facts(nodes, **more), every=every)
+    return build_view(nodes, facts(nodes, **more), all_elements=all_elements)
 
 
 def test_frames_are_told_by_where_they_stand_and_not_by_references() -> None:
@@ -76,7 +76,7 @@ def test_references_lead_to_what_playwright_calls_the_elements() -> None:
 
 
 def test_every_element_that_says_something_has_a_reference_where_that_is_asked_for() -> None:
-    assert '[e1] heading "Shoes"' in view(every=True).tree()
+    assert '[e1] heading "Shoes"' in view(all_elements=True).tree()
 
 
 def test_actions_are_those_that_can_be_done() -> None:
@@ -84,7 +84,7 @@ def test_actions_are_those_that_can_be_done() -> None:
     given = facts(nodes, top=10, most=50)
     given["boxes"][2]["over"] = "covered by a banner"
     given["boxes"][3]["scroll"] = [0, 40]
-    found = build(nodes, given)
+    found = build_view(nodes, given)
     assert found.actions() == [
         *("click[e2]", "scroll[e2, down]", "click[e3]", "click[e4]", "select[e5, Chad]", "select[e5, Peru]"),
         *("click[e7]", "scroll[down]", "scroll[up]", "wait[]"),
@@ -134,7 +134,7 @@ def test_the_label_beside_a_control_is_not_written_again() -> None:
         *('[e1] radio "plain"', '[e2] textbox "Age" = "7"', '"Age"', '[e3] checkbox "a"', '[e4] "a"'),
         *('[e5] button "5"', '"5"', '[e6] checkbox "b"', '"b"', ' [e7] link "c"'),
     ]
-    assert len(view(LABELS, every=True).lines) == 12
+    assert len(view(LABELS, all_elements=True).lines) == 12
 
 
 @pytest.mark.parametrize("line", ["- ", "-", "- 'broken", '- button "x', "- [ref=e1]", "::", "- a [box=1,2]"])
@@ -145,4 +145,4 @@ def test_odd_lines_become_text(line: str) -> None:
 @given(st.text(max_size=200))
 def test_any_snapshot_is_read(text: str) -> None:
     nodes = read_snapshot(text)
-    build(nodes, facts(nodes), every=True).text()
+    build_view(nodes, facts(nodes), all_elements=True).text()

@@ -1,43 +1,43 @@
 """A real browser as a tool: pages as text with references, actions as a small grammar, one Chromium per process."""
 
+from turnwise.tools.browser.actions import ACTION_KINDS, BrowserAction, InvalidAction, parse
 from turnwise.tools.browser.errors import (
-    BadOption,
+    BadBrowserOption,
     BrowserDied,
     BrowserError,
     NoBrowser,
     NoPage,
     TabClosed,
     TabDied,
-    seconds_of,
+    check_seconds,
 )
-from turnwise.tools.browser.find import find_browser
-from turnwise.tools.browser.folder import Folder, folder
-from turnwise.tools.browser.grammar import FORMS, Action, Misunderstood, parse
-from turnwise.tools.browser.process import Browser, shared
-from turnwise.tools.browser.tab import Outcome, Tab, open_tab
-from turnwise.tools.browser.view import Element, View
+from turnwise.tools.browser.executable import find_browser
+from turnwise.tools.browser.process import Browser, shared_browser
+from turnwise.tools.browser.static_site import StaticSite, static_site
+from turnwise.tools.browser.tab import ActionResult, Tab, open_tab
+from turnwise.tools.browser.view import Element, PageView
 
 __all__ = [
-    "FORMS",
-    "Action",
-    "BadOption",
+    "ACTION_KINDS",
+    "ActionResult",
+    "BadBrowserOption",
     "Browser",
+    "BrowserAction",
     "BrowserDied",
     "BrowserError",
     "Element",
-    "Folder",
-    "Misunderstood",
+    "InvalidAction",
     "NoBrowser",
     "NoPage",
-    "Outcome",
+    "PageView",
+    "StaticSite",
     "Tab",
     "TabClosed",
     "TabDied",
-    "View",
+    "check_seconds",
     "find_browser",
-    "folder",
     "open_tab",
     "parse",
-    "seconds_of",
-    "shared",
+    "shared_browser",
+    "static_site",
 ]

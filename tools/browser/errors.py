@@ -1,64 +1,73 @@
-"""What can go wrong with the browser, as one tree.
+"""Exceptions of the browser.
 
     BrowserError
-    ├── NoBrowser      no Playwright or no Chromium on this machine, or it does not start
-    ├── BrowserDied    the browser is gone, or was killed because it hung; the tabs in it are lost
-    │   └── TabDied    only this tab is lost: its page hung or crashed; the others go on
-    ├── TabClosed      the tab was closed by whoever opened it
-    ├── NoPage         an address that cannot be opened
-    └── BadOption      a value that the browser or a tab cannot use
+    ├── NoBrowser           Playwright or Chromium is missing, or the browser does not start
+    ├── BrowserDied         the browser died, or hung and was killed; all its tabs are lost
+    │   └── TabDied         only this tab is lost: its page hung or crashed
+    ├── TabClosed           the tab has been closed
+    ├── NoPage              an address that cannot be opened
+    └── BadBrowserOption    an invalid value for an option
 
-An action that cannot be carried out is none of these: it is answered (see `Outcome`), for the agent is to read it.
+An action that fails is not an exception: `ActionResult` has a note for the agent.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BadOption", "BrowserDied", "BrowserError", "NoBrowser", "NoPage", "TabClosed", "TabDied", "seconds_of"]
+__all__ = [
+    "BadBrowserOption",
+    "BrowserDied",
+    "BrowserError",
+    "NoBrowser",
+    "NoPage",
+    "TabClosed",
+    "TabDied",
+    "check_seconds",
+]
 
 
 class BrowserError(Exception):
-    """Root of what a user can meet here; its text is one sentence for that user."""
+    """Base class of all browser errors; the message is one sentence for the user."""
 
 
 class NoBrowser(BrowserError):
-    """There is no browser to start, or it does not start; the text says what to install."""
+    """Playwright or Chromium is missing, or the browser does not start; the message says what to install."""
 
 
 class BrowserDied(BrowserError):
-    """The browser is gone; the next tab starts a new one."""
+    """The browser died; opening the next tab starts a new one."""
 
 
 class TabDied(BrowserDied):
-    """The page of this tab hung or crashed, and the tab was closed; the browser and its other tabs live."""
+    """The page of this tab hung or crashed, and the tab was closed; other tabs are not affected."""
 
 
 class TabClosed(BrowserError):
-    """The tab was closed before."""
+    """The tab has been closed."""
 
 
 class NoPage(BrowserError):
-    """The address is none, is not allowed, or does not answer."""
+    """The address is invalid, not allowed, or does not respond."""
 
 
-class BadOption(BrowserError, ValueError):
-    """A value that the browser or a tab cannot use; the text says which are wanted."""
+class BadBrowserOption(BrowserError, ValueError):
+    """An invalid value for an option of the browser or a tab."""
 
 
 _DAY: Final = 86_400
 
 
-def seconds_of(what: str, given: object) -> float:
-    """Return a deadline in seconds.
+def check_seconds(name: str, value: object) -> float:
+    """Return a time limit in seconds.
 
     Args:
-        what: its name, for the message.
-        given: what was given for it.
+        name: of the option, for the message.
+        value: its value.
 
     Raises:
-        BadOption: it is no number above 0, or more than a day (timers end somewhere).
+        BadBrowserOption: the value is not a number above 0 and at most one day.
     """
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= _DAY:
-        raise BadOption(f"{what} is {given!r}; it is a number of seconds, above 0 and at most {_DAY:,}")
-    return float(given)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _DAY:
+        raise BadBrowserOption(f"{name} must be a number of seconds > 0 and <= {_DAY:,}, got {value!r}")
+    return float(value)

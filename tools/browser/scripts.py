@@ -1,7 +1,7 @@
-"""What runs inside the pages: small functions in JavaScript, each with its contract beside it.
+"""JavaScript that runs inside the pages.
 
-A page could interfere with them, since they share its world; what they say is shown to the agent and decides nothing
-outside of the page.
+A page can interfere with it, since both share one world. Its results are shown to the agent and affect nothing outside
+of the page.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GUARD: Final = """
   window.open = address => { if (address) location.href = address; return null; };
 })()
 """
-"""Runs in every document before its own scripts: notes that the page is being left, and keeps links in this tab."""
+"""Runs in every document before its own scripts: records navigations, and opens links to new tabs in this one."""
 
 MARK: Final = """
 (() => {
@@ -51,17 +51,17 @@ MARK: Final = """
   };
 })()
 """
-"""Runs in every document before its own scripts: marks what listens to clicks, and makes links of words that do, since
-some pages make buttons of empty boxes and links of plain text."""
+"""Runs in every document before its own scripts: marks elements with click listeners, and gives spans among them the
+role "link", since some pages use empty boxes as buttons and plain text as links."""
 
 MARKED: Final = "[data-turnwise], [onclick] { cursor: pointer }"
-"""The style of what listens to clicks: the pointer by which the snapshot knows something to click on."""
+"""Style of elements with click listeners: the snapshot recognizes clickable elements by this cursor."""
 
 SETTLED: Final = """
 frozen => new Promise(resolve => {
   const answer = () => {
     const state = window.__turnwise || { leaving: '' };
-    // A form is sent a while after its event, so the event itself is the first sign of it.
+    // A form is sent some time after its event, so the event is the first sign of it.
     const sent = state.submitted && !state.submitted.defaultPrevented ? 'a form' : '';
     const leaving = state.leaving || sent;
     state.leaving = '';
@@ -77,8 +77,8 @@ frozen => new Promise(resolve => {
   });
 })
 """
-"""Takes whether time is frozen. After what was already due has run, gives the address that the page is on its way to
-("" when it stays), or "error" on the browser's own page for an address that could not be opened."""
+"""Argument: whether page time is frozen. Runs pending tasks, then returns the address that the page is navigating to,
+"" if it stays, or "error" on the browser's error page."""
 
 SCROLL: Final = """
 ([element, way]) => {
@@ -87,7 +87,7 @@ SCROLL: Final = """
   scrolled.scrollTop += (way === 'down' ? 1 : -1) * Math.max(1, Math.floor(0.8 * page));
 }
 """
-"""Takes an element (null: the page) and "down" or "up"; scrolls by four fifths of what is seen."""
+"""Arguments: an element (null: the page) and "down" or "up". Scrolls by 80 % of the visible height."""
 
 FACTS: Final = """
 boxes => {
@@ -118,7 +118,7 @@ boxes => {
   };
   const over = element => {
     const rect = element.getClientRects()[0];
-    if (!rect) return 'not to be seen';
+    if (!rect) return 'not visible';
     const x = rect.left + rect.width / 2, y = rect.top + rect.height / 2;
     if (lost(element, x, y)) return 'outside of the page';
     if (clipped(element, x, y)) return '';
@@ -157,5 +157,5 @@ boxes => {
   };
 }
 """
-"""Takes the boxes of elements; gives the facts of the page and, for each box, why no click reaches its element (""
-when one does, also by scrolling), whether it takes text, and [scrolled by, most] where it can be scrolled."""
+"""Argument: boxes of elements. Returns facts about the page and, for each box, why a click cannot reach its element
+("" if it can, possibly after scrolling), whether it accepts text, and [scroll position, maximum] if it can scroll."""

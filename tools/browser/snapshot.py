@@ -1,8 +1,8 @@
-"""Playwright's snapshot of the accessibility tree, read into nodes.
+"""Parse Playwright's snapshot of the accessibility tree.
 
-The snapshot is YAML of a narrow kind: one node a line, "- role "name" [ref=e3] [box=x,y,w,h] [checked]: text", children
-two spaces deeper, properties as "/name: value". Only that kind is read; a line of any other kind becomes text, since a
-page can hold anything and an agent has to be shown something.
+The snapshot is a subset of YAML: one node per line, "- role "name" [ref=e3] [box=x,y,w,h] [checked]: text", children
+indented by two spaces, properties as "/name: value". Any other line becomes a text node, since a page can contain
+anything.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["FIELDS", "Box", "Node", "read_snapshot"]
+__all__ = ["FIELDS", "Rectangle", "SnapshotNode", "read_snapshot"]
 
 FIELDS: Final = frozenset(("textbox", "searchbox", "combobox", "spinbutton", "slider"))
-"""Roles of elements that hold a value; its text is that value."""
+"""Roles of elements with a value, which is the text of the node."""
 
-Box = tuple[int, int, int, int]
-"""x, y, width, height in CSS pixels, from the corner of what is seen."""
+Rectangle = tuple[int, int, int, int]
+"""x, y, width, height in CSS pixels, relative to the viewport."""
 
 _HEAD: Final = re.compile(
     r'(?P<role>/?[\w-]+)(?: (?P<name>"(?:[^"\\]|\\.)*"))?(?P<marks>(?: \[[^\]]*\])*)(?P<colon>:(?: (?P<text>.*))?)?',
@@ -28,32 +28,34 @@ _HEX: Final = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 
 @dataclass(slots=True)
-class Node:
+class SnapshotNode:
     """One node.
 
     Attributes:
-        role, name, text: what it is, is called and says.
-        ref: Playwright's reference; "" where it gives none.
-        box: where it is; None where it is nowhere.
-        marks: its other marks such as "checked".
-        children: what is in it.
-        framed: whether it belongs to a page in a frame of the page.
+        role: accessibility role.
+        name: accessible name.
+        ref: Playwright's reference; "" if there is none.
+        box: position; None if the element is not rendered.
+        marks: other attributes, such as "checked".
+        text: text content.
+        children: child nodes.
+        framed: whether the node is inside an iframe.
     """
 
     role: str
     name: str = ""
     ref: str = ""
-    box: Box | None = None
+    box: Rectangle | None = None
     marks: dict[str, str] = field(default_factory=dict)
     text: str = ""
-    children: list[Node] = field(default_factory=list)
+    children: list[SnapshotNode] = field(default_factory=list)
     framed: bool = False
 
 
-def read_snapshot(snapshot: str) -> list[Node]:
-    """Return the nodes at the top of a snapshot, with their children."""
-    root = Node("root")
-    open_nodes: list[tuple[int, Node]] = [(-1, root)]
+def read_snapshot(snapshot: str) -> list[SnapshotNode]:
+    """Return the top-level nodes of a snapshot, with their children."""
+    root = SnapshotNode("root")
+    open_nodes: list[tuple[int, SnapshotNode]] = [(-1, root)]
     for line in snapshot.split("\n"):
         if not line.strip():
             continue
@@ -66,7 +68,7 @@ def read_snapshot(snapshot: str) -> list[Node]:
             parent.marks[node.role] = node.text
             continue
         if node.role == "text" and parent.role in FIELDS:
-            parent.text = f"{parent.text} {node.text}".strip()  # what stands in it; it has a placeholder as well
+            parent.text = f"{parent.text} {node.text}".strip()  # the value of a field that also has a placeholder
             continue
         node.framed = parent.framed or parent.role == "iframe"
         parent.children.append(node)
@@ -74,13 +76,13 @@ def read_snapshot(snapshot: str) -> list[Node]:
     return root.children
 
 
-def _node(line: str) -> Node:
-    """Return the node of one line."""
+def _node(line: str) -> SnapshotNode:
+    """Parse one line."""
     head, rest = _unquoted(line)
     match = _HEAD.fullmatch(head + rest)
     if match is None:
-        return Node("text", text=_scalar(head + rest))
-    node = Node(match["role"], _scalar(match["name"] or ""), text=_scalar(match["text"] or ""))
+        return SnapshotNode("text", text=_scalar(head + rest))
+    node = SnapshotNode(match["role"], _scalar(match["name"] or ""), text=_scalar(match["text"] or ""))
     for mark in re.findall(r"\[([^\]]*)\]", match["marks"]):
         key, _, value = mark.partition("=")
         if key == "ref":
@@ -92,7 +94,7 @@ def _node(line: str) -> Node:
     return node
 
 
-def _box(value: str) -> Box | None:
+def _box(value: str) -> Rectangle | None:
     parts = value.split(",")
     try:
         x, y, width, height = (round(float(part)) for part in parts)
@@ -102,7 +104,7 @@ def _box(value: str) -> Box | None:
 
 
 def _unquoted(line: str) -> tuple[str, str]:
-    """Return a key without the single quotes of YAML, and what follows it."""
+    """Return a key without YAML's single quotes, and the rest of the line."""
     if not line.startswith("'"):
         return line, ""
     match = re.match(r"'((?:[^']|'')*)'", line, re.DOTALL)
@@ -110,7 +112,7 @@ def _unquoted(line: str) -> tuple[str, str]:
 
 
 def _scalar(text: str) -> str:
-    """Return a scalar without its quotes."""
+    """Return a scalar without quotes."""
     if len(text) >= 2 and text[0] == text[-1] == '"':
         try:
             value = json.loads(_HEX.sub(r"\\u00\1", text), strict=False)

@@ -1,17 +1,16 @@
-"""One tab: a page in a context of its own, looked at and acted on with deadlines.
+"""One tab: a page in its own context, with a deadline for every call.
 
-`look` gives a `View`, `act` does one action of the grammar and waits until the page has come to rest: until a
-navigation has ended, or until scripts have fetched what they asked for. What goes wrong with an action (no such
-element, covered, a page that does not load) is an `Outcome` for the agent to read; only a lost browser or a page that
-hangs is an exception.
+`look` returns a `PageView`. `act` performs one action and waits until the page has settled: until a navigation has
+ended, or scripts have received what they requested. If an action fails (no such element, covered, a page that does not
+load), `ActionResult` has a note for the agent; only a lost browser or a page that hangs raises an exception.
 
-A page stays in its tab: links to new tabs and `window.open` open in it, dialogs are accepted and told, downloads are
-refused, addresses outside the allowed ones cannot be reached and lead back to where the link was.
+A page stays in its tab: links to new tabs and `window.open` open in it, dialogs are accepted and reported, downloads
+are refused. Addresses that are not allowed cannot be opened; the tab returns to the page with the link.
 
-With `frozen` time stands still for the page but for `frozen` seconds after each action, so that what it does by timers
-depends on the actions alone, and not on how busy the machine is.
+With `time_step`, time on the page is frozen and advances by that many seconds with each action, so that the effects of
+timers depend only on the actions, and not on the load of the machine.
 
-Left out on purpose: uploads, permissions, frames of other origins beyond what Playwright's snapshot shows of them.
+Not included: uploads, permissions, frames of other origins beyond what Playwright's snapshot shows.
 """
 
 from __future__ import annotations
@@ -28,50 +27,54 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from turnwise.tools.browser.errors import BrowserDied, BrowserError, NoBrowser, NoPage, TabClosed, TabDied, seconds_of
-from turnwise.tools.browser.grammar import Action, Misunderstood, near, parse
-from turnwise.tools.browser.process import Browser, Life, Overdue, shared
+from turnwise.registry import suggest
+from turnwise.tools.browser.actions import BrowserAction, InvalidAction, parse
+from turnwise.tools.browser.errors import (
+    BrowserDied,
+    BrowserError,
+    NoBrowser,
+    NoPage,
+    TabClosed,
+    TabDied,
+    check_seconds,
+)
+from turnwise.tools.browser.page_events import PageEvents
+from turnwise.tools.browser.process import Browser, BrowserProcess, CallTimedOut, shared_browser
 from turnwise.tools.browser.scripts import FACTS, GUARD, MARK, MARKED, SCROLL, SETTLED
 from turnwise.tools.browser.snapshot import read_snapshot
-from turnwise.tools.browser.view import Element, View, boxes_of, build
-from turnwise.tools.browser.watch import Watch
+from turnwise.tools.browser.view import Element, PageView, boxes_of, build_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from playwright.async_api import BrowserContext, CDPSession, Page
 
-__all__ = ["Outcome", "Tab", "open_tab"]
+__all__ = ["ActionResult", "Tab", "open_tab"]
 
 T = TypeVar("T")
 
-_CLOCK: Final = "2024-01-01T12:00:00Z"
-"""The time that a page with frozen time reads."""
-_FETCHING: Final = 1.0
-"""Most seconds that are waited for what scripts fetch; some never stop fetching."""
-_ATTEMPT: Final = 3.0
-"""Most seconds for an element to take an action."""
-_CONTEXT: Final = 5.0
-"""Least seconds for a context, which is the browser's affair: one that is not made in time ends the whole browser."""
-_HOPS: Final = 20
-"""Most pages that one action leads through."""
+_CLOCK: Final = "2024-01-01T12:00:00Z"  # initial time of a page with frozen time
+_FETCHING: Final = 1.0  # seconds to wait for requests of scripts; some never stop
+_ATTEMPT: Final = 3.0  # seconds for an element to accept an action
+_CONTEXT: Final = 5.0  # minimum for a new context, since a timeout there kills the whole browser
+_HOPS: Final = 20  # most redirections after one action
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of an action: `done` says that it was carried out, `note` why not ("" when it was)."""
+class ActionResult:
+    """Whether an action was performed; if not, `note` says why."""
 
     done: bool
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
-    """What `open_tab` was told."""
+class _TabOptions:
+    """Options of `open_tab`."""
 
     viewport: tuple[int, int]
     deadline: float
-    frozen: float
-    every: bool
+    time_step: float
+    all_elements: bool
     hidden: str
 
 
@@ -82,34 +85,34 @@ def open_tab(
     allow: Sequence[str] = (),
     viewport: tuple[int, int] = (1000, 700),
     deadline: float = 20.0,
-    frozen: float = 0.0,
-    every: bool = False,
+    time_step: float = 0.0,
+    all_elements: bool = False,
     hidden: str = "",
 ) -> Tab:
     """Open an address in a new tab with its own cookies and storage.
 
     Args:
         address: http or https.
-        browser: in this browser; None: the one that this process shares.
-        allow: origins such as "http://127.0.0.1:8000" that the page may reach beside its own. An address that is not
-            on this machine has to be among them, too.
+        browser: None: the browser that this process shares.
+        allow: origins, such as "http://127.0.0.1:8000", that the page may connect to besides its own. An address on
+            another machine must be listed too.
         viewport: width and height of the page in CSS pixels.
-        deadline: seconds for each call, above 0; half of it for a page to load.
-        frozen: seconds that pass for the page with every action, all other time standing still; 0: time runs.
-        every: give references to all elements that say something or listen to clicks, for pages that make anything
+        deadline: seconds for each call; loading a page may take half of it.
+        time_step: seconds of page time that pass with each action; 0: time is not frozen.
+        all_elements: give references to all elements that have text or listen to clicks, for pages that make anything
             clickable.
-        hidden: CSS selector of elements that are not to be seen.
+        hidden: CSS selector of elements to hide.
 
     Raises:
-        BadOption: the deadline is no such number.
-        NoBrowser: there is none, or it does not start.
-        NoPage: the address is none, is not allowed, or does not load.
-        BrowserDied: the browser died meanwhile.
+        BadBrowserOption: the deadline is not a valid time limit.
+        NoBrowser: the browser is missing or does not start.
+        NoPage: the address is invalid, not allowed, or does not load.
+        BrowserDied: the browser died.
     """
     allowed = _allowed(address, allow)
-    used = browser or shared()
-    settings = _Settings(viewport, seconds_of("deadline", deadline), frozen, every, hidden)
-    life, context = used.context(
+    used = browser or shared_browser()
+    options = _TabOptions(viewport, check_seconds("deadline", deadline), time_step, all_elements, hidden)
+    process, context = used.context(
         allow=allowed,
         seconds=max(deadline, _CONTEXT),
         viewport={"width": viewport[0], "height": viewport[1]},
@@ -118,7 +121,7 @@ def open_tab(
         locale="en-US",
         timezone_id="UTC",
     )
-    tab = Tab(used, life, context, settings)
+    tab = Tab(used, process, context, options)
     try:
         tab._run(lambda: tab._open(address), "opening the page")
     except BaseException:
@@ -128,13 +131,13 @@ def open_tab(
 
 
 def _allowed(address: str, origins: Sequence[str]) -> list[str]:
-    """Return what may be reached, as host:port."""
+    """Return the origins that the page may connect to, as host:port."""
     hosts = [_host(origin) for origin in origins]
     host = _host(address)
     if host.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]"):
         hosts.append(host)
     elif host not in hosts:
-        raise NoPage(f"{address!r} is not on this machine: name its origin in `allow` to let a page reach it")
+        raise NoPage(f"{address!r} is not on this machine; add its origin to `allow`")
     return hosts
 
 
@@ -145,82 +148,78 @@ def _host(address: str) -> str:
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         host = parts.hostname
     except (ValueError, KeyError) as error:
-        raise NoPage(f"{address!r} is no address of a page: http://host:port/... is wanted") from error
+        raise NoPage(f"address must be like http://host:port/path, got {address!r}") from error
     if not host or any(letter in host for letter in ",;*<> "):
-        raise NoPage(f"{address!r} is no address of a page: it names no host")
+        raise NoPage(f"address must be like http://host:port/path, got {address!r}")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Tab:
-    """A tab, made by `open_tab`. Use it from one thread at a time; `close` it at the end."""
+    """A tab, created by `open_tab`. Use it from one thread at a time, and close it."""
 
-    def __init__(self, browser: Browser, life: Life, context: BrowserContext, settings: _Settings) -> None:
-        """Take over a context; `open_tab` opens its page."""
+    def __init__(
+        self, browser: Browser, process: BrowserProcess, context: BrowserContext, options: _TabOptions
+    ) -> None:
         self._browser = browser
-        self._life = life
+        self._process = process
         self._context = context
-        self._settings = settings
-        self._lost: BrowserError | None = None
-        self._view: View | None = None
+        self._options = options
+        self._error: BrowserError | None = None
+        self._view: PageView | None = None
         self._page: Page
         self._session: CDPSession
-        self._watch = Watch()
-        self._attempt = min(_ATTEMPT, settings.deadline / 5)
-        self._finalizer = weakref.finalize(self, browser.abandon, life, context)
+        self._events = PageEvents()
+        self._attempt = min(_ATTEMPT, options.deadline / 5)
+        self._finalizer = weakref.finalize(self, browser.abandon, process, context)
 
-    @property
-    def watch_pid(self) -> int:
-        """Process id of the browser that the tab lives in."""
-        return self._life.pid
-
-    def look(self) -> View:
-        """Return what the page shows now, with the notes since the last look.
+    def look(self) -> PageView:
+        """Return the current content of the page, with notes about events since the last call.
 
         Raises:
-            BrowserDied: the browser or the page is lost (TabDied: only this page).
+            BrowserDied: the browser is lost (TabDied: only this tab).
         """
         self._view = self._run(self._see, "looking at the page")
         return self._view
 
-    def act(self, action: str | Action) -> Outcome:
-        """Do an action, and wait until the page has come to rest.
+    def act(self, action: str | BrowserAction) -> ActionResult:
+        """Perform an action, and wait until the page has settled.
 
         Args:
-            action: a text of the grammar, or an action. Its references are those of the last look.
+            action: an action, or its text. References are those of the last `look`.
 
         Raises:
-            BrowserDied: the browser or the page is lost (TabDied: only this page).
+            BrowserDied: the browser is lost (TabDied: only this tab).
         """
-        wanted = parse(action) if isinstance(action, str) else action
-        if isinstance(wanted, Misunderstood):
-            return Outcome(False, wanted.reason)
+        parsed = parse(action) if isinstance(action, str) else action
+        if isinstance(parsed, InvalidAction):
+            return ActionResult(False, parsed.reason)
         view = self._view or self.look()
-        element = view.elements.get(wanted.ref)
-        if refusal := _refusal(wanted, element, view):
-            return Outcome(False, refusal)
-        return self._run(lambda: self._do(wanted, element), f"{wanted.kind}[...]")
+        element = view.elements.get(parsed.ref)
+        if refusal := _refusal(parsed, element, view):
+            return ActionResult(False, refusal)
+        return self._run(lambda: self._do(parsed, element), f"{parsed.kind}[...]")
 
     def script(self, code: str, argument: Any = None) -> Any:
-        """Return what a JavaScript function returns in the page: for environments, never for what an agent wrote.
+        """Run a JavaScript function in the page and return its result; only for trusted code.
 
         Raises:
             BrowserDied: the browser or the page is lost.
-            NoPage: the script raised.
+            NoPage: the script raised an error.
         """
 
         async def run() -> Any:
             try:
                 return await self._page.evaluate(code, argument)
             except Exception as error:
-                if self._watch.crashed or not self._life.browser.is_connected():
+                if self._events.crashed or not self._process.browser.is_connected():
                     raise
                 raise NoPage(f"a script failed in the page: {_first_line(error)}") from error
 
         return self._run(run, "a script")
 
     def pass_time(self) -> None:
-        """Let the time of one action pass (with `frozen`), and wait until the page has come to rest."""
-        self._run(lambda: self._settle(self._watch.moves), "waiting for the page")
+        """Advance frozen time by one `time_step`, and wait until the page has settled."""
+        self._run(lambda: self._settle(self._events.navigations), "waiting for the page")
 
     def screenshot(self) -> NDArray[np.uint8]:
         """Return the visible part of the page, uint8 [height, width, 3] in RGB.
@@ -232,8 +231,8 @@ class Tab:
         try:
             from PIL import Image
         except ImportError as error:
-            raise NoBrowser(f"screenshots need the package pillow: pip install turnwise[web] ({error})") from error
-        shown = f"{self._settings.hidden} {{ visibility: visible !important }}" if self._settings.hidden else None
+            raise NoBrowser(f"screenshots need the pillow package: pip install turnwise[web] ({error})") from error
+        shown = f"{self._options.hidden} {{ visibility: visible !important }}" if self._options.hidden else None
 
         async def shoot() -> bytes:
             return await self._page.screenshot(
@@ -244,95 +243,94 @@ class Tab:
             return np.asarray(image.convert("RGB"), dtype=np.uint8).copy()
 
     def close(self) -> None:
-        """Close the tab; a second time does nothing. Never raises."""
+        """Close the tab; closing it twice has no effect. Never raises."""
         if self._finalizer.detach() is not None:
-            self._lost = self._lost or TabClosed("the tab was closed")
-            self._browser.release(self._life, self._context)
+            self._error = self._error or TabClosed("the tab was closed")
+            self._browser.release(self._process, self._context)
 
     def _run(self, start: Callable[[], Coroutine[Any, Any, T]], what: str) -> T:
-        """Run a coroutine under the deadline, and find out what died when it does not end."""
-        if self._lost is not None:
-            raise self._lost
-        seconds = self._settings.deadline
+        """Run a coroutine with the deadline; if it fails, find out whether the page or the browser is lost."""
+        if self._error is not None:
+            raise self._error
+        seconds = self._options.deadline
         try:
-            return self._browser.call(self._life, start, seconds, what)
+            return self._browser.call(self._process, start, seconds, what)
         except BrowserDied as error:
-            self._lost = error
+            self._error = error
             raise
-        except Overdue as error:
+        except CallTimedOut as error:
             raise self._give_up(f"{what} took longer than {seconds:g} s") from error
         except _Hung as error:
             raise self._give_up(f"{what}: {error}") from error
         except BrowserError:
             raise
         except Exception as error:
-            reason = "the page crashed" if self._watch.crashed else f"{what} failed: {_first_line(error)}"
+            reason = "the page crashed" if self._events.crashed else f"{what} failed: {_first_line(error)}"
             raise self._give_up(reason) from error
 
     def _give_up(self, reason: str) -> BrowserDied:
-        """Close a tab whose page is lost, or the whole browser where that does not answer; return what to raise."""
-        if self._browser.answers(self._life):
+        """Close the tab, or kill the browser if it does not respond; return the exception to raise."""
+        if self._browser.responds(self._process):
             self.close()
-            lost: BrowserDied = TabDied(f"{reason}; its tab was closed")
+            error: BrowserDied = TabDied(f"{reason}; its tab was closed")
         else:
-            self._browser.kill(self._life, f"{reason}: the browser did not answer and was killed")
-            lost = BrowserDied(self._life.died)
-        self._lost = lost
-        return lost
+            self._browser.kill(self._process, f"{reason}: the browser did not respond and was killed")
+            error = BrowserDied(self._process.death)
+        self._error = error
+        return error
 
     async def _open(self, address: str) -> None:
-        settings = self._settings
-        if settings.frozen:
+        options = self._options
+        if options.time_step:
             await self._context.clock.install(time=_CLOCK)
             await self._context.clock.pause_at(_CLOCK)
         await self._context.add_init_script(GUARD)
-        if settings.every:
+        if options.all_elements:
             await self._context.add_init_script(MARK)
         page = self._page = await self._context.new_page()
-        self._watch.attach(page)
-        self._context.on("page", self._watch.popup)
+        self._events.attach(page)
+        self._context.on("page", self._events.popup)
         self._session = await self._context.new_cdp_session(page)
         try:
-            await page.goto(address, timeout=500 * settings.deadline)
+            await page.goto(address, timeout=500 * options.deadline)
         except Exception as error:
             raise NoPage(f"{address!r} cannot be opened: {_first_line(error)}") from error
-        style = f"{settings.hidden} {{ visibility: hidden }}" if settings.hidden else ""
-        if style or settings.every:
-            await page.add_style_tag(content=style + (MARKED if settings.every else ""))
+        style = f"{options.hidden} {{ visibility: hidden }}" if options.hidden else ""
+        if style or options.all_elements:
+            await page.add_style_tag(content=style + (MARKED if options.all_elements else ""))
 
-    async def _see(self) -> View:
+    async def _see(self) -> PageView:
         for attempt in (1, 2, 3):
             try:
                 snapshot = await self._page.aria_snapshot(mode="ai", boxes=True)
                 nodes = read_snapshot(snapshot)
                 facts = await self._page.evaluate(FACTS, boxes_of(nodes))
             except Exception:
-                # The page went on to another one in between.
-                if attempt == 3 or self._watch.crashed:
+                # The page navigated in between.
+                if attempt == 3 or self._events.crashed:
                     raise
-                await self._settle(self._watch.moves)
+                await self._settle(self._events.navigations)
                 continue
-            return build(nodes, facts, every=self._settings.every, notes=self._watch.notes())
+            notes = self._events.take_notes()
+            return build_view(nodes, facts, all_elements=self._options.all_elements, notes=notes)
         raise AssertionError("unreachable")
 
-    async def _do(self, action: Action, element: Element | None) -> Outcome:
-        moves = self._watch.moves
+    async def _do(self, action: BrowserAction, element: Element | None) -> ActionResult:
+        navigations = self._events.navigations
         try:
-            await asyncio.wait_for(self._carry_out(action, element), 2 * self._attempt)
+            await asyncio.wait_for(self._perform(action, element), 2 * self._attempt)
         except Exception as error:
-            if self._watch.crashed or not self._life.browser.is_connected():
+            if self._events.crashed or not self._process.browser.is_connected():
                 raise
-            # Did the element refuse, or does the page not answer at all? The second is no answer to the agent.
-            await self._alive()
-            await self._settle(moves)
-            if action.kind == "back" and self._watch.moves > moves:
-                # The page that was asked to go back was gone before it could answer.
-                return Outcome(True)
-            return Outcome(False, _explain(action, element, error))
-        await self._settle(moves)
-        return Outcome(True)
+            await self._check_responds()  # a page that hangs is an exception, an action that fails is a result
+            await self._settle(navigations)
+            if action.kind == "back" and self._events.navigations > navigations:
+                return ActionResult(True)  # the page was gone before it could reply
+            return ActionResult(False, _explain(action, element, error))
+        await self._settle(navigations)
+        return ActionResult(True)
 
-    async def _carry_out(self, action: Action, element: Element | None) -> None:
+    async def _perform(self, action: BrowserAction, element: Element | None) -> None:
         page, limit = self._page, 1000 * self._attempt
         if action.kind == "press":
             await page.keyboard.press(action.text)
@@ -343,8 +341,8 @@ class Tab:
         elif element is not None:
             target = page.locator(f"aria-ref={element.target}")
             if action.kind == "click":
-                # With the time frozen nothing moves, so there is nothing to wait for; what covers it was asked before.
-                await target.click(timeout=limit, no_wait_after=True, force=self._settings.frozen > 0)
+                # With frozen time nothing moves, so there is no need to wait; coverage has been checked already.
+                await target.click(timeout=limit, no_wait_after=True, force=self._options.time_step > 0)
             elif action.kind == "type":
                 await target.fill(action.text, timeout=limit, no_wait_after=True)
             elif action.kind == "select":
@@ -352,53 +350,49 @@ class Tab:
             elif action.kind == "scroll":
                 await target.evaluate(f"(element, way) => ({SCROLL})([element, way])", action.text, timeout=limit)
 
-    async def _settle(self, moves: int) -> None:
-        """Wait until the page has come to rest, and stop one that does not.
+    async def _settle(self, navigations: int) -> None:
+        """Wait until the page has settled; stop loading if it does not.
 
         Args:
-            moves: the navigations that had ended before the action.
+            navigations: number of navigations that had ended before the action.
         """
-        if self._settings.frozen:
-            await self._page.clock.run_for(round(1000 * self._settings.frozen))
-        loading = self._settings.deadline / 2
+        if self._options.time_step:
+            await self._page.clock.run_for(round(1000 * self._options.time_step))
+        limit = self._options.deadline / 2
         try:
-            await asyncio.wait_for(self._rest(moves, time.monotonic() + loading), loading)
+            await asyncio.wait_for(self._follow(navigations, time.monotonic() + limit), limit)
         except TimeoutError:
-            await self._stop()
-            self._watch.note(f"a page did not load within {loading:g} s and was stopped")
-        await self._watch.wait(lambda: not self._watch.fetching, _FETCHING)
+            await self._session.send("Page.stopLoading")
+            await self._check_responds()
+            self._events.add_note(f"a page did not load within {limit:g} s and was stopped")
+        await self._events.wait(lambda: not self._events.loading, _FETCHING)
 
-    async def _rest(self, moves: int, end: float) -> None:
-        """Follow the page until it stays where it is."""
-        page, watch = self._page, self._watch
+    async def _follow(self, navigations: int, deadline: float) -> None:
+        """Follow navigations until the page stays."""
+        page, events = self._page, self._events
         for _ in range(_HOPS):
-            left = 1000 * max(0.1, end - time.monotonic())
+            left = 1000 * max(0.1, deadline - time.monotonic())
             try:
-                leaving = await page.evaluate(SETTLED, self._settings.frozen > 0)
+                leaving = await page.evaluate(SETTLED, self._options.time_step > 0)
             except Exception:
-                if watch.crashed or page.is_closed():
+                if events.crashed or page.is_closed():
                     raise
-                # The page that was asked is gone; where the next one is gone, too, it is asked at the next turn.
+                # The page is gone; if the next one is gone too, the next iteration finds out.
                 with suppress(Exception):
                     await page.wait_for_load_state("domcontentloaded", timeout=left)
                 continue
             if not leaving:
                 return
             if leaving == "error":
-                watch.note("a page could not be opened: it is outside of what can be reached here, or does not answer")
+                events.add_note("a page could not be opened: it is not allowed here, or does not respond")
                 await page.go_back(timeout=left)
             else:
-                await watch.wait(lambda before=moves: watch.moves > before, left)  # type: ignore[misc]
-            moves = watch.moves
-        raise _Hung(f"the page led on through {_HOPS} others without an end")
+                await events.wait(lambda before=navigations: events.navigations > before, left)  # type: ignore[misc]
+            navigations = events.navigations
+        raise _Hung(f"the page navigated more than {_HOPS} times")
 
-    async def _stop(self) -> None:
-        """Stop a page from loading; one that does not answer even then hangs."""
-        await self._session.send("Page.stopLoading")
-        await self._alive()
-
-    async def _alive(self) -> None:
-        """Return when the page answers.
+    async def _check_responds(self) -> None:
+        """Wait until the page responds.
 
         Raises:
             _Hung: it does not.
@@ -406,66 +400,65 @@ class Tab:
         try:
             await asyncio.wait_for(self._page.evaluate("1"), self._attempt)
         except TimeoutError as error:
-            raise _Hung("the page does not answer") from error
+            raise _Hung("the page does not respond") from error
         except Exception:
             return
 
 
 class _Hung(Exception):
-    """The page does not answer, or does not come to rest."""
+    """The page does not respond or does not settle."""
 
 
-def _refusal(action: Action, element: Element | None, view: View) -> str:
-    """Return why the page as it was seen does not allow an action; "" when it does."""
+def _refusal(action: BrowserAction, element: Element | None, view: PageView) -> str:
+    """Return why the page does not allow an action; "" if it does."""
     if action.ref and element is None:
         count = len(view.elements)
-        return f"no element {action.ref}: " + (f"the page has e1 to e{count}" if count else "the page has none")
+        choices = f"choose one of: e1 to e{count}" if count else "the page has none"
+        return f"unknown element {action.ref}; {choices}"
     if action.kind == "back":
         return "" if view.can_go_back else "there is no page to go back to"
     if action.kind == "scroll":
-        ways = view.scrolls if element is None else element.scrolls
-        return "" if action.text in ways else f"{element or 'the page'} cannot be scrolled {action.text} any further"
+        directions = view.scrolls if element is None else element.scrolls
+        return "" if action.text in directions else f"{element or 'the page'} cannot be scrolled {action.text}"
     if element is None:
         return ""
     if element.disabled:
         return f"{element} is disabled"
     if action.kind == "click":
         if element.options:
-            return f"{element} is a list: choose with select[{element.ref}, {element.options[0]}]"
+            return f"{element} is a list; use select[{element.ref}, {element.options[0]}]"
         return f"{element} is {element.covered}" if element.covered else ""
     if action.kind == "type":
-        return "" if element.writable else f"{element} takes no text"
+        return "" if element.writable else f"{element} does not accept text"
     if not element.options:
-        return f"{element} is no list to select from"
-    return (
-        ""
-        if _option(action, element)
-        else f"no option {action.text[:60]!r} in {element}: " + near(action.text, element.options)
-    )
+        return f"{element} is not a list"
+    if _option(action, element):
+        return ""
+    return f"unknown option {action.text[:60]!r} of {element}{suggest(action.text[:200], element.options, most=8)}"
 
 
-def _option(action: Action, element: Element) -> str:
-    """Return the option that is meant: of that name, or else of that name in other capitals; "" for none."""
+def _option(action: BrowserAction, element: Element) -> str:
+    """Return the option with that name, or else with that name in another case; "" if there is none."""
     if action.text in element.options:
         return action.text
     return next((option for option in element.options if option.lower() == action.text.lower()), "")
 
 
-def _explain(action: Action, element: Element | None, error: Exception) -> str:
-    """Say why an action that was tried did not succeed."""
+def _explain(action: BrowserAction, element: Element | None, error: Exception) -> str:
+    """Return why an attempted action failed."""
     what = f"{action.kind} on {element}" if element else f"{action.kind}[{action.text[:60]}]"
     text = str(error)
     if "intercepts pointer events" in text:
-        return f"{what} failed: something covers it"
+        return f"{what} failed: the element is covered"
     if "aria-ref" in text and "not found" in text.lower():
-        return f"{what} failed: it is gone"
+        return f"{what} failed: the element is gone"
     if isinstance(error, TimeoutError) or "Timeout" in text:
-        return f"{what} failed: it did not take it in time"
+        return f"{what} failed: the element did not respond in time"
     return f"{what} failed: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of what Playwright says, without the name of its function."""
+    """Return the first line of an error of Playwright, without the name of its function."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
     head, colon, rest = text.partition(": ")

@@ -1,18 +1,18 @@
-"""What an agent sees of a page: the accessibility tree as text, with references to what can be acted on.
+"""What an agent sees of a page: the accessibility tree as text, with references to the elements it can act on.
 
     [e1] link "Back"
     heading "Shoes, page 1"
      [e2] textbox "Query" = "red" (focused)
      [e3] button "Search" (disabled)
 
-One line an element, one space deeper inside another. What stands in quotes is the page's, all else is ours, so that a
-page cannot pass its own words off as an element. Elements that say nothing are left out.
+Each element is one line, indented by one space inside another. Text in quotes comes from the page, everything else from
+us, so a page cannot present its own text as an element. Elements without content are omitted.
 
-References number the elements in the order of the page, from e1. So they depend on what is shown now and on nothing
-that was there before: they stay while the elements do, and the same page reached in two ways has the same ones, which
-is what makes turns comparable. Where an element appears or goes, those behind it move up or down.
+References number the elements in page order, from e1. They depend only on the current content: the same page has the
+same references however it was reached, which makes turns comparable. When an element appears or disappears, the
+references after it shift.
 
-Left out on purpose: where things are and how they look; `Tab.screenshot` shows that.
+Positions and appearance are not included; `Tab.screenshot` shows them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnwise.tools.browser.snapshot import FIELDS, Box, Node
+from turnwise.tools.browser.snapshot import FIELDS, Rectangle, SnapshotNode
 
-__all__ = ["Element", "View", "boxes_of", "build"]
+__all__ = ["Element", "PageView", "boxes_of", "build_view"]
 
 _CONTROLS: Final = frozenset(
     (
@@ -39,19 +39,28 @@ _SILENT: Final = frozenset(
         *("document", "main", "article", "region", "banner", "contentinfo", "complementary", "search", "form", "list"),
     )
 )
-_LABELLED: Final = FIELDS | {"radio", "checkbox", "switch"}
-"""Controls whose name stands beside them, and not in them."""
+_LABELLED: Final = FIELDS | {"radio", "checkbox", "switch"}  # controls whose name is shown next to them, not inside
 _STATES: Final = ("checked", "selected", "expanded", "pressed", "disabled", "invalid")
 _LONGEST: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Something to act on: `target` is Playwright's reference, `options` the names in a list to select from.
+    """An element that an agent can act on.
 
-    `within` is the name of the nearest group around it that has one. `covered` says why no click reaches it ("" when
-    one does), `scrolls` says in which directions it can be scrolled, `writable` whether it takes text, `value` what
-    stands in it.
+    Args:
+        ref: reference for the agent.
+        target: Playwright's reference.
+        role: accessibility role.
+        name: accessible name.
+        within: name of the nearest enclosing group that has one.
+        value: content of a field.
+        disabled: whether it is disabled.
+        focused: whether it has the focus.
+        writable: whether it accepts text.
+        covered: why a click cannot reach it; "" if it can.
+        options: names of the options of a drop-down list.
+        scrolls: directions in which it can be scrolled.
     """
 
     ref: str
@@ -69,21 +78,26 @@ class Element:
 
     @property
     def clickable(self) -> bool:
-        """Whether a click reaches it."""
+        """Whether a click can reach it."""
         return not self.disabled and not self.covered
 
     def __str__(self) -> str:
-        """Name it for an explanation."""
+        """Return the reference, role and name, for messages."""
         return f"{self.ref} ({self.role}{f' {_quoted(self.name, 60)}' if self.name else ''})"
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """A page as it was at one moment.
+class PageView:
+    """Content of a page at one moment.
 
-    url, title: of the page. lines: the tree, whole. elements: what can be acted on, by reference. position: pixels that
-    the page is scrolled by, and the most that it can be. can_go_back: whether there is a page before. notes: what
-    happened meanwhile (a dialog, a page that could not be opened).
+    Args:
+        url: address of the page.
+        title: title of the page.
+        lines: lines of the whole tree.
+        elements: elements to act on, by reference.
+        position: scroll position and its maximum, in pixels.
+        can_go_back: whether there is a previous page.
+        notes: events since the last view, such as a dialog.
     """
 
     url: str
@@ -96,12 +110,12 @@ class View:
 
     @property
     def scrolls(self) -> tuple[str, ...]:
-        """The directions in which the page can be scrolled."""
+        """Directions in which the page can be scrolled."""
         top, most = self.position
         return (*(("down",) if top < most else ()), *(("up",) if top > 0 else ()))
 
     def tree(self, budget: int | None = None) -> str:
-        """Return the tree as text of at most about `budget` characters; a note says what was cut."""
+        """Return the tree as text of at most about `budget` characters; a last line says how many lines are cut."""
         taken: list[str] = []
         used = 0
         for line in self.lines:
@@ -113,11 +127,11 @@ class View:
         return "\n".join(taken)
 
     def text(self, budget: int | None = 8000, *, address: bool = True) -> str:
-        """Return the page as an agent reads it: title, address, scroll position, notes, and the tree.
+        """Return the page as the agent reads it: title, address, scroll position, notes and tree.
 
         Args:
-            budget: most characters of the tree, about; None: all.
-            address: with the address.
+            budget: approximate limit on the characters of the tree; None: no limit.
+            address: whether to include the address.
         """
         head = f"Page: {_quoted(self.title)}" + (f" at {self.url}" if address else "")
         top, most = self.position
@@ -126,19 +140,19 @@ class View:
         return "\n".join([head, *(f"Note: {note}" for note in self.notes), self.tree(budget)])
 
     def key(self, *, address: str | None = None) -> str:
-        """Return a digest of all that is shown: address, title, scroll position and the whole tree, but no notes.
+        """Return a hash of everything that is shown except the notes: address, title, scroll position and tree.
 
-        What a page keeps to itself (variables of its scripts, cookies, the pages before) is not in it: where that
-        decides what follows, an environment adds it.
+        It does not include hidden state of the page (variables of scripts, cookies, the history). An environment must
+        add that state to its own key where it affects what follows.
 
         Args:
-            address: stands for the address, where that holds what changes from run to run (a port, a session).
+            address: replaces the address if that changes from run to run (a port, a session id).
         """
         shown = [self.url if address is None else address, self.title, self.position, self.lines]
         return hashlib.blake2b(json.dumps(shown).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
     def actions(self) -> list[str]:
-        """Return the actions that can be done now, but for typing, keys and going back, which have no list."""
+        """Return the possible actions, except for typing, keys and going back, which cannot be enumerated."""
         found = []
         for element in self.elements.values():
             if element.options and not element.disabled:
@@ -150,33 +164,35 @@ class View:
 
 
 def _selectable(options: Sequence[str]) -> Iterator[str]:
-    """Yield the names of options that an action can name: without doubles, blanks at the ends and empty ones."""
+    """Yield the options that an action can name: no duplicates, empty names or surrounding spaces."""
     yield from dict.fromkeys(option for option in options if option and option == option.strip())
 
 
-def boxes_of(nodes: Sequence[Node]) -> list[Box]:
-    """Return the boxes of all nodes that have a reference, in their order."""
+def boxes_of(nodes: Sequence[SnapshotNode]) -> list[Rectangle]:
+    """Return the boxes of all nodes that have a reference, in page order."""
     found = []
     for node in nodes:
         if node.ref:
-            # Boxes inside a frame count from its corner: the page cannot tell what they belong to.
+            # Boxes in a frame are relative to the frame, so the page cannot find their elements.
             found.append(node.box if node.box and not node.framed else _NOWHERE)
         found += boxes_of(node.children)
     return found
 
 
-def build(nodes: Sequence[Node], facts: Mapping[str, Any], *, every: bool = False, notes: Sequence[str] = ()) -> View:
+def build_view(
+    nodes: Sequence[SnapshotNode], facts: Mapping[str, Any], *, all_elements: bool = False, notes: Sequence[str] = ()
+) -> PageView:
     """Return the view of a page.
 
     Args:
-        nodes: the top of its snapshot.
-        facts: what `FACTS` (see `tab`) said of the page and of the boxes of `boxes_of(nodes)`.
-        every: give a reference to every element that says something, and not only to those meant to be acted on.
-        notes: what happened meanwhile.
+        nodes: top-level nodes of its snapshot.
+        facts: result of the script `FACTS` for `boxes_of(nodes)`.
+        all_elements: give references to all elements that have text, not only to controls.
+        notes: events since the last view.
     """
-    writer = _Writer(list(facts["boxes"]), every)
+    writer = _TreeWriter(list(facts["boxes"]), all_elements)
     writer.write(nodes, 0, "")
-    return View(
+    return PageView(
         url=str(facts["url"]),
         title=str(facts["title"]),
         lines=tuple(writer.lines),
@@ -187,46 +203,46 @@ def build(nodes: Sequence[Node], facts: Mapping[str, Any], *, every: bool = Fals
     )
 
 
-_NOWHERE: Final[Box] = (0, 0, -1, -1)
+_NOWHERE: Final[Rectangle] = (0, 0, -1, -1)
 
 
-class _Writer:
-    """Writes lines and gives out references, in the order of the page."""
+class _TreeWriter:
+    """Writes the lines of the tree and assigns references, in page order."""
 
-    def __init__(self, facts: list[Any], every: bool) -> None:
+    def __init__(self, facts: list[Any], all_elements: bool) -> None:
         self.lines: list[str] = []
         self.elements: dict[str, Element] = {}
         self._facts = iter(facts)
-        self._every = every
+        self._all_elements = all_elements
 
-    def write(self, nodes: Sequence[Node], depth: int, within: str) -> None:
-        said = ""
+    def write(self, nodes: Sequence[SnapshotNode], depth: int, within: str) -> None:
+        label = ""  # name of the control just written, which may be repeated as text next to it
         for node in nodes:
             fact = next(self._facts) if node.ref else {}
             control = node.role in _CONTROLS or "cursor" in node.marks
             options = _options(node) if node.role == "combobox" else ()
-            says = bool(node.text or node.name)
-            if said and not control and self._repeats(node, said):
-                said = ""
+            has_content = bool(node.text or node.name)
+            if label and not control and self._repeats(node, label):
+                label = ""
                 continue
-            said = node.name if node.role in _LABELLED else ""
-            if not says and not control and (node.role in _SILENT or not (node.children or node.ref)):
+            label = node.name if node.role in _LABELLED else ""
+            if not has_content and not control and (node.role in _SILENT or not (node.children or node.ref)):
                 self.write(node.children, depth, within)
                 continue
             ref = ""
-            if node.ref and (control or self._every):
+            if node.ref and (control or self._all_elements):
                 ref = f"e{len(self.elements) + 1}"
                 self.elements[ref] = _element(ref, node, fact, options, within)
             self.lines.append(" " * depth + self._line(node, ref, fact, options))
             if not options:
                 self.write(node.children, depth + 1, node.name or within)
 
-    def _repeats(self, node: Node, said: str) -> bool:
-        """Return whether a node is the label beside a control that is named by it, and nothing else."""
-        label = node.role in _SILENT and not node.children and not (self._every and node.ref)
-        return label and _same(node.text, said) and _same(node.name, said)
+    def _repeats(self, node: SnapshotNode, label: str) -> bool:
+        """Return whether a node only repeats the name of the control before it."""
+        plain = node.role in _SILENT and not node.children and not (self._all_elements and node.ref)
+        return plain and _same(node.text, label) and _same(node.name, label)
 
-    def _line(self, node: Node, ref: str, fact: Mapping[str, Any], options: Sequence[str]) -> str:
+    def _line(self, node: SnapshotNode, ref: str, fact: Mapping[str, Any], options: Sequence[str]) -> str:
         parts = [f"[{ref}]"] if ref else []
         if node.role not in _SILENT or (not node.text and not node.name):
             parts.append(node.role)
@@ -248,7 +264,7 @@ class _Writer:
         return " ".join([*parts, *([f"({', '.join(states)})"] if states else [])])
 
 
-def _element(ref: str, node: Node, fact: Mapping[str, Any], options: tuple[str, ...], within: str) -> Element:
+def _element(ref: str, node: SnapshotNode, fact: Mapping[str, Any], options: tuple[str, ...], within: str) -> Element:
     field_in_frame = node.framed and node.role in FIELDS
     top, most = fact.get("scroll") or (0, 0)
     return Element(
@@ -267,8 +283,8 @@ def _element(ref: str, node: Node, fact: Mapping[str, Any], options: tuple[str, 
     )
 
 
-def _options(node: Node) -> tuple[str, ...]:
-    """Return the names in a drop-down list, whose options are not on the page until it is opened."""
+def _options(node: SnapshotNode) -> tuple[str, ...]:
+    """Return the options of a drop-down list, which are not on the page until it is opened."""
     found: list[str] = []
     for child in node.children:
         if child.ref:
@@ -277,8 +293,8 @@ def _options(node: Node) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _chosen(node: Node) -> str:
-    """Return the name of the option that a drop-down list shows."""
+def _chosen(node: SnapshotNode) -> str:
+    """Return the selected option of a drop-down list."""
     for child in node.children:
         name = child.name if child.role == "option" and "selected" in child.marks else _chosen(child)
         if name:
@@ -287,7 +303,7 @@ def _chosen(node: Node) -> str:
 
 
 def _same(text: str, name: str) -> bool:
-    """Return whether a text says no more than a name, but for spaces; the empty text says nothing."""
+    """Return whether a text is empty or equals a name, ignoring spaces."""
     return not text or "".join(text.split()) == "".join(name.split())
 
 
@@ -296,7 +312,7 @@ def _state(name: str, value: str) -> str:
 
 
 def _quoted(text: str, longest: int = _LONGEST) -> str:
-    """Return a text in quotes on one line, cut where it is long."""
+    """Return a text in quotes on one line, truncated if it is long."""
     text = " ".join(text.split())
     text = text if len(text) <= longest else f"{text[: longest - 3]}..."
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

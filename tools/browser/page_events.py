@@ -1,4 +1,4 @@
-"""What happens to a page by itself: dialogs, downloads, new tabs, navigations, what it fetches, a crash."""
+"""Events of a page: dialogs, downloads, new tabs, navigations, network requests, crashes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.async_api import Dialog, Download, Frame, Page, Request
 
-__all__ = ["Watch"]
+__all__ = ["PageEvents"]
 
-_SHORT = 200
+_MAX_TEXT = 200
 
 
-class Watch:
-    """Listens to one page, on the browser's loop."""
+class PageEvents:
+    """Listens to one page, on the event loop of the browser.
+
+    Attributes:
+        crashed: whether the page has crashed.
+        navigations: number of navigations that have ended, successfully or not.
+    """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.crashed = False
-        self.moves = 0
-        """Navigations of the page that have ended, in a new page or in nothing."""
-        self._fetching: set[Any] = set()
+        self.navigations = 0
+        self._requests: set[Any] = set()
         self._notes: list[str] = []
         self._changed = asyncio.Event()
         self._page: Page | None = None
 
     @property
-    def fetching(self) -> bool:
-        """Whether the page waits for something that it asked for."""
-        return bool(self._fetching)
+    def loading(self) -> bool:
+        """Whether the page is waiting for responses."""
+        return bool(self._requests)
 
     def attach(self, page: Page) -> None:
         """Listen to a page."""
@@ -45,21 +48,21 @@ class Watch:
         page.on("requestfinished", self._finished)
         page.on("requestfailed", self._failed)
 
-    def note(self, text: str) -> None:
-        """Tell the agent at its next look."""
+    def add_note(self, text: str) -> None:
+        """Add a note for the agent to the next view of the page."""
         if len(self._notes) < 5 and text not in self._notes:
             self._notes.append(text)
 
-    def notes(self) -> list[str]:
+    def take_notes(self) -> list[str]:
         """Return the notes since the last call."""
         found, self._notes = self._notes, []
         return found
 
-    async def wait(self, happened: Callable[[], bool], seconds: float) -> bool:
-        """Return whether something happens within so many seconds."""
-        end = time.monotonic() + seconds
-        while not happened():
-            left = end - time.monotonic()
+    async def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition holds; return False if it does not within the time limit."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            left = deadline - time.monotonic()
             if left <= 0:
                 return False
             self._changed.clear()
@@ -68,21 +71,21 @@ class Watch:
         return True
 
     async def popup(self, page: Page) -> None:
-        """Close a new tab: the scripts in pages keep links in the old one, so this is a rare thing."""
+        """Close a new tab. This is rare, since our scripts in the page keep links in the old one."""
         if page is not self._page:
-            self.note("a new tab was closed")
+            self.add_note("a new tab was closed")
             with suppress(Exception):
                 await page.close()
 
     async def _dialog(self, dialog: Dialog) -> None:
         if dialog.type != "beforeunload":
-            words = " ".join(dialog.message.split())[:_SHORT]
-            self.note(f"a dialog ({dialog.type}) said {words!r} and was answered with OK")
+            words = " ".join(dialog.message.split())[:_MAX_TEXT]
+            self.add_note(f"a dialog ({dialog.type}) said {words!r} and was answered with OK")
         with suppress(Exception):
             await dialog.accept()
 
     def _download(self, download: Download) -> None:
-        self.note(f"a download of {download.suggested_filename[:_SHORT]!r} was refused")
+        self.add_note(f"a download of {download.suggested_filename[:_MAX_TEXT]!r} was refused")
 
     def _crash(self, _: Page) -> None:
         self.crashed = True
@@ -90,19 +93,19 @@ class Watch:
 
     def _navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None:
-            self.moves += 1
-            self._fetching.clear()
+            self.navigations += 1
+            self._requests.clear()
             self._changed.set()
 
     def _request(self, request: Request) -> None:
-        self._fetching.add(request)
+        self._requests.add(request)
 
     def _finished(self, request: Request) -> None:
-        self._fetching.discard(request)
+        self._requests.discard(request)
         self._changed.set()
 
     def _failed(self, request: Request) -> None:
-        self._fetching.discard(request)
+        self._requests.discard(request)
         if request.is_navigation_request():
-            self.moves += 1
+            self.navigations += 1
         self._changed.set()
