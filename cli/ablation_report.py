@@ -170,7 +170,7 @@ def _diagnostics(found: Mapping[str, Any]) -> str:
         "step_signal": "step-level signal",
         "turn_share": "within trajectories",
         "shared_turns": "shared states",
-        "lone_states": "groups of one",
+        "singleton_states": "groups of one",
         "no_variance_groups": "zero variance",
         "unparsable": "unparsable",
         "inadmissible": "inadmissible",

@@ -160,7 +160,7 @@ def _load_checkpoint(folder: Path, options: dict[str, Any], choice: ModelOptions
     if run is not None:
         values |= {name: getattr(run.agent, name) for name in type(run.agent).model_fields}
         values["temperature"] = run.evaluation.temperature
-        device, slots, context = run.policy.device, run.policy.slots, run.policy.context
+        device, slots, context = run.policy.device, run.train.concurrency, run.policy.context
         deadline = run.env.deadline or None
     agent = Agent.from_options(**{**values, **options})
     # a run's device is replaced by the CPU where this machine lacks it; one that the user names is not

@@ -15,7 +15,7 @@ from turnwise.cli.run_folders import RUN_FILE, resume_command
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
-    from turnwise.training.loop import Outcome
+    from turnwise.training.loop import TrainingResult
 
 
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
@@ -53,7 +53,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def train_with_progress(run: Run, *, resume: bool) -> Outcome:
+def train_with_progress(run: Run, *, resume: bool) -> TrainingResult:
     """Train a run with its progress shown. Ctrl-C stops it after the current step, with a checkpoint.
 
     Args:
@@ -74,7 +74,7 @@ def train_with_progress(run: Run, *, resume: bool) -> Outcome:
         raise
 
 
-def print_outcome(outcome: Outcome) -> None:
+def print_outcome(outcome: TrainingResult) -> None:
     """Print where the results are and what can be done with them, or how to continue."""
     folder = outcome.folder
     if not outcome.finished:

@@ -1,8 +1,7 @@
-"""Training: a run's configuration, batches, objectives, the update, checkpoints and the loop.
+"""Training: the configuration of a run, batches, objectives, the learner, checkpoints and the loop.
 
-Importing this package is cheap: torch and transformers are loaded when a name that needs them is first used. Every
-objective is a name of it, `from turnwise.training import gspo`; `objectives` is their package, with more of each.
-Left out on purpose: distributed training and weight transfer to other processes.
+Importing this package is cheap: torch and transformers are imported when a name that needs them is first used. Every
+objective can be imported from here, as in `from turnwise.training import gspo`.
 """
 
 from importlib import import_module
@@ -28,12 +27,13 @@ _LAZY = {
     "Batch": "batch",
     "Checkpoints": "checkpoint",
     "Objective": "objectives",
+    "Learner": "learner",
     "TaskSampler": "tasks",
+    "UpdatePlan": "gradient",
     "imitate": "imitation",
     "pack": "batch",
     "steps_of": "steps",
     "train": "loop",
-    "update": "update",
 }
 
 __all__ = [
@@ -43,25 +43,26 @@ __all__ = [
     "Checkpoints",
     "ConfigError",
     "FolderInUse",
+    "Learner",
     "Objective",
     "Run",
     "RunExists",
     "TaskSampler",
     "TrainingError",
+    "UpdatePlan",
     "VocabularyMismatch",
     "imitate",
     "objectives",
     "pack",
     "steps_of",
     "train",
-    "update",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module that holds a public name when the name is first asked for."""
+    """Import the module of a public name when the name is first used."""
     if name not in (*_LAZY, "objectives"):
-        raise AttributeError(f"turnwise.training has no name {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         module = import_module(f"turnwise.training.{_LAZY.get(name, name)}")
     except ModuleNotFoundError as error:

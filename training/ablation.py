@@ -20,8 +20,9 @@ from typing import Any
 
 from turnwise.credit.errors import CreditError
 from turnwise.credit.registry import get as credit_rule
-from turnwise.training.config import Credit, ObjectiveSection, Run, Section, parse_value
-from turnwise.training.errors import ConfigError, RunExists, TrainingError, near
+from turnwise.registry import suggest
+from turnwise.training.config import CreditSection, ObjectiveSection, Run, Section, parse_value
+from turnwise.training.errors import ConfigError, RunExists, TrainingError
 from turnwise.training.folder import describe, differences, write_json
 from turnwise.training.toml import literal
 
@@ -219,7 +220,7 @@ def _full(section: str, name: str) -> str:
         if name.partition(".")[0] not in VARIES:
             raise ConfigError(f"{name} cannot differ between arms; what may is in {', '.join(VARIES)}")
         return name
-    fields: dict[str, type[Section]] = {"credit": Credit, "objective": ObjectiveSection}
+    fields: dict[str, type[Section]] = {"credit": CreditSection, "objective": ObjectiveSection}
     if section in fields and name not in fields[section].model_fields:
         return f"{section}.options.{name}"
     return f"{section}.{name}"
@@ -261,7 +262,7 @@ def _without_foreign_options(base: dict[str, Any], arms: Sequence[Arm]) -> Itera
         found.append(replace(arm, left_out=tuple(sorted(lacking - handed)), handed=tuple(sorted(handed))))
     for option in options:
         if option not in known:
-            raise ConfigError(f"credit.options.{option} is an option of no arm's rule{near(option, known)}")
+            raise ConfigError(f"credit.options.{option} is an option of no arm's rule{suggest(option, known)}")
     yield from found
 
 
@@ -301,12 +302,10 @@ def check(ablation: Ablation) -> None:
     seed = ablation.seeds[0]
     warm = ablation.warm_start(seed)
     setups = [prepare(warm)]
-    warm.check_read()
     for arm in ablation.arms:
         run = ablation.run(arm, seed)
         with _naming(arm):
             setups.append(prepare(run))
-            run.check_read()
     if any(setup.panel is None for setup in setups):
         raise ConfigError("an ablation compares evaluations after training; evaluation.episodes is 0")
 

@@ -23,7 +23,7 @@ DIAGNOSTICS = {
     "step_signal": "turns that have a say of their own, beside their trajectory",
     "turn_share": "variance of the advantages that lies within trajectories",
     "shared_turns": "turns in a state that another trajectory of the group visited",
-    "lone_states": "step groups of one: states that only one trajectory of the group visited",
+    "singleton_states": "step groups of one: states that only one trajectory of the group visited",
     "no_variance_groups": "groups whose episodes all had the same reward",
     "unparsable": "turns without an action that could be read",
     "inadmissible": "turns with an action that was not admissible",

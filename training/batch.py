@@ -1,10 +1,9 @@
-"""Batches: trajectories and their advantages as token sequences, with turns merged where they continue each other.
+"""Batches: trajectories and their advantages as token sequences, with turns merged where they extend each other.
 
 A turn whose prompt begins with the sequence before it (previous prompt + previous response) is appended to that
-sequence, so that a whole conversation is computed once instead of once a turn; loss and gradient stay the same.
-Padding is on the right and comes after credit; with causal attention no token ever sees it.
+sequence, so that a conversation is computed once instead of once per turn; loss and gradient stay the same. Padding is
+on the right, after credit assignment; with causal attention no token attends to it.
 
-Left out on purpose: images, packing of several trajectories into one row, shared prefixes between trajectories.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +14,13 @@ from numpy.typing import NDArray
 
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit.advantages import Advantages
+from turnwise.credit.steps import Steps
 from turnwise.training.objectives.aggregate import token_weights
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """B sequences of at most L tokens; outside its length a row is padding.
+    """B sequences of at most L tokens; beyond its length a row is padding.
 
     Attributes:
         tokens: int64 [B, L], token ids; 0 where padded.
@@ -28,10 +28,11 @@ class Batch:
         mask: bool [B, L], tokens that were sampled and carry loss.
         old: float64 [B, L], nats, log-probability under the policy that sampled; 0 outside the mask.
         advantages: float64 [B, L]; 0 outside the mask.
-        trajectory: int64 [B], number of the row's trajectory.
-        turn: int64 [B, L], number of the turn in the order of steps_of; -1 for tokens that were not sampled.
+        trajectory: int64 [B], number of the row's trajectory in the order of packing.
+        turn: int64 [B, L], index of the token's turn in `turns`; -1 for tokens that were not sampled.
+        turns: (trajectory id, turn) of every packed turn.
         reference: float64 [B, L], nats, under a reference policy; None without one.
-        rollout: float64 [B, L], nats, as the sampling engine gave them; None where `old` is just that.
+        rollout: float64 [B, L], nats, from the sampling engine; None where `old` is that already.
     """
 
     tokens: NDArray[np.int64]
@@ -41,6 +42,7 @@ class Batch:
     advantages: NDArray[np.float64]
     trajectory: NDArray[np.int64]
     turn: NDArray[np.int64]
+    turns: tuple[tuple[str, int], ...] = ()
     reference: NDArray[np.float64] | None = None
     rollout: NDArray[np.float64] | None = None
 
@@ -54,7 +56,7 @@ class Batch:
         return int(self.lengths.sum())
 
     def rows(self, index: NDArray[np.int64]) -> "Batch":
-        """Give the batch of some rows, cut to the longest of them."""
+        """Return the batch of some rows, cut to the longest of them."""
         width = int(self.lengths[index].max()) if len(index) else 0
         return Batch(
             tokens=self.tokens[index, :width],
@@ -64,16 +66,17 @@ class Batch:
             advantages=self.advantages[index, :width],
             trajectory=self.trajectory[index],
             turn=self.turn[index, :width],
+            turns=self.turns,
             reference=None if self.reference is None else self.reference[index, :width],
             rollout=None if self.rollout is None else self.rollout[index, :width],
         )
 
     def weights(self, mode: str, norm: float = 1.0) -> NDArray[np.float64]:
-        """Weigh every token for an aggregation over the whole of this batch.
+        """Return the weight of every token for an aggregation over the whole batch.
 
         Args:
             mode: a key of AGGREGATIONS.
-            norm: tokens, the constant of modes with "norm".
+            norm: divisor of modes with "norm", in tokens.
 
         Returns:
             float64 [B, L]; 0 outside the mask.
@@ -85,12 +88,12 @@ class Batch:
         )
         return weights
 
-    def signalled(self) -> NDArray[np.int64]:
-        """Give the rows in which some token has an advantage other than zero."""
+    def rows_with_signal(self) -> NDArray[np.int64]:
+        """Return the rows in which some token has a non-zero advantage."""
         return np.flatnonzero((self.advantages != 0).any(axis=1))
 
     def without_tail(self) -> "Batch":
-        """Drop what follows the last token with an advantage in each row; it gets no gradient and gives none."""
+        """Return the batch without the tokens after the last non-zero advantage of each row, which have no gradient."""
         on = self.advantages != 0
         last = np.where(on.any(axis=1), on.shape[1] - np.argmax(on[:, ::-1], axis=1), 0)
         return replace(self, lengths=np.minimum(self.lengths, last))
@@ -98,19 +101,19 @@ class Batch:
 
 @dataclass(slots=True)
 class _Sequence:
-    """A sequence that is being built."""
+    """A sequence under construction."""
 
     trajectory: int
     tokens: list[int]
     turns: list[tuple[int, int, int, Turn]]  # start of the response, its end, number of the turn, the turn
 
     def continues(self, turn: Turn) -> bool:
-        """Whether the turn's prompt begins with everything that stands here."""
+        """Whether the turn's prompt begins with this whole sequence."""
         length = len(self.tokens)
         return len(turn.prompt) >= length and list(turn.prompt[:length]) == self.tokens
 
     def append(self, number: int, turn: Turn) -> None:
-        """Append what the turn adds."""
+        """Append the tokens that the turn adds."""
         self.tokens.extend(turn.prompt[len(self.tokens) :])
         start = len(self.tokens)
         self.tokens.extend(turn.response)
@@ -131,40 +134,46 @@ def sequences(trajectory: Trajectory, index: int, first: int, *, merge: bool) ->
 
 
 def pack(groups: Sequence[Group], advantages: Advantages | None = None, *, merge: bool = True) -> Batch:
-    """Lay the turns of trajectories and their advantages out as token sequences.
+    """Return the turns of trajectories and their advantages as token sequences.
 
     Args:
-        groups: as rolled out; trajectories that ended as "error" are left out, as steps_of leaves them out.
-        advantages: one row a turn, in the order of steps_of (groups, trajectories, turns); None gives every turn an
-            advantage of 1. Rows with keep=False stay as context and carry no loss. A row's weight multiplies its
-            advantage.
-        merge: append a turn whose prompt begins with the sequence before it to that sequence.
+        groups: as returned by a rollout; trajectories that ended as "error" are left out.
+        advantages: joined by trajectory id and turn; None gives every turn an advantage of 1. Rows with keep=False stay
+            as context and carry no loss. The weight of a row multiplies its advantage.
+        merge: append a turn to the sequence before it where its prompt begins with that sequence.
 
     Returns:
         The batch; rows in the order of the trajectories.
 
     Raises:
-        ValueError: the number of advantages is not the number of turns, or a turn's log-probabilities are not as
-            many as its tokens.
+        CreditError: a turn has no advantage.
+        ValueError: the advantages are of other turns as well, or a turn has another number of log-probabilities than
+            of tokens.
     """
-    kept = [trajectory for group in groups for trajectory in group.trajectories if trajectory.stop != "error"]
-    count = sum(len(trajectory.turns) for trajectory in kept)
+    kept = [trajectory for group in groups for trajectory in group.finished]
+    turns = [(trajectory.id, number) for trajectory in kept for number in range(len(trajectory.turns))]
     if advantages is None:
-        values, keep = np.ones(count), np.ones(count, dtype=bool)
+        values, keep = np.ones(len(turns)), np.ones(len(turns), dtype=bool)
     else:
-        values, keep = np.asarray(advantages.values * advantages.weight, dtype=np.float64), advantages.keep
-    if len(values) != count:
-        raise ValueError(f"{len(values)} advantages came for {count} turns; they must be of the same groups")
+        if len(advantages) != len(turns):
+            raise ValueError(f"expected advantages of the {len(turns)} turns of these groups, got {len(advantages)}")
+        found = advantages.aligned([name for name, _ in turns], [number for _, number in turns])
+        values, keep = np.asarray(found.values * found.weight, dtype=np.float64), found.keep
     rows: list[_Sequence] = []
     first = 0
     for index, trajectory in enumerate(kept):
         rows.extend(sequences(trajectory, index, first, merge=merge))
         first += len(trajectory.turns)
-    return _lay_out(rows, values, keep)
+    return _lay_out(rows, values, keep, tuple(turns))
 
 
-def _lay_out(rows: Sequence[_Sequence], values: NDArray[np.float64], keep: NDArray[np.bool_]) -> Batch:
-    """Fill the arrays of a batch."""
+def _lay_out(
+    rows: Sequence[_Sequence],
+    values: NDArray[np.float64],
+    keep: NDArray[np.bool_],
+    turns: tuple[tuple[str, int], ...],
+) -> Batch:
+    """Return the batch of some sequences."""
     lengths = np.array([len(row.tokens) for row in rows], dtype=np.int64)
     shape = (len(rows), int(lengths.max()) if len(rows) else 0)
     batch = Batch(
@@ -175,6 +184,7 @@ def _lay_out(rows: Sequence[_Sequence], values: NDArray[np.float64], keep: NDArr
         advantages=np.zeros(shape),
         trajectory=np.array([row.trajectory for row in rows], dtype=np.int64),
         turn=np.full(shape, -1, dtype=np.int64),
+        turns=turns,
     )
     for index, row in enumerate(rows):
         batch.tokens[index, : len(row.tokens)] = row.tokens
@@ -186,23 +196,23 @@ def _lay_out(rows: Sequence[_Sequence], values: NDArray[np.float64], keep: NDArr
                 batch.mask[index, start:end] = True
                 batch.old[index, start:end] = turn.logprobs
                 batch.advantages[index, start:end] = values[number]
-    # the first token of a sequence has nothing before it that could predict it
+    # nothing precedes the first token of a sequence that could predict it
     batch.mask[:, :1] = False
     batch.old[:, :1] = batch.advantages[:, :1] = 0.0
     return batch
 
 
-def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str, turns: int) -> NDArray[np.float64]:
-    """Sum up how far the sampling policy was from a reference over the tokens of each turn.
+def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str, steps: Steps) -> NDArray[np.float64]:
+    """Return the divergence of the sampling policy from a reference, summed over the tokens of each turn.
 
     Args:
-        batch: of all turns, as pack gives it without advantages.
+        batch: of all turns, from `pack` without advantages.
         reference: float64 [B, L], nats, log-probabilities under the reference.
         estimator: a key of KL_ESTIMATORS.
-        turns: how many turns there are.
+        steps: the table of the same turns.
 
     Returns:
-        float64 [turns], nats, in the order of steps_of.
+        float64 [N], nats, in the order of the table's rows.
     """
     import torch
 
@@ -210,18 +220,20 @@ def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str
 
     mask = batch.mask
     value = kl(torch.from_numpy(batch.old[mask]), torch.from_numpy(reference[mask]), estimator).numpy()
-    return np.bincount(batch.turn[mask], weights=value, minlength=turns).astype(np.float64, copy=False)
+    total = np.bincount(batch.turn[mask], weights=value, minlength=len(batch.turns))
+    by_turn = dict(zip(batch.turns, total.tolist(), strict=True))
+    return np.array([by_turn[key] for key in zip(steps.ids("trajectory"), steps.turn.tolist(), strict=True)])
 
 
 def micro_batches(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
-    """Cut rows into micro-batches of similar length.
+    """Return micro-batches of rows of similar length.
 
     Args:
         lengths: int64 [B], tokens.
-        budget: most tokens, padding included, in one micro-batch; a longer row is one of its own.
+        budget: maximum number of tokens per micro-batch, padding included; a longer row is a micro-batch of its own.
 
     Returns:
-        Indices of rows, longest first, so that memory fails early or never. Rows of length 0 are left out.
+        Row numbers, longest rows first, so that memory runs out early or never. Rows of length 0 are left out.
     """
     order = np.argsort(-lengths, kind="stable")
     cuts: list[NDArray[np.int64]] = []

@@ -42,7 +42,7 @@ class Restored:
         tokenizer: its tokenizer.
         state: counters and the sampler of tasks, as they were given to save.
         trainer: optimiser state and random states.
-        passed_over: sentences on newer checkpoints that were not whole.
+        skipped: sentences about newer checkpoints that were incomplete.
     """
 
     folder: Path
@@ -51,7 +51,7 @@ class Restored:
     tokenizer: Any
     state: dict[str, Any]
     trainer: dict[str, Any]
-    passed_over: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 class Checkpoints:
@@ -78,7 +78,7 @@ class Checkpoints:
         return self.folder / f"{step:06d}"
 
     def save(
-        self, step: int, model: Any, tokenizer: Any, optimizer: torch.optim.Optimizer | None, state: dict[str, Any]
+        self, step: int, model: Any, tokenizer: Any, learner_state: dict[str, Any] | None, state: dict[str, Any]
     ) -> Path:
         """Write a checkpoint beside the others, then drop the oldest beyond `keep`, and later ones.
 
@@ -88,7 +88,7 @@ class Checkpoints:
             step: finished iterations.
             model: a transformers model.
             tokenizer: its tokenizer.
-            optimizer: its state is kept; None has none.
+            learner_state: of `Learner.state`; None keeps none.
             state: counters, as JSON can hold them.
 
         Returns:
@@ -100,7 +100,7 @@ class Checkpoints:
         part = self.folder / f".{step:06d}.part"
         final = self.path(step)
         try:
-            self._write(part, model, tokenizer, optimizer, {**state, "version": VERSION, "step": step})
+            self._write(part, model, tokenizer, learner_state, {**state, "version": VERSION, "step": step})
             if final.exists():
                 shutil.rmtree(final)
             part.rename(final)
@@ -115,14 +115,13 @@ class Checkpoints:
         return final
 
     def _write(
-        self, part: Path, model: Any, tokenizer: Any, optimizer: torch.optim.Optimizer | None, state: dict[str, Any]
+        self, part: Path, model: Any, tokenizer: Any, learner_state: dict[str, Any] | None, state: dict[str, Any]
     ) -> None:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         save_policy(model, tokenizer, part)
-        optimizer_state = None if optimizer is None else optimizer.state_dict()
         with (part / "trainer.pt").open("wb") as file:
-            torch.save({"optimizer": optimizer_state, **random_states()}, file)
+            torch.save({**(learner_state or {}), **random_states()}, file)
         whole = {**state, "vocabulary": vocabulary_fingerprint(tokenizer)}
         (part / "state.json").write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
         (part / MANIFEST).write_text(json.dumps(manifest(part), indent=2) + "\n", encoding="utf-8")

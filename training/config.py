@@ -1,315 +1,292 @@
-"""A run as one TOML file, read into one pydantic model.
+"""The configuration of a run: one TOML file, read into one pydantic model.
 
-Every key has one line of documentation (docs/config.md is rendered from them). Unknown keys are errors with the
-near name. Keys that were set and that nothing read are errors too: each section remembers which of its keys were
-read, and `Run.unread` is asked once a run is set up.
-
-Left out on purpose: includes, environment variables, and settings of parts that are not chosen by a run's file.
+Every key has one line of documentation, from which docs/config.md is rendered. An unknown key is an error that suggests
+the nearest one. A key that is set and has no effect in the run is an error too: `turnwise.training.config_effects`
+declares when each key matters.
 """
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from turnwise.training.errors import ConfigError, near
+from turnwise.registry import suggest
+from turnwise.training.errors import ConfigError
 from turnwise.training.toml import literal, render
+
+Choice = str | dict[str, Any]
+"""Something by name: "gigpo", or a table with the name and its options: {name = "window", history = 2}."""
+
+
+def chosen(choice: Choice, key: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of a choice.
+
+    >>> chosen({"name": "window", "history": 2}, "agent.prompt")
+    ('window', {'history': 2})
+
+    Args:
+        choice: a name, or a table with a name and options.
+        key: the key that holds it, for the message.
+
+    Raises:
+        ConfigError: the table has no name.
+    """
+    if isinstance(choice, str):
+        return choice, {}
+    options = dict(choice)
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigError(f'{key} must be a name or a table with a name, such as {{name = "..."}}; got {choice!r}')
+    return name, options
 
 
 class Section(BaseModel):
-    """A table of the file: unknown keys are errors, values do not change, reading a key is remembered."""
+    """A table of the file. Unknown keys are errors, and values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    _read: set[str] = PrivateAttr(default_factory=set)
 
     @field_validator("*")
     @classmethod
     def _no_nul(cls, value: Any) -> Any:
-        """Refuse the one character that no name, path or line can hold."""
+        """Refuse NUL, which no path and no line of text can hold."""
         if isinstance(value, str) and "\0" in value:
-            raise ValueError("a text without NUL was wanted")
+            raise ValueError("the text must not contain NUL")
         return value
 
-    def __getattribute__(self, name: str) -> Any:
-        """Give the attribute; if it is a key, remember that it was read."""
-        value = super().__getattribute__(name)
-        if not name.startswith("_") and name in type(self).model_fields:
-            private = super().__getattribute__("__pydantic_private__")
-            private["_read"].add(name)
-        return value
 
-    def switched_off(self) -> None:
-        """Count every key as read: the section's own switch says that it does nothing, which is no slip."""
-        super().__getattribute__("__pydantic_private__")["_read"].update(type(self).model_fields)
-
-    def __eq__(self, other: object) -> bool:
-        """Equal keys and values; what was read does not matter."""
-        return type(self) is type(other) and isinstance(other, Section) and self.model_dump() == other.model_dump()
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Env(Section):
-    """The environment that gives tasks."""
+class EnvSection(Section):
+    """The environment that the policy is trained in."""
 
     id: str = Field(default="turnwise/Household-v0", description="Gymnasium id of the environment.")
-    kwargs: dict[str, Any] = Field(default={}, description="Arguments of the environment while training.")
-    eval: dict[str, Any] = Field(default={}, description="Arguments that replace or join them for evaluation.")
+    kwargs: dict[str, Any] = Field(default={}, description="Arguments of the environment.")
+    eval: dict[str, Any] = Field(
+        default={}, description='Arguments that differ in evaluation, such as {split = "held_out"}.'
+    )
     deadline: float = Field(
-        default=0.0, ge=0, description="Seconds that one step may take, 0: no limit (and steps in a fixed order)."
+        default=0.0,
+        ge=0,
+        description="Time limit of one environment step, in seconds; 0: none (steps then run in a fixed order).",
     )
 
 
 class AgentSection(Section):
-    """How the policy is asked for an action, and how its answer is read."""
+    """How the policy is prompted, and how its answers are read."""
 
-    prompt: Literal["conversation", "window"] = Field(
-        default="conversation", description="Whole conversation, or a window of the last turns."
+    prompt: Choice = Field(
+        default="conversation",
+        description='The prompt builder: "conversation" (the whole episode) or {name = "window", history = 2}.',
     )
-    history: int = Field(default=2, ge=0, description="Earlier turns in a window.")
-    template: str = Field(default="plain", description="Template of the prompt, by name.")
+    template: Choice = Field(
+        default="plain",
+        description='The prompt template: a name, or a table of its strings such as {base = "react", ask = "..."}.',
+    )
     parser: str = Field(
-        default="bare",
-        description="How an action is read out of the answer: bare, whole, with-thoughts or think-action.",
+        default="bare", description="How an action is read from an answer; see `turnwise list parsers`."
     )
     max_turns: int = Field(default=50, ge=1, description="Turns after which an episode is stopped.")
-    max_tokens: int = Field(default=32, ge=1, description="Most tokens in one answer.")
+    max_tokens: int = Field(default=32, ge=1, description="Maximum number of tokens in one answer.")
     temperature: float = Field(
-        default=1.0, gt=0, description="Sampling temperature while training; the loss uses the same."
+        default=1.0, gt=0, description="Sampling temperature in training; the loss uses the same distribution."
     )
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Probability mass that is sampled from while training.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling in training; 1: off.")
 
 
-class Policy(Section):
-    """The model: a local Hugging Face folder, or a new small Llama with a tokenizer trained on demonstrations."""
+class PolicySection(Section):
+    """The model: a Hugging Face folder, or a new small Llama with a tokenizer trained on demonstrations."""
 
-    path: str = Field(default="", description="Local Hugging Face folder; empty: a new model of the sizes below.")
-    vocab: int = Field(default=512, ge=260, description="Tokens of the new tokenizer.")
-    hidden: int = Field(default=128, ge=8, description="Width of the new model.")
-    layers: int = Field(default=4, ge=1, description="Layers of the new model.")
-    heads: int = Field(default=4, ge=1, description="Attention heads of the new model.")
-    context: int = Field(default=1024, ge=16, description="Most tokens of a prompt and its answer.")
-    device: str = Field(default="cpu", description="Where the model runs: cpu, cuda, or auto.")
-    slots: int = Field(default=64, ge=1, description="Most episodes that are sampled in one batch.")
+    path: str = Field(default="", description="Hugging Face folder; empty: a new model of the sizes below.")
+    vocab: int = Field(default=512, ge=260, description="Vocabulary size of the new tokenizer.")
+    hidden: int = Field(default=128, ge=8, description="Hidden size of the new model.")
+    layers: int = Field(default=4, ge=1, description="Number of layers of the new model.")
+    heads: int = Field(default=4, ge=1, description="Number of attention heads of the new model.")
+    context: int = Field(default=1024, ge=16, description="Maximum number of tokens in a prompt and its answer.")
+    device: str = Field(default="cpu", description="Device of the model: cpu, cuda, cuda:N, or auto.")
 
 
-class Imitation(Section):
-    """Warm start: supervised training on demonstrations, before reinforcement learning."""
+class ImitationSection(Section):
+    """Warm start: supervised training on demonstrations before reinforcement learning."""
 
-    episodes: int = Field(default=0, ge=0, description="Demonstrations; 0: no warm start.")
+    episodes: int = Field(default=0, ge=0, description="Number of demonstrations; 0: no warm start.")
     demonstrator: str = Field(
-        default="expert", description="Who plays them: expert, one of the environment's own, or a file of trajectories."
+        default="expert",
+        description='Who demonstrates: "expert", a demonstrator of the environment, or a file of trajectories.',
     )
     noise: float = Field(
-        default=0.0, ge=0, le=1, description="Probability that the expert plays a random action instead."
+        default=0.0, ge=0, le=1, description="Probability that a demonstrator's action is replaced by a random one."
     )
-    slips: float = Field(
-        default=0.5, ge=0, le=1, description="Share of the random actions that are not admissible, such as a learner's."
-    )
+    slips: float = Field(default=0.5, ge=0, le=1, description="Share of the random actions that are inadmissible.")
     typos: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Probability that one word of an action is wrong, where the environment cannot list it (an edit).",
+        description="Probability of one wrong word in an action that the environment cannot list (an edit, a query).",
     )
-    won_only: bool = Field(default=True, description="Leave demonstrations out that did not succeed.")
+    won_only: bool = Field(default=True, description="Imitate successful demonstrations only.")
     observations: float = Field(
-        default=0.0, ge=0, description="Weight in the loss of what was seen, beside 1 for what was said."
+        default=0.0, ge=0, description="Loss weight of observation tokens; tokens of the answers have weight 1."
     )
     epochs: int = Field(default=1, ge=0, description="Passes over the demonstrations.")
-    lr: float = Field(
-        default=1e-3, gt=0, le=1, description="Highest learning rate of the warm start (cosine, 5 % warm-up)."
-    )
-    batch: int = Field(default=1024, ge=1, description="Tokens in one optimiser step of the warm start.")
+    lr: float = Field(default=1e-3, gt=0, le=1, description="Peak learning rate (5 % linear warm-up, then cosine).")
+    batch: int = Field(default=1024, ge=1, description="Tokens per optimizer step.")
     target: float = Field(
-        default=0.0,
-        ge=0,
-        description="Loss, in nats a token that was said, at which the warm start ends early; 0: never.",
+        default=0.0, ge=0, description="Loss (nats per answer token) at which the warm start ends early; 0: never."
     )
 
 
-class Credit(Section):
-    """Which turn deserved what."""
+class CreditSection(Section):
+    """Credit assignment: one advantage per turn."""
 
-    method: str = Field(default="gigpo", description="Credit rule by name; `turnwise list credit` shows them.")
+    method: str = Field(default="gigpo", description="The credit rule; see `turnwise list credit`.")
     anchor: Literal["state", "observation"] = Field(
-        default="state", description="What makes two turns comparable: the environment's state key, or the text seen."
+        default="state",
+        description="What makes two turns comparable: the environment's state key, or the observation's text.",
     )
     options: dict[str, Any] = Field(default={}, description="Options of the credit rule.")
-    reshape: str = Field(
+    token_transform: Choice = Field(
         default="",
-        description="Transform of the tokens' advantages, by name; `turnwise list transforms` shows them. Empty: none.",
-    )
-    reshape_options: dict[str, Any] = Field(
-        default={}, description="Options of the transform; for hicra also `planning`, the phrases that make a plan."
+        description="A transform of token advantages, with its options; see `turnwise list transforms`. Empty: none.",
     )
 
 
 class ObjectiveSection(Section):
-    """The loss: a method by name, how tokens are weighed, and what joins it."""
+    """The loss: an objective by name, how its tokens are aggregated, and additional terms."""
 
-    name: str = Field(default="ppo_clip", description="Objective by name; `turnwise list objectives` shows them.")
-    options: dict[str, Any] = Field(default={}, description="Options of the objective.")
-    clip_low: float = Field(
-        default=0.2, gt=0, description="The option clip_low, for methods that have it; unset: the method's own default."
-    )
-    clip_high: float = Field(
-        default=0.28, gt=0, description="The option clip_high, likewise: how far above 1 the ratio may be."
-    )
-    dual_clip: float = Field(
-        default=0.0, ge=0, description="The option dual_clip, likewise: cap for negative advantages, above 1; 0: none."
-    )
+    name: str = Field(default="ppo_clip", description="The objective; see `turnwise list objectives`.")
+    options: dict[str, Any] = Field(default={}, description="Options of the objective, such as clip_low, clip_high.")
     sequence: Literal["trajectory", "turn"] = Field(
-        default="trajectory", description="What a sequence is, for methods and corrections that look at whole ones."
+        default="trajectory", description="What counts as a sequence in sequence-level objectives and corrections."
     )
     aggregation: str = Field(
         default="",
-        description="How tokens are weighed; `turnwise list objectives` shows the ways. Empty: the method's own.",
+        description="How token losses are averaged; see `turnwise list objectives`. Empty: the objective's own.",
     )
-    norm: float = Field(default=1024.0, gt=0, description="Tokens that aggregations with `norm` divide by.")
-    kl: float = Field(default=0.0, ge=0, description="Coefficient of the divergence from the policy before training.")
-    kl_estimator: str = Field(default="k3", description="Estimator of it: k1, k2, k3, k3+ or k3-unbounded.")
+    norm: float = Field(
+        default=1024.0, gt=0, description="Divisor of aggregations whose name contains `norm`, in tokens."
+    )
+    kl: float = Field(default=0.0, ge=0, description="Coefficient of the KL divergence from the reference policy.")
+    kl_estimator: str = Field(default="k3", description="KL estimator: k1, k2, k3, k3+ or k3-unbounded.")
     kl_in: Literal["loss", "reward"] = Field(
-        default="loss", description="Add the divergence to the loss, or take it off the reward of each turn."
+        default="loss", description="Add the KL term to the loss, or subtract it from the reward of each turn."
     )
     kl_corrected: bool = Field(
-        default=False, description="Multiply the divergence in the loss by the ratio, as samples are of the old policy."
+        default=False, description="Weight the KL term in the loss by the importance ratio of the old policy."
     )
     kl_target: float = Field(
-        default=0.0, ge=0, description="Divergence a token (nats) that the coefficient is steered to; 0: it stays."
+        default=0.0, ge=0, description="Adapt the coefficient towards this divergence (nats per token); 0: keep it."
     )
-    kl_horizon: float = Field(default=10000.0, gt=0, description="Episodes over which it is steered.")
+    kl_horizon: float = Field(default=10000.0, gt=0, description="Episodes over which the coefficient adapts.")
     entropy: float = Field(default=0.0, description="Coefficient of the entropy bonus.")
     entropy_target: float = Field(
-        default=0.0, ge=0, description="Mean entropy (nats) above which there is no bonus; 0: always."
+        default=0.0, ge=0, description="Mean entropy (nats) above which there is no bonus; 0: always a bonus."
     )
     entropy_step: float = Field(
-        default=0.0, ge=0, description="Change of the coefficient in an iteration, up below the target, down above."
+        default=0.0, ge=0, description="Change of the entropy coefficient per iteration towards the target."
     )
-    correction: str = Field(
+    correction: Choice = Field(
         default="",
-        description="Correction of the sampler's mismatch, see `turnwise list objectives`; empty: none.",
-    )
-    correction_options: dict[str, float] = Field(
-        default={}, description="Bounds low and high of the correction; unset: its own."
+        description='Correction of the sampler mismatch, such as {name = "tis_token", high = 2.0}. Empty: none.',
     )
     llds: float = Field(
-        default=0.0, ge=0, description="Coefficient of the penalty on good actions that become less likely."
+        default=0.0, ge=0, description="Coefficient of the penalty on good actions that became less likely."
     )
     old: Literal["sampled", "recomputed"] = Field(
         default="sampled",
-        description="Old log-probabilities: as they were sampled, or computed anew before the update.",
+        description="Old log-probabilities: those of the sampler, or recomputed by the learner before the update.",
     )
 
 
-class Train(Section):
-    """The loop of reinforcement learning."""
+class TrainSection(Section):
+    """The reinforcement-learning loop."""
 
     steps: int = Field(default=100, ge=0, description="Iterations: sample tasks, roll out, update.")
-    tasks: int = Field(default=8, ge=1, description="Groups (task instances) in an iteration.")
+    tasks: int = Field(default=8, ge=1, description="Groups (task instances) per iteration.")
     pool: int = Field(
-        default=0,
-        ge=0,
-        description="Different training tasks; 0: as many as the environment lists (1,000 where it makes them).",
+        default=0, ge=0, description="Number of distinct training tasks; 0: as many as the environment lists."
     )
-    group: int = Field(default=8, ge=1, description="Episodes of one task instance.")
-    concurrency: int = Field(default=64, ge=1, description="Episodes played at a time.")
-    updates: int = Field(
-        default=2, ge=1, description="Optimiser steps in an iteration, however long the episodes were."
-    )
-    lr: float = Field(default=3e-4, gt=0, le=1, description="Highest learning rate.")
+    group: int = Field(default=8, ge=1, description="Episodes per group.")
+    concurrency: int = Field(default=64, ge=1, description="Maximum number of episodes in play at once.")
+    updates: int = Field(default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were.")
+    lr: float = Field(default=3e-4, gt=0, le=1, description="Peak learning rate.")
     schedule: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
-    warmup: int = Field(default=0, ge=0, description="Optimiser steps of linear warm-up.")
+    warmup: int = Field(default=0, ge=0, description="Optimizer steps of linear warm-up.")
     weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
-    grad_clip: float = Field(default=1.0, gt=0, description="Highest norm of the gradient.")
-    micro_tokens: int = Field(default=4096, ge=1, description="Tokens (padding included) computed at a time.")
+    grad_clip: float = Field(default=1.0, gt=0, description="Maximum norm of the gradient.")
+    micro_tokens: int = Field(default=4096, ge=1, description="Tokens per micro-batch, padding included.")
     checkpoint_every: int = Field(
-        default=10, ge=0, description="Iterations between checkpoints; 0: only the first and last."
+        default=10, ge=0, description="Iterations between checkpoints; 0: only the first and the last."
     )
-    keep: int = Field(default=2, ge=1, description="Checkpoints that are kept.")
+    keep: int = Field(default=2, ge=1, description="Number of checkpoints to keep.")
 
 
-class Evaluation(Section):
-    """Evaluation on a panel of tasks fixed by id, before and after training and in between."""
+class EvaluationSection(Section):
+    """Evaluation on a fixed panel of tasks: before, during and after training."""
 
     every: int = Field(default=0, ge=0, description="Iterations between evaluations; 0: only before and after.")
-    episodes: int = Field(default=100, ge=0, description="Tasks of the panel, one episode each; 0: no evaluation.")
-    during: int = Field(default=0, ge=0, description="Tasks of the evaluations in between; 0: the whole panel.")
-    split: str = Field(
-        default="", description="Split of the panel's tasks; empty: what env.eval or the environment says."
-    )
-    temperature: float = Field(default=1.0, ge=0, description="Sampling temperature; 0: the most probable token.")
+    episodes: int = Field(default=100, ge=0, description="Tasks in the panel, one episode each; 0: no evaluation.")
+    during: int = Field(default=0, ge=0, description="Tasks of an evaluation during training; 0: the whole panel.")
+    temperature: float = Field(default=1.0, ge=0, description="Sampling temperature; 0: greedy.")
 
 
 class Run(Section):
     """One run: everything that decides what it does."""
 
     name: str = Field(default="run", description="Name of the run.")
-    seed: int = Field(default=0, ge=0, description="Everything random follows from it.")
-    output: str = Field(default="", description="Folder of the results; empty: runs/NAME.")
-    threads: int = Field(default=0, ge=0, description="Threads of torch on the CPU; 0: as torch chooses.")
+    seed: int = Field(default=0, ge=0, description="Seed of everything random.")
+    output: str = Field(default="", description="Output folder; empty: runs/NAME.")
+    threads: int = Field(default=0, ge=0, description="CPU threads of torch; 0: chosen by the size of the model.")
     trajectories: Literal["", ".jsonl", ".jsonl.gz", ".jsonl.zst"] = Field(
-        default=".jsonl.gz", description="How the trajectories of each iteration are stored; empty: not at all."
+        default=".jsonl.gz", description="Format in which trajectories are stored; empty: they are not."
     )
     tensorboard: bool = Field(default=False, description="Write TensorBoard events beside the metrics.")
-    env: Env = Field(default_factory=Env, description="The environment.")
+    env: EnvSection = Field(default_factory=EnvSection, description="The environment.")
     agent: AgentSection = Field(default_factory=AgentSection, description="The agent.")
-    policy: Policy = Field(default_factory=Policy, description="The model.")
-    imitation: Imitation = Field(default_factory=Imitation, description="The warm start.")
-    credit: Credit = Field(default_factory=Credit, description="The credit rule.")
+    policy: PolicySection = Field(default_factory=PolicySection, description="The model.")
+    imitation: ImitationSection = Field(default_factory=ImitationSection, description="The warm start.")
+    credit: CreditSection = Field(default_factory=CreditSection, description="Credit assignment.")
     objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")
-    train: Train = Field(default_factory=Train, description="The loop.")
-    evaluation: Evaluation = Field(default_factory=Evaluation, description="The evaluation.")
+    train: TrainSection = Field(default_factory=TrainSection, description="The loop.")
+    evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
 
     @property
     def folder(self) -> Path:
-        """Folder of the results."""
-        output, name = self.output, self.name
-        return Path(output) if output else Path("runs") / name
+        """The output folder."""
+        return Path(self.output).expanduser() if self.output else Path("runs") / self.name
 
     def evaluation_kwargs(self) -> dict[str, Any]:
-        """Give the environment's arguments for evaluation: env.kwargs, then env.eval, then the split on top."""
-        split = self.evaluation.split
-        return {**self.env.kwargs, **self.env.eval, **({"split": split} if split else {})}
+        """Return the arguments of the environment in evaluation: env.kwargs, updated with env.eval."""
+        return {**self.env.kwargs, **self.env.eval}
 
     @classmethod
     def load(cls, path: str | Path, overrides: Sequence[str] = ()) -> Self:
-        """Read a run's file.
+        """Read a run from a TOML file.
 
         Args:
-            path: a TOML file.
-            overrides: "section.key=value", value as in TOML; a bare word is a string.
-
-        Returns:
-            The run; nothing of it counts as read yet.
+            path: the file.
+            overrides: "section.key=value" words, with values as in TOML; a bare word is a string.
 
         Raises:
-            ConfigError: the file is no TOML, or a key or value cannot be.
+            ConfigError: the file is not TOML, a key is unknown, or a value is invalid.
             OSError: the file cannot be read.
         """
         try:
-            table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number or a nesting without end
+            table = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:  # invalid TOML or UTF-8, or numbers or nesting without end
             raise ConfigError(f"{path} is not a TOML file: {error}") from error
         return cls.parse(table, overrides, source=str(path))
 
     @classmethod
     def parse(cls, table: dict[str, Any], overrides: Sequence[str] = (), *, source: str = "the run") -> Self:
-        """Read a run from a table, as `load` does from a file.
+        """Read a run from nested tables, as `load` does from a file.
 
         Args:
-            table: nested tables as of tomllib; not changed.
-            overrides: "section.key=value".
-            source: what messages call the table.
-
-        Returns:
-            The run; nothing of it counts as read yet.
+            table: as returned by tomllib; it is not changed.
+            overrides: "section.key=value" words.
+            source: name of the table in error messages.
 
         Raises:
-            ConfigError: a key or value cannot be.
+            ConfigError: a key is unknown, or a value is invalid.
         """
         merged = _copy(table)
         for override in overrides:
@@ -319,28 +296,9 @@ class Run(Section):
         except ValidationError as error:
             raise ConfigError("; ".join(_explain(cls, problem, source) for problem in error.errors())) from error
 
-    def unread(self) -> list[str]:
-        """Give the dotted names of keys that were set and that nothing read so far."""
-        return list(_unread(self, ""))
-
-    def check_read(self) -> None:
-        """Fail if a key was set and nothing read it; call once everything is set up.
-
-        Raises:
-            ConfigError: it names the keys.
-        """
-        names = self.unread()
-        if names:
-            verb = "has" if len(names) == 1 else "have"
-            raise ConfigError(f"{', '.join(names)} {verb} no effect in this run (nothing read it); remove it")
-
-    def to_toml(self, *, effective: bool = False) -> str:
-        """Render the run, defaults included, as the text of a TOML file that `load` reads back.
-
-        Args:
-            effective: leave out what nothing has read so far; once a run is set up, that is what has no effect in it.
-        """
-        return "".join(render(_effective(self) if effective else self.model_dump()))
+    def to_toml(self) -> str:
+        """Return the run, defaults included, as the text of a TOML file that `load` reads back."""
+        return "".join(render(self.model_dump()))
 
 
 def _copy(table: dict[str, Any]) -> dict[str, Any]:
@@ -348,67 +306,52 @@ def _copy(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _override(table: dict[str, Any], override: str) -> None:
-    """Set one "a.b=value" in the nested table."""
+    """Set one "a.b=value" in the nested tables."""
     name, equals, text = override.partition("=")
     keys = name.strip().split(".")
     if not equals or not all(keys):
-        raise ConfigError(f"an override is written section.key=value, not {override!r}")
+        raise ConfigError(f"an override has the form section.key=value, got {override!r}")
     for depth, key in enumerate(keys[:-1]):
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise ConfigError(f"{'.'.join(keys[: depth + 1])} is not a table, so {override!r} cannot be set")
+            raise ConfigError(f"{override!r} cannot be set: {'.'.join(keys[: depth + 1])} is a value, not a table")
     table[keys[-1]] = parse_value(text.strip())
 
 
 def parse_value(text: str) -> Any:
-    """Read what stands after the `=` on a command line: a TOML value; what is none is the text, without quotes.
+    """Return the value of a `key=value` word on the command line: a TOML value, or the text itself.
 
-    Args:
-        text: the word after the equals sign.
+    >>> parse_value("1e-3"), parse_value("[1, 2]"), parse_value("tiny")
+    (0.001, [1, 2], 'tiny')
     """
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if "\n" in text or ("#" in text and text[:1] not in ("'", '"', "[")):  # TOML would read on, or see a comment
+    if "\n" in text or (
+        "#" in text and text[:1] not in ("'", '"', "[", "{")
+    ):  # TOML would see a second line or a comment
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # no TOML, or a number or a nesting without end
+    except (ValueError, RecursionError):  # invalid TOML, or numbers or nesting without end
         return text
 
 
 def _explain(model: type[BaseModel], problem: Any, source: str) -> str:
-    """Turn one problem of pydantic into a clause that names the key, and the near one if it is unknown."""
-    path = [str(part) for part in problem["loc"]]
-    name = ".".join(path)
-    if problem["type"] != "extra_forbidden":
-        given = "" if isinstance(problem["input"], dict) else f" (it is {problem['input']!r})"
-        return f"{source}: {name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{given}"
-    section: type[BaseModel] = model
-    for part in path[:-1]:
+    """Return one validation problem as a clause that names the key."""
+    section, path = model, []
+    for part in map(str, problem["loc"]):
+        path.append(part)
+        if part not in section.model_fields:
+            break
         inner = section.model_fields[part].annotation
-        assert isinstance(inner, type)
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            break
         section = inner
-    return f"{source}: unknown key {name!r}{near(path[-1], section.model_fields)}"
-
-
-def _unread(section: Section, prefix: str) -> Iterator[str]:
-    values = object.__getattribute__(section, "__dict__")
-    for name in type(section).model_fields:
-        if name not in section.__pydantic_fields_set__:
-            continue
-        if isinstance(values[name], Section):
-            yield from _unread(values[name], f"{prefix}{name}.")
-        elif name not in section._read:
-            yield f"{prefix}{name}"
-
-
-def _effective(section: Section) -> dict[str, Any]:
-    values = object.__getattribute__(section, "__dict__")
-    return {
-        name: _effective(value) if isinstance(value, Section) else value
-        for name, value in values.items()
-        if isinstance(value, Section) or name in section._read
-    }
+    name = ".".join(path)
+    if problem["type"] == "extra_forbidden":
+        return f"{source}: unknown key {name!r}{suggest(path[-1], section.model_fields)}"
+    got = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r}"
+    return f"{source}: {name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
 
 
 def reference() -> str:
@@ -416,11 +359,15 @@ def reference() -> str:
     lines = [
         "# Configuration of a run",
         "",
-        "Rendered from `training/config.py`; change it there, and write this file anew with",
+        "This page is rendered from `training/config.py`. To update it, run",
         "`python -c \"from turnwise.training.config import reference as r; print(r(), end='')\" > docs/config.md`.",
         "",
         "A run is one TOML file. On the command line, `section.key=value` replaces a value. A key that is unknown, or",
-        "that nothing reads in this run (such as `policy.hidden` beside `policy.path`), is an error that names it.",
+        "that has no effect in the run (such as `policy.hidden` beside `policy.path`), is an error that names it.",
+        "",
+        'Where a value is described as a choice with options, it is a name or a table: `"window"` or',
+        '`{name = "window", history = 2}`. Names are those of turnwise, of the entry points of installed packages, or',
+        "`module:function`.",
     ]
     tables = [("", Run)] + [
         (name, field.annotation)

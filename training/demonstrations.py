@@ -1,13 +1,12 @@
-"""Who demonstrates: the environment's expert, a demonstrator of its own that knows no more than the agent, or a file.
+"""Demonstrations: played by the environment's expert or another demonstrator, or read from a file of trajectories.
 
-What a demonstrator did by mistake (`turnwise.training.noisy_expert`) is played, stays as context, and is never
-imitated. Neither is what an expert draws in a dead end, where it has no plan.
-
-Left out on purpose: people at a keyboard; what they play is stored, and stored trajectories can be imitated.
+A demonstrator's deliberate mistakes (`turnwise.training.noisy_expert`) are played, stay as context, and are never
+imitated; neither are the random actions of an expert that has no plan.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,23 +22,28 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.envs import demonstrators
 from turnwise.training.errors import NoDemonstrations
-from turnwise.training.noisy_expert import Noisy, WithNoise
-from turnwise.training.setup import Demonstrations, Setup
+from turnwise.training.noisy_expert import NoisyDemonstrator
+from turnwise.training.setup import PreparedRun
 from turnwise.training.steps import steps_of
 
-Tick = Callable[[Trajectory], None]
+OnFinish = Callable[[Trajectory], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """Demonstrations and which of their turns were noise."""
+class Demonstrations:
+    """Played or stored demonstrations.
+
+    Attributes:
+        trajectories: in the order in which they were played.
+        mistakes: (trajectory id, turn) of the turns that must not be imitated.
+    """
 
     trajectories: tuple[Trajectory, ...]
-    noisy: Noisy = field(default_factory=set)
+    mistakes: set[tuple[str, int]] = field(default_factory=set)
 
     @property
     def texts(self) -> list[str]:
-        """Every text that was seen or said, to train a tokenizer on."""
+        """Every observation and answer, to train a tokenizer on."""
         return [
             text
             for trajectory in self.trajectories
@@ -48,63 +52,79 @@ class Played:
         ]
 
     def tokenized(self, agent: Agent, tokenizer: Tokenizer) -> tuple[list[Group], Advantages]:
-        """Fill the token ids in, and leave the noisy turns out of the loss.
+        """Return the demonstrations with token ids, and advantages that leave the mistakes out of the loss.
 
         Args:
-            agent: its prompts and the form of its actions.
-            tokenizer: of the policy that will imitate.
+            agent: prompts and parser of the policy that will imitate.
+            tokenizer: of that policy.
 
         Returns:
-            One group a demonstration, and an advantage of 1 for every turn, as pack takes them.
+            One group per demonstration, and an advantage of 1 for every turn, as `pack` takes them.
         """
         filled = [tokenize_trajectory(one, agent, tokenizer, rewrite=True) for one in self.trajectories]
-        keep = [(one.id, number) not in self.noisy for one in filled for number in range(len(one.turns))]
         groups = [Group(one.task, (one,)) for one in filled]
+        keep = [(one.id, number) not in self.mistakes for one in filled for number in range(len(one.turns))]
         return groups, Advantages.of(steps_of(groups), np.ones(len(keep)), keep=np.array(keep, dtype=np.bool_))
 
 
-def demonstrate(setup: Setup, wanted: Demonstrations, tasks: Sequence[str], on_finish: Tick | None = None) -> Played:
-    """Play demonstrations, or read stored ones.
+def demonstrate(prepared: PreparedRun, tasks: Sequence[str], on_finish: OnFinish | None = None) -> Demonstrations:
+    """Return demonstrations that can be imitated: played for the given tasks, or read from a file.
 
     Args:
-        setup: environment, agent, seeds.
-        wanted: who and how many.
-        tasks: ids to demonstrate, one episode each; not used for stored ones.
+        prepared: the run; its `[imitation]` section names the demonstrator.
+        tasks: ids to demonstrate, one episode each; stored demonstrations ignore them.
         on_finish: called with every trajectory that was played.
 
     Returns:
-        What was played, without failed episodes; if won_only, without those that did not succeed.
+        The demonstrations, without failed episodes and, with imitation.won_only, without unsuccessful ones.
 
     Raises:
-        NoDemonstrations: nothing is left.
+        NoDemonstrations: none can be used.
     """
-    noisy: Noisy = set()
-    known = demonstrators(setup.env_id)
-    if wanted.demonstrator == "expert" or wanted.demonstrator in known:
-        agent = setup.agent(None)
+    section = prepared.run.imitation
+    known = demonstrators(prepared.run.env.id)
+    mistakes: set[tuple[str, int]] = set()
+    if section.demonstrator == "expert" or section.demonstrator in known:
+        agent = prepared.agent(None)
         inner = (
             Expert(parser=agent.parser)
-            if wanted.demonstrator == "expert"
-            else DemonstratorSampler(known[wanted.demonstrator], parser=agent.parser)
+            if section.demonstrator == "expert"
+            else DemonstratorSampler(known[section.demonstrator], parser=agent.parser)
         )
-        sampler = WithNoise(inner, wanted.noise, wanted.slips, wanted.typos, agent.parser)
+        sampler = NoisyDemonstrator(
+            inner, noise=section.noise, slips=section.slips, typos=section.typos, parser_name=agent.parser
+        )
         groups = rollout(
             agent,
             sampler,
             tasks,
-            make=setup.make,
-            seed=setup.seed_for("demonstrations"),
-            concurrency=setup.schedule.concurrency,
-            deadline=setup.schedule.deadline,
+            make=prepared.make,
+            seed=prepared.seed_for("demonstrations"),
+            concurrency=prepared.run.train.concurrency,
+            deadline=prepared.deadline,
             on_finish=on_finish,
         )
-        noisy = sampler.noisy
+        mistakes = sampler.mistakes
         played = [trajectory for group in groups for trajectory in group.trajectories]
     else:
-        played = list(read_trajectories(Path(wanted.demonstrator)))[: wanted.episodes]
-    good = [one for one in played if one.stop != "error" and one.turns and (one.won or not wanted.won_only)]
-    if not good:
+        played = _unique(list(read_trajectories(Path(section.demonstrator).expanduser()))[: section.episodes])
+    usable = [one for one in played if one.finished and one.turns and (one.won or not section.won_only)]
+    if not usable:
         errors = [one.error for one in played if one.error]
-        why = f"the first error was: {errors[0]}" if errors else "none succeeded; imitation.won_only = false takes all"
-        raise NoDemonstrations(f"none of {len(played)} demonstrations by {wanted.demonstrator} can be used: {why}")
-    return Played(tuple(good), noisy)
+        reason = (
+            f"the first error was: {errors[0]}" if errors else "none succeeded (imitation.won_only = false uses all)"
+        )
+        raise NoDemonstrations(
+            f"none of the {len(played)} demonstrations by {section.demonstrator} can be used: {reason}"
+        )
+    return Demonstrations(tuple(usable), mistakes)
+
+
+def _unique(stored: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return the trajectories with unique ids; a file that was joined from several may repeat them."""
+    times: Counter[str] = Counter()
+    found = []
+    for one in stored:
+        times[one.id] += 1
+        found.append(one if times[one.id] == 1 else replace(one, id=f"{one.id}/{times[one.id]}"))
+    return found

@@ -1,58 +1,40 @@
-"""What a user can cause in training, as exceptions; each message is one sentence that says what to do.
+"""Exceptions of training that a user can cause; each message is one sentence that says what to do.
 
     TrainingError
-    ├── ConfigError          a key or value of the run's file
+    ├── ConfigError          an unknown key, an invalid value, or a key without effect
     ├── FolderInUse          another process trains in this folder
     ├── RunExists            the folder already holds a run
-    ├── CheckpointError      a checkpoint that cannot be written or read
+    ├── CheckpointError      a checkpoint cannot be written or read
     │   └── VocabularyMismatch
-    └── NoDemonstrations     imitation found nothing to imitate
+    └── NoDemonstrations     there is no demonstration that can be imitated
 
-Programming errors (wrong shapes) are ValueErrors and are not in this tree.
+Programming errors, such as wrong shapes, are ValueErrors and are not part of this tree.
 """
-
-import difflib
-from collections.abc import Iterable
 
 
 class TrainingError(Exception):
-    """Root of what a user can cause in training."""
+    """Base class of all exceptions of training."""
 
 
 class ConfigError(TrainingError):
-    """A key that is unknown, that nothing read, or whose value cannot be."""
+    """A key of a run is unknown, invalid, or without effect."""
 
 
 class FolderInUse(TrainingError):
-    """Another live process trains in the run's folder."""
+    """Another process is training in the output folder."""
 
 
 class RunExists(TrainingError):
-    """The run's folder already holds a run, and resuming was not asked for (or cannot be)."""
+    """The output folder already holds a run, or holds none to resume."""
 
 
 class CheckpointError(TrainingError):
-    """A checkpoint could not be written, or none could be read."""
+    """A checkpoint cannot be written, or none can be read."""
 
 
 class VocabularyMismatch(CheckpointError):
-    """A checkpoint speaks another vocabulary than the one it should continue with."""
+    """A checkpoint has another vocabulary than the run."""
 
 
 class NoDemonstrations(TrainingError):
-    """Imitation was asked for, and no usable demonstration came."""
-
-
-def near(name: str, choices: Iterable[str]) -> str:
-    """Say which of the choices may have been meant, as the end of a sentence.
-
-    Args:
-        name: what came.
-        choices: what would have been understood.
-
-    Returns:
-        "; did you mean 'x'?" when one is near, else "; choices: a, b, c".
-    """
-    known = list(choices)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else f"; choices: {', '.join(sorted(known))}"
+    """No demonstration can be imitated."""

@@ -1,6 +1,6 @@
-"""Evaluations of a run: on one panel, fixed by id and written down, before, between and after.
+"""Evaluations of a run on one fixed panel: before, during and after training.
 
-Left out on purpose: choosing the best checkpoint by them; the panel would then no longer be held out.
+The best checkpoint is deliberately not chosen by them, since the panel would then no longer be held out.
 """
 
 from dataclasses import replace
@@ -9,41 +9,39 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.evaluation import draw, evaluate
 from turnwise.agents.samplers.base import Sampler
 from turnwise.envs import make as make_env
-from turnwise.training.report import Reporter
-from turnwise.training.setup import Setup
+from turnwise.training.events import Reporter
+from turnwise.training.setup import PreparedRun
 
 
-def examine(setup: Setup, step: int, agent: Agent, sampler: Sampler, report: Reporter) -> None:
-    """Evaluate if it is due after `step` iterations and was not done; results go into the run's folder.
+def evaluate_if_due(prepared: PreparedRun, step: int, agent: Agent, sampler: Sampler, report: Reporter) -> None:
+    """Evaluate after `step` iterations if it is due and not yet done; results are written to the run's folder.
 
     Args:
-        setup: of the run.
-        step: finished iterations.
-        agent: as in training; the temperature becomes that of evaluation.
+        prepared: the run.
+        step: number of finished iterations.
+        agent: as in training, but for the temperature.
         sampler: with the weights of this iteration.
-        report: gets an event "evaluation" and ticks of that name.
+        report: receives an event "evaluation" and ticks of that name.
 
     Raises:
         Interrupted: Ctrl-C; nothing is written then.
     """
-    wanted, panel, last = setup.examination, setup.panel, setup.schedule.steps
-    if wanted is None or panel is None:
+    section, panel, last = prepared.run.evaluation, prepared.panel, prepared.run.train.steps
+    during = step not in {0, last}
+    path = prepared.folder / "evaluations" / f"{step:06d}.json"
+    if panel is None or path.exists() or (during and not (section.every and step % section.every == 0)):
         return
-    between = step not in {0, last}
-    path = setup.folder / "evaluations" / f"{step:06d}.json"
-    if path.exists() or (between and not (wanted.every and step % wanted.every == 0)):
-        return
-    panel.save(setup.folder / "panel.json")
-    if between and wanted.during:
-        panel = replace(panel, tasks=draw(panel.tasks, wanted.during, panel.seed))
+    panel.save(prepared.folder / "panel.json")
+    if during and section.during:
+        panel = replace(panel, tasks=draw(panel.tasks, section.during, panel.seed))
     result = evaluate(
-        replace(agent, temperature=wanted.temperature),
+        replace(agent, temperature=section.temperature),
         sampler,
         panel,
         lambda: make_env(panel.env, **panel.kwargs),
-        name=f"{setup.name}, iteration {step}",
-        concurrency=setup.schedule.concurrency,
-        deadline=setup.schedule.deadline,
+        name=f"{prepared.run.name}, iteration {step}",
+        concurrency=prepared.run.train.concurrency,
+        deadline=prepared.deadline,
         on_finish=report.counting("evaluation", len(panel.tasks)),
     )
     summary = result.summary()
@@ -60,9 +58,9 @@ def examine(setup: Setup, step: int, agent: Agent, sampler: Sampler, report: Rep
         errors=summary.errors,
         seconds=result.seconds,
     )
-    # Files after the event, and those that say "done" last: a run that is killed in between evaluates again, and its
-    # metrics are cut to where the checkpoint stood.
+    # The event comes first and the files that say "done" come last: a run that is killed in between evaluates again,
+    # and its metrics are cut back to the checkpoint.
     result.save(path)
     for name, due in (("before.json", step == 0), ("after.json", step == last)):
         if due:
-            result.save(setup.folder / name)
+            result.save(prepared.folder / name)

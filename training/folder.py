@@ -1,14 +1,12 @@
-"""The folder of a run: who may write in it, what says which run it is, and where things lie.
+"""The output folder of a run.
 
-    RUN/run.toml            the configuration, defaults included, less what has no effect in the run
-    RUN/meta.json           versions of packages, platform
-    RUN/panel.json          the tasks of evaluation, by id
-    RUN/metrics.jsonl       one line an event
-    RUN/before.json         evaluation after the warm start          RUN/after.json    after training
-    RUN/evaluations/        all evaluations, by iteration            RUN/trajectories/ what was played, by iteration
-    RUN/checkpoints/        see turnwise.training.checkpoint         RUN/.lock         held while a process trains
-
-Left out on purpose: removing a run; that is a person's decision.
+RUN/run.toml            the configuration, defaults included, without keys that have no effect in the run
+RUN/meta.json           versions of packages, platform
+RUN/panel.json          ids of the evaluation tasks
+RUN/metrics.jsonl       one event per line
+RUN/before.json         evaluation after the warm start          RUN/after.json     after training
+RUN/evaluations/        all evaluations, by iteration            RUN/trajectories/  all episodes, by iteration
+RUN/checkpoints/        see turnwise.training.checkpoint         RUN/.lock          held while a process trains
 """
 
 import fcntl
@@ -23,6 +21,7 @@ from typing import Any
 
 from turnwise.agents.store import name_file_in_errors
 from turnwise.training.config import Run
+from turnwise.training.config_effects import effective_toml
 from turnwise.training.errors import ConfigError, FolderInUse, RunExists, TrainingError
 
 PACKAGES = ("turnwise", "torch", "transformers", "tokenizers", "numpy", "gymnasium")
@@ -39,24 +38,24 @@ MAY_CHANGE = (
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it: a second process is refused, and the system lets go when this one dies.
+    """Make the folder and lock it against other processes; the system releases the lock when this process ends.
 
     Raises:
-        FolderInUse: another process holds it.
-        TrainingError: the folder cannot be made or written.
+        FolderInUse: another process holds the lock.
+        TrainingError: the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise TrainingError(f"the run's folder {folder} cannot be written: {error.strerror}") from error
+        raise TrainingError(f"the output folder {folder} cannot be written: {error.strerror}") from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
             raise FolderInUse(
-                f"another process (id {holder}) trains in {folder}; wait for it or choose another output"
+                f"process {holder} is already training in {folder}; wait for it, or choose another output"
             ) from error
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -66,12 +65,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON beside and rename it, so that the name is never half a file."""
+    """Write JSON to a temporary file and rename it, so that the file is never incomplete."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text beside and rename it."""
+    """Write a text to a temporary file and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     with name_file_in_errors(path), part.open("w", encoding="utf-8") as file:
@@ -82,47 +81,51 @@ def write_text(path: Path, text: str) -> None:
 
 
 def begin(folder: Path, run: Run) -> None:
-    """Start a run in its folder: write down what it is.
+    """Start a run in its folder: write its configuration and versions.
 
     Raises:
-        RunExists: a run is there already, or what is left of one.
+        RunExists: the folder already holds a run, or the remains of one.
     """
     if (folder / "run.toml").exists():
-        raise RunExists(f"{folder} already holds a run: --resume goes on with it, or choose another output")
+        raise RunExists(f"{folder} already holds a run: continue it with --resume, or choose another output")
     _refuse_remains(folder)
     write_json(folder / "meta.json", describe())
-    write_text(folder / "run.toml", run.to_toml(effective=True))
+    _write_run(folder, run)
 
 
-def continued(folder: Path, run: Run) -> None:
-    """Check that a run in its folder may go on under this configuration, and write that down.
+def check_resumable(folder: Path, run: Run) -> None:
+    """Check that the run in a folder can continue with this configuration, and write the configuration.
 
     Raises:
-        RunExists: there is none to go on with.
+        RunExists: the folder holds no run.
         ConfigError: a key has changed that would make it another run.
     """
     if not (folder / "run.toml").exists():
         _refuse_remains(folder)
-        raise RunExists(f"{folder} holds no run to go on with; start it without --resume")
+        raise RunExists(f"{folder} holds no run to resume; start one without --resume")
     changed = [key for key in differences(Run.load(folder / "run.toml"), run) if key not in MAY_CHANGE]
     if changed:
         raise ConfigError(
-            f"{', '.join(changed)} changed since the run in {folder} was started; it can only go on as it was "
-            f"(what may change: {', '.join(MAY_CHANGE)})"
+            f"{', '.join(changed)} changed since the run in {folder} was started; a resumed run may only change "
+            f"{', '.join(MAY_CHANGE)}"
         )
-    write_text(folder / "run.toml", run.to_toml(effective=True))
+    _write_run(folder, run)
+
+
+def _write_run(folder: Path, run: Run) -> None:
+    write_text(folder / "run.toml", effective_toml(run))
 
 
 def _refuse_remains(folder: Path) -> None:
-    """Refuse a folder with metrics and no run.toml: nobody knows which run it was, so it is neither gone on with nor
-    written over.
-    """
+    """Refuse a folder with metrics but without run.toml, which can be neither resumed nor overwritten."""
     if (folder / "metrics.jsonl").exists():
-        raise RunExists(f"{folder} holds the metrics of a run and no run.toml; choose another output, or clear it")
+        raise RunExists(
+            f"{folder} holds the metrics of a run but no run.toml; choose another output, or empty the folder"
+        )
 
 
 def differences(one: Run, other: Run) -> list[str]:
-    """Give the dotted names of keys in which two runs differ."""
+    """Return the dotted names of the keys in which two runs differ."""
     mine, yours = _flat(one.model_dump()), _flat(other.model_dump())
     return sorted(key for key in mine.keys() | yours.keys() if mine.get(key) != yours.get(key))
 
@@ -135,7 +138,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def describe() -> dict[str, Any]:
-    """Give the versions of what computes."""
+    """Return the versions of Python, the platform and the packages that compute."""
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:

@@ -1,13 +1,11 @@
-"""The gradient of one optimiser step, computed in micro-batches of tokens; it does not depend on how they are cut.
+"""The gradient of one optimizer step, accumulated over micro-batches of tokens; it does not depend on how they are cut.
 
-Rows without any advantage still count in the denominators; they are not computed, having no gradient (unless
-divergence or entropy is part of the loss). Dropout stays off, so that the ratio starts at 1.
+Rows without any advantage count in the denominators and are not computed, since they have no gradient (unless a KL or
+entropy term is part of the loss). Dropout stays off, so that the importance ratio starts at 1.
 
-An objective that must see whole sequences, or the whole batch of an optimiser step, and does not within a micro-batch,
-is computed in two passes: log-probabilities of everything without gradient, the loss and its slope in each of them,
-and then the model's gradient micro-batch by micro-batch, as that of sum(slope * log-probability).
-
-Left out on purpose: mixed precision, several processes.
+An objective that needs whole sequences, or the whole mini-batch, where a micro-batch would cut them, is computed in two
+passes: first all log-probabilities without gradient, the loss and its derivative with respect to each of them; then
+the model's gradient, micro-batch by micro-batch, as the gradient of sum(derivative * log-probability).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,127 +17,135 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.training.batch import Batch, micro_batches
-from turnwise.training.objectives.chosen import Objective
+from turnwise.training.logprobs import TokenScorer
+from turnwise.training.objectives.objective import Objective
 from turnwise.training.objectives.tokens import Tokens
-from turnwise.training.scores import Model, token_scores
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How a batch is turned into optimiser steps.
+class UpdatePlan:
+    """How one batch becomes optimizer steps.
 
     Attributes:
-        parts: optimiser steps; the trajectories are dealt out to them.
-        micro_tokens: tokens, padding included, that are computed at a time.
-        grad_clip: highest norm of the gradient.
-        temperature: of the distribution that was sampled from.
-        seed: of the order in which trajectories are dealt out.
+        updates: number of optimizer steps; the trajectories are split among them.
+        micro_tokens: tokens per micro-batch, padding included; it does not change the gradient.
+        grad_clip: maximum norm of the gradient.
+        temperature: of the distribution that the batch was sampled from.
+        seed: of the split into mini-batches.
+        rates: learning rate of each step; None keeps the optimizer's.
     """
 
-    parts: int = 1
+    updates: int = 1
     micro_tokens: int = 16384
     grad_clip: float = 1.0
     temperature: float = 1.0
     seed: int = 0
+    rates: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is one learning rate per step."""
+        if self.rates is not None and len(self.rates) != self.updates:
+            raise ValueError(f"expected {self.updates} learning rates, one per optimizer step, got {len(self.rates)}")
 
 
-def accumulate(model: Model, part: Batch, objective: Objective, plan: Plan, meter: "Meter") -> float:
-    """Accumulate the gradient of one share of the batch, clipped; give its norm before.
+def accumulate(scorer: TokenScorer, part: Batch, objective: Objective, plan: UpdatePlan, meter: "UpdateMeter") -> float:
+    """Accumulate the gradient of one mini-batch, clip it, and return its norm before clipping.
 
     Args:
-        model: the policy; what its parameters have as gradient is added to.
-        part: the trajectories of one optimiser step.
+        scorer: of the policy; gradients are added to those of its parameters.
+        part: the trajectories of one optimizer step.
         objective: the loss.
-        plan: pieces, temperature, and highest norm.
-        meter: gets the loss and the sums over tokens.
+        plan: micro-batches, temperature, and maximum norm.
+        meter: receives the loss and the sums over tokens.
     """
-    weights = part.weights(objective.mode, objective.norm)
-    part = _with_gradient(part, objective)
-    cuts = [index for index in micro_batches(part.lengths, plan.micro_tokens) if part.mask[index].any()]
-    if len(cuts) > 1 and _torn(part, objective):
-        meter.loss.append(_in_two_passes(model, part, weights, cuts, objective, plan, meter))
-    else:
-        meter.loss.append(sum(_directly(model, part, weights, index, objective, plan, meter) for index in cuts))
-    parameters = [p for p in model.parameters() if p.grad is not None]
+    work = _MiniBatch(scorer, part, objective, plan, meter)
+    work.accumulate()
+    parameters = [p for p in scorer.model.parameters() if p.grad is not None]
     return float(torch.nn.utils.clip_grad_norm_(parameters, plan.grad_clip))
 
 
+class _MiniBatch:
+    """One mini-batch while its gradient is accumulated."""
+
+    def __init__(
+        self, scorer: TokenScorer, part: Batch, objective: Objective, plan: UpdatePlan, meter: "UpdateMeter"
+    ) -> None:
+        self.scorer, self.objective, self.plan, self.meter = scorer, objective, plan, meter
+        self.weights = part.weights(objective.mode, objective.norm)  # of the whole mini-batch
+        self.part = _with_gradient(part, objective)
+        cuts = micro_batches(self.part.lengths, plan.micro_tokens)
+        self.cuts = [index for index in cuts if self.part.mask[index].any()]
+
+    def accumulate(self) -> None:
+        """Run backward over all micro-batches."""
+        if len(self.cuts) > 1 and _divides_sequences(self.part, self.objective):
+            self.meter.loss.append(self._in_two_passes())
+        else:
+            self.meter.loss.append(sum(self._directly(index) for index in self.cuts))
+
+    def _directly(self, index: NDArray[np.int64]) -> float:
+        """Accumulate the gradient of one micro-batch; return its loss."""
+        rows = self.part.rows(index)
+        chosen, spread = self._score(index, entropy=self.objective.entropy != 0)
+        return self._backward(rows, index, chosen, spread)
+
+    def _in_two_passes(self) -> float:
+        """Accumulate the gradient of a mini-batch whose loss cannot be cut; return its loss."""
+        with torch.no_grad():
+            pairs = [self._score(index) for index in self.cuts]
+        chosen, spread = (torch.cat(column).requires_grad_() for column in zip(*pairs, strict=True))
+        index = np.concatenate(self.cuts)
+        loss = self._backward(self.part.rows(index), index, chosen, spread)
+        derivatives = [torch.zeros_like(one) if one.grad is None else one.grad for one in (chosen, spread)]
+        sizes = [len(pair[0]) for pair in pairs]
+        split = [torch.split(derivative, sizes) for derivative in derivatives]
+        bonus = self.objective.entropy != 0
+        for cut, of_chosen, of_spread in zip(self.cuts, *split, strict=True):
+            again = self._score(cut, entropy=bonus)
+            surrogate = (of_chosen * again[0]).sum()
+            if bonus:
+                surrogate = surrogate + (of_spread * again[1]).sum()
+            surrogate.backward()
+        return loss
+
+    def _score(self, index: NDArray[np.int64], *, entropy: bool = False) -> tuple[Tensor, Tensor]:
+        return self.scorer(self.part.rows(index), temperature=self.plan.temperature, entropy=entropy)
+
+    def _backward(self, rows: Batch, index: NDArray[np.int64], chosen: Tensor, spread: Tensor) -> float:
+        """Compute the loss of some rows, run backward, and return the loss."""
+        tokens = _tokens(rows, chosen, spread, self.objective, self.plan.seed)
+        loss, stats = self.objective.loss(tokens, _pick(self.weights[index, : rows.mask.shape[1]], rows, chosen))
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.meter.add(rows, tokens, stats)
+        return float(loss.detach())
+
+
 def _with_gradient(part: Batch, objective: Objective) -> Batch:
-    """Leave out of a share what is certain to have no gradient and is needed for none."""
+    """Return the mini-batch without the rows and tails that certainly have no gradient."""
     if objective.needs_all or objective.together == "batch":
         return part
     if objective.together == "token":
         part = part.without_tail()
     else:
-        loud = np.isin(part.trajectory, part.trajectory[part.signalled()])
-        part = replace(part, lengths=np.where(loud, part.lengths, 0))
+        with_signal = np.isin(part.trajectory, part.trajectory[part.rows_with_signal()])
+        part = replace(part, lengths=np.where(with_signal, part.lengths, 0))
     return replace(part, mask=part.mask & (np.arange(part.mask.shape[1]) < part.lengths[:, None]))
 
 
-def _torn(part: Batch, objective: Objective) -> bool:
-    """Whether a cut between rows parts what must be computed together."""
+def _divides_sequences(part: Batch, objective: Objective) -> bool:
+    """Whether cutting between rows separates tokens that must be computed together."""
     if objective.together == "sequence":
         return bool((np.unique(part.trajectory[part.lengths > 0], return_counts=True)[1] > 1).any())
     return objective.together == "batch"
 
 
-def _directly(
-    model: Model,
-    part: Batch,
-    weights: NDArray[np.float64],
-    index: NDArray[np.int64],
-    objective: Objective,
-    plan: Plan,
-    meter: "Meter",
-) -> float:
-    """Accumulate the gradient of one micro-batch; give its loss."""
-    rows = part.rows(index)
-    chosen, spread = token_scores(model, rows, temperature=plan.temperature, entropy=objective.entropy != 0)
-    tokens = _tokens(rows, chosen, spread, objective, plan.seed)
-    loss, stats = objective.loss(tokens, _pick(weights[index, : rows.mask.shape[1]], rows, chosen))
-    loss.backward()  # type: ignore[no-untyped-call]
-    meter.add(rows, tokens, stats)
-    return float(loss.detach())
-
-
-def _in_two_passes(
-    model: Model,
-    part: Batch,
-    weights: NDArray[np.float64],
-    cuts: Sequence[NDArray[np.int64]],
-    objective: Objective,
-    plan: Plan,
-    meter: "Meter",
-) -> float:
-    """Accumulate the gradient of a whole share whose loss cannot be taken apart; give its loss."""
-    bonus = objective.entropy != 0
-    with torch.no_grad():
-        pairs = [token_scores(model, part.rows(index), temperature=plan.temperature) for index in cuts]
-    chosen, spread = (torch.cat(column).requires_grad_() for column in zip(*pairs, strict=True))
-    index = np.concatenate(cuts)
-    rows = part.rows(index)
-    tokens = _tokens(rows, chosen, spread, objective, plan.seed)
-    loss, stats = objective.loss(tokens, _pick(weights[index, : rows.mask.shape[1]], rows, chosen))
-    slopes = torch.autograd.grad(loss, [chosen, spread], allow_unused=True, materialize_grads=True)
-    sizes = [len(pair[0]) for pair in pairs]
-    shares = [torch.split(slope, sizes) for slope in slopes]
-    for cut, of_chosen, of_spread in zip(cuts, *shares, strict=True):
-        again = token_scores(model, part.rows(cut), temperature=plan.temperature, entropy=bonus)
-        surrogate = (of_chosen * again[0]).sum()
-        if bonus:
-            surrogate = surrogate + (of_spread * again[1]).sum()
-        surrogate.backward()
-    meter.add(rows, tokens, stats)
-    return float(loss.detach())
-
-
 def _pick(array: NDArray[np.float64], rows: Batch, like: Tensor) -> Tensor:
-    """Turn [B, L] numbers into the tensor [M] of those in the mask."""
+    """Return the numbers [B, L] of the tokens in the mask as a tensor [M]."""
     return torch.from_numpy(array[rows.mask]).to(device=like.device, dtype=like.dtype)
 
 
 def _tokens(rows: Batch, chosen: Tensor, spread: Tensor, objective: Objective, seed: int) -> Tokens:
-    """Give the tokens of some rows as objectives read them."""
+    """Return the tokens of some rows in the form that objectives read."""
     owner = rows.turn if objective.sequence == "turn" else np.broadcast_to(rows.trajectory[:, None], rows.mask.shape)
     names, code = np.unique(owner[rows.mask], return_inverse=True)
     reference, rollout = (
@@ -159,14 +165,14 @@ def _tokens(rows: Batch, chosen: Tensor, spread: Tensor, objective: Objective, s
     )
 
 
-class Meter:
-    """Sums over micro-batches."""
+class UpdateMeter:
+    """Sums over the micro-batches and steps of one update."""
 
     def __init__(self) -> None:
         self.sums: dict[str, float] = {}
         self.loss: list[float] = []
         self.norms: list[float] = []
-        self.silent = self.skipped = self.computed = 0
+        self.without_signal = self.skipped = self.computed = 0
         self.gap = self.gap_max = 0.0
         self.gap_tokens = 0
 
@@ -183,7 +189,7 @@ class Meter:
             self.sums[name] = self.sums.get(name, 0.0) + float(value)
 
     def stats(self) -> dict[str, float]:
-        """Give means and counts."""
+        """Return means and counts; see `Learner.update`."""
         tokens = max(1.0, self.sums.get("tokens", 0.0))
         names = {name: name for name in self.sums if name != "tokens"} | {"clipped": "clip_fraction"}
         result = {new: self.sums[old] / tokens for old, new in names.items() if old in self.sums}
@@ -194,7 +200,7 @@ class Meter:
             "gap_max": self.gap_max,
             "updates": len(self.norms),
             "skipped": self.skipped,
-            "silent": self.silent,
+            "without_signal": self.without_signal,
             "tokens": self.computed,
         }
         return result

@@ -1,15 +1,9 @@
-"""The loop: warm start, then again and again sample tasks, roll out, credit, pack, update; evaluation before and after.
+"""The training loop: sample tasks, roll out, assign credit, pack, update, and hand the new weights to the sampler.
 
-    groups = rollout(agent, sampler, tasks, size=G)
-    batch  = reshape(pack(groups, credit(steps_of(groups))))
-    stats  = update(model, optimizer, batch, objective)
-    sampler.load(model, version)
+Everything after a finished iteration is a pure function of what a checkpoint holds (`turnwise.training.recovery`), so a
+run that was interrupted and resumed ends with the same weights as one that never stopped, bit for bit on a CPU.
 
-A finished iteration is a boundary: weights, optimiser, sampler of tasks, memory of the credit rule and sizes of files
-belong together there, and only there is anything saved. What follows a boundary is a pure function of it, so a run
-that was killed goes on from its last checkpoint and, on a CPU, ends with the same weights.
-
-Left out on purpose: several processes, asynchronous rollouts, early stopping.
+Not included: several processes and asynchronous rollouts.
 """
 
 import time
@@ -23,40 +17,42 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.transformers import TransformersSampler
 from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
 from turnwise.training.batch import Batch, pack, turn_divergence
-from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
-from turnwise.training.errors import CheckpointError, TrainingError
-from turnwise.training.evaluation import examine
-from turnwise.training.folder import begin, continued, locked
-from turnwise.training.metrics import MetricsWriter, credit_metrics, group_metrics, play_metrics
+from turnwise.training.errors import TrainingError
+from turnwise.training.evaluation import evaluate_if_due
+from turnwise.training.events import OnEvent, Reporter
+from turnwise.training.folder import begin, check_resumable, locked
+from turnwise.training.gradient import UpdatePlan
+from turnwise.training.learner import Learner, learning_rate
+from turnwise.training.learning_watch import LearningWatch
+from turnwise.training.logprobs import Scores
+from turnwise.training.metrics import credit_metrics, group_metrics, play_metrics
 from turnwise.training.objectives import Objective
-from turnwise.training.policy import vocabulary_fingerprint
-from turnwise.training.report import OnEvent, Reporter, uninterrupted
-from turnwise.training.setup import Setup, prepare, remarks
-from turnwise.training.state_json import freeze, thaw
+from turnwise.training.recovery import Recovery, find_restart, open_metrics, restore_learner
+from turnwise.training.setup import PreparedRun, check_policy_folder, prepare, remarks
+from turnwise.training.state_json import from_json, to_json
 from turnwise.training.steps import steps_of
 from turnwise.training.tasks import TaskSampler
-from turnwise.training.update import learning_rate, make_optimizer, score_both, update
-from turnwise.training.warmstart import align, first_policy
+from turnwise.training.warmstart import warm_start
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a call of train ended.
+class TrainingResult:
+    """How a call of `train` ended.
 
     Attributes:
         folder: of the run.
-        step: finished iterations.
+        step: number of finished iterations.
         finished: False after Ctrl-C.
-        checkpoint: the newest one; None when not even the warm start was finished.
+        checkpoint: the newest one; None if the warm start was not finished.
     """
 
     folder: Path
@@ -65,118 +61,139 @@ class Outcome:
     checkpoint: Path | None
 
 
-def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) -> Outcome:
-    """Carry a run out: warm start, iterations, evaluations; everything is written to run.folder.
+def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) -> TrainingResult:
+    """Train as the run describes: warm start, iterations, evaluations. Everything is written to run.folder.
 
-    Events are dicts with "phase": "setup", "imitation" (one with "step" about every 2 % of the warm start), "train",
-    "evaluation", "note" (text), "done", as they stand in metrics.jsonl; and "tick" (what, done, total), which is for
-    progress bars and is not written: "demonstrations", "imitation", "rollout", "evaluation", and "checkpoint" and
-    "resumed", whose done is the iteration.
+    Events are dicts with a "phase": "setup", "imitation" (one with "step" about every 2 % of the warm start), "train",
+    "evaluation", "note" and "warning" (with "text"), "done". They are written to metrics.jsonl. A "tick" (what, done,
+    total) is for progress bars and is not written: "demonstrations", "imitation", "rollout", "evaluation", and
+    "checkpoint" and "resumed", whose done is the iteration.
 
     Args:
         run: the configuration.
-        resume: go on from the last checkpoint in run.folder; from the beginning if there is none yet.
+        resume: continue from the last checkpoint in run.folder, or from the beginning if there is none.
         on_event: called with every event, on this thread.
 
     Returns:
-        How it ended; Ctrl-C ends it at the last finished iteration, with a checkpoint.
+        How it ended. Ctrl-C ends a run at the last finished iteration, with a checkpoint.
 
     Raises:
-        TrainingError: what the user can cause: the configuration, the folder, checkpoints, demonstrations.
-        EnvError, AgentError, CreditError: of the parts.
+        TrainingError: the configuration, the folder, a checkpoint or the demonstrations cannot be used.
+        EnvError, AgentError, CreditError: from the parts.
     """
-    setup = prepare(run)
-    run.check_read()
-    with locked(setup.folder), ExitStack() as stack:
-        (continued if resume else begin)(setup.folder, run)
-        return _Session(setup, stack).carry_out(resume, on_event)
-
-
-class _Session:
-    """One process's work on a run."""
-
-    def __init__(self, setup: Setup, stack: ExitStack) -> None:
-        self.setup, self.stack, self.folder = setup, stack, setup.folder
-        self.checkpoints = Checkpoints(self.folder / "checkpoints", keep=setup.schedule.keep)
-        self.tasks = TaskSampler(setup.tasks, setup.seed_for("tasks"))
-        self.step = 0
-        self.saved: int | None = None
-        self.memory: object = None  # of the credit rule
-        self.coefficients = setup.control.begin()  # of divergence and entropy
-        self.boundary: dict[str, Any] = {}  # empty where weights, optimiser and counters do not belong together
-        self.seconds: list[float] = []
-
-    def carry_out(self, resume: bool, on_event: OnEvent | None) -> Outcome:
-        """Begin or go on, then iterate to the end."""
-        started = time.perf_counter()
-        restored = self._restore() if resume else None
-        self.report = Reporter(self.stack.enter_context(self._metrics(restored)), on_event)
+    prepared = prepare(run)
+    check_policy_folder(run)
+    started = time.perf_counter()
+    with locked(run.folder), ExitStack() as stack:
+        (check_resumable if resume else begin)(run.folder, run)
+        restored = find_restart(run) if resume else None
+        report = Reporter(stack.enter_context(open_metrics(run, restored)), on_event)
+        recovery = Recovery(run, report)
         try:
             if restored is None:
-                self._begin()
+                _announce(prepared, report)
+                learner = warm_start(prepared, report)
             else:
-                self._go_on(restored)
-            self._seat()
-            self._iterate()
+                learner = restore_learner(prepared, restored)
+            loop = stack.enter_context(TrainingLoop(prepared, learner, report, recovery))
+            if restored is None:
+                recovery.begin(loop)
+            else:
+                recovery.resume(loop, restored)
+            loop.run()
         except KeyboardInterrupt:
-            return self._interrupted()
-        self.report.event("done", self.step, seconds=time.perf_counter() - started)
-        return Outcome(self.folder, self.step, True, self.checkpoints.path(self.step))
+            checkpoint = recovery.interrupted()
+            return TrainingResult(run.folder, recovery.newest or 0, False, checkpoint)
+        report.event("done", loop.step, seconds=time.perf_counter() - started)
+        return TrainingResult(run.folder, loop.step, True, recovery.checkpoints.path(loop.step))
 
-    def _iterate(self) -> None:
-        schedule = self.setup.schedule
+
+class TrainingLoop:
+    """Trains one run in this process, iteration by iteration; on exit it closes the sampler and the environments.
+
+    Args:
+        prepared: the run.
+        learner: the policy to train.
+        report: receives events and ticks.
+        recovery: saves finished iterations.
+    """
+
+    def __init__(self, prepared: PreparedRun, learner: Learner, report: Reporter, recovery: Recovery) -> None:
+        self.prepared, self.config = prepared, prepared.run
+        self.learner, self.report, self.recovery = learner, report, recovery
+        self.step = 0
+        self.tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
+        self.credit_state: object = None
+        self.coefficients = prepared.coefficients.first()
+        self.agent = prepared.agent(learner.tokenizer)
+        self.sampler = TransformersSampler(
+            learner.weights(),
+            learner.tokenizer,
+            device=learner.device,
+            slots=prepared.run.train.concurrency,
+            context=prepared.run.policy.context,
+        )
+        self.pool = EnvPool(prepared.make, prepared.deadline)
+        self._watch = LearningWatch(report)
+        self._seconds: list[float] = []
+
+    def __enter__(self) -> "TrainingLoop":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.close()
+        self.sampler.close()
+
+    def run(self) -> None:
+        """Iterate until the run is finished, evaluating and saving when it is due."""
         while True:
-            examine(self.setup, self.step, self.agent, self.sampler, self.report)
-            if self.step >= schedule.steps:
+            evaluate_if_due(self.prepared, self.step, self.agent, self.sampler, self.report)
+            if self.step >= self.config.train.steps:
                 break
-            self._iteration()
-            due = schedule.checkpoint_every and self.step % schedule.checkpoint_every == 0
-            if due or self.step == schedule.steps:
-                self._save()
+            self.iteration()
+            self.recovery.save_if_due(self)
 
-    def _iteration(self) -> None:
-        """Sample tasks, roll out, credit, pack, update, load."""
-        setup, started = self.setup, time.perf_counter()
-        groups, played = self._play(self.tasks.next(setup.schedule.tasks))
-        memory: dict[str, Any] = {"state": self.memory} if setup.credit.remembers else {}
-        if setup.credit.draws:
-            memory["rng"] = np.random.default_rng(setup.seed_for("credit", self.step))
-        table = steps_of(groups, anchor=setup.anchor)
-        advantages = setup.credit(self._less_divergence(table, groups), **memory)
+    def iteration(self) -> None:
+        """Sample tasks, roll out, assign credit, pack, update, and load the new weights."""
+        started = time.perf_counter()
+        groups, played = self._roll_out(self.tasks.next(self.config.train.tasks))
+        steps = steps_of(groups, anchor=self.config.credit.anchor)
+        advantages = self._assign_credit(steps, groups)
         batch = pack(groups, advantages)
-        with uninterrupted():
-            self.boundary = {}
-            self.memory = advantages.state
-            batch, reshaped = self._scored(batch, groups)
-            plan = replace(setup.plan, seed=setup.seed_for("deal", self.step))
-            stats = update(self.model, self.optimizer, batch, self._objective(), plan, self._rates())
-            self.coefficients = setup.control.after(self.coefficients, stats, sum(len(g.finished) for g in groups))
-            self.step += 1
-            self.sampler.load(self.model, version=self.step)
-            self.seconds.append(time.perf_counter() - started)
-            self.report.event(
-                "train",
-                self.step,
-                **play_metrics(groups),
-                **credit_metrics(advantages),
-                **group_metrics(table, advantages),
-                **reshaped,
-                **{f"update_{key}" if key in {"tokens", "seconds"} else key: v for key, v in stats.items()},
-                **_speeds(played, stats),
-                sequence_tokens=batch.size,
-                seconds=self.seconds[-1],
-                **self._left(),
-            )
-            self._mark()
+        with self.recovery.update(self):
+            batch, shares = self._score(batch, groups)
+            stats = self.learner.update(batch, self._objective(), self._plan())
+            self._advance(advantages, stats, groups)
+            self.sampler.load(self.learner.weights(), version=self.step)
+            self._seconds.append(time.perf_counter() - started)
+            self._report(groups, steps, advantages, stats | shares | _speeds(played, stats), batch)
 
-    def _play(self, tasks: list[str]) -> tuple[list[Group], RolloutReport]:
-        """Roll out one iteration's groups, stored as they finish."""
-        setup, report = self.setup, RolloutReport()
-        path = self.folder / "trajectories" / f"{self.step + 1:06d}{setup.trajectories}"
-        if setup.trajectories:
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside the weights and the learner's state, as JSON can hold it."""
+        return {
+            "tasks": self.tasks.state_dict(),
+            "credit": to_json(self.credit_state),
+            "coefficients": dict(self.coefficients),
+        }
+
+    def load_state(self, step: int, state: Mapping[str, Any]) -> None:
+        """Continue after `step` iterations with what `state` returned then."""
+        self.step = step
+        self.tasks.load_state_dict(state["tasks"])
+        self.credit_state = from_json(state.get("credit"))
+        self.coefficients = dict(state.get("coefficients", self.coefficients))
+        self.sampler.load(self.learner.weights(), version=step)
+
+    # -- the parts of an iteration --
+
+    def _roll_out(self, tasks: list[str]) -> tuple[list[Group], RolloutReport]:
+        """Play one iteration's groups; trajectories are stored as they finish."""
+        run, played = self.config, RolloutReport()
+        path = run.folder / "trajectories" / f"{self.step + 1:06d}{run.trajectories}"
+        if run.trajectories:
             path.parent.mkdir(exist_ok=True)
-        tick = self.report.counting("rollout", len(tasks) * setup.schedule.group)
-        with TrajectoryWriter(path) if setup.trajectories else nullcontext() as writer:
+        tick = self.report.counting("rollout", len(tasks) * run.train.group)
+        with TrajectoryWriter(path) if run.trajectories else nullcontext() as writer:
 
             def finished(trajectory: Trajectory) -> None:
                 if writer is not None:
@@ -188,204 +205,127 @@ class _Session:
                 self.sampler,
                 tasks,
                 make=self.pool,
-                size=setup.schedule.group,
-                seed=setup.seed_for("rollout", self.step),
-                concurrency=setup.schedule.concurrency,
+                size=run.train.group,
+                seed=self.prepared.seed_for("rollout", self.step),
+                concurrency=run.train.concurrency,
                 on_finish=finished,
-                report=report,
+                report=played,
             )
-        if report.errors:
-            self.report.event("note", self.step + 1, text=report.sentence())
+        if played.errors:
+            self.report.event("note", self.step + 1, text=played.sentence())
         if not any(one.turns for group in groups for one in group.finished):
-            self._save()
-            reason = Counter(one.error for group in groups for one in group.trajectories).most_common(1)[0][0]
-            what = "failed" if report.errors == report.episodes else "ended before its first turn"
-            raise TrainingError(
-                f"every episode of iteration {self.step + 1} {what} ({reason}); the run stands at the iteration "
-                "before, and --resume goes on from there"
-            )
-        return groups, report
+            self._refuse_empty_iteration(groups, played)
+        return groups, played
 
-    def _score(self, model: Any, batch: Batch) -> Any:
-        """Log-probabilities and entropies of a batch's tokens under a model."""
-        plan = self.setup.plan
-        return score_both(model, batch, temperature=plan.temperature, micro_tokens=plan.micro_tokens)
+    def _refuse_empty_iteration(self, groups: list[Group], played: RolloutReport) -> None:
+        self.recovery.save(self)
+        reason = Counter(one.error for group in groups for one in group.trajectories).most_common(1)[0][0]
+        what = "failed" if played.errors == played.episodes else "ended before its first turn"
+        raise TrainingError(
+            f"every episode of iteration {self.step + 1} {what} ({reason}); the iterations before it are saved, and "
+            "--resume continues from there"
+        )
 
-    def _scored(self, batch: Batch, groups: list[Group]) -> tuple[Batch, dict[str, float]]:
-        """Add what is computed anew to a batch, then reshape its advantages if the run does."""
-        recompute, reshape = self.setup.schedule.recompute, self.setup.reshape
-        logprobs = entropy = None
-        if recompute or (reshape is not None and reshape.needs_policy):
-            logprobs, entropy = self._score(self.model, batch)
+    def _assign_credit(self, steps: Steps, groups: list[Group]) -> Advantages:
+        """Return the advantages of all turns; the KL term is subtracted from the rewards where it belongs there."""
+        rule, options = self.prepared.credit, dict[str, Any]()
+        if rule.remembers:
+            options["state"] = self.credit_state
+        if rule.draws:
+            options["rng"] = np.random.default_rng(self.prepared.seed_for("credit", self.step))
+        if self.prepared.coefficients.kl_in_reward:
+            batch = pack(groups)
+            reference = self._scores(batch, reference=True).logprobs
+            divergence = turn_divergence(batch, reference, self.config.objective.kl_estimator, steps)
+            steps = replace(steps, reward=steps.reward - self.coefficients["kl"] * divergence)
+        return rule(steps, **options)
+
+    def _score(self, batch: Batch, groups: list[Group]) -> tuple[Batch, dict[str, float]]:
+        """Add recomputed and reference log-probabilities to the batch, and transform its token advantages."""
+        transform, scores = self.prepared.token_transform, None
+        recompute = self.config.objective.old == "recomputed"
+        if recompute or (transform is not None and transform.needs_scores):
+            scores = self._scores(batch)
             if recompute:
-                batch = replace(batch, old=logprobs, rollout=batch.old)
-        if self.reference is not None:
-            batch = replace(batch, reference=self._score(self.reference, batch)[0])
-        if reshape is None:
+                batch = replace(batch, old=scores.logprobs, rollout=batch.old)
+        if self.learner.has_reference:
+            batch = replace(batch, reference=self._scores(batch, reference=True).logprobs)
+        if transform is None:
             return batch, {}
-        decode = partial(self.tokenizer.decode, clean_up_tokenization_spaces=False)
-        return reshape(batch, groups, decode=decode, logprobs=logprobs, entropy=entropy)
+        decode = partial(self.learner.tokenizer.decode, clean_up_tokenization_spaces=False)
+        return transform(batch, groups, decode=decode, scores=scores)
+
+    def _scores(self, batch: Batch, *, reference: bool = False) -> Scores:
+        score = self.learner.score_reference if reference else self.learner.score
+        run = self.config
+        return score(batch, temperature=run.agent.temperature, micro_tokens=run.train.micro_tokens)
 
     def _objective(self) -> Objective:
-        """Give the objective with the coefficients of this iteration."""
-        now, objective = self.coefficients, self.setup.objective
-        kl = 0.0 if self.setup.control.in_reward else now["kl"]
-        return replace(objective, kl=kl, entropy=now["entropy"])
+        """Return the objective with this iteration's coefficients."""
+        kl = 0.0 if self.prepared.coefficients.kl_in_reward else self.coefficients["kl"]
+        return replace(self.prepared.objective, kl=kl, entropy=self.coefficients["entropy"])
 
-    def _less_divergence(self, table: Steps, groups: list[Group]) -> Steps:
-        """Take the divergence from the reference off the rewards, where it belongs there."""
-        control = self.setup.control
-        if not control.in_reward:
-            return table
-        batch = pack(groups)
-        reference, _ = self._score(self.reference, batch)
-        divergence = turn_divergence(batch, reference, control.kl_estimator, len(table))
-        return replace(table, reward=table.reward - self.coefficients["kl"] * divergence)
-
-    def _rates(self) -> list[float]:
-        schedule = self.setup.schedule
-        first, total = self.step * schedule.updates, schedule.steps * schedule.updates
-        return [
-            learning_rate(first + k, total=total, peak=schedule.lr, schedule=schedule.kind, warmup=schedule.warmup)
-            for k in range(schedule.updates)
-        ]
-
-    def _left(self) -> dict[str, float]:
-        left, recent = self.setup.schedule.steps - self.step, self.seconds[-10:]
-        return {"left": left, "seconds_left": left * sum(recent) / len(recent)}
-
-    # -- beginning and going on --
-
-    def _begin(self) -> None:
-        """Make the policy, warm it up, and save the first checkpoint."""
-        setup = self.setup
-        self.report.event(
-            "setup",
-            0,
-            name=setup.name,
-            folder=str(self.folder),
-            steps=setup.schedule.steps,
-            tasks=len(setup.tasks),
-            panel=len(setup.panel.tasks) if setup.panel else 0,
+    def _plan(self) -> UpdatePlan:
+        """Return how this iteration's batch becomes optimizer steps."""
+        section = self.config.train
+        first, total = self.step * section.updates, section.steps * section.updates
+        rate = partial(learning_rate, total=total, peak=section.lr, schedule=section.schedule, warmup=section.warmup)
+        return UpdatePlan(
+            updates=section.updates,
+            micro_tokens=section.micro_tokens,
+            grad_clip=section.grad_clip,
+            temperature=self.config.agent.temperature,
+            seed=self.prepared.seed_for("deal", self.step),
+            rates=[rate(first + number) for number in range(section.updates)],
         )
-        for text in remarks(setup):
-            self.report.event("note", 0, text=text)
-        self.model, self.tokenizer = first_policy(setup, self.report)
-        self._make_optimizer()
-        with uninterrupted():
-            if setup.needs_reference:
-                Checkpoints(self.folder / "reference", keep=1).save(0, self.model, self.tokenizer, None, {})
-            self._mark()
-            self._save()
 
-    def _restore(self) -> Restored | None:
-        """Read the newest whole checkpoint and clear away what came after it; None if none was ever finished."""
-        if not self.checkpoints.steps():
-            return None  # it ended in the warm start, which is done again
-        restored = self.checkpoints.load()
-        missing = {"tasks", "metrics_size"} - restored.state.keys()
-        if missing:
-            raise CheckpointError(
-                f"{restored.folder} was written by another version of turnwise: it has no {min(missing)}"
-            )
-        if not self._complete(restored):
-            for folder, last in (("trajectories", restored.step), ("evaluations", restored.step - 1)):
-                for path in (self.folder / folder).glob("[0-9]*"):
-                    if int(path.name.partition(".")[0]) > last:
-                        path.unlink()
-        return restored
+    def _advance(self, advantages: Advantages, stats: Mapping[str, float], groups: list[Group]) -> None:
+        """Count the iteration and carry over what the next one needs."""
+        episodes = sum(len(group.finished) for group in groups)
+        self.credit_state = advantages.state
+        self.coefficients = self.prepared.coefficients.after(self.coefficients, stats, episodes)
+        self.step += 1
 
-    def _complete(self, restored: Restored) -> bool:
-        return restored.step >= self.setup.schedule.steps and (self.folder / "after.json").exists()
-
-    def _metrics(self, restored: Restored | None) -> MetricsWriter:
-        """Open the metrics, cut to where the checkpoint stood."""
-        board = self.folder / "tensorboard" if self.setup.tensorboard else None
-        cut = {"size": 0, "purge": 0}
-        if restored is not None and self._complete(restored):
-            cut = {}
-        elif restored is not None:
-            cut = {"size": restored.state["metrics_size"], "purge": restored.step + 1}
-        return MetricsWriter(self.folder / "metrics.jsonl", tensorboard=board, **cut)
-
-    def _go_on(self, restored: Restored) -> None:
-        self.model, self.tokenizer, self.step = restored.model, restored.tokenizer, restored.step
-        align(self.model)
-        self._make_optimizer()
-        self.optimizer.load_state_dict(restored.trainer["optimizer"])
-        restore_random_states(restored.trainer)
-        self.tasks.load_state_dict(restored.state["tasks"])
-        self.memory = thaw(restored.state.get("credit"))
-        self.coefficients = dict(restored.state.get("coefficients", self.coefficients))
-        self.saved = self.step
-        self._mark()
-        for text in restored.passed_over:
-            self.report.event("note", self.step, text=text)
-        self.report.tick("resumed", self.step, self.setup.schedule.steps)
-
-    def _make_optimizer(self) -> None:
-        schedule = self.setup.schedule
-        self.model.to(self.setup.policy.device)
-        self.optimizer = make_optimizer(self.model, lr=schedule.lr, weight_decay=schedule.weight_decay)
-
-    def _seat(self) -> None:
-        """Make what plays: agent, sampler, environments, the reference."""
-        setup, policy = self.setup, self.setup.policy
-        self.agent: Agent = setup.agent(self.tokenizer)
-        self.sampler = TransformersSampler(
-            self.model,
-            self.tokenizer,
-            device=policy.device,
-            slots=policy.slots,
-            context=policy.context,
-            version=self.step,
-        )
-        self.stack.callback(self.sampler.close)
-        self.pool = self.stack.enter_context(EnvPool(setup.make, setup.schedule.deadline))
-        self.reference = None
-        if setup.needs_reference:
-            vocabulary = vocabulary_fingerprint(self.tokenizer)
-            self.reference = Checkpoints(self.folder / "reference").load(vocabulary=vocabulary).model
-            align(self.reference)
-            self.reference.to(policy.device)
-
-    # -- boundaries --
-
-    def _mark(self) -> None:
-        """Write down what belongs to this boundary beside weights and optimiser."""
-        self.boundary = {
-            "tasks": self.tasks.state_dict(),
-            "credit": freeze(self.memory),
-            "coefficients": dict(self.coefficients),
-            "metrics_size": self.report.metrics.tell(),
+    def _report(
+        self, groups: list[Group], steps: Steps, advantages: Advantages, stats: Mapping[str, float], batch: Batch
+    ) -> None:
+        """Write the event of a finished iteration, and warn where it taught nothing."""
+        left, recent = self.config.train.steps - self.step, self._seconds[-10:]
+        renamed = {f"update_{key}" if key in {"tokens", "seconds"} else key: value for key, value in stats.items()}
+        values = {
+            **play_metrics(groups),
+            **credit_metrics(advantages),
+            **group_metrics(steps, advantages),
+            **renamed,
+            "sequence_tokens": batch.size,
+            "seconds": self._seconds[-1],
+            "left": left,
+            "seconds_left": left * sum(recent) / len(recent),
         }
+        self.report.event("train", self.step, **values)
+        self._watch.after(self.step, values)
 
-    def _save(self) -> None:
-        """Save the last boundary, unless it is saved."""
-        if self.saved == self.step:
-            return
-        with uninterrupted():
-            path = self.checkpoints.save(self.step, self.model, self.tokenizer, self.optimizer, self.boundary)
-            self.saved = self.step
-        self.report.tick("checkpoint", self.step, self.setup.schedule.steps, path=str(path))
 
-    def _interrupted(self) -> Outcome:
-        """End after Ctrl-C: what was half done is dropped, the last boundary is saved.
-
-        Between two boundaries (a second Ctrl-C cut an update) there is nothing to save: the last checkpoint stands.
-        """
-        if self.boundary:
-            self._save()
-        step = max(self.checkpoints.steps(), default=None)
-        if step is None:
-            self.report.event("note", 0, text="interrupted in the warm start; --resume does it again")
-            return Outcome(self.folder, 0, False, None)
-        self.report.event("note", step, text=f"interrupted; --resume goes on from iteration {step}")
-        return Outcome(self.folder, step, False, self.checkpoints.path(step))
+def _announce(prepared: PreparedRun, report: Reporter) -> None:
+    """Report what is about to be trained, with remarks on settings that are probably not meant."""
+    run = prepared.run
+    report.event(
+        "setup",
+        0,
+        name=run.name,
+        folder=str(run.folder),
+        device=prepared.device,
+        model=run.policy.path or f"new, {run.policy.layers} layers of {run.policy.hidden}",
+        steps=run.train.steps,
+        tasks=len(prepared.tasks),
+        panel=len(prepared.panel.tasks) if prepared.panel else 0,
+    )
+    for text in remarks(prepared):
+        report.event("note", 0, text=text)
 
 
 def _speeds(played: RolloutReport, stats: Mapping[str, float]) -> dict[str, float]:
-    """Give tokens a second: sampled ones in the rollout, computed ones in the update."""
+    """Return tokens per second: sampled ones in the rollout, computed ones in the update."""
     return {
         "rollout_seconds": played.seconds,
         "rollout_tokens_per_second": played.response_tokens / played.seconds if played.seconds else 0.0,

@@ -154,13 +154,13 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
 
     Returns:
         no_variance_groups: share of tasks whose episodes all had the same reward, so that outcomes tell nothing apart.
-        lone_states: share of pairs of task and state that only one trajectory visited: a step group of one.
+        singleton_states: share of pairs of task and state that only one trajectory visited: a step group of one.
         shared_turns: share of turns in a state that another trajectory of the task visited as well.
         turn_share: share of the variance of the advantages that lies within trajectories: 0 where all turns of an
         episode have the same one, 1 where all the difference is between turns.
     """
     if not len(steps):
-        return {"no_variance_groups": 0.0, "lone_states": 0.0, "shared_turns": 0.0, "turn_share": 0.0}
+        return {"no_variance_groups": 0.0, "singleton_states": 0.0, "shared_turns": 0.0, "turn_share": 0.0}
     scores, tasks, member = trajectory_scores(steps)
     task, count = compact(tasks), groups_of(compact(tasks))
     low, high = np.full(count, np.inf), np.full(count, -np.inf)
@@ -171,7 +171,10 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
         state = compact(steps.task, steps.column("state"))
         pairs = np.unique(np.stack([state, member]), axis=1)[0]
         visitors = np.bincount(pairs, minlength=groups_of(state))
-        found |= {"lone_states": float(np.mean(visitors == 1)), "shared_turns": float(np.mean(visitors[state] > 1))}
+        found |= {
+            "singleton_states": float(np.mean(visitors == 1)),
+            "shared_turns": float(np.mean(visitors[state] > 1)),
+        }
     mean = group_sums(member, advantages.values, len(scores)) / np.bincount(member, minlength=len(scores))
     total = float(np.sum((advantages.values - advantages.values.mean()) ** 2))
     within = float(np.sum((advantages.values - mean[member]) ** 2))

@@ -1,10 +1,9 @@
-"""Mistakes of a demonstrator, so that it shows how to come back from them.
+"""A demonstrator that makes mistakes, so that its demonstrations show how to recover from them.
 
-A policy that saw right actions only is lost after its first wrong one. So a demonstrator makes some: a random action;
-a slip, which is an action that cannot be done; a typo, which is its own action with one word wrong, where the
-environment cannot list what may be said (an edit, a query). Each is played and stays as context; none is imitated.
-
-Left out on purpose: mistakes of a kind that only one environment knows.
+A policy that has only seen correct actions is lost after its first wrong one. A demonstrator therefore makes three
+kinds of mistakes: a random admissible action; a slip, which is an inadmissible action; and a typo, which is its own
+action with one wrong word, where the environment cannot list what may be said (an edit, a query). Mistakes are played
+and stay as context; they are never imitated.
 """
 
 from __future__ import annotations
@@ -21,38 +20,41 @@ from turnwise.agents.samplers.base import Completion, Planner, Request, Tokenize
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import PlayerSampler
 
-__all__ = ["Noisy", "WithNoise", "slip", "typo"]
-
-Noisy = set[tuple[str, int]]
-"""Episode and number of the turns that were mistakes."""
+__all__ = ["NoisyDemonstrator", "slip", "typo"]
 
 _PIECE: Final = re.compile(r"(?P<number>\d+)|(?P<word>[^\W\d]\w*)|(?P<sign>[^\w\s]+)|(?P<space>\s+)")
 
 
-class WithNoise:
-    """A sampler that now and then makes a mistake in the place of another sampler's action.
+class NoisyDemonstrator:
+    """A sampler that sometimes replaces another sampler's action by a mistake.
 
-    The other one is asked at every turn and so sees the whole episode. Which turns were mistakes is in `noisy`.
+    The other sampler is asked at every turn and so sees the whole episode.
+
+    Args:
+        inner: the demonstrator.
+        noise: probability in [0, 1] that an action is replaced by a random admissible action or a slip.
+        slips: share in [0, 1] of these that are slips (see `slip`).
+        typos: probability in [0, 1] that an action which is not listed as admissible gets a typo (see `typo`).
+        parser_name: the parser whose form the agent reads.
+
+    Attributes:
+        mistakes: (episode, turn) of the mistakes made so far.
     """
 
     def __init__(
-        self, inner: Expert | PlayerSampler, noise: float, slips: float, typos: float, parser_name: str
+        self,
+        inner: Expert | PlayerSampler,
+        *,
+        noise: float = 0.0,
+        slips: float = 0.0,
+        typos: float = 0.0,
+        parser_name: str = "bare",
     ) -> None:
-        """Wrap a sampler.
-
-        Args:
-            inner: the sampler.
-            noise: probability [0, 1] that a turn is random: a uniform admissible action or a slip.
-            slips: share [0, 1] of random turns that play an action which is not admissible (see `slip`).
-            typos: probability [0, 1], where a turn is not random and its action is none of those listed as admissible,
-                that one word of it is another one (see `typo`).
-            parser_name: name of the form that the agent reads.
-        """
         self._inner, self._noise, self._slips, self._typos = inner, noise, slips, typos
         self._parser = look_up(PARSERS, parser_name)
         self._earlier: dict[str, dict[str, None]] = {}
         self._seen: dict[str, list[str]] = {}
-        self.noisy: Noisy = set()
+        self.mistakes: set[tuple[str, int]] = set()
         self.tokenizer: Tokenizer | None = None
         self.context: int | None = None
         self.images = True
@@ -63,20 +65,20 @@ class WithNoise:
         return self._inner.version
 
     async def sample(self, request: Request) -> Completion:
-        """Give the inner sampler's answer, or a mistake; the draw depends on episode and turn alone."""
+        """Return the inner sampler's answer, or a mistake; the draw depends on episode and turn alone."""
         completion = await self._inner.sample(request)
         if isinstance(self._inner, Expert) and (request.episode, request.turn) in self._inner.guesses:
-            self.noisy.add((request.episode, request.turn))  # there was no plan: nothing to learn from
+            self.mistakes.add((request.episode, request.turn))  # it had no plan, so this is not worth imitating
         action = self._mistake(request, completion.text)
         if action is None:
             return completion
         if isinstance(self._inner, Expert):
-            self._inner.replan(request.episode)  # the next plan starts where the mistake leads
-        self.noisy.add((request.episode, request.turn))
+            self._inner.replan(request.episode)  # from where the mistake leads
+        self.mistakes.add((request.episode, request.turn))
         return replace(completion, text=self._parser.write(action))
 
     def _mistake(self, request: Request, said: str) -> str | None:
-        """Return what is played in the place of what was said; None: that."""
+        """Return the mistake that replaces the given answer; None for no mistake."""
         dice = random.Random(f"noise/{request.seed}/{request.turn}")
         admissible = request.view.admissible or ()
         if admissible:
@@ -106,24 +108,24 @@ class WithNoise:
         self._inner.forget(episode)
 
     def load(self, model: Any, version: int) -> None:
-        """There are no weights."""
+        """Take over the version; there are no weights."""
         self._inner.load(model, version)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close the inner sampler."""
         self._inner.close()
 
 
 def slip(admissible: Sequence[str], earlier: Sequence[str], dice: random.Random) -> str:
-    """Return an action such as a learner gets wrong: of another moment, or the head of one with the tail of another.
+    """Return a mistake typical of a learner: an action of an earlier turn, or the start of one with the end of another.
 
     Args:
-        admissible: what can be done now; at least one action.
-        earlier: what could be done at some turn of the episode so far, now included.
-        dice: what is drawn from.
+        admissible: the actions that are possible now; at least one.
+        earlier: the actions that were possible at any turn of the episode so far.
+        dice: random generator.
 
     Returns:
-        An action that is not admissible, unless there is no earlier one and ten draws put none together.
+        An inadmissible action; an admissible one only if ten draws find no other.
     """
     known = set(admissible)
     past = [action for action in earlier if action not in known]
@@ -139,15 +141,15 @@ def slip(admissible: Sequence[str], earlier: Sequence[str], dice: random.Random)
 
 
 def typo(action: str, seen: Iterable[str], dice: random.Random) -> str | None:
-    """Return an action with one of its pieces changed for another of the same kind: a number, a word or a sign.
+    """Return an action in which one number, word or sign is replaced by another of its kind.
 
     Args:
-        action: what was to be done; its first piece, which says what kind of action it is, stays.
-        seen: texts that the other pieces are taken from, beside the action itself.
-        dice: what is drawn from.
+        action: the intended action; its first piece, the kind of action, is kept.
+        seen: texts from which replacements are taken, in addition to the action itself.
+        dice: random generator.
 
     Returns:
-        An action that differs from the one given; None where no piece has another of its kind.
+        Another action; None if there is no replacement.
 
     >>> typo("replace 3: return a", ["3 return a"], random.Random(1))
     'replace 3: a a'

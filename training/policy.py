@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch, near
+from turnwise.registry import suggest
+from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch
 
 if TYPE_CHECKING:
     import torch
@@ -77,13 +78,7 @@ def build_policy(
         PolicyError: sizes that do not fit together, or no text at all.
         TrainingError: torch or transformers is not installed.
     """
-    if hidden < 1 or heads < 1 or layers < 1 or hidden % heads or (hidden // heads) % 2:
-        raise PolicyError(
-            f"a policy needs layers >= 1 and hidden = heads x an even head size, got hidden={hidden}, heads={heads}, "
-            f"layers={layers}"
-        )
-    if context < 2:
-        raise PolicyError(f"a policy needs a context of 2 tokens or more, got {context}")
+    check_sizes(hidden=hidden, layers=layers, heads=heads, context=context)
     torch, transformers = _libraries()
     tokenizer = build_tokenizer(texts, vocab=vocab, context=context)
     config = transformers.LlamaConfig(
@@ -154,6 +149,35 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
     )
 
 
+def check_sizes(*, hidden: int, layers: int, heads: int, context: int) -> None:
+    """Refuse sizes that do not give a model.
+
+    Raises:
+        PolicyError: it says which sizes were expected.
+    """
+    if hidden < 1 or heads < 1 or layers < 1 or hidden % heads or (hidden // heads) % 2:
+        raise PolicyError(
+            f"the hidden size must be heads x an even number, with at least one layer; got hidden={hidden}, "
+            f"heads={heads}, layers={layers}"
+        )
+    if context < 2:
+        raise PolicyError(f"the context must be at least 2 tokens, got {context}")
+
+
+def aligned(model: Any) -> Any:
+    """Copy the weights of a model out of the file that they were mapped from, and return the model.
+
+    In the file they start at unaligned addresses, for which the CPU's kernels round differently: a run that was resumed
+    would not end with the same bits as one that never stopped.
+    """
+    import torch
+
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
+    return model
+
+
 def load_policy(folder: str | Path, *, dtype: torch.dtype | None = None) -> tuple[Any, Any]:
     """Return model and tokenizer of a local Hugging Face folder, on the CPU and in evaluation mode.
 
@@ -212,7 +236,7 @@ def device_of(name: str, *, elsewhere: bool = False) -> str:
     if name == "cpu":
         return name
     if name != "auto" and not name.startswith("cuda"):
-        raise ConfigError(f"policy.device {name!r} is not known{near(name, ['cpu', 'cuda', 'auto'])}")
+        raise ConfigError(f"policy.device {name!r} is not known{suggest(name, ['cpu', 'cuda', 'auto'])}")
     import torch
 
     if torch.cuda.is_available():

@@ -1,12 +1,10 @@
-"""What a run's configuration stands for: environments, agent, credit rule, objective, plan. Nothing is trained here.
+"""A run made ready: its configuration checked, its parts built, its tasks listed. Nothing is trained here.
 
-Everything that a run needs of its configuration is read here, so that a key nobody read shows before any work.
-
-Left out on purpose: the policy; it may have to be built from demonstrations, or come from a checkpoint.
+Everything that can be wrong with a run and can be known in advance is reported here, before any work.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -15,229 +13,154 @@ import gymnasium
 import numpy as np
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.env_pool import EXTRAS
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.credit.registry import CreditRule
-from turnwise.credit.registry import get as credit_rule
+from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, takes
 from turnwise.envs import make as make_env
-from turnwise.training.coefficient_schedules import Control
-from turnwise.training.config import ObjectiveSection, Run
-from turnwise.training.errors import ConfigError, TrainingError, near
-from turnwise.training.imitation import Recipe
-from turnwise.training.objectives import KL_ESTIMATORS, Objective
-from turnwise.training.objectives import Entry as Method
-from turnwise.training.objectives import get as get_objective
-from turnwise.training.policy import device_of, use_threads
-from turnwise.training.steps import COLUMNS, Anchor
-from turnwise.training.token_advantages import Reshape
-from turnwise.training.update import Plan
+from turnwise.envs.info import ADMISSIBLE
+from turnwise.registry import suggest
+from turnwise.training.coefficient_schedules import CoefficientSchedule
+from turnwise.training.config import Run, chosen
+from turnwise.training.config_effects import check_effects
+from turnwise.training.errors import ConfigError, TrainingError
+from turnwise.training.objectives import Objective
+from turnwise.training.policy import check_sizes, device_of, use_threads
+from turnwise.training.steps import COLUMNS
+from turnwise.training.token_advantages import AppliedTransform
 
-Make = Callable[[], gymnasium.Env[Any, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class PolicySource:
-    """Where the policy comes from: a folder, or sizes of a new one."""
-
-    path: Path | None
-    sizes: Mapping[str, int]
-    context: int
-    device: str
-    slots: int
+MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Demonstrations:
-    """Who demonstrates, and how it is imitated."""
-
-    episodes: int
-    demonstrator: str
-    noise: float
-    slips: float
-    typos: float
-    won_only: bool
-    observations: float
-    recipe: Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """The loop's counts and the optimiser's settings."""
-
-    steps: int
-    tasks: int
-    group: int
-    concurrency: int
-    deadline: float | None
-    updates: int
-    lr: float
-    kind: str
-    warmup: int
-    weight_decay: float
-    recompute: bool
-    checkpoint_every: int
-    keep: int
-
-
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """The evaluation."""
-
-    every: int
-    episodes: int
-    during: int
-    temperature: float
-    env: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """A run, ready to begin.
+class PreparedRun:
+    """A run that is ready to begin.
 
     Attributes:
-        env_id: of training and evaluation.
-        make: makes an environment to train in.
-        agent: a function of the tokenizer (None while there is none).
+        run: the configuration; every part reads its own section.
+        make: makes an environment for training.
+        agent: returns the agent for a tokenizer (None for demonstrators, which have none).
+        device: of the model, as torch names it.
         credit: the credit rule with its options.
-        anchor: "state" or "observation".
-        reshape: the transform of token advantages; None for none.
-        objective: the loss; its coefficients are those of the beginning.
-        control: how the coefficients move.
-        tasks: ids to train on.
-        panel: what is evaluated on, whatever the run's seed; None without evaluation.
+        token_transform: the transform of token advantages; None for none.
+        objective: the loss, with the coefficients of the first iteration.
+        coefficients: how the coefficients change.
+        tasks: ids of the training tasks.
+        panel: the evaluation panel, independent of the run's seed; None without evaluation.
     """
 
     run: Run
-    seed: int
-    name: str
-    folder: Path
-    trajectories: str
-    tensorboard: bool
-    env_id: str
-    make: Make
+    make: MakeEnv
     agent: Callable[[Any], Agent]
-    policy: PolicySource
-    demonstrations: Demonstrations | None
+    device: str
     credit: CreditRule
-    anchor: Anchor
-    reshape: Reshape | None
+    token_transform: AppliedTransform | None
     objective: Objective
-    control: Control
-    plan: Plan
-    schedule: Schedule
-    examination: Examination | None
+    coefficients: CoefficientSchedule
     tasks: tuple[str, ...]
     panel: Panel | None
 
     @property
+    def folder(self) -> Path:
+        """The output folder."""
+        return self.run.folder
+
+    @property
+    def deadline(self) -> float | None:
+        """Time limit of one environment step, in seconds."""
+        return self.run.env.deadline or None
+
+    @property
     def needs_reference(self) -> bool:
-        """Whether the policy before training is needed all along."""
-        wanted = self.reshape is not None and self.reshape.needs_reference
-        return wanted or self.objective.needs_reference or self.control.in_reward
+        """Whether the policy before training is needed as a reference."""
+        transform = self.token_transform is not None and self.token_transform.needs_reference
+        return transform or self.objective.needs_reference or self.coefficients.kl_in_reward
 
     def seed_for(self, purpose: str, number: int = 0) -> int:
-        """Give the seed of one purpose."""
-        return seed_for(self.seed, purpose, number)
+        """Return the seed of one purpose in this run."""
+        return seed_for(self.run.seed, purpose, number)
 
 
 def seed_for(seed: int, purpose: str, number: int = 0) -> int:
-    """Give the seed of one purpose in a run: a 31-bit hash of the run's seed, the purpose and a number."""
+    """Return the seed of one purpose: a 31-bit hash of the run's seed, the purpose, and a number."""
     return int(np.random.SeedSequence([seed, number, *purpose.encode()]).generate_state(1)[0]) >> 1
 
 
-def prepare(run: Run) -> Setup:
-    """Read a run's configuration and make of it what a run needs; environments are opened once to list tasks.
-
-    Args:
-        run: as loaded.
-
-    Returns:
-        The set-up. Keys that were set and have no effect in this run are then in run.unread().
+def prepare(run: Run) -> PreparedRun:
+    """Check a run's configuration and build its parts; an environment is opened once, to list the tasks.
 
     Raises:
-        ConfigError: values that do not go together, or names that nobody knows.
-        TrainingError, EnvError, CreditError, AgentError: as of the parts.
+        ConfigError: unknown names, values that contradict each other, or keys without an effect.
+        TrainingError, EnvError, CreditError, AgentError: from the parts.
     """
     use_threads(run.threads)
     env_id, kwargs = run.env.id, dict(run.env.kwargs)
-    agent = _agent(run)
-    agent(None)  # a wrong option shows now
-    policy, plan, examination = _policy(run), _plan(run), _examination(run)
 
     def make() -> gymnasium.Env[Any, Any]:
         return make_env(env_id, **kwargs)
 
-    return Setup(
+    agent = _agent(run)
+    agent(None)  # a wrong option shows now
+    _check_policy(run)
+    _check_demonstrations(run, make)
+    prepared = PreparedRun(
         run=run,
-        seed=run.seed,
-        name=run.name,
-        folder=run.folder,
-        trajectories=run.trajectories,
-        tensorboard=run.tensorboard,
-        env_id=env_id,
         make=make,
         agent=agent,
-        policy=policy,
-        demonstrations=_demonstrations(run, policy, plan),
-        credit=_credit(run),
-        anchor=run.credit.anchor,
-        reshape=Reshape.of(run.credit.reshape, run.credit.reshape_options) if run.credit.reshape else None,
-        objective=_objective(run),
-        control=_control(run),
-        plan=plan,
-        schedule=_schedule(run),
-        examination=examination,
+        device=device_of(run.policy.device),
+        credit=_credit(run, make),
+        token_transform=AppliedTransform.from_choice(run.credit.token_transform),
+        objective=Objective.from_section(run.objective),
+        coefficients=CoefficientSchedule(run.objective),
         tasks=list_tasks(make, run.train.pool or None, seed_for(run.seed, "pool")),
-        panel=None if examination is None else make_panel(env_id, examination.env, examination.episodes),
+        panel=make_panel(env_id, run.evaluation_kwargs(), run.evaluation.episodes) if run.evaluation.episodes else None,
     )
+    check_effects(run)
+    return prepared
 
 
-_OFTEN = 5
-"""Demonstrations of a task above which a model is likely to learn it by heart."""
+MANY_REPEATS = 5
+"""Demonstrations per task above which a model is likely to memorise the tasks."""
 
 
-def remarks(setup: Setup) -> list[str]:
-    """Give sentences on what is allowed and probably not meant; a run says them once, at its beginning.
-
-    Args:
-        setup: as prepared.
-    """
-    return [*_same_split(setup), *_few_tasks(setup)]
+def remarks(prepared: PreparedRun) -> list[str]:
+    """Return sentences about settings that are allowed but probably not meant; a run prints them at its start."""
+    return [*_same_split(prepared), *_few_tasks(prepared)]
 
 
-def _same_split(setup: Setup) -> list[str]:
-    examination = setup.examination
-    if examination is None or examination.env != setup.run.env.kwargs or not takes(setup.env_id, "split"):
+def _same_split(prepared: PreparedRun) -> list[str]:
+    run = prepared.run
+    if prepared.panel is None or run.evaluation_kwargs() != run.env.kwargs or not takes(run.env.id, "split"):
         return []
     return [
-        "evaluation plays tasks of the split that is trained on; evaluation.split (or env.eval) names another one, "
-        "for tasks that training has not seen"
+        'the evaluation uses tasks of the training split; set env.eval, for example to {split = "held_out"}, to '
+        "evaluate on tasks that training has not seen"
     ]
 
 
-def _few_tasks(setup: Setup) -> list[str]:
-    wanted, count = setup.demonstrations, len(setup.tasks)
-    if wanted is None or setup.run.train.pool or wanted.episodes <= _OFTEN * count:
+def _few_tasks(prepared: PreparedRun) -> list[str]:
+    run, count = prepared.run, len(prepared.tasks)
+    wanted = run.imitation.episodes
+    if run.train.pool or wanted <= MANY_REPEATS * count or not _plays_demonstrations(run):
         return []
-    if wanted.demonstrator != "expert" and wanted.demonstrator not in demonstrators(setup.env_id):
-        return []  # a file, which holds what it holds
-    env = setup.make()
+    env = prepared.make()
     try:
         listing: Any = env.unwrapped
-        # A stranger's task_ids() may take no count; then it lists all that there are.
+        # task_ids() of other packages may take no count: it then lists all tasks
         more = bool(signature(listing.task_ids).parameters) and len(listing.task_ids(count + 1)) > count
     finally:
         env.close()
     if not more:
         return []
     return [
-        f"{wanted.episodes:,} demonstrations are of {count:,} tasks, which a model learns by heart; the environment "
-        f"has more: train.pool={wanted.episodes} takes as many different ones"
+        f"{wanted:,} demonstrations cover only {count:,} tasks, which a model may memorise; the environment has more: "
+        f"train.pool={wanted} uses that many different tasks"
     ]
 
 
-def list_tasks(make: Make, count: int | None, seed: int) -> tuple[str, ...]:
-    """Give the ids of an environment's tasks in its order: a sample of `count`, or as many as it lists.
+def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:
+    """Return the ids of an environment's tasks in its own order: a sample of `count`, or all that it lists.
 
     Raises:
         TrainingError: the environment does not list its tasks.
@@ -246,7 +169,7 @@ def list_tasks(make: Make, count: int | None, seed: int) -> tuple[str, ...]:
     try:
         listing = getattr(env.unwrapped, "task_ids", None)
         if listing is None:
-            raise TrainingError(f"{env.spec.id if env.spec else env} has no task_ids(), which training needs")
+            raise TrainingError(f"training needs task_ids(), which {env.spec.id if env.spec else env} does not have")
         return tuple(listing()) if count is None else draw_tasks(env, count, seed)
     finally:
         env.close()
@@ -256,173 +179,89 @@ def _agent(run: Run) -> Callable[[Any], Agent]:
     section = run.agent
     if section.top_p < 1 and run.objective.old == "sampled":
         raise ConfigError(
-            "agent.top_p below 1 samples from a cut distribution, and the loss computes the whole one: set "
-            "objective.old to 'recomputed', or agent.top_p to 1"
+            "agent.top_p < 1 samples from a truncated distribution, while the loss uses the full one: set "
+            'objective.old to "recomputed", or agent.top_p to 1'
         )
-    limits: dict[str, Any] = {
-        "prompt": section.prompt,
-        "template": section.template,
-        "parser": section.parser,
-        "max_turns": section.max_turns,
-        "max_tokens": section.max_tokens,
-        "temperature": section.temperature,
-        "top_p": section.top_p,
-    }
-    if section.prompt == "window":
-        limits["history"] = section.history
-    return lambda tokenizer: Agent.from_options(**limits, chat=tokenizer)
+    name, options = chosen(section.prompt, "agent.prompt")
+    if name == "conversation" and options:
+        raise ConfigError(f"the conversation prompt has no options, got {', '.join(options)}; a window has history")
+    limits = section.model_dump(exclude={"prompt"})
+    return lambda tokenizer: Agent.from_options(prompt=name, **options, **limits, chat=tokenizer)
 
 
-def _policy(run: Run) -> PolicySource:
+def _check_policy(run: Run) -> None:
     section = run.policy
-    path = Path(section.path) if section.path else None
-    sizes: dict[str, int] = {}
-    if path is None:
-        sizes = {name: getattr(section, name) for name in ("vocab", "hidden", "layers", "heads")}
-    return PolicySource(path, sizes, section.context, device_of(section.device), section.slots)
+    if not section.path:
+        check_sizes(hidden=section.hidden, layers=section.layers, heads=section.heads, context=section.context)
+    if not section.path and not run.imitation.episodes:
+        raise ConfigError(
+            "a new policy needs demonstrations to train its tokenizer: set imitation.episodes (imitation.epochs may be "
+            "0), or policy.path"
+        )
 
 
-def _plan(run: Run) -> Plan:
-    train = run.train
-    return Plan(
-        parts=train.updates,
-        micro_tokens=train.micro_tokens,
-        grad_clip=train.grad_clip,
-        temperature=run.agent.temperature,
-    )
+def check_policy_folder(run: Run) -> None:
+    """Refuse a run whose policy.path is not a folder; the runs of an ablation are prepared before theirs exists.
+
+    Raises:
+        ConfigError: it is not a folder.
+    """
+    path = run.policy.path
+    if path and not Path(path).expanduser().is_dir():
+        raise ConfigError(f"policy.path must be a Hugging Face folder, and {path} is not a folder")
 
 
-def _schedule(run: Run) -> Schedule:
-    train = run.train
-    return Schedule(
-        steps=train.steps,
-        tasks=train.tasks,
-        group=train.group,
-        concurrency=train.concurrency,
-        deadline=run.env.deadline or None,
-        updates=train.updates,
-        lr=train.lr,
-        kind=train.schedule,
-        warmup=train.warmup,
-        weight_decay=train.weight_decay,
-        recompute=run.objective.old == "recomputed",
-        checkpoint_every=train.checkpoint_every,
-        keep=train.keep,
-    )
-
-
-def _demonstrations(run: Run, policy: PolicySource, plan: Plan) -> Demonstrations | None:
+def _check_demonstrations(run: Run, make: MakeEnv) -> None:
     section = run.imitation
-    if not section.episodes:
-        if policy.path is None:
-            raise ConfigError(
-                "a new policy's tokenizer is trained on demonstrations: set imitation.episodes (imitation.epochs may "
-                "be 0), or policy.path"
-            )
-        section.switched_off()
-        return None
-    recipe = Recipe(
-        epochs=section.epochs,
-        lr=section.lr,
-        batch=section.batch,
-        target=section.target,
-        micro_tokens=plan.micro_tokens,
-        grad_clip=plan.grad_clip,
-        weight_decay=run.train.weight_decay,
-    )
     known = {"expert", *demonstrators(run.env.id)}
-    name = section.demonstrator
-    if name not in known and not Path(name).is_file():
-        raise ConfigError(f"imitation.demonstrator {name!r} is neither a file nor known{near(name, known)}")
-    noise, typos = (section.noise, section.typos) if name in known else (0.0, 0.0)
-    return Demonstrations(
-        episodes=section.episodes,
-        demonstrator=name,
-        noise=noise,
-        slips=section.slips,
-        typos=typos,
-        won_only=section.won_only,
-        observations=section.observations,
-        recipe=recipe,
-    )
+    if not section.episodes:
+        return
+    if section.demonstrator not in known and not Path(section.demonstrator).expanduser().is_file():
+        raise ConfigError(
+            f"imitation.demonstrator {section.demonstrator!r} is neither a file nor a known "
+            f"demonstrator{suggest(section.demonstrator, known)}"
+        )
+    if section.noise and _plays_demonstrations(run) and not _lists_actions(make):
+        raise ConfigError(
+            f"imitation.noise needs an environment that lists its admissible actions, and {run.env.id} does not; set "
+            "imitation.noise = 0 (imitation.typos works without a list)"
+        )
 
 
-def _credit(run: Run) -> CreditRule:
-    entry = credit_rule(run.credit.method, **run.credit.options)
-    missing = [repr(name) for name in entry.needs if name not in COLUMNS]
+def _plays_demonstrations(run: Run) -> bool:
+    """Whether demonstrations are played, rather than read from a file."""
+    return run.imitation.episodes > 0 and run.imitation.demonstrator in {"expert", *demonstrators(run.env.id)}
+
+
+def _credit(run: Run, make: MakeEnv) -> CreditRule:
+    """Return the credit rule; one step is tried where it needs columns that the environment has to provide."""
+    rule = get_credit_rule(run.credit.method, **run.credit.options)
+    needs = [name for name in rule.needs if name not in COLUMNS]
+    missing = [repr(name) for name in needs if name not in _extras(make)] if needs else []
     if missing:
         raise ConfigError(
-            f"credit.method {entry.name!r} needs {', '.join(missing)}, which play does not tell of a turn; "
-            f"a run has: {', '.join(COLUMNS)}"
+            f"credit.method {rule.name!r} needs {', '.join(missing)} for every turn, which {run.env.id} does not "
+            'provide; an environment provides columns in info["extras"]'
         )
-    return entry
+    return rule
 
 
-def _objective(run: Run) -> Objective:
-    section = run.objective
-    entry = get_objective(section.name)
-    terms: dict[str, Any] = {"aggregation": section.aggregation, "llds": section.llds}
-    if "norm" in (section.aggregation or entry.function.aggregation).split("-"):
-        terms["norm"] = section.norm
-    if section.kl and section.kl_in == "loss":
-        terms |= {"kl": section.kl, "kl_estimator": section.kl_estimator, "kl_corrected": section.kl_corrected}
-    if section.entropy or section.entropy_target:
-        terms |= {"entropy": section.entropy, "entropy_target": section.entropy_target}
-    if section.correction:
-        terms |= {"correction": section.correction, **_correction_bounds(section.correction_options)}
-    objective = Objective(name=section.name, options=_objective_options(section, entry), **terms)
-    if objective.together in {"sequence", "batch"}:
-        objective = replace(objective, sequence=section.sequence)
-    if objective.needs_rollout and section.old != "recomputed":
-        what = (
-            f"objective.correction {section.correction!r}" if section.correction else f"objective.name {entry.name!r}"
-        )
-        raise ConfigError(
-            f"{what} compares the sampler's log-probabilities with the trainer's: set objective.old to 'recomputed'"
-        )
-    return objective
+def _extras(make: MakeEnv) -> set[str]:
+    """Return the names of the extra columns that an environment reports at its first step."""
+    env = make()
+    try:
+        _, info = env.reset(seed=0)
+        found = set(info.get(EXTRAS) or ())
+        actions = info.get(ADMISSIBLE) or [""]
+        return found | set(env.step(actions[0])[4].get(EXTRAS) or ())
+    finally:
+        env.close()
 
 
-def _objective_options(section: ObjectiveSection, entry: Method) -> dict[str, Any]:
-    """The method's options: those of the table, and the keys of the section that it has options for."""
-    options = dict(section.options)
-    for name in ("clip_low", "clip_high", "dual_clip"):
-        if name in entry.function.options and (name in section.model_fields_set or entry.name == "ppo_clip"):
-            if name in options and name in section.model_fields_set:
-                raise ConfigError(f"objective.{name} and objective.options.{name} are the same; set one of them")
-            options.setdefault(name, getattr(section, name))
-    return options
-
-
-def _correction_bounds(options: Mapping[str, float]) -> dict[str, float]:
-    known = {"low": "correction_low", "high": "correction_high"}
-    for name in options:
-        if name not in known:
-            raise ConfigError(f"objective.correction_options has no {name!r}{near(name, known)}")
-    return {known[name]: value for name, value in options.items()}
-
-
-def _control(run: Run) -> Control:
-    section = run.objective
-    given: dict[str, Any] = {}
-    if section.kl:
-        given |= {"kl": section.kl, "kl_in": section.kl_in, "kl_target": section.kl_target}
-        if section.kl_target:
-            given["kl_horizon"] = section.kl_horizon
-        if section.kl_in == "reward":
-            if section.kl_estimator not in KL_ESTIMATORS:
-                name = section.kl_estimator
-                raise ConfigError(f"objective.kl_estimator {name!r} is not known{near(name, KL_ESTIMATORS)}")
-            given["kl_estimator"] = section.kl_estimator
-    if section.entropy_target:
-        given |= {"entropy_target": section.entropy_target, "entropy_step": section.entropy_step}
-    return Control(entropy=section.entropy, **given)
-
-
-def _examination(run: Run) -> Examination | None:
-    section = run.evaluation
-    if not section.episodes:
-        section.switched_off()
-        _ = run.env.eval
-        return None
-    return Examination(section.every, section.episodes, section.during, section.temperature, run.evaluation_kwargs())
+def _lists_actions(make: MakeEnv) -> bool:
+    env = make()
+    try:
+        _, info = env.reset(seed=0)
+        return ADMISSIBLE in info
+    finally:
+        env.close()

@@ -1,45 +1,43 @@
 """From play to credit: the table of turns of a set of groups.
 
-Left out on purpose: failed episodes, which are data for the report but which no statistic may count; and tokens, of
-which the table has the number only.
+Failed episodes are left out, since no statistic may count them. Tokens appear as a number only.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.credit import Steps
-from turnwise.training.errors import TrainingError, near
+from turnwise.registry import suggest
+from turnwise.training.errors import TrainingError
 
 Anchor = Literal["state", "observation"]
 COLUMNS = ("task", "trajectory", "turn", "reward", "state", "action", "next_state", "valid", "tokens", "logprob")
-"""What `steps_of` knows of a turn."""
+"""The columns that `steps_of` fills in by itself; environments and samplers add others as extras."""
 
 
 def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
-    """Return the table of turns: one row a turn, in the order of groups, trajectories, turns.
+    """Return the table of turns: one row per turn, in the order of groups, trajectories, turns.
 
-    Trajectories that ended as `error` have no rows; a trajectory without turns has none either. The reward is the
-    environment's own: what an invalid action costs is the estimator's business (`valid` is false there). Two groups of
-    one task instance in the same call stay two groups.
+    Trajectories that ended as "error" have no rows. The reward is the environment's own; penalties for invalid actions
+    belong to the credit rule, which reads the column `valid`. Two groups of one task instance stay two groups.
 
     Args:
-        groups: as rolled out.
-        anchor: what makes two turns comparable: "state", the environment's own key of the situation, or "observation",
-            the text that the agent saw, as the published methods have it. The table's `state` and `next_state` hold
-            it; after the last turn stands the final one.
+        groups: as returned by a rollout.
+        anchor: what makes two turns comparable: "state", the environment's state key, or "observation", the text that
+            the agent saw, as in the published methods. The columns `state` and `next_state` hold it; the next state of
+            the last turn is the final one.
 
     Returns:
-        Steps with task, trajectory, turn, reward, state, action, next_state, valid, tokens (sampled ones)
-        and logprob (their mean). An
-        unparsable answer has the action None.
+        Steps with the columns of `COLUMNS` (tokens: number of sampled tokens; logprob: their mean; action: None for an
+        answer that could not be parsed), and one column for every name in `Turn.extras`.
 
     Raises:
-        TrainingError: the anchor is unknown.
+        TrainingError: the anchor is unknown, or some turns lack an extra column that others have.
     """
     if anchor not in get_args(Anchor):
-        raise TrainingError(f"anchor={anchor!r} is unknown{near(anchor, get_args(Anchor))}")
+        raise TrainingError(f"unknown anchor {anchor!r}{suggest(anchor, get_args(Anchor))}")
     played = [(number, trajectory) for number, group in enumerate(groups) for trajectory in group.finished]
     turns = [turn for _, trajectory in played for turn in trajectory.turns]
     if not turns:
@@ -52,15 +50,30 @@ def steps_of(groups: Sequence[Group], anchor: Anchor = "state") -> Steps:
         reward=[turn.reward for turn in turns],
         state=[turn.state if anchor == "state" else turn.observation for turn in turns],
         action=[turn.action for turn in turns],
-        next_state=[key for _, trajectory in played for key in _afterwards(trajectory, anchor)],
+        next_state=[key for _, trajectory in played for key in _next_states(trajectory, anchor)],
         valid=[turn.valid for turn in turns],
         tokens=[len(turn.response) for turn in turns],
-        logprob=[sum(turn.logprobs) / max(1, len(turn.logprobs)) for turn in turns],
+        **{"logprob": [sum(turn.logprobs) / max(1, len(turn.logprobs)) for turn in turns], **_extras(turns)},
     )
 
 
+def _extras(turns: Sequence[Turn]) -> dict[str, list[Any]]:
+    """Return the extra columns of the turns."""
+    names = dict.fromkeys(name for turn in turns for name in turn.extras)
+    for name in names:
+        if name in COLUMNS and name != "logprob":
+            raise TrainingError(f'info["extras"] must not contain {name!r}, which every turn has already')
+        missing = sum(name not in turn.extras for turn in turns)
+        if missing:
+            raise TrainingError(
+                f"{missing} of {len(turns)} turns lack the extra column {name!r}; put it into the extras of reset(), "
+                "which are the defaults of all turns"
+            )
+    return {name: [turn.extras[name] for turn in turns] for name in names}
+
+
 def _labels(groups: Sequence[Group]) -> list[str]:
-    """The task of each group, told apart where the same task was drawn twice."""
+    """Return the task of each group, made unique where a task was drawn twice."""
     times = Counter(group.task for group in groups)
     return [
         group.task if times[group.task] == 1 else f"{group.task} (group {number})"
@@ -68,8 +81,8 @@ def _labels(groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _afterwards(trajectory: Trajectory, anchor: Anchor) -> list[str]:
-    """The anchor that followed each turn."""
+def _next_states(trajectory: Trajectory, anchor: Anchor) -> list[str]:
+    """Return the anchor that followed each turn."""
     if anchor == "state":
         keys = [*(turn.state for turn in trajectory.turns), trajectory.final_state]
     else:

@@ -1,18 +1,15 @@
-"""Transforms of token advantages in a run, between credit and the update.
+"""Transforms of token advantages in a run, between credit assignment and the update.
 
-A transform's sequence is a trajectory: its tokens that carry loss, turn after turn, in whatever rows of the batch they
-lie; so nothing depends on whether turns were merged. Its group is the episodes of one task instance.
-
-Left out on purpose: the ratio of a token's probability to the old one. A transform is applied once, before the first
-optimiser step on a batch, when the policy is still the old one and every ratio is 1, which is what a transform takes
-where none is given.
+For a transform, a sequence is a trajectory: the tokens of its turns that carry loss, in order, in whatever rows of the
+batch they lie, so that nothing depends on whether turns were merged. A group is the episodes of one task instance. The
+importance ratio is not passed: a transform is applied once, before the first optimizer step, when every ratio is 1.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,116 +17,112 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group
 from turnwise.credit.tokens import TokenTransform, transform
 from turnwise.training.batch import Batch
+from turnwise.training.config import Choice, chosen
 from turnwise.training.errors import ConfigError
+from turnwise.training.logprobs import Scores
 
 Decode = Callable[[list[int]], str]
 Array = NDArray[Any]
+KEY = "credit.token_transform"
+AVAILABLE = ("ids", "logprobs", "entropy", "ref", "planning", "group")
+"""The arrays that a run can pass to a transform."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reshape:
-    """A transform of token advantages with what it needs in a run.
+class AppliedTransform:
+    """A transform of token advantages, with what it needs in a run.
 
     Attributes:
-        transform: the transform, its options bound.
-        planning: phrases that make a plan, for a transform that asks which tokens plan.
+        transform: the transform with its options.
+        planning: phrases that mark planning tokens, for a transform that needs them.
     """
 
     transform: TokenTransform
     planning: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, options: Mapping[str, Any]) -> "Reshape":
-        """Give a transform by name, as a run's file has it.
+    def from_choice(cls, choice: Choice) -> Self | None:
+        """Return the transform that a run's file names; None for an empty name.
 
         Args:
-            name: a name of `turnwise.credit.tokens.transforms`.
-            options: the transform's own options, and `planning`, a list of phrases, for one that needs it.
+            choice: a name of `turnwise.credit.tokens.transforms`, or a table with the name, the transform's options,
+                and `planning`, a list of phrases, where the transform needs it.
 
         Raises:
-            ConfigError: the phrases are missing or are none, or the transform needs what no run has.
-            CreditError: the name or an option is unknown, or cannot have its value.
+            ConfigError: the phrases are missing or invalid, or a run cannot provide what the transform needs.
+            CreditError: the name or an option is unknown, or a value is invalid.
         """
-        own = dict(options)
+        name, options = chosen(choice, KEY)
+        if not name:
+            return None
         found = transform(name)
-        strange = [array for array in found.needs if array not in _KNOWN]
-        if strange:
-            raise ConfigError(f"credit.reshape {name!r} needs {strange[0]!r}, which a run does not have")
-        phrases = _phrases(name, own.pop("planning", None)) if "planning" in found.needs else ()
-        return cls(transform(name, **own), phrases)
+        missing = [array for array in found.needs if array not in AVAILABLE]
+        if missing:
+            raise ConfigError(f"{KEY} {name!r} needs {missing[0]!r}, which a run does not have")
+        phrases = _phrases(name, options.pop("planning", None)) if "planning" in found.needs else ()
+        return cls(transform(name, **options), phrases)
 
     @property
-    def needs_policy(self) -> bool:
-        """Whether log-probabilities and entropies under the policy are needed."""
+    def needs_scores(self) -> bool:
+        """Whether the policy's log-probabilities and entropies are needed."""
         return bool({"entropy", "logprobs"} & set(self.transform.takes))
 
     @property
     def needs_reference(self) -> bool:
-        """Whether log-probabilities under the policy before training are needed."""
+        """Whether the log-probabilities of the reference policy are needed."""
         return "ref" in self.transform.needs
 
     def __call__(
-        self,
-        batch: Batch,
-        groups: Sequence[Group],
-        *,
-        decode: Decode,
-        logprobs: NDArray[np.float64] | None = None,
-        entropy: NDArray[np.float64] | None = None,
+        self, batch: Batch, groups: Sequence[Group], *, decode: Decode, scores: Scores | None = None
     ) -> tuple[Batch, dict[str, float]]:
-        """Give the batch with reshaped advantages; tokens that the transform drops stay as context without loss.
+        """Return the batch with transformed advantages; tokens that the transform drops stay as context without loss.
 
         Args:
-            batch: from pack, with the reference where the transform needs it.
+            batch: from `pack`, with the reference where the transform needs it.
             groups: what was packed.
-            decode: gives the text of token ids.
-            logprobs: float64 [B, L], nats, under the policy, where it is needed.
-            entropy: float64 [B, L], nats, of the policy, where it is needed.
+            decode: returns the text of token ids.
+            scores: of the policy, where they are needed.
 
         Returns:
-            The batch, and shares of its tokens: reshape_changed (those with another advantage), reshape_kept, and, for
-            a transform that asks for them, reshape_planning.
+            The batch, and shares of its tokens: transform_changed (another advantage), transform_kept, and
+            transform_planning where the transform needs planning tokens.
         """
-        layout = Layout.of(batch)
+        layout = TokenLayout.of(batch)
         planning = planning_tokens(batch, self.planning, decode) if self.planning else None
         arrays: dict[str, Array | None] = {
             "ids": batch.tokens,
-            "logprobs": logprobs,
-            "entropy": entropy,
+            "logprobs": None if scores is None else scores.logprobs,
+            "entropy": None if scores is None else scores.entropy,
             "ref": batch.reference,
             "planning": planning,
         }
         takes = self.transform.takes
-        given = {name: layout.gather(one) for name, one in arrays.items() if name in takes and one is not None}
+        passed = {name: layout.gather(one) for name, one in arrays.items() if name in takes and one is not None}
         if "group" in takes:
-            home = np.array([number for number, group in enumerate(groups) for _ in group.finished], dtype=np.int64)
-            given["group"] = home[layout.trajectory]
-        found = self.transform(layout.gather(batch.advantages), layout.mask, **given)
+            group = np.array([number for number, one in enumerate(groups) for _ in one.finished], dtype=np.int64)
+            passed["group"] = group[layout.trajectory]
+        found = self.transform(layout.gather(batch.advantages), layout.mask, **passed)
         values, keep = layout.scatter(found.values), layout.scatter(found.keep) & batch.mask
         tokens = max(1, int(batch.mask.sum()))
         stats = {
-            "reshape_changed": float((values != batch.advantages)[batch.mask].sum() / tokens),
-            "reshape_kept": float(keep.sum() / tokens),
+            "transform_changed": float((values != batch.advantages)[batch.mask].sum() / tokens),
+            "transform_kept": float(keep.sum() / tokens),
         }
         if planning is not None:
-            stats["reshape_planning"] = float(planning[batch.mask].sum() / tokens)
+            stats["transform_planning"] = float(planning[batch.mask].sum() / tokens)
         old, advantages = np.where(keep, batch.old, 0.0), np.where(keep, values, 0.0)
         return replace(batch, mask=keep, old=old, advantages=advantages), stats
 
 
-_KNOWN = ("ids", "logprobs", "entropy", "ref", "planning", "group")
-"""The arrays that a run can give a transform."""
-
-
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the tokens of a batch's mask are when each trajectory is one row of nothing else, S rows of W places.
+class TokenLayout:
+    """The masked tokens of a batch, arranged as one row per trajectory: S rows of at most W tokens.
 
     Attributes:
-        rows, columns: int64 [M], where each token is in the batch.
-        row, place: int64 [M], where it is here.
-        trajectory: int64 [S], the batch's number of each row's trajectory.
-        mask: bool [S, W], where there is a token.
+        rows, columns: int64 [M], the position of each token in the batch.
+        row, place: int64 [M], its position in this arrangement.
+        trajectory: int64 [S], the batch's trajectory number of each row.
+        mask: bool [S, W], true where there is a token.
         shape: B and L.
     """
 
@@ -142,8 +135,8 @@ class Layout:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, batch: Batch) -> "Layout":
-        """Lay out the tokens of a batch's mask, each trajectory's in the order of its turns."""
+    def of(cls, batch: Batch) -> "TokenLayout":
+        """Arrange the masked tokens of a batch, those of each trajectory in the order of its turns."""
         rows, columns = np.nonzero(batch.mask)
         order = np.argsort(batch.turn[rows, columns], kind="stable")  # turns are numbered trajectory by trajectory
         rows, columns = rows[order], columns[order]
@@ -153,30 +146,27 @@ class Layout:
         return cls(rows, columns, row, place, trajectory, mask, batch.mask.shape)
 
     def gather(self, array: Array) -> Array:
-        """Give the tokens of an array [B, L] as [S, W]; zero where there is no token."""
+        """Return the tokens of an array [B, L] as [S, W]; zero where there is no token."""
         out = np.zeros(self.mask.shape, dtype=array.dtype)
         out[self.row, self.place] = array[self.rows, self.columns]
         return out
 
     def scatter(self, array: Array) -> Array:
-        """Give the tokens of an array [S, W] back as [B, L]; zero elsewhere."""
+        """Return the tokens of an array [S, W] as [B, L]; zero elsewhere."""
         out = np.zeros(self.shape, dtype=array.dtype)
         out[self.rows, self.columns] = array[self.row, self.place]
         return out
 
 
 def planning_tokens(batch: Batch, phrases: Sequence[str], decode: Decode) -> NDArray[np.bool_]:
-    """Give the tokens of which a character belongs to one of some phrases in the answer that they are part of.
+    """Return which tokens overlap one of the phrases in the text of their answer; bool [B, L].
 
-    Case does not count. A phrase that two answers make up together is none.
+    Case is ignored. A phrase does not match across two answers.
 
     Args:
-        batch: its answers are searched, one by one.
-        phrases: as they may stand in the text.
-        decode: gives the text of token ids.
-
-    Returns:
-        bool [B, L].
+        batch: its answers are searched one by one.
+        phrases: plain text.
+        decode: returns the text of token ids.
     """
     patterns = [re.compile(re.escape(phrase), re.IGNORECASE) for phrase in phrases]
     found = np.zeros(batch.mask.shape, dtype=np.bool_)
@@ -195,19 +185,19 @@ def planning_tokens(batch: Batch, phrases: Sequence[str], decode: Decode) -> NDA
 
 
 def _ends(ids: list[int], decode: Decode) -> list[int]:
-    """Where each token ends in the text of all of them, in characters."""
+    """Return where each token ends in the text of all of them, in characters."""
     pieces = [decode([token]) for token in ids]
     if "".join(pieces) == decode(ids):
         return list(accumulate(len(piece) for piece in pieces))
-    return [len(decode(ids[: count + 1])) for count in range(len(ids))]  # tokens that are no whole characters
+    return [len(decode(ids[: count + 1])) for count in range(len(ids))]  # tokens that hold parts of characters
 
 
 def _phrases(name: str, phrases: object) -> tuple[str, ...]:
-    """Check the phrases of a run's file."""
-    wanted = f"credit.reshape {name!r} needs to know which tokens plan: give credit.reshape_options.planning, a list of"
+    """Return the planning phrases of a run's file, checked."""
+    wanted = f'{KEY} {name!r} needs `planning`, a list of phrases such as ["first", "let me check"]'
     if not isinstance(phrases, list | tuple) or not phrases:
-        raise ConfigError(f'{wanted} phrases such as ["first", "let me check"]')
+        raise ConfigError(f"{wanted}; got {phrases!r}")
     for phrase in phrases:
         if not isinstance(phrase, str) or not phrase.strip():
-            raise ConfigError(f"{wanted} phrases; {phrase!r} is none")
+            raise ConfigError(f"{wanted}; {phrase!r} is not a phrase")
     return tuple(phrases)

@@ -1,69 +1,76 @@
-"""The policy that a run begins with: loaded or built anew, and warmed up on demonstrations.
+"""The warm start: the policy is loaded or newly built, and trained on demonstrations.
 
-Left out on purpose: going on inside a warm start; one that was cut short is done again.
+A warm start that was interrupted is started again.
 """
 
 import math
 import time
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
 from turnwise.training.checkpoint import require_whole
-from turnwise.training.demonstrations import Played, demonstrate
-from turnwise.training.imitation import OnStep, demonstration_batch, imitate
-from turnwise.training.policy import build_policy, load_policy
-from turnwise.training.report import Reporter
-from turnwise.training.setup import Demonstrations, Setup
+from turnwise.training.demonstrations import Demonstrations, demonstrate
+from turnwise.training.events import Reporter
+from turnwise.training.imitation import demonstration_batch, imitate
+from turnwise.training.learner import Learner
+from turnwise.training.policy import aligned, build_policy, load_policy, use_threads
+from turnwise.training.setup import PreparedRun
 from turnwise.training.tasks import TaskSampler
 
-EVERY = 0.02
-"""Share of the warm start's steps between two events."""
+EVENTS = 0.02
+"""Share of the warm start's optimizer steps between two events."""
 
 
-def first_policy(setup: Setup, report: Reporter) -> tuple[Any, Any]:
-    """Give the policy before reinforcement learning.
+def warm_start(prepared: PreparedRun, report: Reporter) -> Learner:
+    """Return the learner as it is before reinforcement learning.
 
     Args:
-        setup: of the run; its seed decides weights, demonstrations and their order.
-        report: gets events "imitation" and ticks "demonstrations", "imitation".
-
-    Returns:
-        Model (on its device) and tokenizer.
+        prepared: the run; its seed decides weights, demonstrations and their order.
+        report: receives events "imitation" and ticks "demonstrations", "imitation".
 
     Raises:
-        TrainingError: the policy's folder cannot be read, or no demonstration can be used.
+        TrainingError: the policy cannot be read, or no demonstration can be used.
     """
-    torch.manual_seed(setup.seed_for("torch"))
-    model = tokenizer = None
-    if setup.policy.path is not None:
-        require_whole(setup.policy.path)
-        model, tokenizer = load_policy(setup.policy.path)
-        align(model)
-        setup.agent(tokenizer)  # a chat template that does not fit shows before anything is played
-    if setup.demonstrations is None:
-        assert model is not None, "prepare() wants a path or demonstrations"
-        return model.to(setup.policy.device), tokenizer
+    run = prepared.run
+    torch.manual_seed(prepared.seed_for("torch"))
+    learner = _load(prepared) if run.policy.path else None
+    if not run.imitation.episodes:
+        assert learner is not None, "prepare() requires a policy or demonstrations"
+        return learner
     started = time.perf_counter()
-    tasks = TaskSampler(setup.tasks, setup.seed_for("demonstrated")).next(setup.demonstrations.episodes)
-    played = demonstrate(setup, setup.demonstrations, tasks, report.counting("demonstrations", len(tasks)))
-    if model is None:
-        model, tokenizer = build_policy(
-            played.texts, **setup.policy.sizes, context=setup.policy.context, seed=setup.seed_for("weights")
-        )
-    model.to(setup.policy.device)
-    _warm_up(setup, setup.demonstrations, (model, tokenizer), played, report, started)
-    return model, tokenizer
+    tasks = TaskSampler(prepared.tasks, prepared.seed_for("demonstrated")).next(run.imitation.episodes)
+    played = demonstrate(prepared, tasks, report.counting("demonstrations", len(tasks)))
+    learner = learner or _build(prepared, played)
+    _imitate(prepared, learner, played, report, started)
+    return learner
 
 
-def _warm_up(
-    setup: Setup, wanted: Demonstrations, policy: tuple[Any, Any], played: Played, report: Reporter, started: float
-) -> None:
-    model, tokenizer = policy
-    groups, advantages = played.tokenized(setup.agent(tokenizer), tokenizer)
-    batch = demonstration_batch(groups, advantages, context=setup.policy.context, observations=wanted.observations)
-    count = len(played.trajectories)
+def _load(prepared: PreparedRun) -> Learner:
+    path = Path(prepared.run.policy.path).expanduser()
+    require_whole(path)
+    model, tokenizer = load_policy(path)
+    prepared.agent(tokenizer)  # an unsuitable chat template is reported before anything is played
+    return _learner(prepared, aligned(model), tokenizer)
+
+
+def _build(prepared: PreparedRun, played: Demonstrations) -> Learner:
+    section = prepared.run.policy
+    sizes = section.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
+    return _learner(prepared, *build_policy(played.texts, **sizes, seed=prepared.seed_for("weights")))
+
+
+def _learner(prepared: PreparedRun, model: object, tokenizer: object) -> Learner:
+    section = prepared.run.train
+    use_threads(prepared.run.threads, model)
+    return Learner(model, tokenizer, device=prepared.device, lr=section.lr, weight_decay=section.weight_decay)
+
+
+def _imitate(prepared: PreparedRun, learner: Learner, played: Demonstrations, report: Reporter, started: float) -> None:
+    run, count = prepared.run, len(played.trajectories)
+    groups, advantages = played.tokenized(prepared.agent(learner.tokenizer), learner.tokenizer)
+    batch = demonstration_batch(groups, advantages, context=run.policy.context, observations=run.imitation.observations)
     report.event(
         "imitation",
         0,
@@ -72,38 +79,35 @@ def _warm_up(
         turns=sum(len(one.turns) for one in played.trajectories) / count,
         tokens=batch.size,
         longest=int(batch.lengths.max()),
-        vocabulary=len(tokenizer),
-        parameters=sum(p.numel() for p in model.parameters()),
+        vocabulary=len(learner.tokenizer),
+        parameters=sum(p.numel() for p in learner.model.parameters()),
         seconds=time.perf_counter() - started,
     )
+    stats = imitate(
+        learner,
+        batch,
+        run.imitation,
+        micro_tokens=run.train.micro_tokens,
+        grad_clip=run.train.grad_clip,
+        weight_decay=run.train.weight_decay,
+        seed=prepared.seed_for("imitation"),
+        on_step=_step_events(report),
+    )
+    report.event("imitation", 0, **stats)
 
-    recipe = replace(wanted.recipe, seed=setup.seed_for("imitation"))
-    report.event("imitation", 0, **imitate(model, batch, recipe, _told(report)))
 
-
-def _told(report: Reporter) -> OnStep:
-    """Give what is called after every step: a tick each, and an event with the mean loss about every 2 % of them."""
+def _step_events(report: Reporter) -> Callable[[dict[str, float]], None]:
+    """Return a callback for every optimizer step: it ticks, and now and then reports the mean loss."""
     losses: list[float] = []
 
     def stepped(event: dict[str, float]) -> None:
         step, steps = int(event["step"]), int(event["steps"])
         report.tick("imitation", step, steps, loss=event["loss"])
         losses.append(event["loss"])
-        if step == steps or step % max(1, round(steps * EVERY)) == 0:
+        if step == steps or step % max(1, round(steps * EVENTS)) == 0:
             finite = [loss for loss in losses if math.isfinite(loss)]
             loss = sum(finite) / len(finite) if finite else math.nan
             report.event("imitation", 0, step=step, steps=steps, loss=loss, lr=event["lr"])
             losses.clear()
 
     return stepped
-
-
-def align(model: Any) -> None:
-    """Copy weights out of the file that they were mapped from.
-
-    There they start at odd addresses, for which the kernels of a CPU round differently: a run that goes on from a file
-    would not end with the same bits as one that never stopped.
-    """
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)

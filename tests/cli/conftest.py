@@ -28,7 +28,7 @@ hidden = 48
 layers = 1
 heads = 2
 context = 400
-slots = 16
+
 [imitation]
 episodes = 24
 epochs = 10

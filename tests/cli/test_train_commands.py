@@ -141,7 +141,7 @@ def test_ctrl_c_in_the_warm_start_and_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "first_policy", press)
+        patched.setattr(loop, "warm_start", press)
         said = turnwise("train", run_file, "train.steps=1", "evaluation.episodes=0", "--output", folder)
     assert said.code == 130
     assert f"to continue: turnwise train '{folder}' --resume" in said.out.replace("\n", " ")
@@ -159,7 +159,7 @@ def test_a_demo_that_was_stopped_in_the_warm_start_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "first_policy", press)
+        patched.setattr(loop, "warm_start", press)
         assert turnwise(*words).code == 130
     assert turnwise(*words).code == 0
 

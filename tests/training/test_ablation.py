@@ -31,7 +31,7 @@ TABLE = {
     "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
     "imitation": {"episodes": 10, "epochs": 3, "lr": 5e-3},
     "credit": {"options": {"invalid_penalty": 0.1, "w": 0.5}},
-    "objective": {"clip_low": 0.1},
+    "objective": {"options": {"clip_low": 0.1}},
     "train": {"steps": 5, "tasks": 2, "group": 3},
     "evaluation": {"episodes": 4},
 }
@@ -65,7 +65,7 @@ def test_arms_bring_keys_of_their_own(tmp_path):
     assert (other.credit.anchor, other.credit.options) == ("observation", {"invalid_penalty": 0.1, "w": 1.0})
     assert (fast.train.lr, fast.credit.anchor, fast.credit.options["w"]) == (0.01, "state", 0.5)
     assert {run.seed for run in (grpo, other, fast)} == {4}
-    assert grpo.objective.clip_low == 0.1
+    assert grpo.objective.options == {"clip_low": 0.1}
     check(found)
 
 
@@ -112,7 +112,7 @@ def test_objectives_are_arms_like_credit_rules(tmp_path):
     found = ablation(tmp_path, "objective=ppo_clip,ppo_clip:clip_low=0.3:kl=0.1")
     assert [arm.name for arm in found.arms] == ["ppo_clip", "ppo_clip:clip_low=0.3:kl=0.1"]
     other = found.run(found.arms[1], 0)
-    assert (other.objective.clip_low, other.objective.kl, other.credit.method) == (0.3, 0.1, "gigpo")
+    assert (other.objective.options["clip_low"], other.objective.kl, other.credit.method) == (0.3, 0.1, "gigpo")
     check(found)
 
 

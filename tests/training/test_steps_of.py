@@ -54,8 +54,10 @@ def test_the_columns_are_those_that_a_run_is_checked_against():
 
 
 @pytest.mark.parametrize(("method", "column"), [("gdpo", "multi"), ("mars", "role"), ("remax", "value")])
-def test_a_rule_that_needs_what_play_does_not_tell_is_refused_before_any_work(method, column):
-    with pytest.raises(ConfigError, match=rf"credit.method '{method}' needs '{column}', which play does not tell"):
+def test_a_rule_whose_columns_are_not_provided_is_refused_before_any_work(method, column):
+    with pytest.raises(
+        ConfigError, match=rf"credit.method '{method}' needs '{column}' for every turn, which .* not provide"
+    ):
         prepare(Run.parse({"credit": {"method": method}, "imitation": {"episodes": 1}}))
 
 
@@ -94,7 +96,7 @@ def test_no_turns_make_an_empty_table():
 
 
 def test_an_unknown_anchor_names_the_near_one():
-    with pytest.raises(TrainingError, match="anchor='states' is unknown; did you mean 'state'"):
+    with pytest.raises(TrainingError, match="unknown anchor 'states'; did you mean 'state'"):
         steps_of([], anchor="states")
 
 

@@ -10,18 +10,18 @@ from training_helpers import VOCAB, gradient, play, random_advantages, tiny_llam
 from turnwise.agents.trajectory import Group
 from turnwise.credit import Advantages, Steps
 from turnwise.training.batch import micro_batches, pack
-from turnwise.training.gradient import Meter, Plan, accumulate
+from turnwise.training.gradient import UpdateMeter, UpdatePlan, accumulate
+from turnwise.training.logprobs import TokenScorer
 from turnwise.training.objectives import AGGREGATIONS, CORRECTIONS, Objective, get, objectives
-from turnwise.training.scores import token_scores
 from turnwise.training.steps import steps_of
 
 torch.set_num_threads(1)
 
 
 def _loss_and_gradient(batch, *, micro_tokens=10_000, **objective):
-    model, meter = tiny_llama(), Meter()
-    plan = Plan(micro_tokens=micro_tokens, grad_clip=1e9, temperature=0.7)
-    accumulate(model, batch, Objective(**objective), plan, meter)
+    model, meter = tiny_llama(), UpdateMeter()
+    plan = UpdatePlan(micro_tokens=micro_tokens, grad_clip=1e9, temperature=0.7)
+    accumulate(TokenScorer(model), batch, Objective(**objective), plan, meter)
     return meter.loss[-1], gradient(model), meter.stats()
 
 
@@ -96,7 +96,7 @@ def test_the_update_computes_what_the_function_says(name):
     batch = _all_columns(pack(groups, advantages), 7)
     assert len(batch) == 6  # a row a trajectory
     loss, _, _ = _loss_and_gradient(batch, micro_tokens=40, name=name, options=NOISY.get(name, {}))
-    chosen, spread = token_scores(tiny_llama(), batch, temperature=0.7)
+    chosen, spread = TokenScorer(tiny_llama())(batch, temperature=0.7)
     new, entropy = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(2))
     mask = torch.from_numpy(batch.mask)
     new[mask], entropy[mask] = chosen.detach(), spread.detach()
@@ -125,8 +125,8 @@ def test_rows_without_signal_count_in_the_denominator_and_are_not_computed():
     rng = np.random.default_rng(3)
     groups = play(rng, groups=2, size=2)
     advantages = random_advantages(rng, groups)
-    silent = len(groups[0].trajectories[0].turns) + len(groups[0].trajectories[1].turns)
-    advantages.values[:silent] = 0.0
+    without = len(groups[0].trajectories[0].turns) + len(groups[0].trajectories[1].turns)
+    advantages.values[:without] = 0.0
     batch = pack(groups, advantages)
     loss, grad, stats = _loss_and_gradient(batch)
     # the entropy bonus needs every token: with a vanishing one nothing may be left out, and nothing else changes
@@ -169,7 +169,7 @@ def test_failed_episodes_have_no_rows():
 
 def test_advantages_of_other_groups_are_refused():
     groups = [Group("t", (trajectory([turn([1], [2])]),))]
-    with pytest.raises(ValueError, match="2 advantages came for 1 turns"):
+    with pytest.raises(ValueError, match="expected advantages of the 1 turns of these groups, got 2"):
         pack(
             groups,
             Advantages.of(

@@ -11,23 +11,23 @@ from test_training_loop import assert_same_weights, lines, make_run, weights
 from training_helpers import trajectory, turn
 
 import turnwise.training.checkpoint as checkpoint_module
-import turnwise.training.loop as loop_module
 from turnwise.agents.evaluation import EvaluationResult
 from turnwise.agents.trajectory import Group
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch import pack
 from turnwise.training.checkpoint import Checkpoints
 from turnwise.training.errors import TrainingError
+from turnwise.training.events import Reporter
+from turnwise.training.learner import Learner
 from turnwise.training.metrics import MetricsWriter
 from turnwise.training.policy import build_policy
-from turnwise.training.report import Reporter
 
 torch.set_num_threads(1)
 SHORT = ("train.steps=2", "train.checkpoint_every=0", "evaluation.episodes=0")
 
 
 def test_a_second_ctrl_c_in_an_update_saves_no_half_updated_weights(tmp_path, monkeypatch):
-    real, calls = loop_module.update, []
+    real, calls = Learner.update, []
 
     def update(*args):
         result = real(*args)
@@ -38,7 +38,7 @@ def test_a_second_ctrl_c_in_an_update_saves_no_half_updated_weights(tmp_path, mo
                 time.sleep(0.05)
         return result
 
-    monkeypatch.setattr(loop_module, "update", update)
+    monkeypatch.setattr(Learner, "update", update)
     outcome = train(make_run(tmp_path / "cut", *SHORT))
     assert len(calls) == 2
     assert (outcome.finished, outcome.step) == (False, 0)
@@ -50,7 +50,7 @@ def test_a_second_ctrl_c_in_an_update_saves_no_half_updated_weights(tmp_path, mo
 
 def test_episodes_that_end_before_their_first_turn_end_the_run_and_say_why(tmp_path):
     run = make_run(tmp_path / "run", *SHORT, "agent.max_tokens=390")
-    with pytest.raises(TrainingError, match=r"iteration 1 ended before its first turn \(turn 0: a prompt of .* 400 "):
+    with pytest.raises(TrainingError, match=r"ended before its first turn \(turn 0: a prompt of .* context of 400"):
         train(run)
     assert Checkpoints(tmp_path / "run/checkpoints").steps() == [0]
 

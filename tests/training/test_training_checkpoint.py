@@ -11,8 +11,8 @@ import torch
 import turnwise.training.checkpoint as checkpoint_module
 from turnwise.training.checkpoint import Checkpoints, random_states, restore_random_states, verify
 from turnwise.training.errors import CheckpointError, VocabularyMismatch
+from turnwise.training.learner import make_optimizer
 from turnwise.training.policy import build_policy, vocabulary_fingerprint
-from turnwise.training.update import make_optimizer
 
 torch.set_num_threads(1)
 
@@ -34,10 +34,12 @@ def stepped(policy):
 def test_everything_comes_back(tmp_path, policy, stepped):
     model, tokenizer = policy
     points = Checkpoints(tmp_path / "checkpoints")
-    folder = points.save(7, model, tokenizer, stepped, {"tasks": {"position": 3}, "metrics_size": 12})
+    folder = points.save(
+        7, model, tokenizer, {"optimizer": stepped.state_dict()}, {"tasks": {"position": 3}, "metrics_size": 12}
+    )
     assert verify(folder) is None
     back = points.load(vocabulary=vocabulary_fingerprint(tokenizer))
-    assert (back.step, back.folder, back.passed_over) == (7, folder, ())
+    assert (back.step, back.folder, back.skipped) == (7, folder, ())
     assert back.state["tasks"] == {"position": 3}
     for one, other in zip(model.state_dict().values(), back.model.state_dict().values(), strict=True):
         assert torch.equal(one, other)
@@ -89,15 +91,15 @@ def _flip(path):
         ("manifest.json", lambda path: path.write_text('{"model.safetensors": 3}'), "manifest cannot be read"),
     ],
 )
-def test_a_torn_checkpoint_is_passed_over_and_said(tmp_path, policy, name, harm, said):
+def test_a_torn_checkpoint_is_skipped_and_said(tmp_path, policy, name, harm, said):
     points = Checkpoints(tmp_path)
     points.save(1, *policy, None, {})
     harm(points.save(2, *policy, None, {}) / name)
     back = points.load()
     assert back.step == 1
-    assert len(back.passed_over) == 1
-    assert said in back.passed_over[0]
-    assert "000002" in back.passed_over[0]
+    assert len(back.skipped) == 1
+    assert said in back.skipped[0]
+    assert "000002" in back.skipped[0]
 
 
 def test_without_a_whole_one_there_is_an_error(tmp_path, policy):
@@ -144,7 +146,7 @@ def test_a_write_that_really_fails_is_one_sentence(tmp_path, policy, stepped, si
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         with pytest.raises(CheckpointError) as caught:
-            points.save(2, *policy, stepped, {})
+            points.save(2, *policy, {"optimizer": stepped.state_dict()}, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert re.fullmatch(r"checkpoint 2 was not written: [^\n]+; the last good one is .*000001", str(caught.value))

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.training.config import Run, reference
+from turnwise.training.config_effects import NEEDS, check_effects, effective_keys, ineffective
 from turnwise.training.errors import ConfigError
 from turnwise.training.folder import differences
 
@@ -33,11 +34,12 @@ def test_every_key_has_a_line_of_documentation():
     [
         ({"train": {"setps": 3}}, r"unknown key 'train.setps'; did you mean 'steps'\?"),
         ({"trian": {"steps": 3}}, r"unknown key 'trian'; did you mean 'train'\?"),
-        ({"xyzzy": 1}, r"unknown key 'xyzzy'; choices: agent, credit"),
+        ({"xyzzy": 1}, r"unknown key 'xyzzy'; choose one of: name, seed, output"),
         ({"train": {"steps": "many"}}, r"train.steps: .*valid integer.*'many'"),
         ({"train": {"lr": -1.0}}, r"train.lr: .*greater than 0.*-1.0"),
-        ({"agent": {"prompt": "both"}}, r"agent.prompt: .*'conversation' or 'window'.*'both'"),
-        ({"train": 3}, r"train: .*\(it is 3\)"),
+        ({"credit": {"anchor": "both"}}, r"credit.anchor: .*'state' or 'observation'.*'both'"),
+        ({"agent": {"prompt": 3}}, r"agent.prompt.*: .*got 3"),
+        ({"train": 3}, r"train: .*got 3"),
         ({"train": {"setps": 3}, "seeed": 1}, r"setps.*; .*seeed|seeed.*; .*setps"),
     ],
 )
@@ -84,21 +86,40 @@ def test_files_that_are_none(tmp_path):
         Run.load(tmp_path / "none.toml")
 
 
-def test_unread_keys_are_those_that_were_set_and_not_read():
-    run = Run.parse({"seed": 1, "train": {"steps": 3, "lr": 0.1}, "policy": {"hidden": 8}})
-    assert run.unread() == ["seed", "policy.hidden", "train.steps", "train.lr"]
-    assert (run.seed, run.train.lr, run.policy.layers) == (1, 0.1, 4)
-    assert run.unread() == ["policy.hidden", "train.steps"]
-    with pytest.raises(ConfigError, match=r"policy.hidden, train.steps have no effect"):
-        run.check_read()
-    assert (run.train.steps, run.policy.hidden) == (3, 8)
-    run.check_read()
+def test_a_key_that_is_set_and_has_no_effect_is_refused_by_name():
+    run = Run.parse({"policy": {"path": "model", "hidden": 8}, "objective": {"kl_target": 0.1}})
+    message = r"policy.hidden has no effect: policy.path names .*; objective.kl_target .* objective.kl is 0"
+    with pytest.raises(ConfigError, match=message):
+        check_effects(run)
+    check_effects(Run.parse({"policy": {"hidden": 8}}))
 
 
-def test_looking_at_a_run_as_a_whole_does_not_read_its_keys():
-    run = Run.parse({"seed": 1, "train": {"steps": 3}})
-    run.to_toml(), repr(run), run.model_dump(), run == Run(), differences(run, Run())
-    assert run.unread() == ["seed", "train.steps"]
+def test_a_section_that_is_switched_off_is_left_alone():
+    check_effects(Run.parse({"imitation": {"demonstrator": "some.jsonl", "noise": 0.5}}))
+
+
+def test_keys_without_effect_are_left_out_of_the_stored_run():
+    run = Run.parse({"policy": {"path": "model"}})
+    assert set(ineffective(run)) >= {"policy.vocab", "policy.hidden", "policy.layers", "policy.heads"}
+    stored = effective_keys(run)
+    assert "hidden" not in stored["policy"]
+    assert Run.parse(stored) == run
+
+
+def keys(model=Run, prefix=""):
+    for name, field in model.model_fields.items():
+        if hasattr(field.annotation, "model_fields"):
+            yield from keys(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_the_table_of_effects_names_keys_only():
+    assert set(NEEDS) <= set(keys())
+
+
+def test_a_run_has_at_most_75_keys():
+    assert len(list(keys())) <= 75
 
 
 def test_a_run_is_the_same_after_writing_and_reading():
@@ -153,7 +174,14 @@ def test_any_override_gives_a_run_or_an_error_of_ours(text):
         return
 
 
-def test_evaluation_takes_the_arguments_of_training_then_its_own_then_the_split():
+def test_evaluation_takes_the_arguments_of_training_and_then_its_own():
     table = {"env": {"kwargs": {"level": "tiny", "split": "train"}, "eval": {"level": "small"}}}
     assert Run.parse(table).evaluation_kwargs() == {"level": "small", "split": "train"}
-    assert Run.parse(table, ["evaluation.split=held_out"]).evaluation_kwargs()["split"] == "held_out"
+    assert Run.parse(table, ["env.eval.split=held_out"]).evaluation_kwargs()["split"] == "held_out"
+
+
+def test_paths_may_begin_with_a_tilde(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Run.parse({"output": "~/runs/a"}).folder == tmp_path / "runs/a"
+    (tmp_path / "run.toml").write_text("seed = 3\n")
+    assert Run.load("~/run.toml").seed == 3

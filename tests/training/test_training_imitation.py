@@ -16,22 +16,26 @@ from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.envs.errors import EnvError
-from turnwise.training.config import Run
+from turnwise.training.config import ImitationSection, Run
 from turnwise.training.demonstrations import demonstrate
 from turnwise.training.errors import NoDemonstrations
-from turnwise.training.imitation import Recipe, _steps, demonstration_batch, imitate
+from turnwise.training.imitation import _steps, demonstration_batch, imitate
+from turnwise.training.learner import Learner
 from turnwise.training.noisy_expert import slip, typo
 from turnwise.training.policy import build_policy
 from turnwise.training.setup import prepare
 from turnwise.training.steps import steps_of
-from turnwise.training.update import score
 
 torch.set_num_threads(1)
 
 
+def _learner(model=None):
+    return Learner(model or tiny_llama(), None)
+
+
 def _batch(count=6, context=1000, keep=None):
     rng = np.random.default_rng(0)
-    groups = [Group("t", (trajectory(conversation(rng, 3), won=True),)) for _ in range(count)]
+    groups = [Group("t", (trajectory(conversation(rng, 3), name=f"t#{k}@0", won=True),)) for k in range(count)]
     advantages = Advantages.of(steps_of(groups), np.ones(3 * count), keep=keep)
     return demonstration_batch(groups, advantages, context=context)
 
@@ -52,9 +56,14 @@ def _setup(tmp_path, env=None, **imitation):
 
 def test_the_loss_is_the_mean_over_what_was_said():
     batch, model = _batch(), tiny_llama()
-    wanted = -score(model, batch)[batch.mask].mean()
+    wanted = -_learner(model).score(batch).logprobs[batch.mask].mean()
     losses = []
-    imitate(model, batch, Recipe(lr=1e-9, batch=10_000), lambda event: losses.append(event["loss"]))
+    imitate(
+        _learner(model),
+        batch,
+        ImitationSection(lr=1e-9, batch=10_000),
+        on_step=lambda event: losses.append(event["loss"]),
+    )
     assert losses == pytest.approx([wanted])
 
 
@@ -62,7 +71,7 @@ def test_micro_batches_do_not_change_what_is_learned():
     ends = []
     for micro_tokens in (30, 10_000):
         model = tiny_llama()
-        imitate(model, _batch(), Recipe(lr=1e-3, epochs=2, batch=60, micro_tokens=micro_tokens))
+        imitate(_learner(model), _batch(), ImitationSection(lr=1e-3, epochs=2, batch=60), micro_tokens=micro_tokens)
         ends.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-9)
 
@@ -82,9 +91,9 @@ def test_steps_are_even_and_hold_every_demonstration_once(budget):
 
 def test_demonstrations_become_likely():
     batch, model = _batch(), tiny_llama()
-    before = score(model, batch)[batch.mask].mean()
-    stats = imitate(model, batch, Recipe(epochs=40, lr=1e-2, batch=60))
-    after = score(model, batch)[batch.mask].mean()
+    before = _learner(model).score(batch).logprobs[batch.mask].mean()
+    stats = imitate(_learner(model), batch, ImitationSection(epochs=40, lr=1e-2, batch=60))
+    after = _learner(model).score(batch).logprobs[batch.mask].mean()
     assert after > before + 1.0
     assert stats["loss"] == pytest.approx(-after, abs=0.3)
     assert stats["skipped"] == 0
@@ -109,21 +118,23 @@ def test_what_was_seen_is_learned_by_its_weight():
     assert (batch.advantages == said + 0.25 * seen).all()
     assert (batch.mask == (said | seen)).all()
     losses, model = [], tiny_llama()
-    scores = -score(model, batch)
-    imitate(model, batch, Recipe(lr=1e-9), lambda event: losses.append(event["loss"]))
+    scores = -_learner(model).score(batch).logprobs
+    imitate(_learner(model), batch, ImitationSection(lr=1e-9), on_step=lambda event: losses.append(event["loss"]))
     assert losses == pytest.approx([scores[said].mean()])
 
 
 def test_a_warm_start_ends_when_its_loss_is_down_to_the_target():
     batch = _batch(count=40)
     whole: list[dict[str, float]] = []
-    imitate(batch=batch, model=tiny_llama(), recipe=Recipe(epochs=5, lr=1e-2, batch=1), on_step=whole.append)
+    imitate(_learner(), batch, ImitationSection(epochs=5, lr=1e-2, batch=1), on_step=whole.append)
     losses = [event["loss"] for event in whole]
     assert len(losses) == 200
     target = float(np.mean(losses[90:100]))
     arrival = next(k for k in range(10, 200) if np.mean(losses[k - 10 : k]) <= target)
     early: list[dict[str, float]] = []
-    stats = imitate(tiny_llama(), batch, Recipe(epochs=5, lr=1e-2, batch=1, target=target), early.append)
+    stats = imitate(
+        _learner(), batch, ImitationSection(epochs=5, lr=1e-2, batch=1, target=target), on_step=early.append
+    )
     assert stats["steps"] == len(early) == arrival
     assert early == whole[:arrival]
 
@@ -141,18 +152,18 @@ def test_what_is_not_finite_is_skipped_and_counted():
     with torch.no_grad():
         model.lm_head.weight[0] = math.inf
     before = [p.detach().clone() for p in model.parameters()]
-    assert imitate(model, batch, Recipe(batch=10_000))["skipped"] == 1
+    assert imitate(_learner(model), batch, ImitationSection(batch=10_000))["skipped"] == 1
     assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 def test_noise_is_played_and_not_imitated(tmp_path, noise):
     setup = _setup(tmp_path, noise=noise)
-    played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
+    played = demonstrate(setup, setup.tasks[:12])
     turns = [(one.id, k, turn) for one in played.trajectories for k, turn in enumerate(one.turns)]
     assert all(one.won for one in played.trajectories)
-    assert all(turn.valid for name, k, turn in turns if (name, k) not in played.noisy)
-    noisy = [turn for name, k, turn in turns if (name, k) in played.noisy]
+    assert all(turn.valid for name, k, turn in turns if (name, k) not in played.mistakes)
+    noisy = [turn for name, k, turn in turns if (name, k) in played.mistakes]
     assert bool(noisy) == bool(noise)
     _, tokenizer = build_policy(played.texts, vocab=280, hidden=16, layers=1, heads=1, context=1000)
     groups, advantages = played.tokenized(Agent(max_turns=12), tokenizer)
@@ -166,8 +177,8 @@ def test_noise_is_played_and_not_imitated(tmp_path, noise):
 @pytest.mark.parametrize(("slips", "invalid"), [(0.0, False), (1.0, True)])
 def test_slips_are_what_cannot_be_done(tmp_path, slips, invalid):
     setup = _setup(tmp_path, noise=0.5, slips=slips)
-    played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
-    noisy = [turn for one in played.trajectories for k, turn in enumerate(one.turns) if (one.id, k) in played.noisy]
+    played = demonstrate(setup, setup.tasks[:12])
+    noisy = [turn for one in played.trajectories for k, turn in enumerate(one.turns) if (one.id, k) in played.mistakes]
     assert noisy
     assert {turn.valid for turn in noisy} == {not invalid}
 
@@ -210,12 +221,12 @@ def test_a_typo_needs_another_piece_of_the_kind():
 
 def test_an_expert_comes_back_from_typos(tmp_path):
     setup = _setup(tmp_path, env={"id": "turnwise/Code-v0", "kwargs": {"level": "tiny"}}, typos=0.6)
-    played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
-    assert played.noisy
+    played = demonstrate(setup, setup.tasks[:12])
+    assert played.mistakes
     assert all(one.won for one in played.trajectories)
     for one in played.trajectories:
         for turn, after in pairwise(enumerate(one.turns)):
-            if (one.id, turn[0]) in played.noisy:
+            if (one.id, turn[0]) in played.mistakes:
                 assert turn[1].action.startswith("replace")
                 changed = "is now:" in after[1].observation
                 assert (after[1].action == "test") == changed, "what was changed is tested before it is mended"
@@ -223,9 +234,9 @@ def test_an_expert_comes_back_from_typos(tmp_path):
 
 def test_the_same_demonstrations_come_again(tmp_path):
     setup = _setup(tmp_path, noise=0.3)
-    one, other = (demonstrate(setup, setup.demonstrations, setup.tasks[:6]) for _ in range(2))
+    one, other = (demonstrate(setup, setup.tasks[:6]) for _ in range(2))
     assert [t.turns for t in one.trajectories] == [t.turns for t in other.trajectories]
-    assert one.noisy == other.noisy
+    assert one.mistakes == other.mistakes
 
 
 def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
@@ -245,9 +256,9 @@ def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
     one = setup("expert")
     stored = str(tmp_path / "demonstrations.jsonl")
     with TrajectoryWriter(stored) as writer:
-        played = demonstrate(one, one.demonstrations, one.tasks, writer.write)
+        played = demonstrate(one, one.tasks, writer.write)
     other = setup(stored)
-    read = demonstrate(other, other.demonstrations, other.tasks)
+    read = demonstrate(other, other.tasks)
     model, tokenizer = build_policy(played.texts, vocab=300, hidden=16, layers=1, heads=1, context=8192)
     agent = one.agent(tokenizer)
     groups, advantages = played.tokenized(agent, tokenizer)
@@ -261,9 +272,9 @@ def test_a_template_that_lists_actions_can_be_imitated(tmp_path):
             assert turn.action in turn.admissible
             assert listed in tokenizer.decode(turn.prompt[-3 * len(listed) :])
     batch = demonstration_batch(groups, advantages, context=8192)
-    before = score(model, batch)[batch.mask].mean()
-    imitate(model, batch, Recipe(epochs=3, lr=1e-2))
-    assert score(model, batch)[batch.mask].mean() > before + 0.1
+    before = _learner(model).score(batch).logprobs[batch.mask].mean()
+    imitate(_learner(model), batch, ImitationSection(epochs=3, lr=1e-2))
+    assert _learner(model).score(batch).logprobs[batch.mask].mean() > before + 0.1
 
 
 def test_what_an_expert_plays_without_a_plan_is_not_imitated(tmp_path, monkeypatch):
@@ -274,11 +285,11 @@ def test_what_an_expert_plays_without_a_plan_is_not_imitated(tmp_path, monkeypat
 
     monkeypatch.setattr(toys.corridor.Corridor, "plan", plan)
     setup = _setup(tmp_path, noise=0.0, won_only=False)
-    played = demonstrate(setup, setup.demonstrations, setup.tasks[:12])
+    played = demonstrate(setup, setup.tasks[:12])
     assert len(played.trajectories) == 12
-    assert len(played.noisy) >= 12  # everybody has to pass room 2
+    assert len(played.mistakes) >= 12  # everybody has to pass room 2
     starts = {(one.id, 0) for one in played.trajectories}
-    assert not starts & played.noisy
+    assert not starts & played.mistakes
     assert all(turn.valid for one in played.trajectories for turn in one.turns)
 
 
@@ -294,7 +305,7 @@ def test_a_searcher_demonstrates_in_the_household(tmp_path):
             }
         )
     )
-    played = demonstrate(setup, setup.demonstrations, setup.tasks)
+    played = demonstrate(setup, setup.tasks)
     assert len(played.trajectories) >= 3
-    assert played.noisy
+    assert played.mistakes
     assert all(one.won for one in played.trajectories)

@@ -24,7 +24,9 @@ from turnwise.credit.registry import RULES
 from turnwise.envs import register
 from turnwise.training import ConfigError, FolderInUse, Run, RunExists, train
 from turnwise.training.checkpoint import Checkpoints
+from turnwise.training.config_effects import effective_toml
 from turnwise.training.errors import NoDemonstrations, TrainingError
+from turnwise.training.learner import Learner
 from turnwise.training.policy import load_policy, save_policy
 from turnwise.training.setup import prepare, remarks
 
@@ -112,7 +114,7 @@ def test_metrics_are_those_of_the_stored_trajectories(finished):
         assert event["gap_max"] < 1e-3
         assert event["left"] == 5 - event["iteration"]
         assert 0 <= event["entropy"] < 6
-        assert event["updates"] + event["silent"] + event["skipped"] == 2
+        assert event["updates"] + event["without_signal"] + event["skipped"] == 2
 
 
 def test_evaluations_are_of_one_panel(finished):
@@ -218,7 +220,7 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(finished, tmp_path, mo
     folder, file = tmp_path / "killed", tmp_path / "run.toml"
     run = make_run(folder)
     prepare(run)
-    file.write_text(run.to_toml(effective=True))
+    file.write_text(effective_toml(run))
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     words = [str(file), moment, "4" if "rollout" in moment else "1"]
     child = subprocess.Popen([sys.executable, "-c", CHILD, *words], stdout=subprocess.PIPE, text=True, env=environment)
@@ -258,7 +260,7 @@ def test_a_torn_checkpoint_costs_only_what_came_after_the_one_before(finished, t
 def test_ctrl_c_ends_at_a_boundary_and_goes_on(finished, tmp_path, monkeypatch, where):
     whole, _ = finished
     folder, pressed = tmp_path / "stopped", []
-    real = loop_module.update
+    real = Learner.update
 
     def press(condition):
         if condition and not pressed:
@@ -268,12 +270,12 @@ def test_ctrl_c_ends_at_a_boundary_and_goes_on(finished, tmp_path, monkeypatch, 
 
     def update(*args):
         result = real(*args)
-        press(where == "update" and args[4].seed and len(updates) == 2)
+        press(where == "update" and args[3].seed and len(updates) == 2)
         updates.append(1)
         return result
 
     updates = []
-    monkeypatch.setattr(loop_module, "update", update)
+    monkeypatch.setattr(Learner, "update", update)
     events = []
 
     def on_event(event):
@@ -291,18 +293,18 @@ def test_ctrl_c_ends_at_a_boundary_and_goes_on(finished, tmp_path, monkeypatch, 
 
 def test_a_folder_belongs_to_one_run(finished):
     folder, _ = finished
-    with pytest.raises(RunExists, match="already holds a run: --resume"):
+    with pytest.raises(RunExists, match="already holds a run: continue it with --resume"):
         train(make_run(folder))
     with pytest.raises(ConfigError, match=r"seed, train\.lr changed since"):
         train(make_run(folder, "seed=9", "train.lr=0.5"), resume=True)
-    with pytest.raises(RunExists, match="no run to go on with"):
+    with pytest.raises(RunExists, match="no run to resume"):
         train(make_run(folder / "nothing"), resume=True)
 
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_is_left_of_a_run_is_neither_gone_on_with_nor_written_over(tmp_path, resume):
     (tmp_path / "metrics.jsonl").write_text("{}\n")
-    with pytest.raises(RunExists, match=r"metrics of a run and no run\.toml; choose another output"):
+    with pytest.raises(RunExists, match=r"metrics of a run but no run\.toml; choose another output"):
         train(make_run(tmp_path), resume=resume)
 
 
@@ -339,7 +341,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "held\n"
     try:
-        with pytest.raises(FolderInUse, match=rf"another process \(id {child.pid}\) trains in"):
+        with pytest.raises(FolderInUse, match=rf"process {child.pid} is already training in"):
             train(make_run(tmp_path / "run"))
     finally:
         child.kill()
@@ -350,8 +352,9 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["policy.path=nowhere"], "policy.vocab, policy.hidden.* have no effect"),
-        (["agent.history=3"], "agent.history has no effect"),
+        (["policy.path=nowhere"], "policy.path must be a Hugging Face folder, and nowhere is not a folder"),
+        (["policy.heads=3"], "hidden size must be heads x an even number.*hidden=32, heads=3"),
+        (["agent.prompt={name='conversation', history=3}"], "conversation prompt has no options, got history"),
         (["objective.norm=5.0"], "objective.norm has no effect"),
         (["credit.options.gama=0.9"], "gama.*gamma"),
         (["credit.method=gigppo"], "gigpo"),
@@ -359,10 +362,10 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
         (["env.kwargs.lenghts=[3]"], "lengths"),
         (['env.id="toys/Coridor-v0"'], "Corridor"),
         (["imitation.demonstrator=exprt"], "expert"),
-        (["imitation.episodes=0"], "tokenizer is trained on demonstrations"),
+        (["imitation.episodes=0"], "needs demonstrations to train its tokenizer"),
         (["agent.parser=bear"], "bare"),
         (["policy.device=tpu"], "policy.device"),
-        (["agent.top_p=0.9"], "objective.old to 'recomputed'"),
+        (["agent.top_p=0.9"], "objective.old to .recomputed"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_written(tmp_path, overrides, message):
@@ -422,7 +425,7 @@ def test_stored_trajectories_and_a_stored_policy(finished, tmp_path):
             "lr": 1e-4,
         },
         "objective": {"kl": 0.1, "old": "recomputed", "entropy": 0.001, "kl_estimator": "k3+"},
-        "agent": {**TABLE["agent"], "prompt": "window", "history": 1},
+        "agent": {**TABLE["agent"], "prompt": {"name": "window", "history": 1}},
     }
     events = []
     train(Run.parse(table, [f'output="{tmp_path / "run"}"', "train.steps=2"]), on_event=events.append)
@@ -433,7 +436,7 @@ def test_stored_trajectories_and_a_stored_policy(finished, tmp_path):
     assert (tmp_path / "run/reference").is_dir()
 
 
-@pytest.mark.parametrize(("overrides", "count"), [([], 1), (["evaluation.split=held_out"], 0)])
+@pytest.mark.parametrize(("overrides", "count"), [([], 1), (["env.eval.split=held_out"], 0)])
 def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides, count):
     table = {
         "output": str(tmp_path),
@@ -444,7 +447,7 @@ def test_a_panel_of_the_split_that_is_trained_on_is_remarked(tmp_path, overrides
     }
     said = remarks(prepare(Run.parse(table, overrides)))
     assert len(said) == count
-    assert all("split that is trained on" in text for text in said)
+    assert all("tasks of the training split" in text for text in said)
 
 
 @pytest.mark.parametrize(
@@ -473,7 +476,7 @@ def test_an_environment_whose_listing_takes_no_count_is_not_remarked_on(tmp_path
 
 
 def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
-    monkeypatch.setattr(loop_module, "remarks", lambda setup: [f"a remark on {setup.name}"])
+    monkeypatch.setattr(loop_module, "remarks", lambda prepared: [f"a remark on {prepared.run.name}"])
     train(make_run(tmp_path, "train.steps=0", "evaluation.episodes=0"))
     assert lines(tmp_path)[1] == {"phase": "note", "iteration": 0, "text": "a remark on run"}
 

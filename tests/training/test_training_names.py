@@ -28,5 +28,7 @@ def test_a_correction_is_no_objective_and_says_so(name, meant):
     pytest.importorskip("torch")
     from turnwise.training.objectives import get
 
-    with pytest.raises(turnwise.training.ConfigError, match=f'correction="{meant}"'):
+    with pytest.raises(
+        turnwise.training.ConfigError, match=f'not an objective but a correction; set objective.correction = "{meant}"'
+    ):
         get(name)

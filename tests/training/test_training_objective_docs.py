@@ -7,7 +7,7 @@ from pathlib import Path
 from test_training_loop import make_run
 
 from turnwise.training.config import Run
-from turnwise.training.objectives.page import tables
+from turnwise.training.objectives.tables import tables
 from turnwise.training.setup import prepare
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/objectives.md").read_text(encoding="utf-8")
@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/objectives.md").read_text(en
 def test_the_tables_are_those_of_the_code():
     for name, table in tables().items():
         (found,) = re.findall(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", PAGE, flags=re.DOTALL)
-        assert found == table, f"write the table of {name} anew, from turnwise.training.objectives.page"
+        assert found == table, f"write the table of {name} anew, from turnwise.training.objectives.tables"
 
 
 def test_the_example_runs(capsys):
@@ -30,6 +30,6 @@ def test_the_keys_can_be_written_in_a_run(tmp_path):
     run = make_run(tmp_path)
     table = run.model_dump(exclude_unset=True) | tomllib.loads(loss) | tomllib.loads(credit)
     setup = prepare(Run.parse(table))
-    assert setup.reshape.planning == ("first", "let me check")
-    assert setup.reshape.transform.name == "hicra"
+    assert setup.token_transform.planning == ("first", "let me check")
+    assert setup.token_transform.transform.name == "hicra"
     assert (setup.objective.name, setup.objective.together, setup.objective.mode) == ("gspo_token", "turn", "turn-mean")

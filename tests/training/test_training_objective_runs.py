@@ -10,9 +10,9 @@ from training_helpers import play
 
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.batch import pack, turn_divergence
-from turnwise.training.coefficient_schedules import Control
 from turnwise.training.objectives import Objective, kl, objectives
 from turnwise.training.setup import prepare
+from turnwise.training.steps import steps_of
 
 torch.set_num_threads(1)
 SHORT = ("train.steps=2", "train.checkpoint_every=1", "train.keep=3", "evaluation.episodes=0")
@@ -22,8 +22,7 @@ STEERED = (
     'objective.sequence="turn"',
     "objective.options={clip_low=0.1, clip_high=0.1}",
     'objective.old="recomputed"',
-    "objective.correction=icepop",
-    "objective.correction_options={high=3.0}",
+    'objective.correction={name = "icepop", high = 3.0}',
     "objective.llds=0.1",
     "objective.kl=0.01",
     'objective.kl_in="reward"',
@@ -80,30 +79,30 @@ def test_a_run_takes_an_objective_by_name(tmp_path, name):
 
 
 def _objective(*overrides):
-    run = make_run("nowhere", *overrides)
-    setup = prepare(run)
-    run.check_read()
-    return setup.objective, setup.control
+    prepared = prepare(make_run("nowhere", *overrides))
+    return prepared.objective, prepared.coefficients
 
 
 def test_the_keys_of_the_section_are_what_they_say():
     objective, control = _objective()
-    assert objective == Objective(options={"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 0.0})
-    assert (objective.mode, objective.together, control) == ("token-mean", "token", Control())
-    objective, _ = _objective("objective.clip_high=0.4", "objective.dual_clip=3.0", "objective.aggregation=turn-mean")
-    assert objective.options == {"clip_low": 0.2, "clip_high": 0.4, "dual_clip": 3.0}
+    assert objective == Objective()
+    assert (objective.mode, objective.together) == ("token-mean", "token")
+    assert control.first() == {"kl": 0.0, "entropy": 0.0}
+    objective, _ = _objective("objective.options={clip_high=0.4, dual_clip=3.0}", "objective.aggregation=turn-mean")
+    assert objective.options == {"clip_high": 0.4, "dual_clip": 3.0}
     assert objective.mode == "turn-mean"
     objective, _ = _objective("objective.name=gspo")
     assert (dict(objective.options), objective.mode, objective.together) == ({}, "seq-mean-token-mean", "sequence")
-    objective, _ = _objective("objective.name=gspo", "objective.sequence=turn", "objective.clip_low=0.01")
+    objective, _ = _objective("objective.name=gspo", "objective.sequence=turn", "objective.options.clip_low=0.01")
     assert (objective.options, objective.together) == ({"clip_low": 0.01}, "turn")
     objective, control = _objective("objective.kl=0.1", "objective.kl_in=reward", "objective.kl_estimator=k2")
     assert (objective.kl, objective.needs_reference) == (0.0, False)
-    assert control.in_reward
-    assert (control.kl, control.kl_estimator) == (0.1, "k2")
+    assert control.kl_in_reward
+    assert control.first() == {"kl": 0.1, "entropy": 0.0}
     objective, control = _objective("objective.kl=0.1", "objective.kl_target=0.05", "objective.kl_corrected=true")
     assert (objective.kl, objective.kl_corrected, objective.needs_reference) == (0.1, True, True)
-    assert (control.kl_target, control.in_reward) == (0.05, False)
+    assert not control.kl_in_reward
+    assert control.after({"kl": 0.1, "entropy": 0.0}, {"kl": 0.5}, 1000)["kl"] == pytest.approx(0.102)
     objective, _ = _objective("objective.name=gmpo", "objective.aggregation=token-sum-norm", "objective.norm=50.0")
     assert objective.norm == 50.0
 
@@ -117,25 +116,27 @@ def test_every_objective_can_be_chosen(name):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["objective.name=gpso"], "no objective 'gpso'; did you mean 'gspo'"),
+        (["objective.name=gpso"], "unknown objective 'gpso'; did you mean 'gspo'"),
         (["objective.name=gspo", "objective.options={clip_hig=0.1}"], "gspo has no option 'clip_hig'.*'clip_high'"),
         (["objective.options={clip_high=true}"], "'clip_high' must be a finite number, not True"),
-        (["objective.options={clip_high=0.1}", "objective.clip_high=0.1"], "are the same; set one of them"),
-        (["objective.name=reinforce", "objective.clip_high=0.1"], "objective.clip_high has no effect"),
+        (["objective.name=reinforce", "objective.options.clip_high=0.1"], "reinforce has no option 'clip_high'"),
+        (["objective.name=icepop"], 'is not an objective but a correction; set objective.correction = "icepop"'),
+        (["objective.name=no_such_module:rule"], "cannot be loaded: ModuleNotFoundError"),
+        (["objective.name=math:pi"], "must be an ObjectiveInfo"),
         (["objective.sequence=turn"], "objective.sequence has no effect"),
-        (["objective.dual_clip=0.5"], "dual_clip .* above 1"),
-        (["objective.correction=icepop"], "set objective.old to 'recomputed'"),
-        (["objective.name=decoupled"], "'decoupled' compares.*set objective.old to 'recomputed'"),
+        (["objective.options.dual_clip=0.5"], "dual_clip .* above 1"),
+        (["objective.correction=icepop"], 'set objective.old to "recomputed"'),
+        (["objective.name=decoupled"], "'decoupled' compares.*set objective.old to .recomputed"),
         (["objective.correction=icpop", 'objective.old="recomputed"'], "'icpop' is not known; did you mean 'icepop'"),
         (
-            ["objective.correction=icepop", 'objective.old="recomputed"', "objective.correction_options={hi=1.0}"],
-            "correction_options has no 'hi'",
+            ['objective.correction={name="icepop", hi=1.0}', 'objective.old="recomputed"'],
+            "objective.correction has no option 'hi'",
         ),
         (
-            ["objective.correction=icepop", 'objective.old="recomputed"', "objective.correction_options={low=9.0}"],
+            ['objective.correction={name="icepop", low=9.0}', 'objective.old="recomputed"'],
             "0 <= low <= high",
         ),
-        (["objective.correction_options={low=0.1}"], "objective.correction_options has no effect"),
+        (["objective.correction={low=0.1}"], "objective.correction must be a name or a table with a name"),
         (["objective.kl_target=0.1"], "objective.kl_target has no effect"),
         (["objective.kl=0.1", "objective.kl_horizon=9.0"], "objective.kl_horizon has no effect"),
         (["objective.kl=0.1", "objective.kl_in=reward", "objective.kl_corrected=true"], "kl_corrected has no effect"),
@@ -152,11 +153,13 @@ def test_what_cannot_be_is_said_before_anything_is_played(overrides, message):
 
 def test_the_divergence_of_a_turn_is_that_of_its_tokens():
     rng = np.random.default_rng(0)
-    batch = pack(play(rng, groups=2, size=2))
+    groups = play(rng, groups=2, size=2)
+    batch = pack(groups)
     reference = np.where(batch.mask, batch.old + rng.normal(size=batch.mask.shape), 0.0)
-    turns = int(batch.turn.max()) + 1
-    got = turn_divergence(batch, reference, "k3", turns)
-    for turn in range(turns):
-        on = batch.turn == turn
+    steps = steps_of(groups)
+    steps = steps.take(rng.permutation(len(steps)))  # rows are joined by name
+    got = turn_divergence(batch, reference, "k3", steps)
+    for row, key in enumerate(zip(steps.ids("trajectory"), steps.turn.tolist(), strict=True)):
+        on = batch.turn == batch.turns.index(key)
         wanted = kl(torch.from_numpy(batch.old[on]), torch.from_numpy(reference[on])).sum().item()
-        assert got[turn] == pytest.approx(wanted, rel=1e-12)
+        assert got[row] == pytest.approx(wanted, rel=1e-12)

@@ -2,12 +2,13 @@
 
 from turnwise.training.objectives.adaptive import dcpo, etr, hapo
 from turnwise.training.objectives.aggregate import AGGREGATIONS, token_weights
-from turnwise.training.objectives.catalogue import Entry, get, objectives
-from turnwise.training.objectives.chosen import Objective
+from turnwise.training.objectives.catalogue import ObjectiveInfo, get, objectives
 from turnwise.training.objectives.correction import CORRECTIONS, corrections
 from turnwise.training.objectives.covariance import clip_cov, kl_cov
+from turnwise.training.objectives.function import ObjectiveFunction, objective
 from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
 from turnwise.training.objectives.mixed import dhpo, sspo
+from turnwise.training.objectives.objective import Objective
 from turnwise.training.objectives.plain import (
     a_lol,
     a_lol_ref_free,
@@ -20,7 +21,6 @@ from turnwise.training.objectives.plain import (
     reinforce,
 )
 from turnwise.training.objectives.ppo import decoupled, imitation_weight, ppo_clip, self_imitation
-from turnwise.training.objectives.rule import Rule, objective
 from turnwise.training.objectives.sequence import gmpo, gspo, gspo_token, vespo
 from turnwise.training.objectives.soft import cispo, dppo_tv, sapo
 from turnwise.training.objectives.terms import Terms
@@ -30,9 +30,9 @@ __all__ = [
     "AGGREGATIONS",
     "CORRECTIONS",
     "KL_ESTIMATORS",
-    "Entry",
     "Objective",
-    "Rule",
+    "ObjectiveFunction",
+    "ObjectiveInfo",
     "Terms",
     "Tokens",
     "a_lol",

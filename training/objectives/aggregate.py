@@ -10,7 +10,8 @@ Left out on purpose: micro-batch local means, whose gradient depends on the cut.
 import numpy as np
 from numpy.typing import NDArray
 
-from turnwise.training.errors import ConfigError, near
+from turnwise.registry import suggest
+from turnwise.training.errors import ConfigError
 
 AGGREGATIONS: dict[str, str] = {
     "token-mean": "mean over all tokens (DAPO)",
@@ -65,7 +66,7 @@ def token_weights(
     [0.25, 0.25, 0.5]
     """
     if mode not in AGGREGATIONS:
-        raise ConfigError(f"unknown aggregation {mode!r}{near(mode, AGGREGATIONS)}")
+        raise ConfigError(f"unknown aggregation {mode!r}{suggest(mode, AGGREGATIONS)}")
     if norm <= 0:
         raise ConfigError(f"the length that sums of tokens are divided by must be positive, not {norm}")
     if len(trajectory) == 0:

@@ -1,15 +1,18 @@
 """The objectives by name, with what a reader needs to choose one; one line each.
 
-Left out on purpose: options. `Rule.options` has them, and a function's docstring says what they do.
+An installed package adds its own through an entry point in the group `turnwise.objectives`. Options are documented in
+the docstring of each function; `ObjectiveFunction.options` lists them with their defaults.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from turnwise.training.errors import ConfigError, near
+from turnwise.registry import CannotLoad, Registry, UnknownName
+from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.adaptive import dcpo, etr, hapo
 from turnwise.training.objectives.correction import CORRECTIONS
 from turnwise.training.objectives.covariance import clip_cov, kl_cov
+from turnwise.training.objectives.function import ObjectiveFunction
 from turnwise.training.objectives.mixed import dhpo, sspo
 from turnwise.training.objectives.plain import (
     a_lol,
@@ -23,7 +26,6 @@ from turnwise.training.objectives.plain import (
     reinforce,
 )
 from turnwise.training.objectives.ppo import decoupled, ppo_clip, self_imitation
-from turnwise.training.objectives.rule import Rule
 from turnwise.training.objectives.sequence import gmpo, gspo, gspo_token, vespo
 from turnwise.training.objectives.soft import cispo, dppo_tv, sapo
 
@@ -31,7 +33,7 @@ Evidence = Literal["reference code", "paper", "our reading"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ObjectiveInfo:
     """An objective and what is to be known about it.
 
     Attributes:
@@ -50,95 +52,111 @@ class Entry:
     needs: tuple[str, ...]
     evidence: Evidence
     use: str
-    function: Rule
+    function: ObjectiveFunction
 
     def __call__(self, *tensors: Any, **options: Any) -> Any:
-        """Give loss and stats; see `Rule.__call__`."""
+        """Give loss and stats; see `ObjectiveFunction.__call__`."""
         return self.function(*tensors, **options)
 
 
-OURS = (
+BUILTIN = (
     # Clipped ratios of tokens.
-    Entry("ppo_clip", "Proximal Policy Optimization, clipped", "1707.06347", (), "reference code",
+    ObjectiveInfo("ppo_clip", "Proximal Policy Optimization, clipped", "1707.06347", (), "reference code",
           "The default; clip_high above clip_low is DAPO's clip-higher, dual_clip caps bad actions.", ppo_clip),
-    Entry("decoupled", "Decoupled PPO (AReaL)", "2505.24298", ("rollout",), "reference code",
+    ObjectiveInfo("decoupled", "Decoupled PPO (AReaL)", "2505.24298", ("rollout",), "reference code",
           "Samples of an older policy than the one that is updated.", decoupled),
-    Entry("self_imitation", "Self-imitation (SPEAR)", "2509.22601", (), "paper",
+    ObjectiveInfo("self_imitation", "Self-imitation (SPEAR)", "2509.22601", (), "paper",
           "Only what went better than expected, for replayed trajectories.", self_imitation),
-    Entry("dcpo", "Dynamic Clipping Policy Optimization", "2509.02333", (), "reference code",
+    ObjectiveInfo("dcpo", "Dynamic Clipping Policy Optimization", "2509.02333", (), "reference code",
           "Wider bounds for rare tokens; the credit rule dcpo_sas belongs to it.", dcpo),
-    Entry("hapo", "Heterogeneous Adaptive Policy Optimization", "2509.16591", ("entropy",), "reference code",
+    ObjectiveInfo("hapo", "Heterogeneous Adaptive Policy Optimization", "2509.16591", ("entropy",), "reference code",
           "Bounds by entropy: wider above where the policy is uncertain, wider below where it is sure.", hapo),
-    Entry("etr", "Outcome-guided Elastic Trust Regions", "2601.03723", (), "our reading",
+    ObjectiveInfo("etr", "Outcome-guided Elastic Trust Regions", "2601.03723", (), "our reading",
           "Bounds that grow with the advantage.", etr),
     # Ratios of sequences.
-    Entry("gspo", "Group Sequence Policy Optimization", "2507.18071", (), "paper",
+    ObjectiveInfo("gspo", "Group Sequence Policy Optimization", "2507.18071", (), "paper",
           "One ratio a sequence; steadier for mixtures of experts.", gspo),
-    Entry("gspo_token", "Group Sequence Policy Optimization, token form", "2507.18071", (), "reference code",
+    ObjectiveInfo("gspo_token", "Group Sequence Policy Optimization, token form", "2507.18071", (), "reference code",
           "The same where advantages differ within a sequence, as step-level credit makes them.", gspo_token),
-    Entry("gmpo", "Geometric-Mean Policy Optimization", "2507.20673", (), "reference code",
+    ObjectiveInfo("gmpo", "Geometric-Mean Policy Optimization", "2507.20673", (), "reference code",
           "Ratios are clipped one by one and then averaged geometrically.", gmpo),
-    Entry("sspo", "Sub-Sentence Policy Optimization", "2511.04256", (), "our reading",
+    ObjectiveInfo("sspo", "Sub-Sentence Policy Optimization", "2511.04256", (), "our reading",
           "One ratio a sentence; for an agent, a turn.", sspo),
-    Entry("dhpo", "Dynamic Hybrid Policy Optimization", "2601.05607", ("entropy",), "our reading",
+    ObjectiveInfo("dhpo", "Dynamic Hybrid Policy Optimization", "2601.05607", ("entropy",), "our reading",
           "A mixture of the token's ratio and the sequence's.", dhpo),
-    Entry("vespo", "Variational Sequence-level Soft Policy Optimization", "2602.10693", (), "paper",
+    ObjectiveInfo("vespo", "Variational Sequence-level Soft Policy Optimization", "2602.10693", (), "paper",
           "A smooth weight of the whole sequence's ratio.", vespo),
     # Weights in place of a clip.
-    Entry("cispo", "Clipped IS-weight Policy Optimization (MiniMax-M1)", "2506.13585", (), "reference code",
+    ObjectiveInfo("cispo", "Clipped IS-weight Policy Optimization (MiniMax-M1)", "2506.13585", (), "reference code",
           "No token loses its gradient, its weight is bounded.", cispo),
-    Entry("sapo", "Soft Adaptive Policy Optimization", "2511.20347", (), "reference code",
+    ObjectiveInfo("sapo", "Soft Adaptive Policy Optimization", "2511.20347", (), "reference code",
           "A soft gate in place of the clip.", sapo),
-    Entry("dppo_tv", "Divergence PPO, total variation", "2602.04879", (), "reference code",
+    ObjectiveInfo("dppo_tv", "Divergence PPO, total variation", "2602.04879", (), "reference code",
           "Bounds on probabilities in place of ratios; rare tokens move freely.", dppo_tv),
     # Against the collapse of entropy.
-    Entry("kl_cov", "KL-Cov", "2505.22617", (), "reference code",
+    ObjectiveInfo("kl_cov", "KL-Cov", "2505.22617", (), "reference code",
           "A penalty on the tokens where log-probability and advantage go together most.", kl_cov),
-    Entry("clip_cov", "Clip-Cov", "2505.22617", (), "reference code",
+    ObjectiveInfo("clip_cov", "Clip-Cov", "2505.22617", (), "reference code",
           "Some of those tokens lose their gradient.", clip_cov),
     # Without a region of trust.
-    Entry("reinforce", "REINFORCE", None, (), "reference code",
+    ObjectiveInfo("reinforce", "REINFORCE", None, (), "reference code",
           "The plain policy gradient; one optimiser step a batch.", reinforce),
-    Entry("asymre", "Asymmetric REINFORCE", "2506.20520", (), "paper",
+    ObjectiveInfo("asymre", "Asymmetric REINFORCE", "2506.20520", (), "paper",
           "A lower baseline, so that good actions weigh more than bad ones.", asymre),
-    Entry("opmd", "Online Policy Mirror Descent", "2505.17826", (), "paper",
+    ObjectiveInfo("opmd", "Online Policy Mirror Descent", "2505.17826", (), "paper",
           "A damped policy gradient that never looks at the old policy.", opmd),
-    Entry("dro", "Direct Reward Optimization", "2405.19107", (), "reference code",
+    ObjectiveInfo("dro", "Direct Reward Optimization", "2405.19107", (), "reference code",
           "A quadratic pull towards the old policy.", dro),
-    Entry("a_lol", "Advantage-Leftover Lunch", "2305.14718", ("ref",), "paper",
+    ObjectiveInfo("a_lol", "Advantage-Leftover Lunch", "2305.14718", ("ref",), "paper",
           "Offline: raise what was better than the reference.", a_lol),
-    Entry("a_lol_seq", "Advantage-Leftover Lunch, token ratios", "2305.14718", ("ref",), "paper",
+    ObjectiveInfo("a_lol_seq", "Advantage-Leftover Lunch, token ratios", "2305.14718", ("ref",), "paper",
           "The same with a ratio a token.", a_lol_seq),
-    Entry("a_lol_ref_free", "Advantage-Leftover Lunch, no ratio", "2305.14718", (), "paper",
+    ObjectiveInfo("a_lol_ref_free", "Advantage-Leftover Lunch, no ratio", "2305.14718", (), "paper",
           "The same without a reference.", a_lol_ref_free),
     # Terms taken alone.
-    Entry("kl_penalty", "Divergence from the reference", None, ("ref",), "reference code",
+    ObjectiveInfo("kl_penalty", "Divergence from the reference", None, ("ref",), "reference code",
           "The divergence alone; beside another objective, take the key kl.", kl_penalty),
-    Entry("llds", "Lazy Likelihood Displacement penalty", "2512.04220", (), "reference code",
+    ObjectiveInfo("llds", "Lazy Likelihood Displacement penalty", "2512.04220", (), "reference code",
           "The penalty alone; beside another objective, take the key llds.", llds),
 )  # fmt: skip
 
-_BY_NAME = {entry.name: entry for entry in OURS}
+
+def _adapt(name: str, loaded: Any) -> ObjectiveInfo:
+    """Return the entry of an objective of another package: an ObjectiveInfo, or a function made by `objective`."""
+    if isinstance(loaded, ObjectiveInfo):
+        return replace(loaded, name=name)
+    if isinstance(loaded, ObjectiveFunction):
+        title = (loaded.__doc__ or name).splitlines()[0]
+        return ObjectiveInfo(name, title, None, (), "our reading", f"from {loaded.__module__}", loaded)
+    raise TypeError(f"{name!r} must be an ObjectiveInfo, or a function decorated with @objective; got {loaded!r}")
 
 
-def objectives() -> dict[str, Entry]:
-    """Give every objective by name, sorted."""
-    return dict(sorted(_BY_NAME.items()))
+REGISTRY: Registry[ObjectiveInfo] = Registry("objective", group="turnwise.objectives", adapt=_adapt)
+for _info in BUILTIN:
+    REGISTRY.register(_info.name, _info)
 
 
-def get(name: str) -> Entry:
-    """Give an objective by its name.
+def objectives() -> dict[str, ObjectiveInfo]:
+    """Return every objective by name, sorted."""
+    return REGISTRY.items()
+
+
+def get(name: str) -> ObjectiveInfo:
+    """Return an objective by its name: a registered one, one of an installed package, or "module:function".
 
     >>> get("gspo").function.options
     {'clip_low': 0.0003, 'clip_high': 0.0004}
 
     Raises:
-        ConfigError: there is none; the message has the near one, or says that it is a correction.
+        ConfigError: the name is unknown, belongs to a correction, or cannot be loaded.
     """
-    meant = [one for one in CORRECTIONS if name == one or one.startswith(f"{name}_")]
-    if name not in _BY_NAME and meant:
-        words = " or ".join(f'correction="{one}"' for one in meant)
-        raise ConfigError(f"there is no objective {name!r}, but a correction, which joins any objective: {words}")
-    if name not in _BY_NAME:
-        raise ConfigError(f"there is no objective {name!r}{near(name, _BY_NAME)}")
-    return _BY_NAME[name]
+    try:
+        return REGISTRY.get(name)
+    except UnknownName as error:
+        corrections = [one for one in CORRECTIONS if name == one or one.startswith(f"{name}_")]
+        if corrections:
+            keys = " or ".join(f'objective.correction = "{one}"' for one in corrections)
+            raise ConfigError(f"{name!r} is not an objective but a correction; set {keys}") from None
+        raise ConfigError(str(error)) from None
+    except (CannotLoad, TypeError) as error:
+        raise ConfigError(str(error)) from error

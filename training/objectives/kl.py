@@ -7,7 +7,8 @@ Left out on purpose: the divergence inside the reward and controllers of its coe
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError, near
+from turnwise.registry import suggest
+from turnwise.training.errors import ConfigError
 
 KL_ESTIMATORS: dict[str, str] = {
     "k1": "n - f: unbiased value; useless as a loss, its expected gradient on policy is zero",
@@ -38,7 +39,7 @@ def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
     Source: Schulman 2020, "Approximating KL divergence"; k3+ as in verl.
     """
     if estimator not in KL_ESTIMATORS:
-        raise ConfigError(f"unknown KL estimator {estimator!r}{near(estimator, KL_ESTIMATORS)}")
+        raise ConfigError(f"unknown KL estimator {estimator!r}{suggest(estimator, KL_ESTIMATORS)}")
     difference = reference - logprobs
     if estimator == "k1":
         return -difference

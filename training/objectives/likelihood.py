@@ -8,7 +8,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError, near
+from turnwise.registry import suggest
+from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.tokens import Tokens
 
 Gate = Literal["action", "response"]
@@ -37,7 +38,7 @@ def lowered(tokens: Tokens, gate: str = "action") -> Tensor:
     Source: arXiv 2512.04220 and its code.
     """
     if gate not in get_args(Gate):
-        raise ConfigError(f"unknown gate {gate!r}{near(gate, get_args(Gate))}")
+        raise ConfigError(f"unknown gate {gate!r}{suggest(gate, get_args(Gate))}")
     good = tokens.advantages >= 0
     fallen = tokens.old - tokens.new
     code = tokens.sequence if gate == "response" else _stretches(tokens.turn, good)

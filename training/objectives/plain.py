@@ -7,10 +7,10 @@ spread (`scale = "none"`).
 import torch
 from torch import Tensor
 
+from turnwise.training.objectives.function import objective
 from turnwise.training.objectives.kl import kl
 from turnwise.training.objectives.likelihood import lowered
 from turnwise.training.objectives.ratio import Losses, uncut
-from turnwise.training.objectives.rule import objective
 from turnwise.training.objectives.tokens import LARGEST, Tokens
 
 

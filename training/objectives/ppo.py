@@ -8,9 +8,10 @@ from typing import Literal, get_args
 
 import torch
 
-from turnwise.training.errors import ConfigError, near
+from turnwise.registry import suggest
+from turnwise.training.errors import ConfigError
+from turnwise.training.objectives.function import objective
 from turnwise.training.objectives.ratio import Losses, capped, clipped
-from turnwise.training.objectives.rule import objective
 from turnwise.training.objectives.tokens import LARGEST, Tokens
 
 
@@ -77,7 +78,7 @@ def decoupled(
     Source: Fu et al. 2025 (AReaL), arXiv 2505.24298; an o - b that is not finite counts as 0, as there.
     """
     if over not in get_args(Staleness):
-        raise ConfigError(f"decoupled: over={over!r} is not known{near(over, get_args(Staleness))}")
+        raise ConfigError(f"decoupled: over={over!r} is not known{suggest(over, get_args(Staleness))}")
     stale = torch.nan_to_num(tokens.old - tokens.need("rollout"), nan=0.0, posinf=0.0, neginf=0.0)
     weight = torch.exp(stale.clamp(-LARGEST, LARGEST))
     above = weight > cap

@@ -6,8 +6,8 @@ Left out on purpose: CISPO with the sampling engine's log-probabilities in the d
 import torch
 
 from turnwise.training.errors import ConfigError
+from turnwise.training.objectives.function import objective
 from turnwise.training.objectives.ratio import Losses, uncut
-from turnwise.training.objectives.rule import objective
 from turnwise.training.objectives.tokens import Tokens
 
 

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError, near
+from turnwise.registry import suggest
+from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.aggregate import AGGREGATIONS
 from turnwise.training.objectives.correction import CORRECTIONS, bounds, corrections
 from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
@@ -62,7 +63,7 @@ class Terms:
         for name, choices in known.items():
             value = getattr(self, name)
             if not isinstance(value, str) or value not in choices:
-                raise ConfigError(f"objective.{name} {value!r} is not known{near(str(value), choices - {''})}")
+                raise ConfigError(f"objective.{name} {value!r} is not known{suggest(str(value), choices - {''})}")
         self._check_numbers()
         if self.correction:
             bounds(self.correction, self.correction_low, self.correction_high)

@@ -21,7 +21,8 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from turnwise.training.errors import ConfigError, near
+from turnwise.registry import suggest
+from turnwise.training.errors import ConfigError
 from turnwise.training.objectives.aggregate import token_weights
 from turnwise.training.objectives.correction import CORRECTIONS
 from turnwise.training.objectives.ratio import Losses
@@ -31,7 +32,7 @@ from turnwise.training.objectives.tokens import Tokens, flatten
 Kernel = Callable[..., Losses]
 
 
-class Rule:
+class ObjectiveFunction:
     """An objective: called with [B, L] tensors it gives loss and stats.
 
     Attributes:
@@ -72,7 +73,7 @@ class Rule:
         """
         for name, value in options.items():
             if name not in self.options:
-                raise ConfigError(f"{self.__name__} has no option {name!r}{near(name, self.options)}")
+                raise ConfigError(f"{self.__name__} has no option {name!r}{suggest(name, self.options)}")
             what = f"{self.__name__}: option {name!r}"
             if value is None and name in self._optional:
                 continue
@@ -133,7 +134,7 @@ class Rule:
         own = {name: value for name, value in options.items() if name not in SHARED}
         for name in own:
             if name not in self.options:
-                raise ConfigError(f"{self.__name__} has no option {name!r}{near(name, {*self.options, *SHARED})}")
+                raise ConfigError(f"{self.__name__} has no option {name!r}{suggest(name, {*self.options, *SHARED})}")
         self.check(own)
         terms = Terms(**{SHARED[name]: value for name, value in options.items() if name in SHARED})
         self.check_terms(terms)
@@ -153,14 +154,14 @@ def objective(
     everywhere: bool = False,
     signed: tuple[str, ...] = (),
     weighed: bool = False,
-) -> Callable[[Kernel], Rule]:
-    """Make a rule of a function from tokens to losses; see `Rule` for the arguments."""
-    return lambda kernel: Rule(kernel, scope, aggregation, everywhere, signed, weighed)
+) -> Callable[[Kernel], ObjectiveFunction]:
+    """Make a rule of a function from tokens to losses; see `ObjectiveFunction` for the arguments."""
+    return lambda kernel: ObjectiveFunction(kernel, scope, aggregation, everywhere, signed, weighed)
 
 
 def _signature(kernel: Kernel) -> inspect.Signature:
     """The common signature with the method's own options in place of **options."""
-    common = list(inspect.signature(Rule.__call__).parameters.values())[1:]
+    common = list(inspect.signature(ObjectiveFunction.__call__).parameters.values())[1:]
     own = list(inspect.signature(kernel).parameters.values())[1:]
     return inspect.Signature([*common[:-1], *own, common[-1]])
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.training.errors import TrainingError
-from turnwise.training.state_json import freeze, thaw
+from turnwise.training.state_json import from_json, to_json
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 keys = st.recursive(plain, lambda inner: st.tuples(inner, inner), max_leaves=4)
@@ -26,7 +26,7 @@ values = st.recursive(
 
 
 def through_text(value):
-    return thaw(json.loads(json.dumps(freeze(value))))
+    return from_json(json.loads(json.dumps(to_json(value))))
 
 
 @given(values)
@@ -54,14 +54,14 @@ def test_scalars_of_numpy_and_numbers_that_are_not_finite():
 
 def test_later_changes_do_not_reach_what_was_frozen():
     value = {"mean": np.zeros(2), "seen": [1]}
-    frozen = freeze(value)
+    frozen = to_json(value)
     value["mean"][0] = 9.0
     value["seen"].append(2)
-    assert thaw(frozen)["seen"] == [1]
-    assert thaw(frozen)["mean"].tolist() == [0.0, 0.0]
+    assert from_json(frozen)["seen"] == [1]
+    assert from_json(frozen)["mean"].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("value", [object(), {"a": [Exception()]}, np.array([object()])])
 def test_what_cannot_be_kept_is_refused(value):
-    with pytest.raises(TrainingError, match=r"credit rule's state holds a \w+, which a checkpoint cannot keep"):
-        freeze(value)
+    with pytest.raises(TrainingError, match=r"cannot keep the credit rule's state, because it contains a \w+"):
+        to_json(value)

@@ -1,7 +1,4 @@
-"""What a run says while it goes on: events into the metrics and to a listener, ticks to the listener alone.
-
-Left out on purpose: how it looks; that is the command line's.
-"""
+"""Events of a run: written to the metrics and passed to a listener, such as the progress display."""
 
 import signal
 import threading
@@ -17,27 +14,26 @@ OnEvent = Callable[[Event], None]
 
 
 class Reporter:
-    """Hands events on."""
+    """Writes events to the metrics and passes them to a listener; progress ticks go to the listener alone."""
 
     def __init__(self, metrics: MetricsWriter, on_event: OnEvent | None) -> None:
-        """Keep where events are written, and who listens."""
         self.metrics = metrics
         self._listener = on_event
 
     def event(self, phase: str, iteration: int, **values: Any) -> None:
-        """Write an event and tell the listener."""
+        """Write an event and pass it to the listener."""
         event = {"phase": phase, "iteration": iteration, **values}
         self.metrics.write(event)
         if self._listener is not None:
             self._listener(event)
 
     def tick(self, what: str, done: int, total: int, **more: Any) -> None:
-        """Tell the listener how far something is."""
+        """Tell the listener how much of something is done."""
         if self._listener is not None:
             self._listener({"phase": "tick", "what": what, "done": done, "total": total, **more})
 
     def counting(self, what: str, total: int) -> Callable[[Trajectory], None]:
-        """Give the function that is called with every finished episode of `total`."""
+        """Return a callback that counts finished episodes out of `total`."""
         done = 0
 
         def finished(_: Trajectory) -> None:
@@ -50,7 +46,7 @@ class Reporter:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the block is done; a second one gets through."""
+    """Delay Ctrl-C until the block is done; a second Ctrl-C interrupts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -13,11 +13,12 @@ from turnwise.credit import CreditError
 from turnwise.credit.tokens import hicra, transforms
 from turnwise.training import ConfigError, train
 from turnwise.training.batch import pack
-from turnwise.training.gradient import Meter, accumulate
+from turnwise.training.gradient import UpdateMeter, UpdatePlan, accumulate
+from turnwise.training.learner import Learner
+from turnwise.training.logprobs import TokenScorer
 from turnwise.training.objectives import Objective
 from turnwise.training.setup import prepare
-from turnwise.training.token_advantages import Layout, Reshape, planning_tokens
-from turnwise.training.update import Plan, score_both, update
+from turnwise.training.token_advantages import AppliedTransform, TokenLayout, planning_tokens
 
 torch.set_num_threads(1)
 SHORT = ("train.steps=2", "train.checkpoint_every=1", "train.keep=3", "evaluation.episodes=0")
@@ -35,14 +36,13 @@ def _group(groups):
     return np.array([number for number, group in enumerate(groups) for _ in group.finished])
 
 
-def _reshaped(name, groups, advantages, *, merge, **options):
+def _transformed(name, groups, advantages, *, merge, **options):
     """The batch of a transform with a float64 policy, and what the batch was before."""
-    model, first = tiny_llama(1), tiny_llama(2)
     batch = pack(groups, advantages, merge=merge)
-    logprobs, entropy = score_both(model, batch)
-    batch = replace(batch, reference=score_both(first, batch)[0])
-    given = {"decode": letters, "logprobs": logprobs, "entropy": entropy}
-    found, stats = Reshape.of(name, OPTIONS.get(name, {}) | options)(batch, groups, **given)
+    scores = TokenScorer(tiny_llama(1)).score(batch)
+    batch = replace(batch, reference=TokenScorer(tiny_llama(2)).score(batch).logprobs)
+    transform = AppliedTransform.from_choice({"name": name, **OPTIONS.get(name, {}), **options})
+    found, stats = transform(batch, groups, decode=letters, scores=scores)
     return batch, found, stats
 
 
@@ -54,11 +54,12 @@ def _by_turn(batch, array):
 
 @pytest.mark.parametrize("name", transforms())
 @pytest.mark.parametrize("drop", [0.0, 0.3])
-def test_merged_and_unmerged_turns_are_reshaped_alike(name, drop):
+def test_merged_and_unmerged_turns_are_transformed_alike(name, drop):
     rng = np.random.default_rng(4)
     groups = play(rng, groups=3, size=4)
     advantages = random_advantages(rng, groups, drop=drop)
-    (_, merged, one), (_, apart, other) = (_reshaped(name, groups, advantages, merge=merge) for merge in (True, False))
+    both = (_transformed(name, groups, advantages, merge=merge) for merge in (True, False))
+    (_, merged, one), (_, apart, other) = both
     assert len(merged) < len(apart)
     assert one == pytest.approx(other)
     np.testing.assert_array_equal(_by_turn(merged, merged.mask), _by_turn(apart, apart.mask))
@@ -71,14 +72,14 @@ def test_merged_and_unmerged_turns_are_reshaped_alike(name, drop):
 def _slope(batch):
     """The gradient of one optimiser step on a batch."""
     model = tiny_llama(1)
-    accumulate(model, batch, Objective(), Plan(grad_clip=1e9), Meter())
+    accumulate(TokenScorer(model), batch, Objective(), UpdatePlan(grad_clip=1e9), UpdateMeter())
     return gradient(model)
 
 
 def test_only_what_carries_loss_changes_and_the_shares_say_how_much():
     rng = np.random.default_rng(5)
     groups = play(rng)
-    before, after, stats = _reshaped("hicra", groups, random_advantages(rng, groups, drop=0.2), merge=True)
+    before, after, stats = _transformed("hicra", groups, random_advantages(rng, groups, drop=0.2), merge=True)
     planning = planning_tokens(before, OPTIONS["hicra"]["planning"], letters)
     assert 0 < planning.sum() < before.mask.sum()
     np.testing.assert_array_equal(planning & ~before.mask, False)
@@ -87,36 +88,35 @@ def test_only_what_carries_loss_changes_and_the_shares_say_how_much():
     tokens = before.mask.sum()
     assert stats == pytest.approx(
         {
-            "reshape_changed": (after.advantages != before.advantages).sum() / tokens,
-            "reshape_kept": 1.0,
-            "reshape_planning": planning.sum() / tokens,
+            "transform_changed": (after.advantages != before.advantages).sum() / tokens,
+            "transform_kept": 1.0,
+            "transform_planning": planning.sum() / tokens,
         }
     )
-    assert stats["reshape_changed"] == stats["reshape_planning"]  # no advantage is zero here
+    assert stats["transform_changed"] == stats["transform_planning"]  # no advantage is zero here
 
 
 def test_what_is_dropped_is_context_without_loss():
     rng = np.random.default_rng(6)
     groups = play(rng, groups=2, size=4)
-    before, after, stats = _reshaped("d3s", groups, random_advantages(rng, groups), merge=True)
+    before, after, stats = _transformed("d3s", groups, random_advantages(rng, groups), merge=True)
     assert 0 < after.mask.sum() < before.mask.sum()
     assert not (after.mask & ~before.mask).any()
-    assert stats["reshape_kept"] == pytest.approx(after.mask.sum() / before.mask.sum())
+    assert stats["transform_kept"] == pytest.approx(after.mask.sum() / before.mask.sum())
     assert (after.advantages[~after.mask] == 0).all()
     assert (after.old[~after.mask] == 0).all()
     np.testing.assert_array_equal(after.tokens, before.tokens)
     assert after.weights("token-mean").sum() == pytest.approx(1.0)
     trajectories = np.unique(after.trajectory[after.mask.any(axis=1)])
     assert np.bincount(_group(groups)[trajectories], minlength=2).tolist() == [2, 2]  # half of each group
-    model = tiny_llama(1)
-    stats = update(model, torch.optim.SGD(model.parameters(), lr=0.1), after, Objective(), Plan())
+    stats = Learner(tiny_llama(1), None).update(after, Objective(), UpdatePlan())
     assert stats["updates"] == 1
 
 
 def test_a_trajectory_is_one_sequence_of_its_tokens():
     rng = np.random.default_rng(7)
     batch = pack(play(rng, groups=2, size=2), merge=False)
-    layout = Layout.of(batch)
+    layout = TokenLayout.of(batch)
     assert layout.mask.sum(axis=1).tolist() == [
         int(batch.mask[batch.trajectory == number].sum()) for number in range(4)
     ]
@@ -128,10 +128,10 @@ def test_a_trajectory_is_one_sequence_of_its_tokens():
 
 
 @pytest.mark.parametrize("name", transforms())
-def test_nothing_at_all_is_reshaped_to_nothing(name):
+def test_nothing_at_all_is_transformed_to_nothing(name):
     groups = play(np.random.default_rng(8))
     advantages = random_advantages(np.random.default_rng(8), groups, drop=1.1)
-    _, after, stats = _reshaped(name, groups, advantages, merge=True)
+    _, after, stats = _transformed(name, groups, advantages, merge=True)
     assert not after.mask.any()
     assert set(stats.values()) == {0.0}
 
@@ -176,7 +176,7 @@ def test_tokens_that_are_parts_of_characters_are_found():
 
 
 def _overrides(name):
-    return (*SHORT, f"credit.reshape={name}", f"credit.reshape_options={_toml(WORDS.get(name, {}))}")
+    return (*SHORT, f"credit.token_transform={_toml({'name': name, **WORDS.get(name, {})})}")
 
 
 def _toml(options):
@@ -201,9 +201,9 @@ def test_a_run_with_a_transform_goes_on_to_the_same_weights(name, tmp_path, plai
     with pytest.raises(AssertionError):
         assert_same_weights(weights(tmp_path / "whole", 2), plain)
     events = [event for event in lines(tmp_path / "whole") if event["phase"] == "train"]
-    assert (max(event["reshape_changed"] for event in events) > 0.0) == (name != "d3s")  # which only drops
-    assert all((event["reshape_kept"] < 1.0) == (name == "d3s") for event in events)
-    assert all(("reshape_planning" in event) == (name == "hicra") for event in events)
+    assert (max(event["transform_changed"] for event in events) > 0.0) == (name != "d3s")  # which only drops
+    assert all((event["transform_kept"] < 1.0) == (name == "d3s") for event in events)
+    assert all(("transform_planning" in event) == (name == "hicra") for event in events)
     assert (tmp_path / "whole/reference").is_dir() == (name == "ace")
 
 
@@ -211,27 +211,31 @@ def test_without_a_transform_nothing_is_said_of_one(tmp_path):
     run = make_run(tmp_path / "run", *SHORT, "train.steps=1")
     train(run)
     (event,) = [event for event in lines(tmp_path / "run") if event["phase"] == "train"]
-    assert not [key for key in event if key.startswith("reshape")]
-    assert prepare(run).reshape is None
+    assert not [key for key in event if key.startswith("transform")]
+    assert prepare(run).token_transform is None
+
+
+def _choice(name, options):
+    return [f"credit.token_transform={{name = '{name}', {options}}}"]
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["credit.reshape=hicar"], "unknown token transform 'hicar'; did you mean 'hicra'"),
-        (["credit.reshape=gtpo", "credit.reshape_options={wieght = 2.0}"], "no option 'wieght'; did you mean 'weight'"),
-        (["credit.reshape=gtpo", "credit.reshape_options={weight = -1.0}"], "weight"),
-        (["credit.reshape=d3s", "credit.reshape_options={tokens = 0.0}"], "tokens"),
-        (["credit.reshape=ace", "credit.reshape_options={over = 'men'}"], "over"),
-        (["credit.reshape=ace", "credit.reshape_options={planning = ['a']}"], "no option 'planning'"),
-        (["credit.reshape=hicra"], "reshape_options.planning, a list of phrases"),
-        (["credit.reshape=hicra", "credit.reshape_options={planning = []}"], "a list of phrases"),
-        (["credit.reshape=hicra", "credit.reshape_options={planning = 'first'}"], "a list of phrases"),
-        (["credit.reshape=hicra", "credit.reshape_options={planning = ['first', ' ']}"], "' ' is none"),
-        (["credit.reshape=hicra", "credit.reshape_options={planning = [3]}"], "3 is none"),
-        (["credit.reshape=hicra", "credit.reshape_options={planning = ['a'], alhpa = 1.0}"], "did you mean 'alpha'"),
-        (["credit.reshape_options={alpha = 1.0}"], "credit.reshape_options has no effect"),
-        (["credit.reshpae=hicra"], "reshape"),
+        (["credit.token_transform=hicar"], "no transform 'hicar'; did you mean 'hicra'"),
+        (_choice("gtpo", "wieght = 2.0"), "no option 'wieght'; did you mean 'weight'"),
+        (_choice("gtpo", "weight = -1.0"), "weight"),
+        (_choice("d3s", "tokens = 0.0"), "tokens"),
+        (_choice("ace", "over = 'men'"), "over"),
+        (_choice("ace", "planning = ['a']"), "no option 'planning'"),
+        (["credit.token_transform=hicra"], "needs `planning`, a list of phrases"),
+        (_choice("hicra", "planning = []"), "a list of phrases"),
+        (_choice("hicra", "planning = 'first'"), "a list of phrases"),
+        (_choice("hicra", "planning = ['first', ' ']"), "' ' is not a phrase"),
+        (_choice("hicra", "planning = [3]"), "3 is not a phrase"),
+        (_choice("hicra", "planning = ['a'], alhpa = 1.0"), "did you mean 'alpha'"),
+        (["credit.token_transform={alpha = 1.0}"], "must be a name or a table with a name"),
+        (["credit.token_transfrom=hicra"], "did you mean 'token_transform'"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_played(overrides, message):
@@ -240,6 +244,4 @@ def test_what_cannot_be_is_said_before_anything_is_played(overrides, message):
 
 
 def _prepared(*overrides):
-    run = make_run("nowhere", *overrides)
-    prepare(run)
-    run.check_read()
+    prepare(make_run("nowhere", *overrides))

@@ -1,0 +1,109 @@
+"""Which keys of a run have an effect, declared in one table.
+
+A key that is set and has no effect is probably a mistake, and is refused before any work. Two exceptions: the keys of a
+section that its own switch turns off (`imitation.episodes = 0`, `evaluation.episodes = 0`) are left alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from turnwise.training.config import Run, Section
+from turnwise.training.errors import ConfigError
+from turnwise.training.toml import render
+
+Condition = Callable[[Run], bool]
+
+
+def _new_policy(run: Run) -> bool:
+    return not run.policy.path
+
+
+def _from_file(run: Run) -> bool:
+    from turnwise.envs import demonstrators
+
+    return run.imitation.demonstrator not in {"expert", *demonstrators(run.env.id)}
+
+
+def _aggregation(run: Run) -> str:
+    from turnwise.training.objectives import get
+
+    return run.objective.aggregation or get(run.objective.name).function.aggregation
+
+
+def _whole_sequences(run: Run) -> bool:
+    from turnwise.training.objectives import Objective
+
+    return Objective.from_section(run.objective).together in {"sequence", "turn", "batch"}
+
+
+NEEDS: dict[str, tuple[Condition, str]] = {
+    "policy.vocab": (_new_policy, "policy.path names a model that has its own size"),
+    "policy.hidden": (_new_policy, "policy.path names a model that has its own size"),
+    "policy.layers": (_new_policy, "policy.path names a model that has its own size"),
+    "policy.heads": (_new_policy, "policy.path names a model that has its own size"),
+    "imitation.noise": (lambda run: not _from_file(run), "the demonstrations come from a file"),
+    "imitation.typos": (lambda run: not _from_file(run), "the demonstrations come from a file"),
+    "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
+    "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),
+    "objective.kl_estimator": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
+    "objective.kl_in": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
+    "objective.kl_corrected": (
+        lambda run: run.objective.kl > 0 and run.objective.kl_in == "loss",
+        "there is no KL term in the loss",
+    ),
+    "objective.kl_target": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
+    "objective.kl_horizon": (
+        lambda run: run.objective.kl > 0 and run.objective.kl_target > 0,
+        "objective.kl_target is 0",
+    ),
+    "objective.entropy_step": (lambda run: run.objective.entropy_target > 0, "objective.entropy_target is 0"),
+}
+"""Key -> when it has an effect, and what to say where it has none. Keys that are missing here always have an effect."""
+
+
+def ineffective(run: Run) -> dict[str, str]:
+    """Return the keys that have no effect in a run, whether set or not, and why."""
+    off = {name for name in ("imitation", "evaluation") if getattr(run, name).episodes == 0}
+    return {
+        key: reason
+        for key, (effective, reason) in NEEDS.items()
+        if key.partition(".")[0] not in off and not effective(run)
+    }
+
+
+def check_effects(run: Run) -> None:
+    """Refuse a run in which a key was set that has no effect.
+
+    Raises:
+        ConfigError: it names the keys and says why they have no effect.
+    """
+    unused = ineffective(run)
+    found = [f"{key} has no effect: {unused[key]}" for key in _set_keys(run) if key in unused]
+    if found:
+        raise ConfigError("; ".join(found))
+
+
+def effective_keys(run: Run) -> dict[str, Any]:
+    """Return the run as nested tables, defaults included, without the keys that have no effect in it."""
+    unused = ineffective(run)
+    return {
+        name: {key: one for key, one in value.items() if f"{name}.{key}" not in unused}
+        if isinstance(getattr(run, name), Section)
+        else value
+        for name, value in run.model_dump().items()
+    }
+
+
+def effective_toml(run: Run) -> str:
+    """Return `effective_keys` as the text of a TOML file, which `Run.load` reads back as the same run."""
+    return "".join(render(effective_keys(run)))
+
+
+def _set_keys(section: Section, prefix: str = "") -> Iterator[str]:
+    for name in type(section).model_fields:
+        if name in section.model_fields_set:
+            value = getattr(section, name)
+            if isinstance(value, Section):
+                yield from _set_keys(value, f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}"

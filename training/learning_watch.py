@@ -1,0 +1,50 @@
+"""Warnings about a run that does not learn: groups without variance, and success that falls."""
+
+from collections.abc import Mapping
+
+from turnwise.training.events import Reporter
+
+FALL = 0.5
+"""Share of its best success at which a run is warned about."""
+WORTH_WARNING = 0.1
+"""Success below which a fall is noise."""
+
+
+class LearningWatch:
+    """Looks at the metrics of every iteration and reports warnings; each is repeated only after it was over."""
+
+    def __init__(self, report: Reporter) -> None:
+        self._report = report
+        self._best = 0.0
+        self._active: set[str] = set()
+
+    def after(self, step: int, values: Mapping[str, float]) -> None:
+        """Warn about a finished iteration where there is something to warn about.
+
+        Args:
+            step: number of the iteration.
+            values: its metrics: no_variance_groups, signal, success, reward.
+        """
+        flat = values["no_variance_groups"] >= 1.0 and not values["signal"]
+        self._warn(
+            "flat",
+            flat,
+            step,
+            f"all episodes of every group had the same reward ({values['reward']:.3g} on average), so there was "
+            f"nothing to learn from; try {'harder' if values['success'] > 0.5 else 'easier'} tasks or larger groups "
+            "(train.group)",
+        )
+        fallen = self._best >= WORTH_WARNING and values["success"] <= FALL * self._best
+        self._warn(
+            "fall",
+            fallen,
+            step,
+            f"success fell from {self._best:.1%} to {values['success']:.1%}; a smaller learning rate (train.lr) or "
+            "fewer optimizer steps (train.updates) may help",
+        )
+        self._best = max(self._best, values["success"])
+
+    def _warn(self, name: str, present: bool, step: int, text: str) -> None:
+        if present and name not in self._active:
+            self._report.event("warning", step, text=text)
+        (self._active.add if present else self._active.discard)(name)

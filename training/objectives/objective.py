@@ -1,0 +1,108 @@
+"""The objective of a run: a method by name with its options, and the additional terms of its loss."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+from torch import Tensor
+
+from turnwise.registry import suggest
+from turnwise.training.config import ObjectiveSection, chosen
+from turnwise.training.errors import ConfigError
+from turnwise.training.objectives.catalogue import ObjectiveInfo, get
+from turnwise.training.objectives.terms import SCOPES, Scope, Stats, Terms, whole_loss
+from turnwise.training.objectives.tokens import Tokens
+
+SequenceUnit = Literal["trajectory", "turn"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(Terms):
+    """What is minimised: the loss of an objective, and the terms of `Terms`.
+
+    Attributes:
+        name: a name of `objectives()`.
+        options: of the objective.
+        sequence: what counts as a sequence for sequence-level ratios, masks and gates: "trajectory" or "turn".
+
+    Raises:
+        ConfigError: a name or option is unknown, or the value of an option is invalid.
+    """
+
+    name: str = "ppo_clip"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sequence: SequenceUnit = "trajectory"
+
+    def __post_init__(self) -> None:
+        """Check names and options."""
+        super().__post_init__()
+        self.info.function.check(self.options)
+        self.info.function.check_terms(self)
+
+    @classmethod
+    def from_section(cls, section: ObjectiveSection) -> Self:
+        """Return the objective that a run's file describes.
+
+        Raises:
+            ConfigError: a name, option or value is invalid, or the objective needs recomputed log-probabilities.
+        """
+        terms: dict[str, Any] = {"aggregation": section.aggregation, "llds": section.llds, "norm": section.norm}
+        terms["kl_estimator"] = section.kl_estimator
+        if section.kl and section.kl_in == "loss":
+            terms |= {"kl": section.kl, "kl_corrected": section.kl_corrected}
+        if section.entropy or section.entropy_target:
+            terms |= {"entropy": section.entropy, "entropy_target": section.entropy_target}
+        name, bounds = chosen(section.correction, "objective.correction")
+        for bound, value in bounds.items():
+            if bound not in ("low", "high"):
+                raise ConfigError(f"objective.correction has no option {bound!r}{suggest(bound, ('low', 'high'))}")
+            terms[f"correction_{bound}"] = value
+        found = cls(name=section.name, options=section.options, correction=name, **terms)
+        if found.needs_rollout and section.old != "recomputed":
+            source = f"objective.correction {name!r}" if name else f"objective {section.name!r}"
+            raise ConfigError(
+                f"{source} compares the sampler's log-probabilities with the learner's: set objective.old to "
+                '"recomputed"'
+            )
+        return replace(found, sequence=section.sequence)
+
+    @property
+    def info(self) -> ObjectiveInfo:
+        """What is known about the objective."""
+        return get(self.name)
+
+    @property
+    def mode(self) -> str:
+        """The aggregation: the requested one, or else the objective's own."""
+        return self.aggregation or self.info.function.aggregation
+
+    @property
+    def together(self) -> Scope:
+        """The unit whose tokens must be computed together."""
+        own = self.info.function.scope
+        scope = max(own, self.scope, key=SCOPES.index)
+        return "turn" if scope == "sequence" and self.sequence == "turn" else scope
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether a batch has a gradient even where every advantage is zero."""
+        return self.everywhere or self.info.function.everywhere
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether log-probabilities under a reference policy are needed."""
+        return bool(self.kl) or "ref" in self.info.needs
+
+    @property
+    def needs_rollout(self) -> bool:
+        """Whether the sampling engine's log-probabilities are needed beside the trainer's own."""
+        return bool(self.correction) or "rollout" in self.info.needs
+
+    def loss(self, tokens: Tokens, weights: Tensor) -> tuple[Tensor, Stats]:
+        """Return the loss of some tokens, and sums over them; see `whole_loss`.
+
+        Args:
+            tokens: whole units of what must be computed together.
+            weights: float [M], of the whole mini-batch, from `token_weights`.
+        """
+        return whole_loss(self.info.function.kernel, self.options, self, tokens, weights)

@@ -1,0 +1,166 @@
+"""Recovery of a run: checkpoints at the boundaries between iterations, resuming, and Ctrl-C.
+
+A finished iteration is a boundary: weights, optimizer, task sampler, the credit rule's state and the size of the
+metrics file belong together there, and only there is anything saved.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
+from turnwise.training.config import Run
+from turnwise.training.errors import CheckpointError
+from turnwise.training.events import Reporter, uninterrupted
+from turnwise.training.learner import Learner
+from turnwise.training.metrics import MetricsWriter
+from turnwise.training.policy import aligned, use_threads, vocabulary_fingerprint
+from turnwise.training.setup import PreparedRun
+
+if TYPE_CHECKING:
+    from turnwise.training.loop import TrainingLoop
+
+
+class Recovery:
+    """Saves a training loop at its boundaries.
+
+    Args:
+        run: the configuration.
+        report: receives the tick "checkpoint", and a note after Ctrl-C.
+    """
+
+    def __init__(self, run: Run, report: Reporter) -> None:
+        self.run, self.report = run, report
+        self.checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
+        self._loop: TrainingLoop | None = None
+        self._boundary: dict[str, Any] | None = None  # None while weights and counters do not belong together
+        self._saved: int | None = None
+
+    @property
+    def newest(self) -> int | None:
+        """The iteration of the newest checkpoint; None if there is none."""
+        return max(self.checkpoints.steps(), default=None)
+
+    def begin(self, loop: "TrainingLoop") -> None:
+        """Save the policy after the warm start, as the first checkpoint and, where it is needed, as the reference."""
+        learner = loop.learner
+        with uninterrupted():
+            if loop.prepared.needs_reference:
+                folder = Checkpoints(self.run.folder / "reference", keep=1)
+                folder.save(0, learner.model, learner.tokenizer, None, {})
+            self._mark(loop)
+            self.save(loop)
+        _load_reference(loop.prepared, learner)
+
+    def resume(self, loop: "TrainingLoop", restored: Restored) -> None:
+        """Continue at the boundary that a checkpoint holds."""
+        loop.load_state(restored.step, restored.state)
+        self._saved = restored.step
+        self._mark(loop)
+        for text in restored.skipped:
+            self.report.event("note", restored.step, text=text)
+        self.report.tick("resumed", restored.step, self.run.train.steps)
+
+    @contextmanager
+    def update(self, loop: "TrainingLoop") -> Iterator[None]:
+        """Enclose an update, from the first change of the weights to the next boundary; Ctrl-C waits for its end."""
+        with uninterrupted():
+            self._boundary = None
+            yield
+            self._mark(loop)
+
+    def save_if_due(self, loop: "TrainingLoop") -> None:
+        """Save the last boundary if the run asks for a checkpoint there."""
+        every = self.run.train.checkpoint_every
+        if loop.step == self.run.train.steps or (every and loop.step % every == 0):
+            self.save(loop)
+
+    def save(self, loop: "TrainingLoop") -> None:
+        """Save the last boundary, unless it is saved already."""
+        if self._saved == loop.step or self._boundary is None:
+            return
+        learner = loop.learner
+        with uninterrupted():
+            path = self.checkpoints.save(loop.step, learner.model, learner.tokenizer, learner.state(), self._boundary)
+            self._saved = loop.step
+        self.report.tick("checkpoint", loop.step, self.run.train.steps, path=str(path))
+
+    def interrupted(self) -> Path | None:
+        """Save the last boundary after Ctrl-C, and return the newest checkpoint; half an iteration is dropped.
+
+        If a second Ctrl-C cut an update short, there is nothing to save, and the last checkpoint is the newest.
+        """
+        if self._loop is not None:
+            self.save(self._loop)
+        step = self.newest
+        if step is None:
+            self.report.event("note", 0, text="interrupted during the warm start; --resume starts it again")
+            return None
+        self.report.event("note", step, text=f"interrupted; --resume continues from iteration {step}")
+        return self.checkpoints.path(step)
+
+    def _mark(self, loop: "TrainingLoop") -> None:
+        """Remember the boundary that the loop has reached."""
+        self._loop = loop
+        self._boundary = {**loop.state(), "metrics_size": self.report.metrics.tell()}
+
+
+def find_restart(run: Run) -> Restored | None:
+    """Return the newest complete checkpoint, and remove what was written after it; None if there is none yet.
+
+    Raises:
+        CheckpointError: no checkpoint is complete, or it was written by another version.
+    """
+    checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
+    if not checkpoints.steps():
+        return None  # the run ended during the warm start, which is started again
+    restored = checkpoints.load()
+    missing = {"tasks", "metrics_size"} - restored.state.keys()
+    if missing:
+        raise CheckpointError(f"{restored.folder} was written by another version of turnwise: it lacks {min(missing)}")
+    if not _complete(run, restored):
+        for folder, last in (("trajectories", restored.step), ("evaluations", restored.step - 1)):
+            for path in (run.folder / folder).glob("[0-9]*"):
+                if int(path.name.partition(".")[0]) > last:
+                    path.unlink()
+    return restored
+
+
+def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
+    """Return the writer of the metrics, which are cut to their size at the checkpoint."""
+    board = run.folder / "tensorboard" if run.tensorboard else None
+    cut = {"size": 0, "purge": 0}
+    if restored is not None and _complete(run, restored):
+        cut = {}
+    elif restored is not None:
+        cut = {"size": restored.state["metrics_size"], "purge": restored.step + 1}
+    return MetricsWriter(run.folder / "metrics.jsonl", tensorboard=board, **cut)
+
+
+def restore_learner(prepared: PreparedRun, restored: Restored) -> Learner:
+    """Return the learner that a checkpoint holds, with the random states of that moment."""
+    section = prepared.run.train
+    use_threads(prepared.run.threads, restored.model)
+    learner = Learner(
+        aligned(restored.model),
+        restored.tokenizer,
+        device=prepared.device,
+        lr=section.lr,
+        weight_decay=section.weight_decay,
+    )
+    learner.load_state(restored.trainer)
+    restore_random_states(restored.trainer)
+    _load_reference(prepared, learner)
+    return learner
+
+
+def _load_reference(prepared: PreparedRun, learner: Learner) -> None:
+    if prepared.needs_reference:
+        vocabulary = vocabulary_fingerprint(learner.tokenizer)
+        reference = Checkpoints(prepared.folder / "reference").load(vocabulary=vocabulary)
+        learner.set_reference(aligned(reference.model))
+
+
+def _complete(run: Run, restored: Restored) -> bool:
+    return restored.step >= run.train.steps and (run.folder / "after.json").exists()
