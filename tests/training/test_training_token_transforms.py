@@ -222,7 +222,7 @@ def _choice(name, options):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["credit.token_transform=hicar"], "no transform 'hicar'; did you mean 'hicra'"),
+        (["credit.token_transform=hicar"], "unknown token transform 'hicar'; did you mean 'hicra'"),
         (_choice("gtpo", "wieght = 2.0"), "no option 'wieght'; did you mean 'weight'"),
         (_choice("gtpo", "weight = -1.0"), "weight"),
         (_choice("d3s", "tokens = 0.0"), "tokens"),
