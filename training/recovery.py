@@ -4,10 +4,10 @@ A finished iteration is a boundary: weights, optimizer, task sampler, the credit
 metrics file belong together there, and only there is anything saved.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
@@ -18,8 +18,19 @@ from turnwise.training.metrics import MetricsWriter
 from turnwise.training.policy import aligned, use_threads, vocabulary_fingerprint
 from turnwise.training.setup import PreparedRun
 
-if TYPE_CHECKING:
-    from turnwise.training.loop import TrainingLoop
+
+class Recoverable(Protocol):
+    """What is saved and restored: a training loop."""
+
+    prepared: PreparedRun
+    learner: Learner
+    step: int
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside weights and learner, as JSON can hold it."""
+
+    def load_state(self, step: int, state: Mapping[str, Any]) -> None:
+        """Continue after `step` iterations with what `state` returned then."""
 
 
 class Recovery:
@@ -33,7 +44,7 @@ class Recovery:
     def __init__(self, run: Run, report: Reporter) -> None:
         self.run, self.report = run, report
         self.checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
-        self._loop: TrainingLoop | None = None
+        self._loop: Recoverable | None = None
         self._boundary: dict[str, Any] | None = None  # None while weights and counters do not belong together
         self._saved: int | None = None
 
@@ -42,7 +53,7 @@ class Recovery:
         """The iteration of the newest checkpoint; None if there is none."""
         return max(self.checkpoints.steps(), default=None)
 
-    def begin(self, loop: "TrainingLoop") -> None:
+    def begin(self, loop: Recoverable) -> None:
         """Save the policy after the warm start, as the first checkpoint and, where it is needed, as the reference."""
         learner = loop.learner
         with uninterrupted():
@@ -53,7 +64,7 @@ class Recovery:
             self.save(loop)
         _load_reference(loop.prepared, learner)
 
-    def resume(self, loop: "TrainingLoop", restored: Restored) -> None:
+    def resume(self, loop: Recoverable, restored: Restored) -> None:
         """Continue at the boundary that a checkpoint holds."""
         loop.load_state(restored.step, restored.state)
         self._saved = restored.step
@@ -63,20 +74,20 @@ class Recovery:
         self.report.tick("resumed", restored.step, self.run.train.steps)
 
     @contextmanager
-    def update(self, loop: "TrainingLoop") -> Iterator[None]:
+    def update(self, loop: Recoverable) -> Iterator[None]:
         """Enclose an update, from the first change of the weights to the next boundary; Ctrl-C waits for its end."""
         with uninterrupted():
             self._boundary = None
             yield
             self._mark(loop)
 
-    def save_if_due(self, loop: "TrainingLoop") -> None:
+    def save_if_due(self, loop: Recoverable) -> None:
         """Save the last boundary if the run asks for a checkpoint there."""
         every = self.run.train.checkpoint_every
         if loop.step == self.run.train.steps or (every and loop.step % every == 0):
             self.save(loop)
 
-    def save(self, loop: "TrainingLoop") -> None:
+    def save(self, loop: Recoverable) -> None:
         """Save the last boundary, unless it is saved already."""
         if self._saved == loop.step or self._boundary is None:
             return
@@ -100,7 +111,7 @@ class Recovery:
         self.report.event("note", step, text=f"interrupted; --resume continues from iteration {step}")
         return self.checkpoints.path(step)
 
-    def _mark(self, loop: "TrainingLoop") -> None:
+    def _mark(self, loop: Recoverable) -> None:
         """Remember the boundary that the loop has reached."""
         self._loop = loop
         self._boundary = {**loop.state(), "metrics_size": self.report.metrics.tell()}
