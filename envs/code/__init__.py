@@ -1,4 +1,4 @@
-"""Programs to be written and repaired in a sandbox, and judged by tests that nobody inside can read or talk to."""
+"""Programming tasks: the agent writes and repairs programs in a sandbox, graded by tests that never enter it."""
 
 from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.generator import CodeLevel

@@ -1,26 +1,24 @@
-"""What an agent can say in a code task: one word, on the first line, and a text where the word wants one.
+"""Actions of the code environment: a keyword on the first line, and for some keywords a text on the following lines.
 
     run                     run the task's main file
-    run                     run a program: the lines that follow
+    run                     run the program on the following lines
     <program>
-    show PATH               see a file, with line numbers
-    write PATH              make a file, or replace it: the lines that follow
+    show PATH               print a file with line numbers
+    write PATH              create or overwrite a file
     <text>
-    edit PATH               replace a passage that occurs once
+    edit PATH               replace a passage that occurs exactly once
     <<<<<<<
     <old lines>
     =======
     <new lines>
     >>>>>>>
-    replace 3: return a     replace line 3 of the main file; with "replace PATH 3: ..." of another one
+    replace 3: return a     replace line 3 of the main file; "replace PATH 3: ..." for another file
     test                    run the visible tests
-    submit                  hand in; the hidden tests decide
+    submit                  submit the files to the hidden tests
 
-A new line without white space before it takes over the indentation of the line that it replaces, so that a short action
-is enough; with "replace 3" alone the new lines follow below it and are taken as they are. Text stands as it is, except
-that a fence (three backticks, perhaps with a language) around all of it is taken off.
-
-`read` never raises: it gives an action, or the sentence that says why there is none.
+"replace 3: TEXT" keeps the indentation of the old line unless TEXT brings its own; "replace 3" with text on the
+following lines inserts that text unchanged. A code fence (three backticks, with or without a language) around a text is
+removed.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ __all__ = ["FORMS", "ActionKind", "CodeAction", "apply_edit", "parse_action", "p
 ActionKind = Literal["run", "show", "write", "edit", "replace", "test", "submit"]
 _KINDS: Final[tuple[ActionKind, ...]] = ("run", "show", "write", "edit", "replace", "test", "submit")
 FORMS: Final = ("run\n...", "show ...", "write ...\n...", "edit ...\n...", "replace ...")
-"""The forms of actions that hold any text, for `info["free_actions"]`."""
+"""Action forms that contain arbitrary text, for `info["free_actions"]`."""
 
 _REPLACE: Final = re.compile(r"(?:(?P<path>\S+)[ \t]+)?(?P<line>\d{1,9})[ \t]*(?P<mark>:)?(?P<text>.*)", re.DOTALL)
 _FENCE: Final = re.compile(r"\A```[\w+.-]*[ \t]*\n(?P<text>.*?)\n?```[ \t]*\n?\Z", re.DOTALL)
@@ -51,12 +49,12 @@ class CodeAction:
     """One action.
 
     Args:
-        kind: its word.
+        kind: its keyword.
         path: the file that it names; "" for the main file.
-        text: the program, the file's text, or the new line or lines.
-        old: the passage to be replaced ("edit").
-        line: the line to be replaced, from 1 ("replace").
-        keep: take over the old line's indentation ("replace").
+        text: the program, the contents of the file, or the new lines.
+        old: the passage to replace ("edit").
+        line: number of the line to replace, starting at 1 ("replace").
+        keep: whether the new line gets the indentation of the old one ("replace").
     """
 
     kind: ActionKind
@@ -68,11 +66,11 @@ class CodeAction:
 
 
 def parse_action(said: str) -> CodeAction | str:
-    """Return the action that a text says, or one sentence about what is wrong with it; any text gives one of the two.
+    """Return the action in a text, or a sentence that tells the agent why there is none. Never raises.
 
-    >>> read("replace 3: return a + b")
-    Action(kind='replace', path='', text='return a + b', old='', line=3, keep=True)
-    >>> read("compile")
+    >>> parse_action("replace 3: return a + b")
+    CodeAction(kind='replace', path='', text='return a + b', old='', line=3, keep=True)
+    >>> parse_action("compile")
     "no action begins with 'compile': run, show, write, edit, replace, test or submit"
     """
     text = said.replace("\r\n", "\n").strip("\n")
@@ -150,7 +148,7 @@ def _replace(rest: str, body: str) -> CodeAction | str:
 
 
 def path_problem(kind: str, path: str) -> str:
-    """Return what is wrong with a path in an action; "" when it can be used."""
+    """Return a sentence about what is wrong with the path of an action; "" if it is valid."""
     if not path:
         return f"{kind} wants the path of a file behind it"
     names = path.split("/")
@@ -162,10 +160,10 @@ def path_problem(kind: str, path: str) -> str:
 
 
 def apply_edit(text: str, action: CodeAction) -> str:
-    """Return a file's text after an "edit" or a "replace".
+    """Return the contents of a file after an "edit" or a "replace".
 
     Raises:
-        LookupError: the passage is not there or not alone, or there is no such line; the message is a sentence.
+        LookupError: the passage does not occur exactly once, or the line does not exist; the message is an observation.
     """
     if action.kind == "edit":
         count = text.count(action.old) or text.count(action.old.rstrip("\n"))
@@ -185,13 +183,14 @@ def apply_edit(text: str, action: CodeAction) -> str:
 
 
 def repair_actions(path: str, main: str, old: str, new: str) -> list[str]:
-    """Return actions that make one text of another: single lines where few differ, else the whole file.
+    """Return actions that change the contents of a file: single-line replacements if few lines differ, else one
+    "write".
 
     Args:
         path: the file.
-        main: the task's main file, which need not be named.
-        old: its text.
-        new: what it is to be.
+        main: the task's main file, whose path can be omitted.
+        old: current contents.
+        new: required contents.
     """
     before, after = old.splitlines(), new.splitlines()
     apart = [number for number, (one, two) in enumerate(zip(before, after, strict=False), 1) if one != two]

@@ -1,8 +1,8 @@
-"""The candidate's side of judging: it calls the candidate's code and tells what came of it, as plain data.
+"""The driver in the candidate's sandbox: it calls the candidate's code and reports results as plain data.
 
-It runs inside a box, from its text (behind that of `plain`), in the same process as the candidate, which may therefore
-do with it what it likes. That gains nothing: what goes in are arguments, what comes out are values, and neither what is
-expected nor any verdict is ever here.
+Its source is sent to the sandbox (after that of `serialization`) and runs in the same process as the candidate, which
+can manipulate it. That gains nothing: only arguments come in and values go out; expected values and grades are never
+here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ things: dict[int, Any] = {}  # what was handed out by number, since it is not pl
 
 
 class CallTimeout(BaseException):
-    """A call took too long; no `except Exception` catches it."""
+    """A call took too long; derived from BaseException so that `except Exception` does not catch it."""
 
 
 def _ring(number: int, frame: object) -> None:
@@ -29,7 +29,7 @@ def _ring(number: int, frame: object) -> None:
 
 
 def _other(value: Any) -> Any:
-    """Number what is not plain, and say what kind of thing it is."""
+    """Return a reference to a value that is not plain, with its type."""
     if isinstance(value, type) and issubclass(value, BaseException):
         return {"E": [str(kind.__name__) for kind in value.__mro__]}
     things[len(things) + 1] = value
@@ -41,7 +41,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 def _stays(value: Any) -> bool:
-    """Return whether an object of a subclass keeps its methods: a container of a class of the candidate's own."""
+    """Return whether a value is a container of a class that the candidate defined, which keeps its methods."""
     return isinstance(value, _CONTAINERS) and type(value).__module__ not in sys.stdlib_module_names
 
 
@@ -84,7 +84,7 @@ def _do(request: dict[str, Any]) -> Any:
 
 
 def _changeable(arguments: list[Any]) -> list[Any]:
-    """Return the arguments that a call may have changed, as far as they are plain; None for the others."""
+    """Return the arguments that a call may have changed, if they are plain; None for the others."""
     after = []
     for value in arguments:
         try:
@@ -95,7 +95,7 @@ def _changeable(arguments: list[Any]) -> list[Any]:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Return what came of one request: {"v": value} or {"e": names of the exception's classes, "m": its text}."""
+    """Return the response to a request: {"v": value} or {"e": names of the exception's classes, "m": its message}."""
     try:
         signal.signal(signal.SIGALRM, _ring)
         signal.setitimer(signal.ITIMER_REAL, request["seconds"], 0.2)
@@ -115,12 +115,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(text: str) -> str:
-    """Return the answer to a request, both as JSON; for a session."""
+    """Return the response to a request, both as JSON; called by a session."""
     return json.dumps(answer(json.loads(text)))
 
 
 def batch() -> None:
-    """Answer the requests of standard input, a line of JSON each; what the candidate prints goes nowhere."""
+    """Answer the JSON list of requests on standard input, one line each; the candidate's own output is discarded."""
     requests = json.loads(sys.stdin.buffer.read())
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_RDWR)

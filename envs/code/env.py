@@ -1,9 +1,7 @@
-"""Code tasks as a Gymnasium environment: write or repair a program, try it, hand it in; hidden tests decide.
+"""The code environment: write or repair a program, try it, and submit it to hidden tests.
 
-Observation and action are texts (the grammar is in `actions`). Handing in ends the episode. The turn limit is
-Gymnasium's (`max_episode_steps`), so the class itself never truncates.
-
-Everything that an agent writes runs in a sandbox and nowhere else.
+Observations and actions are texts; `actions` defines the grammar. A submission ends the episode. The turn limit is
+Gymnasium's `max_episode_steps`; the class itself never truncates. The agent's programs run only in a sandbox.
 """
 
 from __future__ import annotations
@@ -37,32 +35,33 @@ _HELP: Final = "Actions: show PATH, run, write PATH, edit PATH, replace LINE: TE
 class CodeEnv(SavableEnv):
     """Write or repair a program that passes tests, some of which are hidden.
 
-    An action is a word and what belongs to it (see `actions`); what is none is answered with the reason and changes
-    nothing. Handing in ends the episode and is what is paid, but for shaping. The first observation holds the
-    statement, the files, the visible tests and the forms of actions. A snapshot goes on where the tasks and what they
-    pay are the same; the sandbox may be another one. Where no sandbox holds, or the box dies and a new one too, step()
-    raises an EnvError.
+    An action is a keyword and its arguments (see `actions`). An invalid action changes nothing; its observation says
+    what is wrong. "submit" ends the episode and earns the reward. The first observation contains the statement, the
+    files, the visible tests and a summary of the actions. A snapshot can be restored where tasks and rewards are equal,
+    in any sandbox. If no sandbox works, or the sandbox and its replacement die, step() raises EnvError.
 
     Args:
-        tasks: None for generated tasks; else a file of JSON lines (HumanEval's and MBPP's form, or our own) or a folder
-            of tasks.
-        split: "train" or "held_out" for generated tasks; for files the splits that they tell, or "all". None: "train"
-            for generated tasks, "all" for files.
-        level: size and difficulty of generated tasks: a preset of `Level`, its text, or a level.
-        reward: what handing in pays: "share" of the hidden tests that pass, or "all": 1 where all of them do, else 0.
-        shaping: paid besides for every rise of the best share of visible tests, times this; 0: nothing.
-        budget: characters of an answer; what is longer loses its middle.
+        tasks: path of a JSON-lines file (HumanEval, MBPP, or the format of `task_files`) or of a folder of tasks; None
+            for generated tasks.
+        split: "train" or "held_out" for generated tasks (default "train"); "all" or a split named in the file for
+            others (default "all").
+        level: size and difficulty of generated tasks: a preset of `CodeLevel`, a text such as "small+bugs=2-2", or a
+            `CodeLevel`.
+        reward: reward of the submission: "share" is the fraction of hidden tests that pass, "all" is 1 if all pass,
+            else 0.
+        shaping: additional reward for each increase of the best fraction of visible tests passed, times this factor.
+        budget: maximum length of a program's output in characters; longer output loses its middle.
         sandbox: "auto", "bwrap", "landlock" or "docker".
-        image: Docker's image.
-        seconds: for a run, and for one call in a test.
-        limits: what a box may use besides; see `judge.LIMITS`. Its times are raised to the ten times `seconds` that a
-            set of tests has.
-        packages: programs may import the packages of the box's Python (its start takes longer).
-        strict: stop at a broken task of a file; else leave it out and count it (`skipped`).
+        image: Docker image.
+        seconds: time limit of a run, and of one call in a test.
+        limits: other limits of the sandbox, by default `grading.LIMITS`; its times are raised to the 10 * `seconds`
+            that a set of tests may take.
+        packages: whether programs can import the packages of the sandbox's Python, which makes it slower to start.
+        strict: raise for an invalid task in a file; False skips it and counts it in `skipped`.
         render_mode: None or "ansi".
 
     Raises:
-        EnvError: there are no such tasks, or a value is not one of the choices.
+        EnvError: the tasks cannot be read, or an argument is invalid.
     """
 
     SNAPSHOT_FORMAT = ("Code", 1)
@@ -100,46 +99,46 @@ class CodeEnv(SavableEnv):
         wanted = limits or LIMITS
         wanted = wanted.but(wall=max(wanted.wall, 10 * self._seconds), cpu=max(wanted.cpu, 10 * self._seconds))
         box = partial(start, wanted, backend=sandbox, image=image)
-        self._judge = CodeGrader(box, self._seconds, packages, f"{wanted} {sandbox} {image}")
+        self._grader = CodeGrader(box, self._seconds, packages, f"{wanted} {sandbox} {image}")
         self._task: CodeTask | None = None
-        self._workshop: Workspace | None = None
+        self._workspace: Workspace | None = None
         self._best = 0.0
         self._score: float | None = None
 
     def plan(self) -> list[str]:
-        """Return actions that lead from the present files to success: the right lines or files, "test", "submit".
+        """Return actions that solve the task from the current files: edits, "test", "submit"; [] if it is solved.
 
-        What the last action changed is tested first. "test" is left out where there are no visible tests.
+        If the last action changed a file, the plan starts with "test". Without visible tests it contains no "test".
 
         Raises:
-            NotReset: before the first reset.
-            EnvError: the episode was lost, or no solution of the task is known.
+            NotReset: reset() was not called.
+            EnvError: the episode ended with a wrong submission, or the task has no known solution.
         """
-        task, workshop = self._playing()
+        task, workspace = self._playing()
         if self._score is not None:
             if self._score == 1.0:
                 return []
-            raise EnvError(f"the task {task.id!r} was handed in unsolved: nothing can follow")
+            raise EnvError(f"no plan: task {task.id!r} ended with a wrong submission")
         if not task.solution:
-            raise EnvError(f"no solution of the task {task.id!r} is known")
+            raise EnvError(f"no plan: task {task.id!r} has no known solution")
         actions: list[str] = []
         for path, text in task.solved.items():
-            if workshop.files.get(path) != text:
-                actions += repair_actions(path, task.main, workshop.files.get(path, ""), text)
+            if workspace.files.get(path) != text:
+                actions += repair_actions(path, task.main, workspace.files.get(path, ""), text)
         test = ["test"] if task.visible else []
         return [*(test if self._changed() else []), *actions, *(test if actions else []), "submit"]
 
     def close(self) -> None:
-        """Close the box."""
-        if self._workshop is not None:
-            self._workshop.close()
+        """Close the sandbox."""
+        if self._workspace is not None:
+            self._workspace.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the box out: it is made anew when it is needed."""
+        """Return the state without the sandbox, which is created again when needed."""
         state = self.__dict__.copy()
-        if self._workshop is not None:
-            other = Workspace(self._workshop.files, self._workshop.main, self._judge)
-            state["_workshop"] = other
+        if self._workspace is not None:
+            other = Workspace(self._workspace.files, self._workspace.main, self._grader)
+            state["_workspace"] = other
         return state
 
     def list_tasks(self, count: int | None) -> list[str]:
@@ -154,9 +153,9 @@ class CodeEnv(SavableEnv):
         return self._opening()
 
     def _begin(self, task: CodeTask, files: dict[str, str]) -> None:
-        if self._workshop is not None:
-            self._workshop.close()
-        self._task, self._workshop = task, Workspace(files, task.main, self._judge)
+        if self._workspace is not None:
+            self._workspace.close()
+        self._task, self._workspace = task, Workspace(files, task.main, self._grader)
         self._best, self._score = 0.0, None
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
@@ -188,10 +187,10 @@ class CodeEnv(SavableEnv):
         }
 
     def save_episode(self) -> dict[str, Any]:
-        task, workshop = self._playing()
+        task, workspace = self._playing()
         return {
             "fingerprint": fingerprint(task),
-            "files": workshop.files,
+            "files": workspace.files,
             "best": self._best,
             "score": self._score,
         }
@@ -205,76 +204,76 @@ class CodeEnv(SavableEnv):
         self._best, self._score = best, score
 
     def _do(self, action: CodeAction) -> tuple[str, float]:
-        """Return the answer to an action and its reward.
+        """Return the observation and the reward of an action.
 
         Raises:
-            LookupError: it cannot be done here; the message is a sentence.
+            LookupError: the action is impossible; the message is the observation.
         """
-        task, workshop = self._playing()
+        task, workspace = self._playing()
         path = action.path or task.main
         if action.kind == "submit":
             return self._submitted()
         if action.kind == "test":
             return self._tested()
         if action.kind == "run":
-            return workshop.run(action.text, self._seconds), 0.0
+            return workspace.run(action.text, self._seconds), 0.0
         if action.kind == "write":
             text = action.text
-        elif path not in workshop.files:
-            raise LookupError(f"there is no file {path}: {_similar(path, list(workshop.files))}")
+        elif path not in workspace.files:
+            raise LookupError(f"there is no file {path}: {_similar(path, list(workspace.files))}")
         elif action.kind == "show":
-            return _numbered(workshop.files[path]), 0.0
+            return _numbered(workspace.files[path]), 0.0
         else:
-            text = apply_edit(workshop.files[path], action)
-        refuse_file(workshop.files, path, text)
-        workshop.files[path] = text
+            text = apply_edit(workspace.files[path], action)
+        refuse_file(workspace.files, path, text)
+        workspace.files[path] = text
         return f"{path} is now:\n{_numbered(text)}", 0.0
 
     def _tested(self) -> tuple[str, float]:
-        task, workshop = self._playing()
+        task, workspace = self._playing()
         if not task.visible:
             return "There are no visible tests: run the program to try it.", 0.0
-        verdict = workshop.test(task.visible)
-        rise = max(0.0, verdict.share - self._best) if self._shaping else 0.0
+        grade = workspace.test(task.visible)
+        rise = max(0.0, grade.share - self._best) if self._shaping else 0.0
         self._best += rise
-        passed = sum(one.passed for one in verdict.outcomes)
-        lines = [f"{passed} of {len(verdict.outcomes)} tests pass.", *map(_line, verdict.outcomes)]
+        passed = sum(one.passed for one in grade.outcomes)
+        lines = [f"{passed} of {len(grade.outcomes)} tests pass.", *map(_line, grade.outcomes)]
         return escape_unprintable("\n".join(lines)), self._shaping * rise
 
     def _submitted(self) -> tuple[str, float]:
-        task, workshop = self._playing()
+        task, workspace = self._playing()
         try:
-            verdict = self._judge(workshop.files, task.main, task.hidden)
-        except BoxLost:  # as `run` and `test` do it: a box that has died is replaced, once
-            verdict = self._judge(workshop.files, task.main, task.hidden)
-        workshop.close()
-        self._score = verdict.share
-        passed = sum(one.passed for one in verdict.outcomes)
+            grade = self._grader(workspace.files, task.main, task.hidden)
+        except BoxLost:  # retry once in a new sandbox, as `run` and `test` do
+            grade = self._grader(workspace.files, task.main, task.hidden)
+        workspace.close()
+        self._score = grade.share
+        passed = sum(one.passed for one in grade.outcomes)
         reward = float(self._score == 1.0) if self._all else self._score
-        late = " (the time was up)" if verdict.late else ""
-        return f"Handed in: {passed} of {len(verdict.outcomes)} hidden tests pass{late}.", reward
+        late = " (the time was up)" if grade.late else ""
+        return f"Handed in: {passed} of {len(grade.outcomes)} hidden tests pass{late}.", reward
 
     def _overfull(self, action: CodeAction, error: BoxFull) -> str:
-        """Return the answer where the agent has made more than a box holds; what is handed in so has failed.
+        """Return the observation after the agent's files exceeded the sandbox's limits; submitting them scores 0.
 
         Raises:
-            EnvError: it is the task that is too large.
+            EnvError: the task's own files are too large.
         """
-        task, workshop = self._playing()
-        if workshop.files == task.files:
-            raise EnvError(f"the files of the task {task.id!r} do not fit into the box: {error}") from error
+        task, workspace = self._playing()
+        if workspace.files == task.files:
+            raise EnvError(f"the files of task {task.id!r} exceed the limits of the sandbox: {error}") from error
         if action.kind == "submit":
-            workshop.close()
+            workspace.close()
             self._score = 0.0
             return f"Handed in: the files do not fit into the box, so no hidden test passes ({error})."
         return f"the files do not fit into the box: {error}"
 
     def _opening(self) -> str:
-        task, workshop = self._playing()
+        task, workspace = self._playing()
         parts = [task.statement.strip()]
         half = self._budget
-        for path in sorted(workshop.files, key=lambda path: (path != task.main, path)):
-            text = _numbered(workshop.files[path])
+        for path in sorted(workspace.files, key=lambda path: (path != task.main, path)):
+            text = _numbered(workspace.files[path])
             if path == task.main or len(text) <= half:
                 parts.append(f"{path}:\n{truncate(text, self._budget)}")
                 half -= len(text)
@@ -290,23 +289,23 @@ class CodeEnv(SavableEnv):
         return escape_unprintable("\n".join([*parts, _HELP]))
 
     def _changed(self) -> bool:
-        """Return whether the last action changed a file: what it answered says so."""
+        """Return whether the last action changed a file, judging by its observation."""
         last, said = parse_action(self.last_exchange[0]), self.last_exchange[1].partition("\n")[0]
         return not isinstance(last, str) and last.kind in ("write", "edit", "replace") and said.endswith(" is now:")
 
     def _playing(self) -> tuple[CodeTask, Workspace]:
-        if self._task is None or self._workshop is None:
+        if self._task is None or self._workspace is None:
             raise NotReset
-        return self._task, self._workshop
+        return self._task, self._workspace
 
     def get_info(self, valid: bool) -> dict[str, Any]:
-        task, workshop = self._playing()
+        task, workspace = self._playing()
         over = self._score is not None
         best = f"{self._best:.6f}" if self._shaping else ""
-        names = sorted(workshop.files, key=lambda path: (path != task.main, path))[:8]
+        names = sorted(workspace.files, key=lambda path: (path != task.main, path))[:8]
         info: dict[str, Any] = {
             "task": task.id,
-            "state": digest(workshop.files, best, f"{self._score}" if over else ""),
+            "state": digest(workspace.files, best, f"{self._score}" if over else ""),
             "admissible_actions": [] if over else ["run", "test", "submit", *(f"show {path}" for path in names)],
             "free_actions": [] if over else list(FORMS),
             "valid": valid,

@@ -1,12 +1,12 @@
-"""The judge: which tests a candidate's files pass, found out in a way that the candidate cannot talk its way through.
+"""Grades a candidate program by tests, without trusting anything that the program can influence.
 
-The candidate's code runs in a box. Into that box go its own files and the arguments of calls, out of it come values, as
-plain data. What is expected, the tests and every verdict stay outside: comparisons are made here, on builtins that we
-built; tests that are programs run in a second box, in which nothing of the candidate's ever runs (see `checker`). So
-what the code does to its own process, be it to exit, to print, to patch builtins or to answer for `==`, changes
-nothing but its own answers.
+The candidate runs in a sandbox. Only its own files and the arguments of calls enter that sandbox, and only plain data
+comes out. Expected values, tests and grades stay outside: results are decoded into builtins and compared in this
+process, and test scripts run in a second sandbox that never contains candidate code (see `script_runner`). Whatever the
+candidate does to its own process, such as exiting, printing, patching builtins or overriding `__eq__`, only affects its
+own results.
 
-Left out on purpose: comparing running times, and tests that hand the candidate functions or other live objects.
+Not included: comparing running times, and tests that pass functions or other live objects to the candidate.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ LIMITS: Final = Limits(
 )
 _GRACE: Final = 1.0
 _IMPORTS: Final = "from turnwise.envs.code.serialization import "
-_QUICK: Final = ("-I", "-B", "-S")  # the driver's modules are the interpreter's own; no packages
+_QUICK: Final = ("-I", "-B", "-S")  # without site packages, the interpreter starts faster
 
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """What came of one test.
+    """Result of one test.
 
     Args:
         name: the call, or the name of the test.
         passed: whether it passed.
-        said: what happened instead; "" where it passed. It may quote what was expected: not for hidden tests.
+        said: what went wrong; "" if it passed. May quote expected values, so hidden tests must not show it.
     """
 
     name: str
@@ -52,36 +52,36 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class CodeGrade:
-    """What came of the tests, in their order; `late`: a limit of time was met, so another run may differ."""
+    """Results of a list of tests, in order; `late` is True if a time limit was hit, so another run may differ."""
 
     outcomes: tuple[CaseResult, ...]
     late: bool = False
 
     @property
     def share(self) -> float:
-        """Share of the tests that passed; 1 where there are none."""
+        """Fraction of the tests that passed; 1 if there are none."""
         return sum(one.passed for one in self.outcomes) / len(self.outcomes) if self.outcomes else 1.0
 
 
 GRADES: Final[ByteLimitedCache[CodeGrade]] = ByteLimitedCache()
-"""The verdicts of this process, by files, tests and judge."""
+"""Cache of this process's grades, by files, tests and grader."""
 
 
-def weight(verdict: CodeGrade) -> int | None:
-    """Return about how many bytes a verdict takes; None where it is not to be kept."""
-    if verdict.late or any(one.said.startswith(_STOPPED) for one in verdict.outcomes):
+def weight(grade: CodeGrade) -> int | None:
+    """Return the approximate size of a grade in bytes; None if it must not be cached."""
+    if grade.late or any(one.said.startswith(_STOPPED) for one in grade.outcomes):
         return None
-    return sum(len(one.name) + len(one.said) for one in verdict.outcomes)
+    return sum(len(one.name) + len(one.said) for one in grade.outcomes)
 
 
 class CodeGrader:
-    """Runs tests; verdicts are remembered, since the files and the tests decide them.
+    """Runs tests and caches the grades, which depend only on files and tests.
 
     Args:
-        box: gives a new, empty box.
-        seconds: for one call of the candidate's; a set of tests has ten times as much.
-        packages: the candidate may import the packages of the box's Python (its start takes longer).
-        key: tells its boxes from other boxes, for what is remembered.
+        box: creates an empty sandbox.
+        seconds: time limit of a call of the candidate; a set of tests has ten times as much.
+        packages: whether the candidate can import the packages of the sandbox's Python, which makes it slower to start.
+        key: cache key of the kind of sandbox.
     """
 
     def __init__(
@@ -95,18 +95,18 @@ class CodeGrader:
     def __call__(
         self, files: Mapping[str, str], main: str, tests: Sequence[CodeTest], box: Box | None = None
     ) -> CodeGrade:
-        """Return which tests the files pass.
+        """Return the results of tests on files.
 
         Args:
-            files: the candidate's, by path.
-            main: the one that is called or run.
+            files: the candidate's files, by path.
+            main: the file that is called or run.
             tests: the tests.
-            box: one in which the files lie already; absent: a fresh one is made and closed. Tests that decide want a
-                fresh one, since in another one the agent may have left something running.
+            box: a sandbox that already contains the files; default: a new one. Tests that grade a submission need a new
+                one, since the agent may have left processes running in its own.
 
         Raises:
-            BadTask: the tests are none.
-            SandboxError: the boxes cannot be used.
+            BadTask: a test is invalid.
+            SandboxError: no sandbox works.
         """
         key = digest(files, "judge", main, repr(tests), self.key)
         return GRADES.recall(key, lambda: self._judge(files, main, tests, box), weight)
@@ -177,7 +177,7 @@ class CodeGrader:
     def _script(
         self, box: Box, files: Mapping[str, str], main: str, test: ScriptTest, until: float
     ) -> tuple[tuple[CaseResult, ...], bool]:
-        """Run the tests in a box of their own, carrying their calls to the candidate's box."""
+        """Run a test script in its own sandbox and forward its calls to the candidate's sandbox."""
         names = names_of(test)
         order = {
             "code": test.code,
@@ -204,17 +204,17 @@ class CodeGrader:
 
 
 class _Over(Exception):
-    """The tests did not come to an end; the text says why."""
+    """The test script did not finish; the message says why."""
 
 
 class _Talk:
-    """Carries calls from the tests to the candidate and answers back, until the tests are through."""
+    """Forwards calls from the test script to the candidate, and results back, until the script finishes."""
 
     def __init__(self, seconds: float, until: float) -> None:
         self.seconds, self.until, self.late = seconds, until, False
 
     def run(self, tests: PythonSession, mine: PythonSession, order: dict[str, Any]) -> list[list[Any]]:
-        """Return the verdicts of the tests."""
+        """Return the results of the test script."""
         self._say(tests, _driver("script_runner"), None)
         self._say(
             mine,
@@ -236,7 +236,7 @@ class _Talk:
         return verdicts
 
     def _asked(self, mine: PythonSession, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the candidate's answer to one request; whatever else comes is an exception that it raised."""
+        """Return the candidate's response to a request; an invalid response counts as an exception that it raised."""
         answer = mine.run(f"serve({json.dumps(request)!r})", timeout=min(self._left(), self.seconds + _GRACE))
         if answer.restarted or answer.stop != "exit":
             self.late = self.late or answer.stop in ("timeout", "cpu")
@@ -273,7 +273,7 @@ _STOPPED: Final = "the tests were stopped by the limit: "
 
 
 def _compared(call: CallTest, answer: dict[str, Any] | None, silence: str) -> CaseResult:
-    """Return the outcome of a call: its value is decoded into builtins and compared here."""
+    """Return the result of a call, whose value is decoded into builtins and compared in this process."""
     if answer is None:
         return CaseResult(call.text, False, silence)
     if "v" not in answer:
@@ -296,7 +296,7 @@ def _foreign(data: dict[str, Any]) -> Any:
 
 
 def _answers(data: bytes, count: int) -> list[dict[str, Any] | None]:
-    """Return the answers that came, by number; whatever else was written there is passed over."""
+    """Return the responses by number; anything else in the output is ignored."""
     found: list[dict[str, Any] | None] = [None] * count
     for line in data.split(b"\n"):
         with suppress(ValueError, RecursionError):
@@ -309,7 +309,7 @@ def _answers(data: bytes, count: int) -> list[dict[str, Any] | None]:
 
 
 def _said(value: str) -> Any:
-    """Return the JSON that a session's last expression, a text, holds; None for anything else."""
+    """Return the JSON in the text that a session's last expression returned; None for anything else."""
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
         text = ast.literal_eval(value)
         return json.loads(text) if isinstance(text, str) else None
@@ -317,7 +317,7 @@ def _said(value: str) -> Any:
 
 
 def _driver(name: str) -> str:
-    """Return the text of a module of ours for the inside of a box, with `plain` before it."""
+    """Return the source of a driver module for the inside of a sandbox, preceded by that of `serialization`."""
     folder = resources("turnwise.envs.code")
     plain = folder.joinpath("serialization.py").read_text(encoding="utf-8")
     text = folder.joinpath(f"{name}.py").read_text(encoding="utf-8")

@@ -1,11 +1,13 @@
-"""MBPP as its authors gave it out (Austin and others, 2021, arXiv 2108.07732): a sentence, a solution, and asserts.
+"""Reads MBPP in its authors' two formats: an instruction, a solution, and assert statements.
 
-Two forms: `{task_id, text, code, test_list, test_setup_code, challenge_test_list}`, a line each, and the sanitized one,
-`{task_id, prompt, code, test_list, test_imports}`, in one list.
+The original has one object per line, `{task_id, text, code, test_list, test_setup_code, challenge_test_list}`; the
+sanitized version is one list of `{task_id, prompt, code, test_list, test_imports}`.
 
-The first assert can be seen, as in the prompts of the paper; all of them decide, as there. An assert that a call with
-literals equals a literal is a call; others are run as a program, in which every name that is nowhere else is the
-candidate's.
+The first assert is visible, as in the paper's prompts, and all of them are hidden tests. An assert that compares a call
+with literals to a literal becomes a `CallTest`. Any other becomes a script, in which names that nothing else defines
+are imported from the candidate.
+
+Source: Austin et al. 2021, arXiv:2108.07732.
 """
 
 from __future__ import annotations
@@ -19,24 +21,24 @@ from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest,
 __all__ = ["SPLITS", "is_mbpp", "mbpp"]
 
 SPLITS: Final = ((10, "prompt"), (510, "test"), (600, "validation"), (974, "train"))
-"""The last number of each of the paper's splits."""
+"""Highest task number of each split in the paper."""
 _KEYS: Final = {"code", "test_list"}
 
 
 def is_mbpp(data: dict[str, Any]) -> bool:
-    """Return whether a JSON object is a task in one of the two forms."""
+    """Return whether a JSON object is a task in one of the two formats."""
     return data.keys() >= _KEYS and ("text" in data or "prompt" in data)
 
 
 def mbpp(data: dict[str, Any], number: int) -> CodeTask:
-    """Return the task of a JSON object.
+    """Return the task in a JSON object.
 
     Args:
         data: the object.
-        number: its line, which names it where it has no task_id.
+        number: its line number, used as its id if it has no task_id.
 
     Raises:
-        BadTask: a value is of another kind, there are no tests, or they are no asserts.
+        BadTask: a value has the wrong type, or there are no valid asserts.
     """
     text, code = (_is_text(data, key) for key in ("text" if "text" in data else "prompt", "code"))
     asserts = [*_texts(data, "test_list"), *_texts(data, "challenge_test_list")]
@@ -46,7 +48,7 @@ def mbpp(data: dict[str, Any], number: int) -> CodeTask:
     own = _defined(code)
     tests = [_test(one, place, setup, plain, own) for place, one in enumerate(asserts, 1)]
     if not tests:
-        raise BadTask(f"the task {known!r} has no tests in its test_list")
+        raise BadTask(f"task {known!r} has an empty test_list")
     entry = _entry(asserts[0], setup, own)
     example = "" if isinstance(tests[0], CallTest) else f"\nIt has to pass this test:\n{asserts[0].strip()}"
     return CodeTask(
@@ -64,14 +66,14 @@ def mbpp(data: dict[str, Any], number: int) -> CodeTask:
 def _is_text(data: dict[str, Any], key: str) -> str:
     value = data.get(key, "")
     if not isinstance(value, str):
-        raise BadTask(f"expected a text under {key!r}, not {type(value).__name__}")
+        raise BadTask(f"{key!r} must be a string, got {type(value).__name__}")
     return value
 
 
 def _texts(data: dict[str, Any], key: str) -> list[str]:
     value = data.get(key, [])
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise BadTask(f"expected a list of texts under {key!r}, not {str(value)[:80]}")
+        raise BadTask(f"{key!r} must be a list of strings, got {str(value)[:80]}")
     return value
 
 
@@ -79,22 +81,22 @@ def _parsed(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadTask(f"the test {text[:80]!r} is no Python program: {error}") from None
+        raise BadTask(f"the test {text[:80]!r} is not valid Python: {error}") from None
 
 
 def _defined(code: str) -> set[str]:
-    """Return the names that a solution defines, which may be those of builtins."""
+    """Return the names that a solution defines, which may shadow builtins."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()  # some of theirs are no program
+        return set()  # some solutions in the data are not valid Python
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 def _test(text: str, number: int, setup: str, plain: bool, own: set[str]) -> CodeTest:
     tree = _parsed(text)
     if not any(isinstance(node, ast.Assert) for node in tree.body):
-        raise BadTask(f"a test is an assert, not {text[:80]!r}")
+        raise BadTask(f"a test must be an assert statement, got {text[:80]!r}")
     found = equality(tree.body[0]) if plain and len(tree.body) == 1 else None
     if found is not None and (found.name in own or found.name not in dir(builtins)):
         return found
@@ -105,7 +107,7 @@ def _test(text: str, number: int, setup: str, plain: bool, own: set[str]) -> Cod
 
 
 def equality(node: ast.stmt, entry: str = "") -> CallTest | None:
-    """Return the call of `assert f(literals) == literal`; None for any other statement, or another function's."""
+    """Return the call in `assert f(literals) == literal`; None for any other statement or function."""
     if not isinstance(node, ast.Assert) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
         return None
     left, right = node.test.left, node.test.comparators[0]
@@ -120,7 +122,7 @@ def equality(node: ast.stmt, entry: str = "") -> CallTest | None:
 
 
 def _names(text: str, setup: str, own: set[str]) -> list[str]:
-    """Return the names, in their order, that a test takes from the candidate: those that nothing else gives."""
+    """Return the names that a test takes from the candidate, in order: those that are not defined otherwise."""
     tree = _parsed(f"{setup}\n{text}")
     given = set(dir(builtins)) - own
     used = []
@@ -145,5 +147,5 @@ def _entry(text: str, setup: str, own: set[str]) -> str:
     called = {func.id for func in calls if isinstance(func, ast.Name)}
     found = next((name for name in names if name in called), "")
     if not found:
-        raise BadTask(f"the test {text[:80]!r} calls no function of the solution")
+        raise BadTask(f"the test {text[:80]!r} does not call a function of the solution")
     return found

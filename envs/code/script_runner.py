@@ -1,10 +1,11 @@
-"""The tests' side of judging: it runs tests that are programs, in a box in which no code of a candidate ever runs.
+"""The driver in the tests' sandbox: it runs test scripts, and no candidate code ever runs there.
 
-Where a test calls the candidate, the call is handed out, made elsewhere, and what came of it is handed in, as plain
-data: `begin` and `go_on` take turns with whoever carries these. What is not plain stays where the candidate is and is
-seen here as a `Remote`: it can be called, asked for attributes, walked and indexed, and it equals nothing but itself.
+A call of the candidate is handed out as a request, made in the candidate's sandbox, and its result is handed in as
+plain data: `begin` and `go_on` alternate with the process that forwards them. An object that is not plain stays in the
+candidate's sandbox, and the script gets a `RemoteObject`, which can be called, iterated, indexed and asked for
+attributes, and equals only itself.
 
-It runs from its text, behind that of `plain`, in a session.
+The source of this module is sent to the sandbox, after that of `serialization`.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ MANY = 100_000
 
 
 class CandidateFailed(AssertionError):
-    """The candidate did not answer a call, or raised what no test may mistake for its own failure."""
+    """The candidate did not answer a call, or raised an exception that tests must not mistake for their own failure."""
 
 
 def ask(request: dict[str, Any]) -> Any:
-    """Return what the candidate answers, or raise what it raised."""
+    """Return the candidate's response to a request, or raise the exception that it raised."""
     if request["do"] != "plain":
         moves.append(None)
     outbox.put({"ask": request})
@@ -54,7 +55,7 @@ def ask(request: dict[str, Any]) -> Any:
 
 
 def _error(names: list[str]) -> type[BaseException]:
-    """Return an exception class of ours for the names of the classes of one of theirs."""
+    """Return a local exception class for the class names of a remote one."""
     if names[0] in errors:
         return errors[names[0]]
     for name in names:
@@ -67,13 +68,13 @@ def _error(names: list[str]) -> type[BaseException]:
 
 
 class RemoteObject:
-    """Something that is where the candidate is; a container's contents are compared here, as plain data."""
+    """An object in the candidate's sandbox; containers are compared here, by their contents as plain data."""
 
     def __init__(self, number: int, kind: str, callable_: bool, walks: bool, plain: bool) -> None:
         self.__dict__["_remote"] = (number, kind, callable_, walks, plain)
 
     def _plain(self) -> Any:
-        """Return its contents, asked for once, so that several comparisons see one value."""
+        """Return its contents, which are requested once so that several comparisons see the same value."""
         if self.__dict__.get("_known", (-1,))[0] != len(moves):
             self.__dict__["_known"] = (len(moves), self._ask(do="plain"))
         return self.__dict__["_known"][1]
@@ -85,15 +86,15 @@ class RemoteObject:
         return self.__getattr__(name)(*arguments)  # the candidate's method, not that of this class
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the thing has under that name, where it is."""
+        """Return an attribute of the remote object."""
         return self._ask(do="name", name=name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set it where the thing is."""
+        """Set an attribute of the remote object."""
         self._call("__setattr__", name, value)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return what a call of it gives, where it is."""
+        """Call the remote object."""
         return _call({"of": self.__dict__["_remote"][0]}, arguments, keywords)
 
     def __iter__(self) -> Iterator[Any]:
@@ -102,7 +103,7 @@ class RemoteObject:
         return iter(self._ask(do="list", most=MANY))
 
     def __next__(self) -> Any:
-        """Return the next item of an iterator."""
+        """Return the next item of a remote iterator."""
         return self._ask(do="next")
 
     def __len__(self) -> int:
@@ -176,17 +177,17 @@ def _local(value: Any) -> Any:
 
 
 class ModuleProxy(types.ModuleType):
-    """What tests import in the place of a module of the candidate's."""
+    """Stands in for a module of the candidate when tests import it."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the candidate's module has under that name."""
+        """Return an attribute of the candidate's module."""
         if name.startswith("__"):
             raise AttributeError(name)
         return ask({"do": "get", "module": self.__name__, "name": name})
 
 
 def _pytest() -> Any:
-    """Return what most tests use of pytest."""
+    """Return a module with the parts of pytest that most tests use."""
     module: Any = types.ModuleType("pytest")
 
     @contextmanager
@@ -228,20 +229,20 @@ def _pytest() -> Any:
 
 
 class _Param:
-    """A row of parameters."""
+    """One row of parameters."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = values
 
 
 class _Marks:
-    """Marks: `parametrize` counts, any other changes nothing."""
+    """`pytest.mark`: `parametrize` works, all other marks have no effect."""
 
     def __init__(self, parametrize: Any) -> None:
         self.parametrize = parametrize
 
     def __getattr__(self, name: str) -> Any:
-        """Return a mark, which may be used with and without arguments."""
+        """Return a mark without effect, which can be used with and without arguments."""
 
         def mark(*arguments: Any, **words: Any) -> Any:
             bare = len(arguments) == 1 and not words and isinstance(arguments[0], types.FunctionType | type)
@@ -251,7 +252,7 @@ class _Marks:
 
 
 class _Near:
-    """A number, or a list of such, that equals what is near it."""
+    """A number, or a list of numbers, that equals approximately equal ones."""
 
     def __init__(self, value: Any, rel: float, abs_: float) -> None:
         self.value, self.rel, self.abs = value, rel, abs_
@@ -269,7 +270,7 @@ class _Near:
 
 
 def _check_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[str, Callable[[], None]]]:
-    """Cut check(candidate) into its statements, which then run one after another in the same names."""
+    """Split check(candidate) into its statements, which run one after another in the same namespace."""
     tree = ast.parse(order["code"])
     main = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check")
     exec(compile(ast.Module([node for node in tree.body if node is not main], []), "<tests>", "exec"), space)
@@ -293,7 +294,7 @@ def _function_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[
 
 
 def _class_parts(name: str, kind: Any) -> list[tuple[str, Callable[[], None]]]:
-    """Return the tests of a class; what begins it runs before the first one, and what ends it after the last one."""
+    """Return the tests of a class; class-level setup runs before the first and teardown after the last."""
     begin, end = ("setUpClass", "tearDownClass")
     if not issubclass(kind, unittest.TestCase):
         begin, end = ("setup_class", "teardown_class")
@@ -350,14 +351,14 @@ def _method(kind: Any, name: str) -> Callable[[], None]:
 
 
 def _told(made: Any, name: str, function: Any) -> None:
-    """Call a method that gets the test where it wants it."""
+    """Call a setup or teardown method, with the test as argument if it takes one."""
     if hasattr(made, name):
         method = getattr(made, name)
         method(*([function] if inspect.signature(method).parameters else []))
 
 
 def candidate(module: str, entry: str) -> Callable[..., Any]:
-    """Return a function that is made elsewhere."""
+    """Return a function that calls the candidate's function of that name."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         return _call({"module": module, "name": entry}, arguments, keywords)
@@ -366,7 +367,7 @@ def candidate(module: str, entry: str) -> Callable[..., Any]:
 
 
 def _call(target: dict[str, Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Return what a call gives; lists and dicts that it changed are changed here too."""
+    """Return the result of a remote call; lists, dicts and sets that it changed are changed here too."""
     value, after = ask({"do": "call", **target, "arguments": encode([list(arguments), keywords], _local)})
     for mine, theirs in zip(arguments, after, strict=False):
         if type(mine) is type(theirs) and mine != theirs:
@@ -418,12 +419,12 @@ def _play(order: dict[str, Any]) -> None:
 
 
 def begin(text: str) -> str:
-    """Start the tests, and return the first call that they make, or their verdicts."""
+    """Start the test script; return the first request, or the results."""
     threading.Thread(target=_play, args=(json.loads(text),), daemon=True).start()
     return json.dumps(outbox.get())
 
 
 def go_on(text: str) -> str:
-    """Hand in what came of a call; return the next one, or the verdicts."""
+    """Hand in the response to a request; return the next request, or the results."""
     inbox.put(json.loads(text))
     return json.dumps(outbox.get())

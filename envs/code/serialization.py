@@ -1,8 +1,8 @@
-"""Values as plain data, to cross from one process to another of which neither believes the other.
+"""Serializes values as JSON, so that two processes that do not trust each other can exchange them.
 
-What is a number, a text or a container of such becomes JSON with a few marked objects; a subclass becomes the builtin
-that it extends, so whatever methods it had stay behind. Everything else goes through a function of the caller's. The
-text of this module also runs inside boxes, so it needs nothing but the standard library, and no other module of ours.
+Numbers, strings and containers become JSON values, some of them tagged objects. An instance of a subclass becomes the
+builtin that it extends, so its methods stay behind. All other values are passed to a function of the caller. The source
+of this module also runs inside sandboxes, so it only uses the standard library.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ EXACT = 1 << 53
 
 
 class NotPlain(ValueError):
-    """A value that cannot cross, or data that is no value."""
+    """A value that cannot be serialized, or data that does not describe a value."""
 
 
 def encode(value: object, other: Callable[[Any], Any], stays: Callable[[Any], bool] | None = None) -> Any:
     """Return a value as JSON data.
 
     Args:
-        value: anything.
-        other: gives the JSON data of what is not plain; it may raise NotPlain.
-        stays: says of an object of a subclass whether it goes to `other` all the same; absent: none does.
+        value: any value.
+        other: returns the JSON data of a value that is not plain; it may raise NotPlain.
+        stays: whether an instance of a subclass is passed to `other` as well; default: never.
 
     Raises:
-        NotPlain: the value is too large, too deep, or `other` says so.
+        NotPlain: the value is too large or too deeply nested, or `other` raised it.
     """
     count = 0
 
@@ -48,10 +48,10 @@ def encode(value: object, other: Callable[[Any], Any], stays: Callable[[Any], bo
 
 
 def decode(data: object, other: Callable[[Any], Any]) -> Any:
-    """Return the value of JSON data, made of builtins only, besides what `other` gives.
+    """Return the value in JSON data. It consists of builtins only, besides what `other` returns.
 
     Raises:
-        NotPlain: the data is no value.
+        NotPlain: the data does not describe a value.
     """
     if data is None or isinstance(data, bool | int | str):
         return data
@@ -69,7 +69,7 @@ def decode(data: object, other: Callable[[Any], Any]) -> Any:
 
 
 def refuse(value: object) -> Any:
-    """Raise NotPlain: the function `other` where nothing but plain data may cross."""
+    """Raise NotPlain: the function `other` where only plain data is allowed."""
     raise NotPlain(f"a value of the type {type(value).__name__} is no plain data")
 
 

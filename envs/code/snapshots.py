@@ -1,4 +1,4 @@
-"""A code task's episode as data, read back: files that an agent can have made, and shares of tests (see `env`)."""
+"""Validates the fields of a restored code episode: the task, the files and the fractions of passed tests."""
 
 from __future__ import annotations
 
@@ -13,24 +13,20 @@ __all__ = ["check_task", "files_of", "share_of"]
 
 
 def check_task(saved: Fields, task: CodeTask) -> None:
-    """Refuse a snapshot of a task that reads otherwise here.
-
-    Raises:
-        BadSnapshot: it does.
-    """
+    """Raise BadSnapshot if the snapshot's task differs from the one here."""
     if fingerprint(task) != saved.get("fingerprint", str):
-        raise BadSnapshot(f"the task {task.id!r} is not the same here as in the snapshot")
+        raise BadSnapshot(f"task {task.id!r} differs from the one in the snapshot")
 
 
 def files_of(saved: Fields, task: CodeTask) -> dict[str, str]:
-    """Return the files of a snapshot, which an agent can have made of the task's.
+    """Return the files in a snapshot.
 
     Raises:
-        BadSnapshot: it cannot have.
+        BadSnapshot: an agent could not have produced these files.
     """
     found = saved.get("files", dict)
     if not all(isinstance(text, str) for text in found.values()):
-        raise saved.wrong("files", "an object of texts by path")
+        raise saved.wrong("files", "an object that maps paths to strings")
     known = {path: text for path, text in found.items() if path in task.files}
     for path, text in found.items():
         if task.files.get(path) == text:
@@ -39,18 +35,18 @@ def files_of(saved: Fields, task: CodeTask) -> dict[str, str]:
             split_path(path)
             refuse_file(known, path, text)
         except (LookupError, BadPath) as error:
-            raise BadSnapshot(f"the snapshot's files cannot be: {error.args[0]}") from None
+            raise BadSnapshot(f"the snapshot has invalid files: {error.args[0]}") from None
         known[path] = text
     return dict(found)
 
 
 def share_of(saved: Fields, name: str) -> float:
-    """Return a share of tests.
+    """Return a fraction of passed tests.
 
     Raises:
-        BadSnapshot: it is no number from 0 to 1.
+        BadSnapshot: the value is not a number in [0, 1].
     """
     value = saved.get(name, float)
-    if not 0 <= value <= 1 + 1e-9:  # a sum of rises
-        raise saved.wrong(name, "a number from 0 to 1")
+    if not 0 <= value <= 1 + 1e-9:  # a sum with rounding errors
+        raise saved.wrong(name, "a number in [0, 1]")
     return value

@@ -1,4 +1,4 @@
-"""What a code task is: a statement, files, tests that are seen and tests that decide, and a solution."""
+"""What a code task consists of: statement, files, visible and hidden tests, and a solution."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ MAIN: Final = "solution.py"
 
 
 class BadTask(EnvError):
-    """A task that cannot be played: no statement, no tests, tests that are none, a solution that fails."""
+    """An invalid task: for example no statement, no hidden tests, or tests that are not valid Python."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallTest:
-    """A function of the main file is called, and what it returns is compared outside, as plain data.
+    """Calls a function of the main file; its result is compared outside of the sandbox, as plain data.
 
     Args:
         name: the function.
-        arguments: text of a Python literal, a tuple of the positional arguments: "([1, 2], 3)".
-        keywords: text of a Python literal, a dict.
-        returns: text of a Python literal.
+        arguments: the positional arguments, as the source of a tuple of literals: "([1, 2], 3)".
+        returns: the expected result, as the source of a literal.
+        keywords: the keyword arguments, as the source of a dict of literals.
     """
 
     name: str
@@ -51,7 +51,7 @@ class CallTest:
 
     @property
     def text(self) -> str:
-        """The call as it is written in a program."""
+        """The call as Python source."""
         given = self.arguments.strip()[1:-1].rstrip().removesuffix(",")
         named = ", ".join(f"{key}={value!r}" for key, value in ast.literal_eval(self.keywords).items())
         return f"{self.name}({', '.join(part for part in (given, named) if part)})"
@@ -59,11 +59,11 @@ class CallTest:
 
 @dataclass(frozen=True, slots=True)
 class StdioTest:
-    """The main file is run as a program; what it writes is compared without trailing white space.
+    """Runs the main file as a program and compares its standard output, ignoring trailing whitespace.
 
     Args:
-        stdin: what it reads.
-        stdout: what it is to write.
+        stdin: standard input.
+        stdout: expected standard output.
     """
 
     stdin: str
@@ -72,17 +72,17 @@ class StdioTest:
 
 @dataclass(frozen=True, slots=True)
 class ScriptTest:
-    """Tests as a program, which runs apart from the candidate and calls it from there.
+    """Test code in Python, which runs in a separate sandbox and calls the candidate program from there.
 
     Args:
-        code: the program.
-        form: "check": it defines `check(candidate)`, as HumanEval's tests do, and every statement of that function that
-            asserts is one test. "functions": functions `test_...` (and unittest's test cases), as pytest collects them.
-        entry: for "check": the name of the function to be checked.
-        prelude: for "check": what the program takes for granted, a right solution say; runs before it.
-        beside: what lies in the folder of the tests when they run: path and text of modules and data of theirs.
-        own: names of the task's modules. They stand for the candidate's, whatever modules the tests' Python has; of
-            other names those of Python and of `beside` come first.
+        code: the source.
+        form: "check" if it defines `check(candidate)`, as HumanEval does; every asserting statement of that function is
+            one test. "functions" if it contains pytest functions and unittest test cases.
+        entry: for "check": the function to test.
+        prelude: for "check": code to run first, such as a reference solution.
+        beside: paths and contents of the files next to the tests.
+        own: module names of the task. These are always imported from the candidate; all other names first refer to
+            Python's modules and to `beside`.
     """
 
     code: str
@@ -101,15 +101,15 @@ class CodeTask:
     """One task.
 
     Args:
-        id: its name.
-        statement: what is to be done.
-        files: what lies there at the beginning, by path.
-        main: the file that is run and whose functions are called.
+        id: task id.
+        statement: the instruction.
+        files: files at the start, by path.
         visible: tests that the agent can run.
-        hidden: tests that decide.
-        solution: files that pass, by path, where they differ from the beginning; {}: none is known.
-        kind: name of the kind of task, for tables.
-        split: name of the part of the source that it belongs to; "" where there are none.
+        hidden: tests that grade the submission.
+        solution: files of a correct solution where they differ from `files`; empty if none is known.
+        main: the file that is run and whose functions are called.
+        kind: kind of task, for tables of results.
+        split: split in the data set; "" if it has none.
     """
 
     id: str
@@ -123,30 +123,30 @@ class CodeTask:
     split: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be played."""
+        """Validate the task."""
         if not self.statement.strip():
-            raise BadTask(f"the task {self.id!r} has no statement")
+            raise BadTask(f"task {self.id!r} has no statement")
         if not sum(len(names_of(test)) for test in self.hidden):
-            raise BadTask(f"the task {self.id!r} has a statement and no hidden tests, so nothing could decide it")
+            raise BadTask(f"task {self.id!r} has no hidden tests")
         paths = self.solved
         for path in paths:
             for end, character in enumerate(path):
                 if character == "/" and path[:end] in paths:
                     raise BadTask(
-                        f"{path!r} cannot be a file of the task {self.id!r}: {path[:end]!r} is one, no folder"
+                        f"task {self.id!r} has both {path!r} and a file {path[:end]!r}, which would have to be a folder"
                     )
 
     @property
     def solved(self) -> dict[str, str]:
-        """All files as the solution leaves them."""
+        """All files of the solution."""
         return {**self.files, **self.solution}
 
 
 def call_of(text: str, returns: str, where: str) -> CallTest:
-    """Return the test of a call written as a program would: call_of("f([1], k=2)", "3", "task 7").
+    """Return the test of a call given as source: call_of("f([1], k=2)", "3", "task 7").
 
     Raises:
-        BadTask: it is no call of a function with literals, or what it returns is no literal.
+        BadTask: the text is not a call with literal arguments, or the result is not a literal.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -157,16 +157,16 @@ def call_of(text: str, returns: str, where: str) -> CallTest:
         return CallTest(tree.func.id, repr(arguments), repr(ast.literal_eval(returns.strip())), repr(keywords))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise BadTask(
-            f"{where}: a test calls a function with literals and names what it returns, such as "
-            f"'f([1, 2])' and '3', not {text[:80]!r} and {returns[:80]!r} ({error})"
+            f"{where}: a test must be a call with literal arguments and a literal result, such as 'f([1, 2])' and '3', "
+            f"got {text[:80]!r} and {returns[:80]!r} ({error})"
         ) from None
 
 
 def names_of(test: CodeTest) -> list[str]:
-    """Return the names of the tests that a test consists of: one, or those of a script.
+    """Return the names of the individual tests in a test.
 
     Raises:
-        BadTask: a script that is no program, or does not define what its form wants.
+        BadTask: a script is not valid Python, or does not define what its form requires.
     """
     if isinstance(test, CallTest):
         return [test.text]
@@ -175,7 +175,7 @@ def names_of(test: CodeTest) -> list[str]:
     try:
         tree = ast.parse(test.code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadTask(f"the tests are no Python program: {error}") from None
+        raise BadTask(f"the tests are not valid Python: {error}") from None
     return _checks(tree) if test.form == "check" else _functions(tree)
 
 
@@ -187,7 +187,7 @@ def _checks(tree: ast.Module) -> list[str]:
                 for number, inner in enumerate(node.body)
                 if any(isinstance(part, ast.Assert | ast.Raise) for part in ast.walk(inner))
             ]
-    raise BadTask("the tests define no function check(candidate)")
+    raise BadTask("the tests do not define a function check(candidate)")
 
 
 def _functions(tree: ast.Module) -> list[str]:
@@ -202,12 +202,12 @@ def _functions(tree: ast.Module) -> list[str]:
 
 
 def module_of(path: str) -> str:
-    """Return the name by which a file is imported: module_of("a/b.py") is "a.b"."""
+    """Return the module name of a file: "a.b" for "a/b.py"."""
     return path.removesuffix(".py").replace("/", ".")
 
 
 def fingerprint(task: CodeTask) -> str:
-    """Return a key of everything that a task consists of; snapshots store it, so it must not change."""
+    """Return a hash of everything that defines a task. Snapshots store it, so it must never change."""
     return digest(dict(task.files), task.statement, task.main, stored_text(task.visible, task.hidden))
 
 
@@ -224,7 +224,7 @@ def stored_text(*suites: tuple[CodeTest, ...]) -> str:
 
 
 class _StoredTest:
-    """Prints a test under its stored name."""
+    """Prints a test under its stored type name."""
 
     def __init__(self, test: CodeTest) -> None:
         self.test = test
@@ -235,6 +235,6 @@ class _StoredTest:
 
 
 def digest(files: Mapping[str, str], *more: str) -> str:
-    """Return a key of files' paths and contents."""
+    """Return a hash of files and further texts."""
     data = json.dumps([sorted(files.items()), *more]).encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=10).hexdigest()

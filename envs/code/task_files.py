@@ -1,22 +1,21 @@
-"""Tasks in files: HumanEval and MBPP in their original forms, JSON lines of our own, folders as pytest has them.
+"""Reads tasks from files: HumanEval and MBPP in their original formats, JSON lines, and folders with pytest files.
 
-The schema of our own, a JSON object a line (also in docs/code.md):
+Our JSON-lines format, one object per line (also in docs/code.md):
 
-    id          a text
-    statement   what is to be done
-    main        the file that is called or run; "solution.py" if absent
-    files       path -> text; absent: an empty main file
-    solution    path -> text, or the text of the main file; absent: none is known
-    visible     a list of tests; may be absent
-    hidden      a list of tests, one or more
-    split, kind texts; may be absent
+    id          str
+    statement   str
+    main        str: the file that is called or run; default "solution.py"
+    files       path -> contents; default: an empty main file
+    solution    path -> contents, or the contents of the main file; optional
+    visible     list of tests; optional
+    hidden      list of at least one test
+    split, kind str; optional
 
-A test is one of {"call": "f([1, 2])", "returns": "3"}, {"stdin": "...", "stdout": "..."}, {"code": "def test_..."} and
+A test is {"call": "f([1, 2])", "returns": "3"}, {"stdin": "...", "stdout": "..."}, {"code": "def test_..."} or
 {"check": "def check(candidate): ...", "entry": "f"}.
 
-A folder of tasks holds a folder a task: statement.md, files/ (what lies there at the beginning), visible/ and hidden/
-(files test_*.py, and what they import or read), solution/ (files; may be absent). Visible tests also lie among the
-files, where they can be read.
+A folder contains one folder for each task: statement.md, files/ (the files at the start), visible/ and hidden/
+(test_*.py and the files that they use), and optionally solution/. The agent can read the visible tests.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from turnwise.envs.code.mbpp import SPLITS, equality, is_mbpp, mbpp
 from turnwise.envs.code.pytest_suites import suite, suites
 from turnwise.envs.code.task import MAIN, BadTask, CallTest, CodeTask, CodeTest, ScriptTest, StdioTest, call_of
 from turnwise.envs.errors import EnvError, GameFileError, NoGames
+from turnwise.registry import suggest
 
 __all__ = ["read_tasks"]
 
@@ -40,36 +40,36 @@ _ORIGINAL: Final = {"prompt", "test", "entry_point"}
 
 
 def read_tasks(path: Path, *, strict: bool = True) -> tuple[list[CodeTask], int]:
-    """Return the tasks of a file or folder, in its order, and how many were left out.
+    """Return the tasks in a file or folder, and the number of skipped ones.
 
     Args:
-        path: a file of JSON lines, or of one JSON list, or a folder.
-        strict: stop at a task that is broken; else leave it out and count it.
+        path: a JSON-lines file, a file with one JSON list, or a folder.
+        strict: raise for an invalid task; False skips and counts it.
 
     Raises:
-        NoGames: nothing is there.
-        GameFileError: a task is broken: the file, the line, what is wrong.
+        NoGames: there are no tasks.
+        GameFileError: a task is invalid; names the file, the line and the problem.
     """
     if path.is_dir():
         found: Iterator[tuple[str, int | None, Callable[[], CodeTask]]] = _folders(path)
     elif path.is_file():
         found = _lines(path)
     else:
-        raise NoGames(f"no tasks at {path}: there is no such file or folder")
+        raise NoGames(f"no tasks at {path}: no such file or folder")
     tasks: dict[str, CodeTask] = {}
     skipped = 0
     for where, line, make in found:
         try:
             task = make()
             if task.id in tasks:
-                raise BadTask(f"the id {task.id!r} is there twice")
+                raise BadTask(f"duplicate task id {task.id!r}")
             tasks[task.id] = task
         except (EnvError, ValueError, RecursionError) as error:
             if strict:
                 raise GameFileError(where, line, str(error)) from None
             skipped += 1
     if not tasks and not skipped:
-        raise NoGames(f"no tasks in {path}: it is empty, or holds no folder with a statement.md")
+        raise NoGames(f"no tasks in {path}: it is empty, or contains no folder with a statement.md")
     return list(tasks.values()), skipped
 
 
@@ -88,12 +88,12 @@ def _task(line: bytes, number: int) -> CodeTask:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadTask(f"torn line, expected a JSON object: {error}") from None
+        raise BadTask(f"invalid JSON, expected an object: {error}") from None
     return _read_as(data, number)
 
 
 def _listed(path: Path) -> list[Any]:
-    """Return what the one JSON list that a file may be holds; [] where it is none."""
+    """Return the items of a file that is one JSON list; [] for any other file."""
     with path.open("rb") as file:
         if not file.read(64).lstrip().startswith(b"["):
             return []
@@ -101,20 +101,20 @@ def _listed(path: Path) -> list[Any]:
         try:
             data = json.load(file)
         except (ValueError, RecursionError):
-            return []  # its lines will say what is wrong
+            return []  # reading it line by line reports the error
     return data if isinstance(data, list) else []
 
 
 def _read_as(data: Any, number: int) -> CodeTask:
     if not isinstance(data, dict):
-        raise BadTask(f"expected a JSON object, not {type(data).__name__}")
+        raise BadTask(f"expected a JSON object, got {type(data).__name__}")
     if data.keys() >= _ORIGINAL:
         return _original(data)
     return mbpp(data, number) if is_mbpp(data) else _own(data, number)
 
 
 def _original(data: dict[str, Any]) -> CodeTask:
-    """Return a task of HumanEval's form: a prompt to be completed, check(candidate), the rest of a right solution."""
+    """Return a task in HumanEval's format: a prompt to complete, check(candidate), and the rest of a solution."""
     prompt, tests, entry = (_text(data, key) for key in ("prompt", "test", "entry_point"))
     id = _text(data, "task_id", f"{entry}")
     answer = data.get("canonical_solution")
@@ -144,7 +144,7 @@ def _split(id: str) -> str:
 
 
 def _examples(prompt: str, entry: str) -> Iterator[CallTest]:
-    """Yield the examples of a docstring that are calls with literals."""
+    """Yield the doctest examples of a function that are calls with literals."""
     try:
         tree = ast.parse(f"{prompt.rstrip()}\n{_indent(prompt)}pass\n")
         found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == entry]
@@ -162,11 +162,11 @@ def _examples(prompt: str, entry: str) -> Iterator[CallTest]:
 
 
 def _checks(tests: str, entry: str, prelude: str) -> tuple[CodeTest, ...]:
-    """Return the tests of check(candidate): calls where every one is `assert candidate(literals) == literal`."""
+    """Return the tests in check(candidate): `CallTest`s if all are plain comparisons, else one script."""
     try:
         tree = ast.parse(tests)
     except (SyntaxError, ValueError) as error:
-        raise BadTask(f"the tests are no Python program: {error}") from None
+        raise BadTask(f"the tests are not valid Python: {error}") from None
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "check":
             calls = [equality(part, "candidate") for part in node.body]
@@ -180,7 +180,7 @@ def _own(data: dict[str, Any], number: int) -> CodeTask:
     known = {"id", "statement", "main", "files", "solution", "visible", "hidden", "split", "kind"}
     for key in data:
         if key not in known:
-            raise BadTask(f"no key {key!r} is known: they are {', '.join(sorted(known))}")
+            raise BadTask(f"unknown key {key!r}{suggest(key, known)}")
     main = _text(data, "main", MAIN)
     id = _text(data, "id", f"{number}")
     given = data.get("solution", {})
@@ -203,27 +203,27 @@ def _own(data: dict[str, Any], number: int) -> CodeTask:
 def _text(data: dict[str, Any], key: str, default: str | None = None) -> str:
     value = data.get(key, default)
     if not isinstance(value, str):
-        raise BadTask(f"expected a text under {key!r}, not {type(value).__name__}")
+        raise BadTask(f"{key!r} must be a string, got {type(value).__name__}")
     return value
 
 
 def _list(data: dict[str, Any], key: str) -> list[Any]:
     value = data.get(key, [])
     if not isinstance(value, list):
-        raise BadTask(f"expected a list of tests under {key!r}, not {type(value).__name__}")
+        raise BadTask(f"{key!r} must be a list of tests, got {type(value).__name__}")
     return value
 
 
 def _texts(data: dict[str, Any], key: str, value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise BadTask(f"expected texts by path under {key!r}")
+        raise BadTask(f"{key!r} must map paths to strings")
     for path, text in value.items():
         if problem := path_problem(key, path):
             raise BadTask(problem)
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise BadTask(f"the text of {path} under {key!r} is no Unicode text") from None
+            raise BadTask(f"the contents of {path} under {key!r} are not valid Unicode") from None
     return value
 
 
@@ -238,7 +238,8 @@ def _test(data: Any, id: str, where: str, task: dict[str, str]) -> CodeTest:
     if keys in ({"check", "entry"}, {"check", "entry", "prelude"}):
         return ScriptTest(data["check"], "check", data["entry"], data.get("prelude", ""))
     raise BadTask(
-        f"a test is {{call, returns}}, {{stdin, stdout}}, {{code}} or {{check, entry}} with texts, not {str(data)[:80]}"
+        f"a test must have the string keys call and returns, stdin and stdout, code, or check and entry; got "
+        f"{str(data)[:80]}"
     )
 
 
@@ -273,4 +274,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise BadTask(f"{path.name} is no UTF-8 text: {error.reason}") from None
+        raise BadTask(f"{path.name} is not UTF-8 text: {error.reason}") from None

@@ -1,4 +1,4 @@
-"""Where an environment's tasks come from: the generator, or files."""
+"""Where the tasks of a code environment come from: the generator, or files."""
 
 from __future__ import annotations
 
@@ -11,64 +11,63 @@ from turnwise.envs.code.generator import SPLITS, CodeLevel, generate, task_ids
 from turnwise.envs.code.task import CodeTask, digest
 from turnwise.envs.code.task_files import read_tasks
 from turnwise.envs.errors import NoGames, UnknownOption, UnknownTask
+from turnwise.envs.validation import choice
 from turnwise.registry import suggest
 
 __all__ = ["CodeTaskSource", "FileCodeTasks", "GeneratedCodeTasks"]
 
 _DEFAULT_COUNT: Final = 1000
-_DRAWN_FROM: Final = 10**6  # generated tasks are drawn from the first so many indices
+_DRAWN_FROM: Final = 10**6  # random generated tasks have numbers below this
 
 
 class CodeTaskSource(Protocol):
     """Tasks by id."""
 
     skipped: int
-    made: dict[str, Any]  # what has to be the same where a snapshot is restored
+    made: dict[str, Any]  # must be equal where a snapshot is restored
 
     def ids(self, count: int | None) -> list[str]:
-        """Return the first ids."""
+        """Return the first `count` ids; all of them (at most 1,000 generated ones) for None."""
         ...
 
     def draw(self, rng: Any) -> str:
-        """Return an id by chance."""
+        """Return a random id."""
         ...
 
     def get(self, id: str) -> CodeTask:
-        """Return a task."""
+        """Return the task with an id."""
         ...
 
 
 class GeneratedCodeTasks:
-    """Tasks made from their ids."""
+    """Generated tasks of one split and level."""
 
     skipped = 0
 
     def __init__(self, level: str | CodeLevel, split: str) -> None:
-        if split not in SPLITS:
-            raise UnknownOption(f"unknown split {split!r} of generated code tasks{suggest(split, SPLITS)}")
         self.level = CodeLevel.of(level)
-        self.split = split
+        self.split = choice("split", split, SPLITS)
         self.made: dict[str, Any] = {"tasks": "generated", "split": split, "level": self.level.text}
 
     def ids(self, count: int | None) -> list[str]:
-        """Return the first ids; None: the first 1,000."""
+        """Return the first ids; 1,000 for None."""
         return task_ids(self.split, self.level, _DEFAULT_COUNT if count is None else count)
 
     def draw(self, rng: Any) -> str:
-        """Return an id by chance."""
+        """Return a random id."""
         return task_ids(self.split, self.level, 1, int(rng.integers(_DRAWN_FROM)))[0]
 
     def get(self, id: str) -> CodeTask:
-        """Return a task; one of another split or level can be named too."""
+        """Return the task with an id, which may be of another split or level."""
         return generate(id)
 
 
 class FileCodeTasks:
-    """Tasks of a file or a folder."""
+    """Tasks in a file or folder."""
 
     def __init__(self, path: str | os.PathLike[str], split: str, strict: bool) -> None:
         if not isinstance(path, str | os.PathLike):
-            raise UnknownOption(f"tasks is {path!r}; it is None, or the path of a file or folder")
+            raise UnknownOption(f"tasks must be a path or None, got {path!r}")
         tasks, self.skipped = _read(Path(path), strict)
         splits = ["all", *dict.fromkeys(task.split for task in tasks if task.split)]
         if split not in splits:
@@ -80,22 +79,22 @@ class FileCodeTasks:
         self.made: dict[str, Any] = {"tasks": digest({}, *self.tasks), "split": split}
 
     def ids(self, count: int | None) -> list[str]:
-        """Return the first ids; None: all."""
+        """Return the first ids; all for None."""
         return list(self.tasks)[:count]
 
     def draw(self, rng: Any) -> str:
-        """Return an id by chance."""
+        """Return a random id."""
         return self.ids(None)[int(rng.integers(len(self.tasks)))]
 
     def get(self, id: str) -> CodeTask:
-        """Return a task."""
+        """Return the task with an id."""
         if id not in self.tasks:
             raise UnknownTask.of(id, self.tasks, self.where)
         return self.tasks[id]
 
 
 def _read(path: Path, strict: bool) -> tuple[list[CodeTask], int]:
-    """Return the tasks of a file, read once as long as it does not change, or of a folder."""
+    """Return the tasks in a folder, or in a file, which is read again only if it has changed."""
     if not path.is_file():
         return read_tasks(path, strict=strict)
     about = path.stat()

@@ -1,11 +1,9 @@
-"""Where an agent works: files that are kept here, and a box in which they are run, made when it is first needed.
+"""The files of an episode, and the sandbox in which they are run.
 
-Files are texts and lie here, not in the box: each run gets them as they are, and the texts that a program writes are
-taken over after it. So a box that dies takes nothing with it, and equal files are an equal state.
-
-What a run leaves as it was stays, whatever its size and name; what it makes or changes is kept within limits.
-
-Left out on purpose: files that are no text, which last as long as the run that wrote them.
+The files are kept in this process as text. They are copied into the sandbox before each run and text files are read
+back after it, so a sandbox that dies loses nothing, and equal files mean equal states. Files that a run leaves
+unchanged are kept whatever their size and name; limits apply to files that it creates or changes. Binary files that a
+program writes last only until the end of the run.
 """
 
 from __future__ import annotations
@@ -31,34 +29,34 @@ _HIDDEN: Final = re.compile(r"(^|/)(__pycache__|\.[^/]*)(/|$)")
 T = TypeVar("T")
 
 Ran: TypeAlias = tuple[str, str, dict[str, str], bool]
-"""What a run wrote, what it left behind that is not kept, its files, and whether it ended by itself."""
+"""Output of a run, a note about files that were not kept, the files after it, and whether it ended by itself."""
 
 _RUNS: Final[ByteLimitedCache[Ran]] = ByteLimitedCache()
 
 
 class Workspace:
-    """The files of one episode and the box in which they are run.
+    """The files of one episode and their sandbox.
 
     Args:
-        files: the files at the beginning.
-        main: the one that is run.
-        judge: runs tests, and knows how boxes are made.
+        files: files at the start.
+        main: the file to run.
+        grader: runs tests and creates sandboxes.
     """
 
-    def __init__(self, files: Mapping[str, str], main: str, judge: CodeGrader) -> None:
+    def __init__(self, files: Mapping[str, str], main: str, grader: CodeGrader) -> None:
         self.files = dict(files)
         self.main = main
-        self.judge = judge
+        self.grader = grader
         self._box: Box | None = None
         self._empty = b""
 
     def run(self, program: str, seconds: float) -> str:
-        """Return what a program writes, and how it ended; "" runs the main file.
+        """Run a program, or the main file for "", and return its output and how it ended.
 
         Raises:
-            SandboxError: no box can be used.
+            SandboxError: no sandbox works.
         """
-        key = digest(self.files, "run", self.main, program, f"{seconds}", self.judge.key)
+        key = digest(self.files, "run", self.main, program, f"{seconds}", self.grader.key)
         said, left, files, _ = _RUNS.recall(key, lambda: self._run(program, seconds), _weight)
         self.files = dict(files)
         return f"{said}\n[{left}]" if left else said
@@ -72,35 +70,35 @@ class Workspace:
                 left, files = taken(box.snapshot(), self.files)
             except (BoxLost, BoxClosed):
                 raise
-            except SandboxError as error:  # the program's doing, and no reason to end an episode
+            except SandboxError as error:  # caused by the program, so the episode goes on
                 left, files = f"the files were put back as they were before: {error}", dict(self.files)
-                self.close()  # what it left may be in the way of the next files as well
+                self.close()  # its files may get in the way of later runs
             return said, left, files, result.stop in ("exit", "output")
 
         return self._with(go)
 
     def test(self, tests: Sequence[CodeTest]) -> CodeGrade:
-        """Return which tests the files pass, in the agent's own box."""
-        key = digest(self.files, "test", self.main, repr(tests), self.judge.key)
+        """Run tests on the files in the agent's own sandbox."""
+        key = digest(self.files, "test", self.main, repr(tests), self.grader.key)
         return GRADES.recall(key, lambda: self._with(lambda box: self._tested(tests, box)), weight)
 
     def _tested(self, tests: Sequence[CodeTest], box: Box) -> CodeGrade:
-        return self.judge(self.files, self.main, tests, box)
+        return self.grader(self.files, self.main, tests, box)
 
     def close(self) -> None:
-        """Give the box up; it is made anew when it is needed."""
+        """Close the sandbox; it is created again when needed."""
         box, self._box = self._box, None
         if box is not None:
             with suppress(SandboxError):
                 box.close()
 
     def _with(self, use: Callable[[Box], T]) -> T:
-        """Use the box with the files in it; one that has died, or that cannot be filled any more, is replaced, once."""
+        """Call a function with the filled sandbox; replace a sandbox that died or cannot be filled, once."""
         for attempt in range(2):
             try:
                 return use(self._filled())
             except SandboxError as error:
-                hopeless = self._box is None and not isinstance(error, BoxLost)  # none can be made
+                hopeless = self._box is None and not isinstance(error, BoxLost)  # no sandbox could be created
                 self.close()
                 if attempt or hopeless:
                     raise
@@ -108,7 +106,7 @@ class Workspace:
 
     def _filled(self) -> Box:
         if self._box is None or self._box.closed:
-            self._box = self.judge.box()
+            self._box = self.grader.box()
             self._empty = self._box.snapshot()
         self._box.restore(self._empty)
         for path, text in self.files.items():
@@ -122,12 +120,11 @@ def _weight(ran: Ran) -> int | None:
 
 
 def taken(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Return what was left out of what a box holds now, in words; and its files that are texts.
+    """Return a note about files that were not kept, and the text files in a sandbox.
 
     Args:
-        archive: a snapshot of the box.
-        before: the files that were put there; those that are unchanged are kept, whatever they are, and one that
-            cannot be kept as it is now is what it was.
+        archive: a snapshot of the sandbox.
+        before: the files before the run. Unchanged ones are kept; one that is no longer valid text is restored.
     """
     found: dict[str, str] = {}
     new: dict[str, str] = {}
@@ -155,7 +152,7 @@ def taken(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str, str
 
 
 def _text(tar: tarfile.TarFile, member: tarfile.TarInfo, old: str | None) -> str | None:
-    """Return what a file holds; None where it is to be kept out: it is changed, and no text or too long."""
+    """Return the contents of a file; None if it was changed and is binary or too long."""
     known = None if old is None else old.encode()
     if member.size > max(4 * LONGEST_FILE, len(known or b"")):
         return None
@@ -187,11 +184,7 @@ def _told(result: RunResult, folder: str, seconds: float) -> str:
 
 
 def refuse_file(files: Mapping[str, str], path: str, text: str) -> None:
-    """Refuse a file that has no place among the others.
-
-    Raises:
-        LookupError: it has none; the message is a sentence.
-    """
+    """Raise LookupError, with an observation as its message, if a file may not be created."""
     if len(text) > LONGEST_FILE:
         raise LookupError(f"a file has at most {LONGEST_FILE:,} characters, and {path} would have {len(text):,}")
     if path not in files and len(files) >= MOST_FILES:

@@ -1,4 +1,4 @@
-"""Code tasks of our own: small programs in many families, to be repaired or written, made from their ids."""
+"""Generated code tasks: small functions of many families, to repair or to write."""
 
 from turnwise.envs.code.generator.level import PRESETS, CodeLevel
 from turnwise.envs.code.generator.tasks import SPLITS, generate, task_ids

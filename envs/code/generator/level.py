@@ -1,4 +1,4 @@
-"""The dials of the generator: how long and how hard programs are. Their text is part of every task id."""
+"""Levels of generated code tasks. The text of a level is part of every task id."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _DIALS: Final = LevelSettings(
 
 @dataclass(frozen=True, slots=True)
 class CodeLevel(BaseLevel):
-    """How long generated programs are, and how hard the tasks are that are made of them.
+    """Length of generated programs and difficulty of the tasks.
 
-    families: how many families of programs, the easier ones first.
-    lines: least and most lines of a function.
-    functions: least and most functions in the file; the last one is what the task is about.
-    chain: probability that the last function calls the others one after another; else they only stand before it.
-    repair: probability that the task is to repair a program; else it is to write one.
-    bugs: least and most lines that are wrong in a program to be repaired.
-    kinds: how many kinds of mistakes, in the order of `mutate.KINDS`.
-    shown: probability that a visible test fails because of the mistakes (a hidden one always does).
-    visible, hidden: least and most tests.
-    names: 0 short names that are always the same, 1 longer ones that vary.
+    families: how many families of functions are used, the easier ones first.
+    lines: minimum and maximum number of lines of a function.
+    functions: minimum and maximum number of functions in the file; the task is about the last one.
+    chain: probability that the last function calls the others one after another; otherwise they are unrelated.
+    repair: probability that the task is to repair a program; otherwise it is to write one.
+    bugs: minimum and maximum number of wrong lines in a program to repair.
+    kinds: how many kinds of mistakes are used, in the order of `mutations.KINDS`.
+    shown: probability that a visible test fails at the start; a hidden one always does.
+    visible, hidden: minimum and maximum number of tests.
+    names: 0 for short names that are always the same, 1 for longer names that vary.
     """
 
     settings = _DIALS
@@ -51,12 +51,10 @@ class CodeLevel(BaseLevel):
     names: int = 1
 
     def __post_init__(self) -> None:
-        """Check every dial."""
+        """Check all values."""
         _DIALS.check(self)
         if self.lines[1] < 3:
-            raise UnknownOption(
-                "the dial lines is 2-2; the most must be 3 or more, for there is hardly such a function"
-            )
+            raise UnknownOption("the maximum of lines must be at least 3, got 2; almost no function has two lines")
 
 
 PRESETS: dict[str, CodeLevel] = {
@@ -69,6 +67,6 @@ PRESETS: dict[str, CodeLevel] = {
         functions=(3, 6), chain=0.7, bugs=(1, 3), repair=0.5, shown=0.5, visible=(2, 4), hidden=(12, 16)
     ),
 }
-"""Sizes by name. "tiny" is for models that learn to read on it."""
+"""Levels by name. "tiny" suits small models that are trained from scratch."""
 
 CodeLevel.presets = PRESETS

@@ -1,7 +1,6 @@
-"""Mistakes: a program with one line changed, as people get lines wrong. Lines keep their number and the rest its text.
+"""Mutations: programs with one line changed, like typical human mistakes.
 
-Mutations are made in the text, at the places that the syntax tree names, so that they are the same whatever version of
-Python makes them.
+Changes are made in the source text, at positions from the syntax tree, so all Python versions give the same mutants.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ KINDS: Final = ("compare", "operator", "constant", "variable", "return", "branch
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A program with a mistake.
+    """A program with one mistake.
 
     Args:
-        text: the program.
-        line: the line that differs, from 1.
-        kind: the kind of mistake, one of `KINDS`.
-        was, is_: what stood there, and what stands there now.
+        text: the source.
+        line: number of the changed line, starting at 1.
+        kind: kind of mistake, one of `KINDS`.
+        was, is_: the old and the new text at the changed position.
     """
 
     text: str
@@ -60,7 +59,7 @@ class Mutant:
 
 
 def mutants(text: str) -> list[Mutant]:
-    """Return the mutants of a program, each once, in the order of the text; those that are no program are left out."""
+    """Return all syntactically valid mutants of a program, without duplicates, sorted by line."""
     tree = ast.parse(text)
     lines = text.splitlines(keepends=True)
     found: dict[str, Mutant] = {}
@@ -81,7 +80,7 @@ def _parses(text: str) -> bool:
     return True
 
 
-Change = tuple[int, int, int, str, str]  # line, from column, to column, what then stands there, kind
+Change = tuple[int, int, int, str, str]  # line, start column, end column, new text, kind
 
 
 def _changes(function: ast.FunctionDef, lines: list[str]) -> Iterator[Change]:

@@ -110,7 +110,7 @@ def test_rewards() -> None:
         assert over
         assert not info["won"]
         assert want[0] <= reward < want[1]
-        with pytest.raises(EnvError, match="handed in unsolved"):
+        with pytest.raises(EnvError, match="wrong submission"):
             env.plan()
         env.close()
 
@@ -206,16 +206,16 @@ def test_snapshots_carry_the_episode_and_its_chance() -> None:
     [
         ({"task": 1}, "'task' is 1; it is a text"),
         ({"task": "train/tiny/1"}, "does not have the snapshot.s task"),
-        ({"fingerprint": "x"}, "not the same here"),
+        ({"fingerprint": "x"}, "differs from the one"),
         ({"files": ["a"]}, "'files' is"),
-        ({"files": {"a": 1}}, "object of texts"),
+        ({"files": {"a": 1}}, "maps paths to strings"),
         ({"files": {"../a": "x"}}, "relative to its directory"),
         ({"files": {"a": "x" * 100_001}}, "at most 100,000"),
         ({"files": {"a": "x", "a/b": "y"}}, "would have to be a folder"),
         ({"files": {f"a{number}": "" for number in range(65)}}, "64 files already"),
         ({"best": 1}, "a number with a point"),
-        ({"best": float("nan")}, "from 0 to 1"),
-        ({"score": 7.0}, "from 0 to 1"),
+        ({"best": float("nan")}, "a number in"),
+        ({"score": 7.0}, "a number in"),
         ({"shown": ["a"]}, "two texts"),
         ({"random": {"state": -1, "inc": 1, "kept": None, "seed": 1}}, "128 bits"),
     ],

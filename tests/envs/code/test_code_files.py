@@ -105,17 +105,17 @@ def test_a_task_of_our_own_schema_is_played(tmp_path: Path) -> None:
     [
         ({**OWN, "hidden": []}, "no hidden tests"),
         ({**OWN, "statement": " "}, "no statement"),
-        ({**OWN, "hidden": [{"call": "double(x)", "returns": "2"}]}, "with literals"),
-        ({**OWN, "hidden": [{"code": "def test("}]}, "no Python program"),
-        ({**OWN, "hidden": [{"check": "x = 1", "entry": "double"}]}, "no function check"),
-        ({**OWN, "hidden": [3]}, "a test is"),
-        ({**OWN, "hiden": []}, "no key 'hiden'"),
+        ({**OWN, "hidden": [{"call": "double(x)", "returns": "2"}]}, "literal arguments"),
+        ({**OWN, "hidden": [{"code": "def test("}]}, "not valid Python"),
+        ({**OWN, "hidden": [{"check": "x = 1", "entry": "double"}]}, "not define a function check"),
+        ({**OWN, "hidden": [3]}, "a test must have"),
+        ({**OWN, "hiden": []}, "unknown key 'hiden'"),
         ({**OWN, "files": {"../x": ""}}, "does not go up"),
-        ({**OWN, "files": {"x": 1}}, "expected texts by path"),
-        ({**OWN, "files": {"a": "", "a/b/c": ""}}, "'a' is one, no folder"),
-        ({**OWN, "files": {"a/b": ""}, "solution": {"a": ""}}, "'a' is one, no folder"),
-        ({**OWN, "files": {"a": "\ud800"}}, "the text of a under 'files' is no Unicode"),
-        ('{"id": "torn', "torn line"),
+        ({**OWN, "files": {"x": 1}}, "must map paths to strings"),
+        ({**OWN, "files": {"a": "", "a/b/c": ""}}, "and a file 'a'"),
+        ({**OWN, "files": {"a/b": ""}, "solution": {"a": ""}}, "and a file 'a'"),
+        ({**OWN, "files": {"a": "\ud800"}}, "the contents of a under 'files' are not valid Unicode"),
+        ('{"id": "torn', "invalid JSON"),
         ("[1]", "expected a JSON object"),
     ],
 )
@@ -211,13 +211,13 @@ def test_what_an_assert_of_mbpp_takes_from_the_solution(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"test_list": []}, "no tests in its test_list"),
-        ({"test_list": ["f(1)"]}, "a test is an assert"),
-        ({"test_list": ["assert f("]}, "no Python program"),
-        ({"test_list": ["assert 1 == 1"]}, "calls no function"),
-        ({"test_list": "assert f(1)"}, "a list of texts under 'test_list'"),
-        ({"code": 3}, "a text under 'code'"),
-        ({"text": 3}, "a text under 'text'"),
+        ({"test_list": []}, "empty test_list"),
+        ({"test_list": ["f(1)"]}, "must be an assert"),
+        ({"test_list": ["assert f("]}, "not valid Python"),
+        ({"test_list": ["assert 1 == 1"]}, "does not call a function"),
+        ({"test_list": "assert f(1)"}, "'test_list' must be a list"),
+        ({"code": 3}, "'code' must be a string"),
+        ({"text": 3}, "'text' must be a string"),
     ],
 )
 def test_what_is_wrong_with_a_task_of_mbpp_is_told(tmp_path: Path, change: dict[str, object], why: str) -> None:
@@ -226,7 +226,7 @@ def test_what_is_wrong_with_a_task_of_mbpp_is_told(tmp_path: Path, change: dict[
 
 
 def test_ids_that_are_there_twice_and_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(GameFileError, match="there twice"):
+    with pytest.raises(GameFileError, match="duplicate"):
         read_tasks(written(tmp_path / "tasks.jsonl", OWN, OWN))
     for path in (tmp_path / "nothing", written(tmp_path / "empty.jsonl")):
         with pytest.raises(NoGames):

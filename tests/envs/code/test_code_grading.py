@@ -32,16 +32,16 @@ ALL = (*CALLS, CHECK, UNIT)
 @pytest.mark.parametrize("name", CHEATS)
 def test_no_cheat_passes_a_single_test(name: str) -> None:
     tests = CALLS if "loops" in name else ALL
-    verdict = judge(0.2 if "loops" in name else 20.0)({"solution.py": CHEATS[name]}, "solution.py", tests)
-    assert len(verdict.outcomes) == (3 if "loops" in name else 8)
-    assert [one.name for one in verdict.outcomes if one.passed] == []
+    grade = judge(0.2 if "loops" in name else 20.0)({"solution.py": CHEATS[name]}, "solution.py", tests)
+    assert len(grade.outcomes) == (3 if "loops" in name else 8)
+    assert [one.name for one in grade.outcomes if one.passed] == []
 
 
 @needs_box
 def test_the_right_program_passes_every_form_of_test() -> None:
-    verdict = judge()({"solution.py": RIGHT}, "solution.py", ALL)
-    assert [one for one in verdict.outcomes if not one.passed] == []
-    assert len(verdict.outcomes) == 8
+    grade = judge()({"solution.py": RIGHT}, "solution.py", ALL)
+    assert [one for one in grade.outcomes if not one.passed] == []
+    assert len(grade.outcomes) == 8
 
 
 @needs_box
@@ -91,8 +91,8 @@ def test_objects_of_the_candidate_can_be_used_from_tests_and_equal_nothing() -> 
         "    def __iter__(self):\n        return iter(self.items)\n"
         "    @property\n    def size(self):\n        return len(self.items)\n"
     )
-    verdict = judge()({"solution.py": solution}, "solution.py", (ScriptTest(code, "functions"),))
-    assert {one.name: one.passed for one in verdict.outcomes} == {
+    grade = judge()({"solution.py": solution}, "solution.py", (ScriptTest(code, "functions"),))
+    assert {one.name: one.passed for one in grade.outcomes} == {
         "test_stack": True,
         "test_error": True,
         "test_many": True,
@@ -114,8 +114,8 @@ def test_a_container_of_the_candidates_own_keeps_its_methods_and_is_compared_out
         "        return list.__iter__(self)\n"
         "def f():\n    return Guess()\n"
     )
-    verdict = judge()({"solution.py": cheat}, "solution.py", (ScriptTest(code, "functions"),))
-    assert [(one.name, one.passed) for one in verdict.outcomes] == [("test_pile", True), ("test_guesses", False)]
+    grade = judge()({"solution.py": cheat}, "solution.py", (ScriptTest(code, "functions"),))
+    assert [(one.name, one.passed) for one in grade.outcomes] == [("test_pile", True), ("test_guesses", False)]
 
 
 @needs_box
@@ -190,7 +190,7 @@ def test_any_data_is_a_value_or_refused(data: object) -> None:
 
 @pytest.mark.parametrize("text", ["f", "f(x)", "g.f(1)", "f(1) + 1", "f(", ""])
 def test_what_is_no_call_is_refused(text: str) -> None:
-    with pytest.raises(BadTask, match="a test calls a function"):
+    with pytest.raises(BadTask, match="must be a call with literal"):
         call_of(text, "1", "task 1")
 
 

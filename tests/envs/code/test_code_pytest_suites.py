@@ -64,8 +64,8 @@ REFUSED = {
         "from pytest import fixture\n@fixture()\ndef two(): pass\ndef test_a(): pass\n",
         "pytest.fixture",
     ),
-    "tmp_path": ("def test_a(tmp_path): pass\n", "test_a asks for the fixture 'tmp_path'"),
-    "in a class": ("class TestA:\n    def test_a(self, capsys): pass\n", "test_a asks for the fixture 'capsys'"),
+    "tmp_path": ("def test_a(tmp_path): pass\n", "test_a uses the fixture 'tmp_path'"),
+    "in a class": ("class TestA:\n    def test_a(self, capsys): pass\n", "test_a uses the fixture 'capsys'"),
     "half given": (
         "import pytest as pt\n@pt.mark.parametrize('a, b', [(1, 2)])\ndef test_a(a, b, c): pass\n",
         "fixture 'c'",
@@ -76,10 +76,10 @@ REFUSED = {
     "skipTest": ("def test_a():\n    self.skipTest('x')\n", "skipTest"),
     "warns": ("import pytest\ndef test_a():\n    with pytest.warns(): pass\n", "pytest.warns"),
     "async": ("async def test_a(): pass\ndef test_b(): pass\n", "test_a is async"),
-    "setup_module": ("def setup_module(): pass\ndef test_a(): pass\n", "setup_module is not called"),
-    "relative": ("from .helper import TWO\ndef test_a(): pass\n", "imports .helper relatively"),
+    "setup_module": ("def setup_module(): pass\ndef test_a(): pass\n", "setup_module is not supported"),
+    "relative": ("from .helper import TWO\ndef test_a(): pass\n", "relative import of .helper"),
     "source": ("def test_a():\n    open('solution.py').read()\n", "reads solution.py"),
-    "no program": ("def test_a(\n", "no Python program"),
+    "no program": ("def test_a(\n", "not valid Python"),
 }
 
 
@@ -116,14 +116,14 @@ def test_what_is_not_known_is_refused_when_it_is_read(name: str, tmp_path: Path)
 def test_what_lies_beside_the_tests_can_be_refused_too(tmp_path: Path) -> None:
     test = {"hidden/test_a.py": f"{ADD}def test_a(): pass\n"}
     for path, text, why in (
-        ("hidden/conftest.py", "TWO = 2\n", "hidden/conftest.py: there are no fixtures"),
-        ("hidden/solution.py", "def add(a, b): pass\n", "name of a module of the task"),
+        ("hidden/conftest.py", "TWO = 2\n", "hidden/conftest.py: conftest.py is not supported"),
+        ("hidden/solution.py", "def add(a, b): pass\n", "must not have the name of a module"),
         (
             "hidden/helper.py",
             "import pytest\n@pytest.fixture\ndef two(): pass\n",
-            "hidden/helper.py: it uses pytest.fixture",
+            "hidden/helper.py: pytest.fixture",
         ),
-        ("files/solution.py/more.py", "", "'solution.py' is one, no folder"),
+        ("files/solution.py/more.py", "", "and a file 'solution.py'"),
     ):
         folder = tmp_path / path.replace("/", "_")
         base = (

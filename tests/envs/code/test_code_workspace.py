@@ -34,8 +34,8 @@ def env_of(folder: Path, files: dict[str, str], seconds: float = 10.0, limits: L
 
 
 def files_of(env: CodeEnv) -> dict[str, str]:
-    assert env._workshop is not None
-    return env._workshop.files
+    assert env._workspace is not None
+    return env._workspace.files
 
 
 @needs_box
@@ -119,8 +119,8 @@ def test_odd_files_do_not_end_an_episode(backend: str, program: str) -> None:
 def test_a_snapshot_that_cannot_be_taken_puts_the_files_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env = env_of(tmp_path, {})
     env.step("run\nprint(1)")
-    assert env._workshop is not None
-    box = env._workshop._box
+    assert env._workspace is not None
+    box = env._workspace._box
     assert box is not None
 
     def odd() -> bytes:
@@ -163,8 +163,8 @@ def test_a_box_that_dies_is_replaced_once(action: str, tmp_path: Path) -> None:
         env = env_of(tmp_path, {"n.txt": f"{action} {times}"})
         env.step(f"write solution.py\n{SUM}")
         judge = CodeGrader(Dying(times), 10.0, key="dying")
-        assert env._workshop is not None
-        env._judge = env._workshop.judge = judge
+        assert env._workspace is not None
+        env._grader = env._workspace.grader = judge
         if times == 1:
             said, reward, over, _, info = env.step(action)
             assert ("again" in said, reward, info["won"]) == (not over, float(over), over)
@@ -187,7 +187,7 @@ def test_more_than_a_box_holds_is_the_agents_loss_or_the_tasks_fault(tmp_path: P
     assert "do not fit into the box" in said
     env.close()
     env = env_of(tmp_path, {path: "x"}, limits=small)
-    with pytest.raises(EnvError, match="the files of the task '1' do not fit into the box"):
+    with pytest.raises(EnvError, match="the files of task '1' exceed the limits"):
         env.step("run")
     env.close()
     assert issubclass(BoxFull, SandboxError)
