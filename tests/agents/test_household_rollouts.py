@@ -5,21 +5,26 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.comparison import compare
 from turnwise.agents.evaluation import Panel, evaluate
-from turnwise.agents.prompt import Conversation, View, Window
+from turnwise.agents.prompt import Conversation, Window
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.expert import Expert
-from turnwise.agents.samplers.scripted import PlayerSampler, Random
+from turnwise.agents.samplers.scripted import DemonstratorSampler, Random
 from turnwise.agents.store import TrajectoryWriter, read_trajectories
 from turnwise.agents.templates import PLAIN, REACT, Template
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Trajectory, grouped
 from turnwise.envs import make
+from turnwise.envs.errors import EnvError
+from turnwise.envs.household.engine import World
+from turnwise.envs.household.env import HouseholdEnv
+from turnwise.envs.household.expert import plan
 from turnwise.envs.household.searching_demonstrator import SearchingDemonstrator
 
 HOUSE = partial(make, "turnwise/Household-v0", level="tiny")
@@ -47,17 +52,8 @@ def test_a_noisy_expert_still_wins_and_only_plays_what_is_admissible(tasks: list
     assert (report.inadmissible, report.unparsable, report.errors) == (0, 0, 0)
 
 
-def test_a_demonstrator_that_reads_only_text_plays_through_the_hook(tasks: list[str]) -> None:
-    class Reading:
-        def __init__(self) -> None:
-            self.searcher = SearchingDemonstrator()
-
-        def act(self, view: View) -> str:
-            if view.turn == 0:
-                self.searcher.start(view.start)
-            return self.searcher.act(view.observation, view.admissible or ())
-
-    groups = rollout(Agent(), PlayerSampler(Reading), tasks, make=HOUSE)
+def test_a_demonstrator_of_the_environment_plays(tasks: list[str]) -> None:
+    groups = rollout(Agent(), DemonstratorSampler(SearchingDemonstrator), tasks, make=HOUSE)
     assert sum(found.won for group in groups for found in group.trajectories) >= len(tasks) - 2
 
 
@@ -117,3 +113,50 @@ def test_demonstrations_get_the_ids_that_the_model_will_see(tasks: list[str]) ->
     played = rollout(agent, Expert(tokenizer=tokenizer), tasks[:3], make=HOUSE)
     for a, b in zip(bare, played, strict=True):
         assert tokenize_trajectory(a.trajectories[0], agent, tokenizer).turns == b.trajectories[0].turns
+
+
+def dead_end(world: World) -> list[str] | None:
+    """Return commands after which the household's expert finds no way; None if taking a toy or a roll leads to none."""
+    for place in [command for command in world.admissible() if command.startswith("go to ")]:
+        there = world.clone()
+        commands = [place]
+        there.step(place)
+        for command in there.admissible():
+            if command.startswith("open "):
+                there.step(command)
+                commands.append(command)
+        for command in there.admissible():
+            if command.startswith(("take teddybear", "take papertowelroll")):
+                there.step(command)
+                try:
+                    plan(there)
+                except EnvError:
+                    return [*commands, command]
+    return None
+
+
+def test_the_expert_plays_on_in_a_dead_end_of_an_original_game(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path))
+    stuck = 0
+
+    class Stuck(HouseholdEnv):
+        """Starts in a dead end where there is one."""
+
+        def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
+            nonlocal stuck
+            observation, info = super().reset(**options)
+            commands = dead_end(self._playing().clone()) or []
+            for command in commands:
+                observation, *_, info = self.step(command)
+            stuck += bool(commands)
+            return observation, info
+
+    games = data_dir / "alfworld" / "games.jsonl.xz"
+    tasks = [task for task in HouseholdEnv(games, split="valid_unseen").task_ids() if "TeddyBear" not in task][::15]
+    sampler = Expert()
+    groups = rollout(Agent(max_turns=6), sampler, tasks, make=lambda: Stuck(games, split="valid_unseen"))
+    assert len({name for name, turn in sampler.guesses if turn == 0}) == stuck > 0
+    assert all(group.trajectories[0].stop in ("terminated", "turns") for group in groups)
+    assert all(turn.valid for group in groups for turn in group.trajectories[0].turns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from turnwise.agents.errors import AgentError
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.expert import Expert
 from turnwise.envs.errors import EnvError
-from turnwise.envs.household.engine import World
 
 TASKS = Corridor().task_ids()
 
@@ -103,79 +101,6 @@ def test_an_expert_without_a_plan_and_without_a_list_of_actions_ends_the_episode
     (group,) = rollout(Agent(), Expert(), ["open-5-1"], make=Silent)
     assert group.trajectories[0].stop == "error"
     assert "there is no way" in str(group.trajectories[0].error)
-
-
-def test_an_environment_that_breaks_while_planning_ends_the_episode() -> None:
-    class Broken(Corridor):
-        def plan(self) -> list[str]:
-            raise ZeroDivisionError("oh")
-
-    (group,) = rollout(Agent(), Expert(), ["open-5-1"], make=Broken)
-    assert (group.trajectories[0].stop, group.trajectories[0].turns) == ("error", ())
-
-
-def test_the_expert_plays_on_in_a_dead_end_of_an_original_game(data_dir: Path, tmp_path, monkeypatch) -> None:
-    from turnwise.envs.household.env import HouseholdEnv
-    from turnwise.envs.household.expert import GoalOutOfReach
-
-    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path))
-    doomed = 0
-
-    class Stuck(HouseholdEnv):
-        """Starts every episode with a thing in the hand that no receptacle takes, where there is one."""
-
-        def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
-            nonlocal doomed
-            observation, info = super().reset(**options)
-            world = self._playing()
-            held = _unwanted(world)
-            if held is not None:
-                for command in held:
-                    observation, *_, info = self.step(command)
-                with pytest.raises(GoalOutOfReach):
-                    self.plan()
-                doomed += 1
-            return observation, info
-
-    games = data_dir / "alfworld" / "games.jsonl.xz"
-    env = HouseholdEnv(games, split="valid_unseen")
-    tasks = [task for task in env.task_ids() if "TeddyBear" not in task][::15]
-    sampler = Expert()
-    groups = rollout(Agent(max_turns=6), sampler, tasks, make=lambda: Stuck(games, split="valid_unseen"))
-    assert doomed > 0
-    assert len({name for name, turn in sampler.guesses if turn == 0}) == doomed
-    assert all(group.trajectories[0].stop in ("terminated", "turns") for group in groups)
-    assert all(turn.valid for group in groups for turn in group.trajectories[0].turns)
-
-
-def _unwanted(world: World) -> list[str] | None:
-    """Return the commands that take a teddy bear or a roll of paper towels, from which there may be no way back."""
-    start = world.clone()
-    for place in [command for command in start.admissible() if command.startswith("go to ")]:
-        there = start.clone()
-        commands = [place]
-        there.step(place)
-        for command in there.admissible():
-            if command.startswith("open "):
-                there.step(command)
-                commands.append(command)
-        for command in there.admissible():
-            if command.startswith(("take teddybear", "take papertowelroll")):
-                there.step(command)
-                if doomed(there):
-                    return [*commands, command]
-    return None
-
-
-def doomed(world: World) -> bool:
-    """Whether the expert finds no way."""
-    from turnwise.envs.household.expert import GoalOutOfReach, plan
-
-    try:
-        plan(world)
-    except GoalOutOfReach:
-        return True
-    return False
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
