@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,16 +31,53 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, f"{name}, example {number}", "exec"), vars(module))
 
 
-def test_the_example_of_the_readme_does_what_is_said_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_prints_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = blocks("README.md")
-    assert len(block.split("\n\n\n")[-1].splitlines()) < 20
-    seen: dict[str, object] = {}
-    exec(compile(block, "README.md", "exec"), seen)
-    episodes = capsys.readouterr().out.strip().split("\n\n")
-    assert len(episodes) == 8
-    assert all("won True" in text for text in episodes)
-    assert any(line.startswith("-") for text in episodes for line in text.splitlines()[1:])
-    assert seen["row"] == sum(len(text.splitlines()) - 1 for text in episodes)
+    exec(compile(block, "README.md", "exec"), {})
+    assert capsys.readouterr().out == blocks("README.md", "text")[0]
+
+
+def test_what_the_readme_counts() -> None:
+    pytest.importorskip("torch")
+    import gymnasium
+
+    import turnwise.envs  # noqa: F401
+    from turnwise.cli.reference_cases import read_cases
+    from turnwise.credit import rules
+    from turnwise.training.objectives import objectives
+
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for count in re.findall(r"(\d+) (?:published )?credit rules", text):
+        assert int(count) == len(rules())
+    assert f"the {len(objectives())} training objectives" in text
+    cases = sum(len(read_cases(path)) for path in (ROOT / "cli/reference").glob("*.json"))
+    assert f"{cases} recorded cases" in text
+    registered = {name for name in gymnasium.registry if name.startswith("turnwise/")}
+    pages = {name for name in registered if name.startswith("turnwise/MiniWoB-")}
+    assert f"the {len(pages)} tasks of MiniWoB++" in text
+    listed = set(
+        re.findall(r"^\| `(turnwise/[^`*]+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert listed == registered - pages
+    rows = re.findall(r"^\| `([a-z_`, ]+)` \|.*\|.*\|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name for row in rows for name in row.split("`, `")} <= set(rules())
+
+
+def test_the_readme_names_the_packages_that_are_installed_and_loaded() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = {re.match(r"[a-z]+", line)[0] for line in project["dependencies"]}  # type: ignore[index]
+    (sentence,) = re.findall(r"installs (\w+) packages: ([^.]+)\.", " ".join(text.split()))
+    assert sentence[0] == {7: "seven", 8: "eight", 6: "six"}[len(core)]
+    assert set(re.split(r", | and ", sentence[1])) == core
+    table = re.findall(r"^\| `(turnwise\.[a-z.]+)` \| ([a-z, ]+) \|$", text, re.MULTILINE)
+    assert len(table) == 5
+    for module, packages in table:
+        if "torch" in packages:
+            pytest.importorskip("torch")
+        code = f"import sys, {module}; print(*sorted(set(sys.modules) & {core | {'torch', 'transformers'}}))"
+        found = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+        assert set(found.stdout.split()) == set(packages.split(", ")), module
 
 
 def test_the_examples_of_contributing_are_there() -> None:
@@ -55,16 +95,51 @@ def test_links_lead_somewhere(name: str) -> None:
             assert ((ROOT / name).parent / link).exists(), f"{name} links to {link}"
 
 
-def test_the_commands_in_the_documents_exist() -> None:
+def code_in(name: str) -> list[str]:
+    """Return the inline code of a document, and the lines of its blocks other than Python."""
+    text = re.sub(
+        r"^```python\n.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    fenced = re.findall(r"^```[a-z]*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
+    return [*inline, *(line for block in fenced for line in block.splitlines())]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_in_the_documents_exist_with_their_options(name: str) -> None:
     from typer.main import get_command
 
     from turnwise.cli.main import app
 
-    known = set(getattr(get_command(app), "commands"))  # noqa: B009
-    for name in DOCUMENTS:
-        text = (ROOT / name).read_text(encoding="utf-8")
-        for word in re.findall(r"`turnwise ([a-z]+)", text):
-            assert word in known, f"{name} speaks of `turnwise {word}`"
+    for code in code_in(name):
+        if not (words := re.findall(r"(?:^|[ $(])turnwise ([a-z][^`#|;]*)", code)):
+            continue
+        command: Any = get_command(app)
+        for word in words[0].split():
+            if not hasattr(command, "commands") or not re.fullmatch("[a-z]+", word):
+                break
+            assert word in command.commands, f"{name}: turnwise {words[0]}"
+            command = command.commands[word]
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for option in re.findall(r"(?:^| )(--[a-z][a-z-]*)", words[0]):
+            assert option in {*options, "--help"}, f"{name}: turnwise {words[0]}"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_configuration_keys_in_the_documents_exist(name: str) -> None:
+    from turnwise.training.config import Run
+
+    fields = {key: getattr(field.annotation, "model_fields", {}) for key, field in Run.model_fields.items()}
+    sections = {key: set(keys) for key, keys in fields.items() if keys}
+    for code in code_in(name):
+        for section, key in re.findall(rf"(?<![\w./-])({'|'.join(sections)})\.([a-z_]+)\b(?![(\w/])", code):
+            if key not in ("py", "md", "json", "toml"):
+                assert key in sections[section], f"{name}: {section}.{key}"
+    for block in blocks(name, "toml"):
+        for section, table in tomllib.loads(block).items():
+            assert set(table) <= sections[section] if section in sections else section == "project", (
+                f"{name}: {section}"
+            )
 
 
 def test_the_table_of_turns_names_the_fields_of_a_turn() -> None:
