@@ -234,26 +234,24 @@ def _plays_demonstrations(run: Run) -> bool:
 
 
 def _credit(run: Run, make: MakeEnv) -> CreditRule:
-    """Return the credit rule; one step is tried where it needs columns that the environment has to provide."""
+    """Return the credit rule, if the environment provides the columns that it needs."""
     rule = get_credit_rule(run.credit.method, **run.credit.options)
     needs = [name for name in rule.needs if name not in COLUMNS]
     missing = [repr(name) for name in needs if name not in _extras(make)] if needs else []
     if missing:
         raise ConfigError(
             f"credit.method {rule.name!r} needs {', '.join(missing)} for every turn, which {run.env.id} does not "
-            'provide; an environment provides columns in info["extras"]'
+            'provide; reset() returns the defaults of all turns in info["extras"], and step() the values of one turn'
         )
     return rule
 
 
 def _extras(make: MakeEnv) -> set[str]:
-    """Return the names of the extra columns that an environment reports at its first step."""
+    """Return the names of the extra columns that an environment provides for every turn."""
     env = make()
     try:
         _, info = env.reset(seed=0)
-        found = set(info.get(EXTRAS) or ())
-        actions = info.get(ADMISSIBLE) or [""]
-        return found | set(env.step(actions[0])[4].get(EXTRAS) or ())
+        return set(info.get(EXTRAS) or ())
     finally:
         env.close()
 

@@ -1,0 +1,117 @@
+"""Every credit rule is trained for one iteration, with the columns that it needs from the environment."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toys.corridor
+from test_training_loop import lines, make_run, weights
+
+from turnwise.credit import rules
+from turnwise.envs import register
+from turnwise.training import ConfigError, Run, TrainingError, train
+from turnwise.training.setup import prepare
+from turnwise.training.steps import COLUMNS, steps_of
+
+torch.set_num_threads(1)
+ENV = "toys/Reporting-v0"
+ROLES = ("main", "helper")
+
+
+class Reporting(toys.corridor.Corridor):
+    """The corridor, which reports whatever a credit rule may ask for; `without` leaves columns out."""
+
+    serial = itertools.count()
+
+    def __init__(self, without: tuple[str, ...] = (), only_at_reset: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.without, self.only_at_reset = set(without), only_at_reset
+
+    def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
+        text, info = super().reset(**options)
+        self._turns, self._episode = 0, next(self.serial)
+        return text, info | {"extras": self._extras(self._columns(0.0, True))}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        text, reward, terminated, truncated, info = super().step(action)
+        self._turns += 1
+        columns = {} if self.only_at_reset else self._extras(self._columns(reward, info["valid"]))
+        return text, reward, terminated, truncated, info | {"extras": columns}
+
+    def _columns(self, reward: float, valid: bool) -> dict[str, Any]:
+        return {
+            "role": ROLES[self._turns % 2],
+            "value": self._room / self._length,
+            "metric": float(self._room),
+            "multi": (reward, float(valid)),
+            "tree": self._task,
+            "parent": f"{self._episode}/{self._turns}",
+            "label": f"answer {self._episode % 2}",
+        }
+
+    def _extras(self, extras: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in extras.items() if name not in self.without}
+
+
+register(ENV, f"{__name__}:Reporting")
+OVERRIDES = (f'env.id="{ENV}"', "evaluation.episodes=0", "train.tasks=3", "train.group=4", 'trajectories=""')
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    """A policy after a short warm start, so that every rule begins with the same one."""
+    folder = tmp_path_factory.mktemp("policy")
+    train(make_run(folder, *OVERRIDES, "train.steps=0"))
+    return folder / "checkpoints" / "000000"
+
+
+def run_of(folder, policy, *overrides) -> Run:
+    table = make_run(folder).model_dump(exclude_unset=True)
+    table |= {"policy": {"path": str(policy), "context": 400}, "imitation": {}}
+    return Run.parse(table, [*OVERRIDES, "train.steps=1", *overrides])
+
+
+@pytest.mark.parametrize("name", rules())
+def test_every_rule_is_trained_for_one_iteration(tmp_path, policy, name):
+    unused = ["parent"] if name == "himac" else []  # himac expects one parent per trajectory, arpo_hard one per turn
+    train(run_of(tmp_path, policy, f"credit.method={name}", f"env.kwargs.without={unused}"))
+    (event,) = [event for event in lines(tmp_path) if event["phase"] == "train"]
+    assert event["episodes"] == 12
+    assert event["updates"] + event["without_signal"] == 2
+    assert np.isfinite(event["loss"])
+    if event["updates"]:
+        before, after = weights(tmp_path, 0), weights(tmp_path, 1)
+        assert any(not torch.equal(before[key], after[key]) for key in before)
+
+
+NEEDING = {name: [one for one in rule.needs if one not in COLUMNS] for name, rule in rules().items()}
+
+
+@pytest.mark.parametrize("name", [name for name, needs in NEEDING.items() if needs])
+def test_a_rule_whose_column_is_missing_is_refused_before_any_work(tmp_path, policy, name):
+    column = NEEDING[name][0]
+    run = run_of(tmp_path, policy, f"credit.method={name}", f"env.kwargs.without=['{column}']")
+    with pytest.raises(ConfigError, match=rf"credit.method '{name}' needs .*'{column}'.* does not provide"):
+        prepare(run)
+
+
+def test_extras_of_a_reset_are_the_defaults_of_every_turn(tmp_path, policy):
+    train(run_of(tmp_path, policy, "credit.method=tree_grpo", "env.kwargs.only_at_reset=true"))
+    (event,) = [event for event in lines(tmp_path) if event["phase"] == "train"]
+    assert event["episodes"] == 12
+
+
+def test_columns_that_only_some_turns_have_are_refused_by_name():
+    from dataclasses import replace
+
+    from test_steps_of import LOST, WON
+
+    from turnwise.agents.trajectory import Group
+
+    first = replace(WON.turns[0], extras={"role": "main"})
+    with pytest.raises(TrainingError, match="3 of 4 turns lack the extra column 'role'"):
+        steps_of([Group("wash", (replace(WON, turns=(first, *WON.turns[1:])), LOST))])
+    with pytest.raises(TrainingError, match="must not contain 'reward'"):
+        steps_of([Group("wash", (replace(WON, turns=(replace(first, extras={"reward": 1.0}),)),))])
