@@ -18,6 +18,7 @@ __all__ = [
     "ADMISSIBLE",
     "EXTRAS",
     "FREE",
+    "KNOWLEDGE_IN_STATE",
     "SCORE",
     "STATE",
     "TASK",
@@ -31,6 +32,9 @@ __all__ = [
     "Info",
     "fits",
 ]
+
+KNOWLEDGE_IN_STATE: Final = "knowledge_in_state"
+"""Key of an environment's `metadata`: True if its state keys also hold what the agent has read."""
 
 TASK: Final = "task"
 STATE: Final = "state"

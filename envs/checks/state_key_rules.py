@@ -22,7 +22,7 @@ from turnwise.envs.checks.contract_rule import ContractRule, RuleFailed, RuleSki
 from turnwise.envs.checks.episode_data import ProbeStep, cut, difference, same, script
 from turnwise.envs.checks.explorer import Explorer
 from turnwise.envs.checks.state_search import SEEN, ReachedState, distance, search, tell_apart
-from turnwise.envs.info import STATE, VALID, WON
+from turnwise.envs.info import KNOWLEDGE_IN_STATE, STATE, VALID, WON
 
 __all__ = ["RULES"]
 
@@ -86,6 +86,8 @@ def state_equal(explorer: Explorer) -> str:
 
 def state_different(explorer: Explorer) -> str:
     """Different keys: some continuation tells the states apart."""
+    if explorer.env.metadata.get(KNOWLEDGE_IN_STATE):
+        raise RuleSkipped(f"metadata[{KNOWLEDGE_IN_STATE!r}] says that keys also hold what the agent has read")
     at_sight, probed, searched = 0, 0, 0
     for number, (task, places) in enumerate(_all_places(explorer)):
         rng = np.random.default_rng([explorer.seed, 19, number])
