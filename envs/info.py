@@ -1,17 +1,17 @@
-"""What an environment says beside its observation: the keys of `info`, and the methods beyond Gymnasium's.
+"""Keys of `info`, and optional methods of environments.
 
-The keys are the same in every environment, so that an agent loop, a credit rule or a report never asks which
-environment it looks at. An environment may add keys of its own; nobody else reads them.
+The keys are the same in every environment, so that agents, credit rules and reports need not know the environment. An
+environment may add keys of its own.
 
-Some methods are optional. `task_ids` makes fixed panels possible, `plan` makes hints and imitation possible, `snapshot`
-and `restore` make it possible to save and to branch an episode (see `branch`); an environment without them still plays,
-trains and evaluates on tasks that it draws by itself. A class may also have an attribute `demonstrators`: name -> what
-makes a `Demonstrator`; `turnwise.envs.demonstrators(id)` reads it.
+Methods beyond Gymnasium's are optional: `task_ids` allows fixed panels, `plan` allows hints and imitation, `snapshot`
+and `restore` allow saving and branching (see `branch`). An environment without them can still be played, trained on and
+evaluated, on tasks that it draws itself. A class may also have an attribute `demonstrators`, which maps names to
+factories of a `Demonstrator` (see `turnwise.envs.demonstrators`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NotRequired, Protocol, TypedDict, runtime_checkable
 
 __all__ = [
@@ -40,29 +40,29 @@ TASK: Final = "task"
 STATE: Final = "state"
 ADMISSIBLE: Final = "admissible_actions"
 FREE: Final = "free_actions"
-EXTRAS: Final = "extras"
 VALID: Final = "valid"
 SCORE: Final = "score"
 WON: Final = "won"
 TASK_TYPE: Final = "task_type"
+EXTRAS: Final = "extras"
 
 
 class Info(TypedDict):
-    """The dictionary that reset() and step() return, key by key.
+    """The dictionary that reset() and step() return.
 
-    task: id of the task instance; the same id and the same seed give the same episode.
-    state: canonical key of the state that the agent now sees (the anchor of step-level credit). Two moments of one task
-        have equal keys exactly when everything that can follow is equal: what the agent carries belongs to it, the text
-        of the last answer, the number of turns and the task sentence do not. Keys of different tasks are not compared.
-    admissible_actions: every action that the environment would accept now; absent where it cannot tell.
-    free_actions: forms of actions that it would accept as well and that nobody can list, since a part of them is any
-        text: "search[...]" (see `fits`). Where there are any, admissible_actions may hold examples of them.
+    task: id of the task instance. The same id and seed give the same episode.
+    state: key of the current state, the anchor of step-level credit. Two states of a task have equal keys exactly when
+        everything that can follow is equal. What the agent carries belongs to it; the last observation, the number of
+        turns and the task sentence do not. Keys of different tasks are not compared.
+    admissible_actions: all actions that are possible now; absent if the environment cannot list them.
+    free_actions: forms of further actions with free text, such as "search[...]" (see `fits`). If there are any,
+        admissible_actions may contain examples of them.
     valid: the last action was understood and admissible; True after reset().
-    score: progress in [0, 1]; at the end, the task's own score.
-    won: the task is done. True only together with `terminated`, or as a task that was won when it began.
-    extras: further columns of a turn for credit rules, by name: numbers, strings, or tuples of them. Those of reset()
-        are defaults for all turns of the episode; those of step() belong to the turn just played.
+    score: progress in [0, 1]; at the end, the task's score.
+    won: the task is done. True only with `terminated`, or if the task was won from the start.
     task_type: name of the kind of task, for tables per kind.
+    extras: columns for credit rules: name -> number, str or tuple of these. From reset(), defaults for all turns of the
+        episode; from step(), values of the turn just taken.
     """
 
     task: str
@@ -72,12 +72,12 @@ class Info(TypedDict):
     won: bool
     admissible_actions: NotRequired[list[str]]
     free_actions: NotRequired[list[str]]
-    extras: NotRequired[dict[str, Any]]
     task_type: NotRequired[str]
+    extras: NotRequired[Mapping[str, Any]]
 
 
 def fits(action: str, forms: Iterable[str]) -> bool:
-    """Return whether an action has one of the forms, which hold "..." where any text of one character or more may be.
+    """Return whether an action has one of the forms, in which "..." is any text of at least one character.
 
     >>> fits("search[red shoes]", ["search[...]"]), fits("search[]", ["search[...]"])
     (True, False)
@@ -91,77 +91,76 @@ def fits(action: str, forms: Iterable[str]) -> bool:
 
 @runtime_checkable
 class HasTasks(Protocol):
-    """An environment that can name its task instances."""
+    """An environment that can list its task instances."""
 
     def task_ids(self, count: int | None = None) -> list[str]:
-        """Return ids of the task instances of the chosen split, in an order that never changes.
+        """Return the ids of the task instances of the split, in a fixed order.
 
         Args:
-            count: the first so many; None for all of them, or for 1,000 where tasks are generated without end.
+            count: return only the first `count`; None returns all, or 1,000 where tasks are generated without end.
         """
         ...
 
 
 @runtime_checkable
 class HasPlan(Protocol):
-    """An environment that comes with an expert."""
+    """An environment with an expert."""
 
     def plan(self) -> list[str]:
-        """Return actions that lead from the present state to success; [] when the task is won already.
+        """Return actions that lead from the current state to success; [] if the task is won already.
 
         Raises:
-            EnvError: no way leads to success from here (never at the start of an episode).
+            EnvError: success cannot be reached from here (never at the start of an episode).
         """
         ...
 
 
 @runtime_checkable
 class HasSnapshot(Protocol):
-    """An environment whose episode can be saved, and resumed in another instance, process or place."""
+    """An environment whose episode can be saved, and resumed in another instance or process."""
 
     def snapshot(self) -> bytes:
-        """Return the episode at this moment; nothing about it changes.
+        """Return the current episode, including the state of the random generator, without changing it.
 
-        The environment's random generator belongs to it, so that whatever is drawn later is drawn alike. What wrappers
-        keep, such as the turns so far, does not: `branch.save` adds it.
+        The state of wrappers, such as the number of turns, is not included: `branch.save` adds it.
 
         Raises:
-            NotReset: before the first reset.
+            NotReset: called before the first reset.
         """
         ...
 
     def restore(self, data: bytes, /) -> tuple[Any, dict[str, Any]]:
-        """Be at the moment of a snapshot, in an instance made with the same arguments, fresh or used.
+        """Resume the episode of a snapshot, in an instance made with the same arguments.
 
-        The same future follows as in the instance of which it was taken. Any number of instances may take the same
-        bytes, which may come from anywhere: they are read as data and never as code.
+        The same future follows as in the saved instance. The bytes may come from untrusted sources, and may be restored
+        any number of times.
 
         Returns:
-            Observation and `info` as they were; `valid`, which is about an action, is True, as after reset().
+            Observation and `info` as they were, except that `valid` is True.
 
         Raises:
-            EnvError: the bytes are none, or torn, or of another environment, other arguments or another version. The
-                episode that was being played goes on.
+            EnvError: the bytes are damaged, or belong to another environment, version or arguments. The current episode
+                stays as it is.
         """
         ...
 
 
 class Demonstrator(Protocol):
-    """A player of one episode that knows no more than the agent does: what it shows, an agent can learn."""
+    """A player of one episode that knows no more than the agent, so that an agent can learn what it shows."""
 
     def start(self, observation: str) -> None:
-        """Begin an episode with its first observation.
+        """Start an episode with its first observation.
 
         Raises:
-            EnvError: the text is none that it can begin with.
+            EnvError: the demonstrator cannot play from this observation.
         """
         ...
 
     def act(self, observation: str, admissible: Sequence[str]) -> str:
-        """Return the next action; called at every turn, the first included, also where others chose the last action.
+        """Return the next action. Called at every turn, even if somebody else chose the last action.
 
         Args:
-            observation: what is seen now.
-            admissible: what the environment would accept; empty where it cannot tell.
+            observation: the current observation.
+            admissible: the admissible actions; empty if the environment does not list them.
         """
         ...

@@ -1,8 +1,6 @@
-"""What a user gives, checked: each value that makes no sense is refused in one sentence, with the choices there are.
+"""Checks of arguments: each returns the value, or raises UnknownOption with what is expected.
 
-Every check returns the value, so that it can stand where the value is taken.
-
-Left out on purpose: conversion. A text that reads like a number is none.
+Nothing is converted: the string "5" is not an integer.
 """
 
 from __future__ import annotations
@@ -17,14 +15,14 @@ __all__ = ["choice", "flag", "integer", "number"]
 
 
 def choice(what: str, value: Any, known: Collection[str]) -> str:
-    """Return one of the known names.
+    """Return the value if it is one of the known names.
 
     >>> choice("split", "trian", ("train", "held_out"))
     Traceback (most recent call last):
     turnwise.envs.errors.UnknownOption: unknown split 'trian'; did you mean 'train'?
 
     Raises:
-        UnknownOption: it is none of them.
+        UnknownOption: it is not.
     """
     if not isinstance(value, str) or value not in known:
         raise UnknownOption(f"unknown {what} {value!r}{suggest(str(value), known)}")
@@ -32,53 +30,52 @@ def choice(what: str, value: Any, known: Collection[str]) -> str:
 
 
 def integer(name: str, value: Any, least: int = 0, most: int | None = None, *, of: str = "") -> int:
-    """Return a whole number.
+    """Return the value if it is an integer within bounds.
 
     Args:
-        name: what messages call it.
-        value: what was given; True is no number.
-        least, most: bounds, both allowed; None for no upper one.
+        name: of the argument, for messages.
+        value: what was given; True is not an integer.
+        least, most: bounds, inclusive; most=None is unbounded.
         of: what is counted, for messages: "characters".
 
-    >>> whole("budget", 5, 100, of="characters")
+    >>> integer("budget", 5, 100, of="characters")
     Traceback (most recent call last):
-    turnwise.envs.errors.UnknownOption: budget is 5; it is a whole number of characters, 100 or more
+    turnwise.envs.errors.UnknownOption: budget must be an integer >= 100 (characters), got 5
 
     Raises:
-        UnknownOption: it is none, or out of bounds.
+        UnknownOption: it is not an integer, or out of bounds.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
-        wanted = f"a whole number of {of}" if of else "a whole number"
-        bounds = f", {least:,} or more" if most is None else f" from {least:,} to {most:,}"
-        raise UnknownOption(f"{name} is {value!r}; it is {wanted}{bounds}")
+        bounds = f">= {least:,}" if most is None else f"from {least:,} to {most:,}"
+        raise UnknownOption(f"{name} must be an integer {bounds}{f' ({of})' if of else ''}, got {value!r}")
     return value
 
 
 def number(name: str, value: Any, low: float, high: float) -> float:
-    """Return a number as a float.
+    """Return the value as a float if it is a number within bounds.
 
     Args:
-        name: what messages call it.
-        value: what was given; True is no number.
-        low, high: bounds, both allowed.
+        name: of the argument, for messages.
+        value: what was given; True is not a number.
+        low, high: bounds, inclusive.
 
     >>> number("seconds", 2, 0.1, 600)
     2.0
 
     Raises:
-        UnknownOption: it is none, or out of bounds.
+        UnknownOption: it is not a number, or out of bounds.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise UnknownOption(f"{name} is {value!r}; it is a number from {low:g} to {high:g}")
+        raise UnknownOption(f"{name} must be a number from {low:g} to {high:g}, got {value!r}")
     return float(value)
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return True or False.
+    """Return the value if it is True or False.
 
     Raises:
         UnknownOption: it is neither (1 and 0 are numbers).
     """
     if not isinstance(value, bool):
-        raise UnknownOption(f"{name} is {value!r}; it is True or False")
+        raise UnknownOption(f"{name} must be True or False, got {value!r}")
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import pytest
@@ -87,6 +87,18 @@ class Mumbling(Speaking):
 def test_actions_of_free_text_need_not_be_listed():
     assert check_env(Speaking, tasks=2, effort=SMALL).ok
     assert outcomes(check_env(Mumbling, tasks=2, effort=SMALL), "failed") == {"admissible"}
+
+
+class Knows(CountsTurns):
+    """Keys that say more than the world, declared as knowledge of the agent."""
+
+    metadata: ClassVar[dict[str, Any]] = CountsTurns.metadata | {"knowledge_in_state": True}
+
+
+def test_keys_with_knowledge_may_differ_where_the_world_does_not():
+    report = check_env(Knows, tasks=2, effort=SMALL, play_expert=play_expert)
+    assert report.ok
+    assert outcomes(report, "skipped") == {"limit", "snapshot", "state-different"}
 
 
 class Booklet(gymnasium.Env[str, str]):

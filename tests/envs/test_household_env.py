@@ -147,7 +147,7 @@ def test_env_can_be_pickled_in_the_middle_of_an_episode():
         ({"task_types": []}, "at least one"),
         ({"task_types": 7}, "task_types is 7"),
         ({"task_types": [7]}, "unknown task type 7"),
-        ({"domain_randomization": "maybe"}, "'maybe'; it is True or False"),
+        ({"domain_randomization": "maybe"}, "must be True or False, got 'maybe'"),
         ({"games": 3}, "games is 3"),
     ],
 )

@@ -233,7 +233,7 @@ def test_nothing_to_save_is_said():
         save(frozen)
     counted = RecordEpisodeStatistics(make(ID))
     counted.reset()
-    with pytest.raises(EnvError, match="the wrapper RecordEpisodeStatistics keeps"):
+    with pytest.raises(EnvError, match="the wrapper RecordEpisodeStatistics cannot be saved"):
         save(counted)
 
 
@@ -243,11 +243,11 @@ def test_what_cannot_be_branched_is_said():
     with pytest.raises(EnvError, match=r"not made by gymnasium.make, .* pass a function"):
         branch(env, 1)
     for n in (0, True, "2"):
-        with pytest.raises(EnvError, match="whole number of 1 or more"):
+        with pytest.raises(EnvError, match="n must be an integer >= 1"):
             branch(env, n)  # type: ignore[arg-type]
     late = Deadline(make(ID), 60)
     late.reset(seed=0)
-    with pytest.raises(EnvError, match=r"make=\.\.\."):
+    with pytest.raises(EnvError, match="pass a function"):
         branch(late, 1)
     late.close()
 

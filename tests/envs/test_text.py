@@ -117,7 +117,7 @@ def test_what_makes_no_sense_is_refused_in_every_environment(kind: str):
     with pytest.raises(UnknownOption, match=r"reset options must be a mapping"):
         env.reset(options=["task"])  # type: ignore[arg-type]
     for count in (-1, 1.0, True):
-        with pytest.raises(UnknownOption, match=r"count is .*whole number, 0 or more"):
+        with pytest.raises(UnknownOption, match="count must be an integer >= 0, got "):
             env.task_ids(count)  # type: ignore[arg-type]
     assert env.task_ids(0) == []
     with pytest.raises(NotReset):  # none of that has begun an episode

@@ -1,4 +1,4 @@
-"""The checks of what is given: what they let through, and what their sentences say."""
+"""Checks of arguments: what they accept, and their messages."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def test_what_makes_sense_is_returned():
         (lambda: choice("split", "trian", ("train", "test")), "unknown split 'trian'; did you mean 'train'?"),
         (lambda: choice("split", 3, ("train", "test")), "unknown split 3; choose one of: train, test"),
         (lambda: choice("split", [], {"train": 1}), "unknown split []; choose one of: train"),
-        (lambda: integer("topk", 0, 1), "topk is 0; it is a whole number, 1 or more"),
-        (lambda: integer("topk", True), "topk is True; it is a whole number, 0 or more"),
-        (lambda: integer("topk", 2.0, 1, 5000), "topk is 2.0; it is a whole number from 1 to 5,000"),
-        (lambda: integer("topk", 6, 1, 5), "topk is 6; it is a whole number from 1 to 5"),
-        (lambda: integer("budget", "9", 100, of="signs"), "budget is '9'; it is a whole number of signs, 100 or more"),
-        (lambda: number("seconds", 0, 0.1, 600), "seconds is 0; it is a number from 0.1 to 600"),
-        (lambda: number("seconds", float("nan"), 0.1, 600), "seconds is nan; it is a number from 0.1 to 600"),
-        (lambda: number("seconds", True, 0, 1), "seconds is True; it is a number from 0 to 1"),
-        (lambda: flag("strict", 1), "strict is 1; it is True or False"),
+        (lambda: integer("topk", 0, 1), "topk must be an integer >= 1, got 0"),
+        (lambda: integer("topk", True), "topk must be an integer >= 0, got True"),
+        (lambda: integer("topk", 2.0, 1, 5000), "topk must be an integer from 1 to 5,000, got 2.0"),
+        (lambda: integer("topk", 6, 1, 5), "topk must be an integer from 1 to 5, got 6"),
+        (lambda: integer("budget", "9", 100, of="signs"), "budget must be an integer >= 100 (signs), got '9'"),
+        (lambda: number("seconds", 0, 0.1, 600), "seconds must be a number from 0.1 to 600, got 0"),
+        (lambda: number("seconds", float("nan"), 0.1, 600), "seconds must be a number from 0.1 to 600, got nan"),
+        (lambda: number("seconds", True, 0, 1), "seconds must be a number from 0 to 1, got True"),
+        (lambda: flag("strict", 1), "strict must be True or False, got 1"),
     ],
 )
 def test_what_makes_none_is_refused_in_one_sentence(call: Any, said: str):

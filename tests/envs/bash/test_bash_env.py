@@ -291,9 +291,9 @@ def test_tasks_are_drawn_by_seed_and_listed() -> None:
         ({"level": 3}, "level is 3"),
         ({"reward": "half"}, "unknown reward 'half'"),
         ({"sandbox": "chroot"}, "unknown sandbox 'chroot'"),
-        ({"budget": 5}, "budget is 5"),
-        ({"seconds": 0}, "seconds is 0"),
-        ({"memory": 1}, "memory is 1"),
+        ({"budget": 5}, "budget must be"),
+        ({"seconds": 0}, "seconds must be"),
+        ({"memory": 1}, "memory must be"),
         ({"render_mode": "human"}, "unknown render_mode"),
     ],
 )

@@ -94,7 +94,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownTask):
         opened().reset(options={"task": "held_out/tiny@5/000000"})
     for count in (0, -1, 1.5, True, None):
-        with pytest.raises(UnknownOption, match="it is a whole number, 1 or more"):
+        with pytest.raises(UnknownOption, match="must be an integer >= 1"):
             opened(catalogues=count)
     with pytest.raises(UnknownOption, match="from 1 to 10,000"):
         opened(catalogues=10_001)
