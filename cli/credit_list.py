@@ -1,6 +1,6 @@
-"""`turnwise list credit`: the estimators with what one needs to choose among them, as a table that fits the terminal.
+"""`turnwise list credit`: the credit rules with what a reader needs to choose one, as a table that fits the terminal.
 
-Piped, it is one plain line an estimator, so that `grep` and `sort` can be used on it.
+Piped, it is one plain line per rule, for `grep` and `sort`.
 """
 
 from __future__ import annotations
@@ -23,53 +23,65 @@ _COLOURS = {"reference code": "green", "paper": "", "our reading": "yellow"}
 
 
 def print_rules() -> None:
-    """Print every estimator, ours and those of installed packages."""
+    """Print every credit rule, ours and those of installed packages."""
     from turnwise.credit import rules
 
-    entries = list(rules().values())
+    found = list(rules().values())
     if piped():
-        for line in plain(entries):
+        for line in plain(found):
             say(line)
         return
     width = out().width
-    out().print(wide(entries) if width >= _WIDE else narrow(entries))
-    say(
-        "needs: columns beyond task, trajectory, turn and reward. evidence: what the formula was checked against.",
-        "dim",
-    )
+    out().print(wide(found) if width >= _WIDE else narrow(found))
+    for line in explanation(found):
+        out().print(line, style="dim")
 
 
-def _cells(entry: CreditRule) -> tuple[str, ...]:
-    return entry.name, entry.arxiv or "-", entry.evidence, ", ".join(entry.needs) or "-", entry.title, entry.use
+def explanation(rules: Iterable[CreditRule]) -> list[str]:
+    """Return lines that say what the columns of the table mean, and where the columns that rules need come from."""
+    from turnwise.credit.columns import COLUMNS
+    from turnwise.training.steps import COLUMNS as PLAYED
+
+    needed = dict.fromkeys(column for rule in rules for column in rule.needs)
+    extra = [f"{name} ({COLUMNS[name].meaning})" for name in needed if name not in PLAYED and name in COLUMNS]
+    return [
+        "evidence: what the formula was checked against. needs: columns beside task, trajectory, turn and reward.",
+        f"Every rollout has {', '.join(name for name in needed if name in PLAYED)}. An environment or a sampler adds "
+        f"the others as extras: {', '.join(extra)}.",
+    ]
 
 
-def plain(entries: Iterable[CreditRule]) -> list[str]:
-    """Return one line an estimator, its fields in columns, under a line with the columns' names."""
-    rows = [_COLUMNS, *(_cells(entry) for entry in entries)]
+def _cells(rule: CreditRule) -> tuple[str, ...]:
+    return rule.name, rule.arxiv or "-", rule.evidence, ", ".join(rule.needs) or "-", rule.title, rule.use
+
+
+def plain(rules: Iterable[CreditRule]) -> list[str]:
+    """Return one line per rule with its fields in columns, below a line with the names of the columns."""
+    rows = [_COLUMNS, *(_cells(rule) for rule in rules)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def wide(entries: Iterable[CreditRule]) -> Table:
+def wide(rules: Iterable[CreditRule]) -> Table:
     """Return a table with a column for each field."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold")
     for name, ratio in zip(_COLUMNS, (None, None, None, 2, 4, 7), strict=True):
         table.add_column(name, no_wrap=ratio is None, ratio=ratio, overflow="fold")
-    for entry in entries:
-        name, arxiv, evidence, *rest = _cells(entry)
+    for rule in rules:
+        name, arxiv, evidence, *rest = _cells(rule)
         table.add_row(Text(name, "bold"), arxiv, Text(evidence, _COLOURS.get(evidence, "")), *rest)
     table.expand = True
     return table
 
 
-def narrow(entries: Iterable[CreditRule]) -> Table:
-    """Return a table of two columns: the name, and everything else below one another."""
+def narrow(rules: Iterable[CreditRule]) -> Table:
+    """Return a table of two columns: the name, and everything else below it."""
     table = Table(box=None, padding=(0, 1, 1, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", ratio=1)
-    for entry in entries:
-        name, arxiv, evidence, needs, title, use = _cells(entry)
+    for rule in rules:
+        name, arxiv, evidence, needs, title, use = _cells(rule)
         about = Text(f"{title}\n").append(f"arXiv {arxiv} · ", "dim").append(evidence, _COLOURS.get(evidence) or "dim")
-        about.append(f" · needs {needs}\n" if entry.needs else "\n", "dim").append(use)
+        about.append(f" · needs {needs}\n" if rule.needs else "\n", "dim").append(use)
         table.add_row(Text(name, "bold"), about)
     return table

@@ -56,7 +56,9 @@ def credited_turns(group: Group, settings: CreditSettings, rule: str) -> list[Cr
     turns = [(one, number, turn) for one in group.finished for number, turn in enumerate(one.turns, start=1)]
     if not turns:
         return []
-    result = settings.advantages(rule, steps_of([group], anchor=settings.anchor))
+    result = settings.advantages(rule, steps_of([group], anchor=settings.anchor)).aligned(
+        [trajectory.id for trajectory, _, _ in turns], [number - 1 for _, number, _ in turns]
+    )
     return [
         CreditedTurn(
             trajectory,
