@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import time
 from collections.abc import Sequence
@@ -18,10 +17,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnwise.cli.ablation_report import charts, markdown, terminal_table
+from turnwise.cli.ablation_report import markdown, save_figure, terminal_table
 from turnwise.cli.console import duration, out, percent, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
-from turnwise.cli.plots import save_charts
 from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
@@ -172,14 +170,11 @@ def write_results(ablation: Ablation, jobs: Sequence[Job]) -> dict[str, Any]:
     states = {(job.name, job.seed): job.state if not job.text else f"failed ({job.text})" for job in jobs}
     found = findings(ablation, states)
     write_json(ablation.folder / "results.json", found)
-    picture, title = "curves.png", f"Success against iterations, {found['panel'].get('env', '')}"
-    drawn = charts(found)
-    highest = max((y for board in drawn for curve in board.curves for y in (*curve.y, *curve.high)), default=1.0)
+    picture = "curves.png"
     try:
-        path, ends = ablation.folder / picture, (0.0, min(1.0, math.ceil(10 * highest + 0.5) / 10))
-        save_charts(drawn, path, title=title, x_label="iteration", y_range=ends)
+        save_figure(found, ablation.folder / picture)
     except UserError as error:
-        warn(f"no picture: {error}")
+        warn(f"no figure: {error}")
         picture = ""
     write_text(ablation.folder / "results.md", markdown(found, picture))
     return found

@@ -1,30 +1,33 @@
-"""An ablation's results for people: Markdown, a picture, and the table that the terminal shows.
+"""The results of an ablation as Markdown, as a figure, and as a table for the terminal.
 
-All of it is made of the table of `turnwise.training.ablation_results`.
+The input is the table of `turnwise.training.ablation_results`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from turnwise.cli.console import duration
-from turnwise.cli.plots import Chart, Curve
+from turnwise.cli.figures import Estimate, save_curves_and_dots
+from turnwise.cli.plots import Curve
 
 HEAD = ("arm", "mean over seeds", "seeds", "all episodes", "gain above the warm start", "against {}", "verdict")
 SMOOTH = 10
-"""The share of iterations that a curve of training is averaged over is one in this many."""
+"""Training curves are averaged over one in this many of their iterations."""
 
 
 def per_cent(value: float | None) -> str:
-    """A share as a number of per cent; a dash where there is none."""
+    """Return a share as a percentage, or a dash for None."""
     return "–" if value is None else f"{100 * value:.1f}"
 
 
 def interval(mean: Mapping[str, Any], *, signed: bool = False, bounded: bool = False) -> str:
-    """A mean with its interval, in per cent (in points where it is `signed`)."""
+    """Return a mean with its interval in per cent, or in percentage points if it is `signed`."""
     if mean["value"] is None:
         return "–"
     text = f"{100 * mean['value']:+.1f}" if signed else per_cent(mean["value"])
@@ -35,12 +38,12 @@ def interval(mean: Mapping[str, Any], *, signed: bool = False, bounded: bool = F
 
 
 def p_value(p: float) -> str:
-    """A p-value with three decimals, or as a bound."""
+    """Return a p-value with three decimals, or as a bound."""
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
 def rows(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """The main table's rows, the shared warm start first, then the arms in their order."""
+    """Return the rows of the main table: the shared warm start, then the arms in their order."""
     verdicts = {one["arm"]: one for one in found["comparisons"]}
     lines: list[tuple[str, ...]] = []
     for name, arm in [("(warm start)", found["warm_start"]), *found["arms"].items()]:
@@ -60,7 +63,7 @@ def rows(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def terminal_table(found: Mapping[str, Any]) -> Table:
-    """The main table for the terminal."""
+    """Return the main table for the terminal."""
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for number, name in enumerate(_head(found)):
         table.add_column(name, justify="left" if number in {0, 6} else "right")
@@ -75,22 +78,22 @@ def _head(found: Mapping[str, Any]) -> list[str]:
 
 
 def grid(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     cells = [head, ["---"] * len(head), *lines]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in cells) + "\n"
 
 
 def markdown(found: Mapping[str, Any], picture: str = "") -> str:
-    """The results as Markdown, with what each number means."""
+    """Return the results as Markdown, with an explanation of each number."""
     panel, packages = found["panel"], found["packages"]
     tasks = len(panel.get("tasks", ()))
     parts = ["# Ablation\n"]
     if found["command"]:
         parts.append(f"```sh\n{found['command']}\n```\n")
     parts.append(
-        f"{len(found['arms'])} arms, seeds {', '.join(map(str, found['seeds']))}. Every arm of a seed begins with the "
-        f"same warm start, and all play the same {tasks} tasks of `{panel.get('env', '?')}` after training, one "
-        f"episode each. {_time(found)}\n"
+        f"{len(found['arms'])} arms, seeds {', '.join(map(str, found['seeds']))}. All arms of a seed start from the "
+        f"same warm start, and all are evaluated on the same {tasks} tasks of `{panel.get('env', '?')}`, one episode "
+        f"each. {_time(found)}\n"
     )
     notes = [*found["remarks"], *_unfinished(found)]
     parts += ["".join(f"- {note}\n" for note in notes)] if notes else []
@@ -100,8 +103,8 @@ def markdown(found: Mapping[str, Any], picture: str = "") -> str:
     if found["comparisons"]:
         parts += ["## Tests\n", grid(TEST_HEAD, [_tests(one) for one in found["comparisons"]]), TESTS]
     if picture:
-        parts.append(f"![success against iterations]({picture})\n")
-    parts += ["## What the rules had to work with, in per cent\n", _diagnostics(found), DIAGNOSED]
+        parts.append(f"![success while training and after it]({picture})\n")
+    parts += ["## Diagnostics, in per cent\n", _diagnostics(found), DIAGNOSED]
     parts += ["## Seed by seed\n", _by_seed(found)]
     versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
     parts.append(f"Python {found['python']}, {versions}; {found['platform']}.\n")
@@ -109,10 +112,11 @@ def markdown(found: Mapping[str, Any], picture: str = "") -> str:
 
 
 LEGEND = """\
-*Mean over seeds*: the mean of the seeds' success rates with a 95 % t-interval: what to expect of another seed on these
-tasks. *All episodes*: the episodes of all seeds together with Wilson's 95 % interval (won/played): what to expect of
-these policies on more tasks; it does not know that seeds differ. *Gain* and *against {reference}*: points, paired by
-seed, with a 95 % t-interval over seeds. The verdict is that of the corrected tests below at 5 %.
+*Mean over seeds*: the mean of the seeds' success rates with a 95 % t-interval (Wilson's where all seeds have the same
+rate), which predicts another seed on these tasks. *All episodes*: the episodes of all seeds together with Wilson's 95 %
+interval (won/played), which predicts these policies on other tasks and ignores that seeds differ. *Gain* and *against
+{reference}*: percentage points, paired by seed, with a 95 % t-interval over seeds. The verdict is that of the corrected
+tests below at the 5 % level.
 """
 TEST_HEAD = (
     "arm",
@@ -125,33 +129,33 @@ TEST_HEAD = (
 )
 TESTS = """\
 Two-sided p-values. *McNemar*: exact, within one seed, on the same tasks; not corrected. *Over tasks*: sign-flip
-permutation, all seeds' differences of a task flipped together: would these policies differ on other tasks? *Over
+permutation test that flips all seeds' differences of a task together: would these policies differ on other tasks? *Over
 seeds*: paired t-test of the seeds' differences: would the arms differ if they were trained again? *Holm*: corrected for
-the number of arms. A verdict beyond the noise needs the one over seeds, corrected, below 0.05.
+the number of arms. The verdict "beyond the noise" requires a corrected p-value over seeds below 0.05.
 """
 DIAGNOSED = """\
-Means over iterations and seeds. *Step-level signal*: turns with a term of their own beside their trajectory's that is
-not zero (by the rule's own count; 0 for rules that name no such term). *Within trajectories*: share of the variance of
-the advantages that lies between turns of one episode, penalties for invalid actions included. *Shared states*: turns in
-a state that another trajectory of the group visited as well. *Groups of one*: states (the arm's anchors) that only one
-trajectory of its group visited. *Zero variance*: groups whose episodes all had the same reward. Each arm is measured on
-what its own policy played.
+Means over iterations and seeds; each arm is measured on the episodes of its own policy. *Step-level signal*: turns
+whose advantage has a nonzero term of its own beside that of the trajectory, as the rule reports it (0 for rules
+without such a term). *Within trajectories*: share of the variance of the advantages between turns of the same
+episode, including penalties for invalid actions. *Shared states*: turns in a state that another trajectory of the
+group also visited. *Groups of one*: states that only one trajectory of the group visited. *Zero variance*: groups
+whose episodes all had the same reward.
 """
 
 
 def _time(found: Mapping[str, Any]) -> str:
     calls = found["calls"]
-    text = f"{duration(found['seconds'])} of work in all, the sum over runs"
+    text = f"{duration(found['seconds'])} of work, summed over runs"
     if not calls:
         return f"{text}."
     clock, most = sum(one["seconds"] for one in calls), max(one["workers"] for one in calls)
     often = f" in {len(calls)} calls" if len(calls) > 1 else ""
-    return f"{text}; {duration(clock)} by the clock{often}, {most} {'runs' if most > 1 else 'run'} at a time."
+    return f"{text}; {duration(clock)} of wall time{often}, {most} {'runs' if most > 1 else 'run'} at a time."
 
 
 def _unfinished(found: Mapping[str, Any]) -> list[str]:
     return [
-        f"**{name}, seed {seed}: {entry['state']}**, in no number below"
+        f"**{name}, seed {seed}: {entry['state']}**, excluded from all numbers below"
         for name, arm in [("warm start", found["warm_start"]), *found["arms"].items()]
         for seed, entry in arm["seeds"].items()
         if entry["state"] != "finished"
@@ -189,30 +193,72 @@ def _by_seed(found: Mapping[str, Any]) -> str:
     return grid(head, lines)
 
 
-# ---- the picture ----
+# ---- the figure ----
 
 
-def charts(found: Mapping[str, Any]) -> list[Chart]:
-    """Success against iterations while training and on the panel, the mean of each arm over its finished seeds."""
-    training, judged, window = [], [], 1
-    played: set[int] = set()
+def short_labels(names: Sequence[str]) -> dict[str, str]:
+    """Return a short label for each arm: keys without their section, and without the parts that all arms share.
+
+    >>> short_labels(["gigpo:train.lr=1e-4", "grpo:train.lr=1e-4"])
+    {'gigpo:train.lr=1e-4': 'gigpo', 'grpo:train.lr=1e-4': 'grpo'}
+    """
+    parts = {name: [_without_section(part) for part in re.split(r", |:", name)] for name in names}
+    shared = set.intersection(*map(set, parts.values())) if len(parts) > 1 else set()
+    labels = {name: " ".join(part for part in own if part not in shared) or own[0] for name, own in parts.items()}
+    return labels if len(set(labels.values())) == len(names) else {name: name for name in names}
+
+
+def _without_section(part: str) -> str:
+    key, equals, value = part.partition("=")
+    return f"{key.rpartition('.')[2]}{equals}{value}" if equals else part
+
+
+def training_curves(found: Mapping[str, Any]) -> tuple[str, list[Curve]]:
+    """Return a title, and success while training: each arm's mean over its finished seeds, with a band of one error."""
+    labels, window, curves, count = short_labels(list(found["arms"])), 1, [], 0
     for name, arm in found["arms"].items():
-        done = [entry for entry in arm["seeds"].values() if entry["state"] == "finished"]
-        if not done:
+        series = [_series(entry["training"]) for entry in _finished(arm)]
+        if series and any(series):
+            window, count = max(1, max(map(len, series)) // SMOOTH), max(count, len(series))
+            curves.append(_mean_curve(labels[name], [_smoothed(one, window) for one in series]))
+    smooth = f", mean of {window} iterations" if window > 1 else ""
+    return f"while training{smooth} ({_seeds(count)}, ± standard error)", curves
+
+
+def estimates(found: Mapping[str, Any]) -> tuple[str, list[Estimate]]:
+    """Return a title, and each arm's success after training with its interval and the success of every seed."""
+    labels, rows, count = short_labels(list(found["arms"])), [], 0
+    for name, arm in found["arms"].items():
+        mean, done = arm["success"], _finished(arm)
+        if mean["value"] is None or not done:
             continue
-        label = f"{name} (n = {len(done)} seed{'s' if len(done) > 1 else ''})"
-        series = [_series(entry["training"]) for entry in done]
-        window = max(1, max(map(len, series)) // SMOOTH)
-        training.append(_curve(label, [_smoothed(one, window) for one in series], quantile=False, points=False))
-        played |= {n for entry in done for n in entry["evaluations"]["n"] if n}
-        judged.append(_curve(label, [_series(entry["evaluations"]) for entry in done], quantile=True, points=True))
-    smooth = f", mean of the last {window} iterations" if window > 1 else ""
+        count = max(count, len(done))
+        ends = arm["pooled"] if mean["low"] is None else mean  # Wilson's interval for a single seed
+        low, high = ends["low"], ends["high"]
+        seeds = tuple(entry["success"]["value"] for entry in done)
+        rows.append(Estimate(labels[name], mean["value"], max(0.0, low), min(1.0, high), seeds))
     tasks = len(found["panel"].get("tasks", ()))
-    between = f" ({min(played)} of them in between)" if played and min(played) < max(played) else ""
-    return [
-        Chart("while training; band: ± standard error over seeds", f"success{smooth}", tuple(training)),
-        Chart(f"on {tasks} tasks{between}; bars: 95 % t-interval over seeds", "success", tuple(judged)),
-    ]
+    return f"after training ({tasks} tasks, {_seeds(count)}, 95 % interval)", rows
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'' if count == 1 else 's'}"
+
+
+def _finished(arm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [entry for entry in arm["seeds"].values() if entry["state"] == "finished"]
+
+
+def save_figure(found: Mapping[str, Any], path: Path) -> None:
+    """Write success while training and after it as a figure; a dotted line marks the warm start.
+
+    Raises:
+        UserError: matplotlib is not installed.
+        OSError: the file cannot be written.
+    """
+    (left, curves), (right, rows) = training_curves(found), estimates(found)
+    start = found["warm_start"]["success"]["value"]
+    save_curves_and_dots(curves, rows, path, titles=(left, right), x_label="iteration", reference=start)
 
 
 def _series(entry: Mapping[str, Sequence[Any]]) -> dict[int, float]:
@@ -220,27 +266,21 @@ def _series(entry: Mapping[str, Sequence[Any]]) -> dict[int, float]:
 
 
 def _smoothed(series: Mapping[int, float], window: int) -> dict[int, float]:
-    """The mean of the last values, as many as there are up to `window`."""
+    """Return the mean of the last `window` values at each iteration, of fewer at the beginning."""
     xs = sorted(series)
-    return {
-        x: sum(series[other] for other in xs[max(0, i - window + 1) : i + 1]) / len(xs[max(0, i - window + 1) : i + 1])
-        for i, x in enumerate(xs)
-    }
+    last = {x: [series[other] for other in xs[max(0, i - window + 1) : i + 1]] for i, x in enumerate(xs)}
+    return {x: sum(values) / len(values) for x, values in last.items()}
 
 
-def _curve(name: str, series: Sequence[Mapping[int, float]], *, quantile: bool, points: bool) -> Curve:
-    """The mean over seeds at the iterations that all of them have, between ends that are in [0, 1]."""
+def _mean_curve(name: str, series: Sequence[Mapping[int, float]]) -> Curve:
+    """Return the mean over seeds at the iterations that all of them have, plus and minus its standard error."""
     from turnwise.agents.seed_statistics import Mean
 
     xs = sorted(set.intersection(*(set(one) for one in series)))
     means = [Mean.of([one[x] for one in series]) for x in xs]
-    values = [mean.value or 0.0 for mean in means]
+    at, values = tuple(map(float, xs)), tuple(mean.value or 0.0 for mean in means)
     if any(mean.error is None for mean in means):
-        return Curve(name, tuple(map(float, xs)), tuple(values), points=points)
-    ends = [
-        (mean.low, mean.high) if quantile else (value - (mean.error or 0.0), value + (mean.error or 0.0))
-        for mean, value in zip(means, values, strict=True)
-    ]
-    low = tuple(max(0.0, end[0] or 0.0) for end in ends)
-    high = tuple(min(1.0, 1.0 if end[1] is None else end[1]) for end in ends)
-    return Curve(name, tuple(map(float, xs)), tuple(values), low, high, points=points)
+        return Curve(name, at, values)
+    low = tuple(max(0.0, value - (mean.error or 0.0)) for value, mean in zip(values, means, strict=True))
+    high = tuple(min(1.0, value + (mean.error or 0.0)) for value, mean in zip(values, means, strict=True))
+    return Curve(name, at, values, low, high)

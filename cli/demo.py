@@ -16,7 +16,8 @@ from rich.table import Table
 from turnwise.cli.console import duration, out, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.evaluate import rate_cells
-from turnwise.cli.plots import save_png, terminal_plot
+from turnwise.cli.figures import save_curves
+from turnwise.cli.plots import terminal_plot
 from turnwise.cli.progress import curves_of
 from turnwise.cli.train import load_run, train_with_progress
 
@@ -56,7 +57,7 @@ def draw(folder: Path, title: str) -> Path | None:
     out().print(terminal_plot(curves, width=min(72, out().width - 12), height=12, y_range=(0, 1)))
     path = folder / "curve.png"
     try:
-        save_png(curves, path, title=title, x_label="iteration", y_label="success", y_range=(0, 1))
+        save_curves(curves, path, title=title, x_label="iteration", y_label="success", y_range=(0, 1))
     except (UserError, OSError) as error:
         warn(f"no picture: {error}")
         return None

@@ -53,7 +53,7 @@ HEAVY: dict[str, set[str]] = {
     "peft": set(),
     "safetensors": {"training/checkpoint.py", "training/policy.py"},
     "zstandard": {"agents/store.py"},
-    "matplotlib": {"cli/plots.py"},
+    "matplotlib": {"cli/figures.py"},
     "tensorboard": {"training/metrics.py"},
     "docker": {"tools/sandbox/containers.py"},
     "playwright": {f"tools/browser/{name}.py" for name in ("process", "tab", "page_events")},

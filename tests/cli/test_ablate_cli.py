@@ -16,8 +16,15 @@ from typing import Any
 import pytest
 from toys.gated import GATE
 
-from turnwise.cli.ablation_report import charts, grid, interval, markdown
-from turnwise.cli.plots import Chart, Curve, save_charts
+from turnwise.cli.ablation_report import (
+    estimates,
+    grid,
+    interval,
+    markdown,
+    save_figure,
+    short_labels,
+    training_curves,
+)
 
 TESTS = Path(__file__).parent.parent
 ARMS = ("credit=grpo,gigpo:w=0.5", "train.steps=3")
@@ -207,26 +214,62 @@ def test_mistakes_are_one_sentence(file: Path, turnwise: Any, tmp_path: Path) ->
 # ---- what people see ----
 
 
-def seeds(*values: float, state: str = "finished") -> dict[str, Any]:
-    entries = {}
-    for number, value in enumerate(values):
-        series = {"iteration": [1, 2], "success": [0.0, value]}
-        judged = {**series, "n": [1, 2]}
-        entries[str(number)] = {"state": state, "training": series, "evaluations": judged, "success": {"value": value}}
-    return entries
+def arm(*values: float) -> dict[str, Any]:
+    """An arm with a finished seed for each success rate, of 20 episodes."""
+    from dataclasses import asdict
+
+    from turnwise.agents.evaluation import Rate
+    from turnwise.agents.seed_statistics import Mean
+
+    rates = [Rate.of(round(20 * value), 20) for value in values]
+    entries = {
+        str(number): {
+            "state": "finished",
+            "training": {"iteration": [1, 2], "success": [0.0, rate.value]},
+            "success": asdict(rate),
+        }
+        for number, rate in enumerate(rates)
+    }
+    pooled = asdict(Rate.of(sum(rate.k for rate in rates), 20 * len(rates)))
+    return {"seeds": entries, "success": asdict(Mean.of_rates(rates)), "pooled": pooled}
+
+
+def table(**arms: dict[str, Any]) -> dict[str, Any]:
+    return {"arms": arms, "panel": {"tasks": ["a", "b"]}, "warm_start": arm(0.1)}
 
 
 def test_curves_are_means_over_finished_seeds() -> None:
-    arms = {"one": {"seeds": seeds(0.4, 0.6)}, "two": {"seeds": {**seeds(0.5), "1": {"state": "failed"}}}}
-    left, right = charts({"arms": arms, "panel": {"tasks": ["a", "b"]}})
-    one, two = left.curves
-    assert (one.name, two.name) == ("one (n = 2 seeds)", "two (n = 1 seed)")
-    assert one.y == pytest.approx((0.0, 0.5))
-    assert one.low == pytest.approx((0.0, 0.4))  # the standard error of 0.4 and 0.6 is 0.1
-    assert one.high == pytest.approx((0.0, 0.6))
-    assert right.curves[0].high == pytest.approx((0.0, 1.0))  # t(1) = 12.7: cut at 1
-    assert (two.low, right.curves[1].high) == ((), ())
-    assert "2 tasks (1 of them in between)" in right.title
+    two = arm(0.5)
+    two["seeds"]["1"] = {"state": "failed"}
+    title, (first, second) = training_curves(table(one=arm(0.4, 0.6), two=two))
+    assert "2 seeds" in title
+    assert (first.name, second.name) == ("one", "two")
+    assert first.y == pytest.approx((0.0, 0.5))
+    assert first.low == pytest.approx((0.0, 0.4))  # the standard error of 0.4 and 0.6 is 0.1
+    assert first.high == pytest.approx((0.0, 0.6))
+    assert second.low == ()
+
+
+def test_the_dot_plot_has_an_interval_for_every_arm() -> None:
+    title, (two, zero, single) = estimates(table(two=arm(0.4, 0.6), zero=arm(0.0, 0.0), single=arm(0.5)))
+    assert "2 tasks" in title
+    assert (two.value, two.single) == (0.5, (0.4, 0.6))
+    assert (two.low, two.high) == (0.0, 1.0)  # t(1) = 12.7, cut to [0, 1]
+    assert (zero.value, zero.low) == (0.0, 0.0)
+    assert zero.high == pytest.approx(0.0876, abs=1e-4)  # Wilson, 0 of 40
+    assert (single.low, single.high) == pytest.approx((0.2993, 0.7007), abs=1e-4)  # Wilson, 10 of 20
+    assert interval(arm(0.0, 0.0)["success"], bounded=True) == "0.0 [0.0, 8.8]"
+
+
+def test_labels_of_arms_are_short_and_different() -> None:
+    names = ["gigpo:w=0.5:train.lr=1e-4", "grpo:train.lr=1e-4"]
+    assert list(short_labels(names).values()) == ["gigpo w=0.5", "grpo"]
+    assert list(short_labels(["train.lr=1e-4", "train.lr=3e-4"]).values()) == ["lr=1e-4", "lr=3e-4"]
+    crossed = ["grpo, train.group=4", "grpo, train.group=8"]
+    assert list(short_labels(crossed).values()) == ["group=4", "group=8"]
+    same = ["a.x=1", "b.x=1"]
+    assert list(short_labels(same)) == list(short_labels(same).values())
+    assert short_labels(["grpo"]) == {"grpo": "grpo"}
 
 
 def test_intervals_and_tables_as_text() -> None:
@@ -238,22 +281,27 @@ def test_intervals_and_tables_as_text() -> None:
     assert grid(["a|b"], [["c"]]) == "| a\\|b |\n| --- |\n| c |\n"
 
 
-def test_a_picture_of_one_arm_and_of_many(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 1, 16])
+def test_a_figure_of_any_number_of_arms(tmp_path: Path, number: int) -> None:
     pytest.importorskip("matplotlib")
-    curves = [Curve(f"arm {k}", (1.0, 2.0), (0.1, 0.2), (0.0, 0.1), (0.2, 0.3), points=bool(k % 2)) for k in range(16)]
-    for number in (0, 1, 16):
-        path = tmp_path / f"{number}.png"
-        drawn = [Chart("left", "success", tuple(curves[:number])), Chart("right", "success", tuple(curves[:number]))]
-        save_charts(drawn, path, title="title", x_label="iteration", y_range=(0, 1))
-        assert path.read_bytes()[:4] == b"\x89PNG"
+    save_figure(table(**{f"arm{k}": arm(k / 20, k / 20 + 0.1) for k in range(number)}), tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text()
+    assert all(f">arm{k}<" in text for k in range(number))
 
 
 def test_runs_that_are_missing_are_named() -> None:
     from turnwise.training.ablation_results import DIAGNOSTICS
 
     empty = {"success": {"value": None, "n": 0}, "pooled": {"value": None, "k": 0, "n": 0}, "gain": {"value": None}}
-    arm = {**empty, "seeds": {"0": {"state": "failed (so)"}}, "diagnostics": dict.fromkeys(DIAGNOSTICS)}
-    found = {"command": "", "seeds": [0], "remarks": ["a remark"], "panel": {}, "warm_start": arm, "arms": {"x": arm}}
+    missing = {**empty, "seeds": {"0": {"state": "failed (so)"}}, "diagnostics": dict.fromkeys(DIAGNOSTICS)}
+    found = {
+        "command": "",
+        "seeds": [0],
+        "remarks": ["a remark"],
+        "panel": {},
+        "warm_start": missing,
+        "arms": {"x": missing},
+    }
     more = {"comparisons": [], "calls": [], "seconds": 0.0, "packages": {}, "python": "3", "platform": "p"}
     text = markdown({**found, **more})
     assert "**x, seed 0: failed (so)**" in text

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.cli.plots import Curve, Frame, save_png, segment, terminal_plot
+from turnwise.cli.figures import save_curves
+from turnwise.cli.plots import Curve, PlotFrame, segment, terminal_plot
 
-FRAME = Frame(0.0, 10.0, 0.0, 1.0, 21, 41)
+FRAME = PlotFrame(0.0, 10.0, 0.0, 1.0, 21, 41)
 
 
 def test_the_corners_of_the_frame_are_the_corners_of_the_plot() -> None:
@@ -65,7 +66,7 @@ def test_a_png_is_a_png(tmp_path: Path) -> None:
     line = Curve("while training", (0, 1, 2), (0.2, 0.4, 0.5))
     panel = Curve("panel", (0, 2), (0.2, 0.5), (0.1, 0.4), (0.3, 0.6), points=True)
     path = tmp_path / "curve.png"
-    save_png([line, panel], path, title="t", x_label="iteration", y_label="success", y_range=(0, 1))
+    save_curves([line, panel], path, title="t", x_label="iteration", y_label="success", y_range=(0, 1))
     assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     with pytest.raises(OSError, match="nowhere"):
-        save_png([line], tmp_path / "nowhere" / "curve.png", title="t", x_label="x", y_label="y", y_range=None)
+        save_curves([line], tmp_path / "nowhere" / "curve.png", title="t", x_label="x", y_label="y", y_range=None)
