@@ -1,7 +1,4 @@
-"""What a customer can do on a page, as actions: a click for everything there, and an example of a search.
-
-Left out on purpose: what an action does (`session`).
-"""
+"""Admissible actions of a page: a click for everything that can be clicked, and an example of a search."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from turnwise.envs.shop.session import ShopSession, item_targets, parse
 __all__ = ["FREE", "admissible"]
 
 FREE: Final = "search[...]"
-"""The form of the actions that cannot be listed."""
+"""Form of the actions that cannot be listed."""
 
 _BOUND: Final = re.compile(r",(?: and)? price [^,]* dollars\s*$")
 
 
 def admissible(session: ShopSession) -> list[str]:
-    """Return an action for everything that can be clicked, and where the search bar is, one example of a search."""
+    """Return a click for everything that can be clicked, or on the index page an example of a search."""
     page = session.page
     if page.kind == "index":
         return [_example(session.goal.instruction)]
@@ -35,11 +32,11 @@ def _clicks_of(product: Product, attributes: bool) -> list[str]:
 
 
 def _clicks(texts: Iterable[str]) -> list[str]:
-    """Return the clicks on texts that an action can name: not those with brackets or line breaks in the wrong place."""
+    """Return the clicks on texts that can be written as an action, without stray brackets or line breaks."""
     return [action for text in texts if parse(action := f"click[{text}]") == ("click", text) and text != "search"]
 
 
 def _example(instruction: str) -> str:
-    """Return the search for an instruction, without the price, which no product's text holds."""
+    """Return a search for the instruction without its price limit, which no product's text contains."""
     words = re.sub(r"[\[\]\s]+", " ", _BOUND.sub("", instruction)).strip().lower()
     return f"search[{words or 'anything'}]"

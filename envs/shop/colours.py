@@ -1,7 +1,7 @@
-"""The names of colours that an option's value is shortened to before it is compared.
+"""Names of colours that replace an option's value before it is compared.
 
-The names and their order are the original's, because both decide rewards: the first name in this order that is
-contained in a value replaces it, anywhere in the value ("lightning" becomes "light", "embroidered" becomes "red").
+Names and order are WebShop's because both affect rewards: the first name that occurs anywhere in a value replaces it
+("lightning" becomes "light", "embroidered" becomes "red").
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _NAMES: Final = """
     wheat white wine yellow
 """
 COLOURS: Final = tuple(_NAMES.split())
-"""All names, in the order in which they are looked for."""
+"""All names in the order of the search."""
 
 
 @lru_cache(maxsize=1 << 16)
 def colour_of(value: str) -> str:
-    """Return the first of `COLOURS` that is contained in the value, or the value itself when none is.
+    """Return the first of `COLOURS` that the value contains, or the value itself.
 
     >>> colour_of("r.brown2060")
     'brown'

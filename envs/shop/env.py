@@ -1,9 +1,8 @@
-"""WebShop as a Gymnasium environment: the original's files or our own catalogue, in the original's words.
+"""WebShop as a Gymnasium environment, over WebShop's files or a generated catalogue.
 
-Observation and action are texts. An episode ends at "Buy Now", with the reward of the purchase; the turn limit of 15 is
-Gymnasium's (`max_episode_steps`), so the class itself never truncates.
-
-Left out on purpose: the original's image features, and its action "start".
+Observations and actions are texts. An episode ends with "Buy Now" and the reward of the purchase. The limit of 15 turns
+is Gymnasium's (`max_episode_steps`); the class itself never truncates. Not included: WebShop's image features and its
+action "start".
 
 Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its text environment.
 """
@@ -18,7 +17,7 @@ from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
 from turnwise.envs.info import Demonstrator
 from turnwise.envs.shop import pages
 from turnwise.envs.shop.actions import FREE, admissible
-from turnwise.envs.shop.arguments import digest_of, files_only, goal_of, ours_only, prices_of, reading, session_name
+from turnwise.envs.shop.arguments import check_reading, digest_of, goal_of, prices_of, refuse_given, session_name
 from turnwise.envs.shop.generator import ShopLevel
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.goal_sources import (
@@ -46,43 +45,43 @@ __all__ = ["OBSERVATIONS", "PAYOFFS", "WebShopEnv"]
 
 OBSERVATIONS: Final = ("text", "text_rich", "html", "url")
 PAYOFFS: Final = ("score", "sparse")
-_JACKPOT: Final = 10.0  # reward of a full score with payoff="sparse", as in verl-agent
+_SPARSE_REWARD: Final = 10.0  # of a full score with payoff="sparse", as in verl-agent
 
 
 class WebShopEnv(SavableEnv):
-    """Buy in a web shop what a sentence asks for.
+    """Buy in a web shop what an instruction asks for.
 
-    An action is "search[words]" or "click[text]"; what is not possible changes nothing. A purchase ends the episode,
-    and is what is paid. A snapshot goes on where shop, goals, observation and reward are the same.
+    Actions are "search[words]" and "click[text]"; an invalid action changes nothing. A purchase ends the episode and
+    gives the reward. A snapshot can be restored where shop, goals, observation and reward are the same.
 
-    Options of reset() are {"task": id}, or in its place a goal given whole: {"goal": Goal or mapping with the
-    original's keys}. Either may come with "prices" (dollars by id that hold in this episode) and "session" (the name in
-    addresses; else the id, or of a goal given whole the number that it has, or a digest).
+    Options of reset() are {"task": id}, or a complete goal instead: {"goal": Goal or mapping with WebShop's keys}.
+    Further options are "prices" (dollars by product id for this episode) and "session" (the name in addresses; by
+    default the task id, or for a complete goal its number among the goals, or a digest).
 
     Args:
-        products: path of the original's products; None for our own catalogue.
+        products: path of WebShop's products; None for a generated catalogue.
         attributes: path of the products' attributes and sentences (files only).
-        human: path of what people wrote (files only).
-        observation: "text" or "text_rich" (see `pages`), "html" (the page of our site) or "url".
-        split: "train", "eval" or "test" for files; "train" or "held_out" for our own catalogue.
-        splits: the rule that divides the goals of files: "original", "verl-agent", "ragen" or "all" (see `splits`).
-        goals: "human", "synthetic", or "auto": those of people where there are more than 1,500 (files only).
-        num_products: only so many records of the file (files only).
-        strict: stop at a record that is broken; else leave it out and count it.
-        reward: "original", or "fixed" (see `reward`).
-        payoff: what a purchase pays: "score" (the reward itself) or "sparse" (10 for a full score, else 0).
-        tagger: see `tagger`; where rewards must not depend on what is installed, name one.
-        num_prev_obs, num_prev_actions: how many earlier observations and actions stand before each observation.
-        catalogue_seed: seed of the prices and price bounds of files; which of our own catalogues.
-        catalogues: so many of our own, from that one on; their goals come by turns.
-        level: size and difficulty of our own catalogue: a preset of `ShopLevel`, its text, or a level.
-        show_attributes: show the attributes of products on a sub-page, as the original can.
+        human: path of instructions that people wrote (files only).
+        observation: "text" or "text_rich" (see `pages`), "html" (the page of `site`) or "url".
+        split: "train", "eval" or "test" for files; "train" or "held_out" for generated catalogues.
+        splits: rule that divides the goals of files: "original", "verl-agent", "ragen" or "all" (see `splits`).
+        goals: "human", "synthetic", or "auto": human ones if there are more than 1,500 (files only).
+        num_products: number of records to read from the file; None for all (files only).
+        strict: raise an error for a broken record; else skip it and count it (files only).
+        reward: "original" or "fixed" (see `reward`).
+        payoff: reward of a purchase: "score" (the score itself) or "sparse" (10 for a full score, else 0).
+        tagger: see `tagger`; name one if rewards must not depend on what is installed.
+        num_prev_obs, num_prev_actions: number of earlier observations and actions to prepend to each observation.
+        catalogue_seed: seed of prices and price limits of files, or of the generated catalogue.
+        catalogues: number of generated catalogues, from that seed on; their goals alternate.
+        level: size and difficulty of the generated catalogue: a preset of `ShopLevel`, its text, or a level.
+        show_attributes: whether products have a sub-page with their attributes.
         cache: see `Catalogue.open`.
-        keep, limit: see `goals.make_goals` (files only); the original's filter_goals and limit_goals.
+        keep, limit: see `goals.make_goals` (files only).
         render_mode: None or "ansi".
 
     Raises:
-        EnvError: a file is missing or broken, or a value is not one of the choices.
+        EnvError: a file is missing or broken, or an argument is invalid.
     """
 
     SNAPSHOT_FORMAT = ("WebShop", 1)
@@ -126,17 +125,12 @@ class WebShopEnv(SavableEnv):
         self._before = integer("num_prev_obs", num_prev_obs), integer("num_prev_actions", num_prev_actions)
         seed = integer("catalogue_seed", catalogue_seed)
         if products is None:
-            files_only(
-                {
-                    "attributes": (attributes, None),
-                    "human": (human, None),
-                    "num_products": (num_products, None),
-                    "keep": (keep, None),
-                    "limit": (limit, None),
-                    "splits": (splits, "original"),
-                    "goals": (goals, "auto"),
-                    "strict": (strict, True),
-                }
+            unset = {"attributes": attributes, "human": human, "num_products": num_products}
+            unset |= {"keep": keep, "limit": limit}
+            refuse_given(
+                {name: (value, None) for name, value in unset.items()}
+                | {"splits": (splits, "original"), "goals": (goals, "auto"), "strict": (strict, True)},
+                "needs products=PATH; a generated catalogue does not use it",
             )
             key = GeneratedSourceKey(ShopLevel.of(level), seed, reward, tagger, show_attributes)
             many = integer("catalogues", catalogues, 1)
@@ -144,8 +138,9 @@ class WebShopEnv(SavableEnv):
                 GeneratedGoalSource(key, split) if many == 1 else MultiCatalogueGoalSource(key, split, many)
             )
         else:
-            ours_only({"catalogues": (catalogues, 1), "level": (level, "small")})
-            reading(cache, keep, limit)
+            generated = {"catalogues": (catalogues, 1), "level": (level, "small")}
+            refuse_given(generated, "belongs to generated catalogues; remove it or products=PATH")
+            check_reading(cache, keep, limit)
             paths = located(products, attributes, human)
             self._source = FileGoalSource(
                 FileSourceKey(
@@ -166,7 +161,7 @@ class WebShopEnv(SavableEnv):
                 split,
                 splits,
             )
-        # Addresses repeat the query, which small letters can lengthen; what went before stands in front.
+        # addresses repeat the query, which lower case can lengthen; earlier texts are prepended
         self.observation_space = Text(4 * LONGEST * (1 + num_prev_obs + num_prev_actions))
         self._session: ShopSession | None = None
         self._seen: list[str] = []
@@ -174,17 +169,17 @@ class WebShopEnv(SavableEnv):
 
     @property
     def shop(self) -> Shop:
-        """The shop that is played in (before a reset, the first): `catalogue`, `prices`, `judge`, `search()`."""
+        """The shop of the episode, or before the first reset the first shop."""
         return self._source.shop if self._session is None else self._session.shop
 
     @property
     def source(self) -> GoalSource:
-        """Where the goals of the split come from."""
+        """The source of the goals."""
         return self._source
 
     @property
     def session(self) -> ShopSession:
-        """The session that is played.
+        """The session of the episode.
 
         Raises:
             NotReset: before the first reset.
@@ -194,11 +189,11 @@ class WebShopEnv(SavableEnv):
         return self._session
 
     def plan(self) -> list[str]:
-        """Return actions from the present state to the purchase of what the goal was made of; [] when it is won.
+        """Return the expert's actions from the current page to the best purchase; [] if the episode is won.
 
         Raises:
             NotReset: before the first reset.
-            EnvError: something else was bought, or there is no way.
+            EnvError: something else has been bought, or no search finds a suitable product.
         """
         from turnwise.envs.shop.expert import plan
 
@@ -206,7 +201,7 @@ class WebShopEnv(SavableEnv):
         if session.done:
             if self._won():
                 return []
-            raise EnvError("something was bought and the episode is over: no way leads from here to a full score")
+            raise EnvError("something else has been bought and the episode is over, so there is no plan")
         return plan(session)
 
     def list_tasks(self, count: int | None) -> list[str]:
@@ -216,11 +211,11 @@ class WebShopEnv(SavableEnv):
         return self._source.draw(self.np_random)
 
     def choose_task(self, options: Mapping[str, Any]) -> str:
-        """Return the id of a goal of the split, or a name for one that is given whole."""
+        """Return the id of a goal of the split, or a name for a complete goal."""
         if options.get("goal") is None:
             return super().choose_task(options)
         if options.get("task") is not None:
-            raise UnknownOption("options hold a task and a goal; one of them says what to buy")
+            raise UnknownOption("options contain both a task and a goal; give one of them")
         return f"{GIVEN}{digest_of(goal_of(options['goal'], self._source))}"
 
     def start_task(self, task: str, options: Mapping[str, Any]) -> str:
@@ -272,16 +267,14 @@ class WebShopEnv(SavableEnv):
     def load_episode(self, task: str, saved: Fields) -> None:
         session = session_of(saved.part("session"), self._source, task)
         if self._page(session) != saved.get("page", str):
-            raise BadSnapshot(
-                "the page that the snapshot shows reads otherwise in this shop: its products are not the same"
-            )
+            raise BadSnapshot("the page of the snapshot differs in this shop: its products are not the same")
         seen, done = saved.texts("seen"), saved.texts("done")
         self._session, self._seen, self._done = session, seen, done
 
     def _remembered(self, action: str, observation: str) -> str:
-        """Return an observation with what went before it, the oldest first, as the original joins them."""
+        """Return an observation after earlier observations and actions, the oldest first, joined as by WebShop."""
         observations, actions = self._before
-        # What cannot be written, or is too long to be an action, would be neither in an observation.
+        # an observation contains neither lone surrogates nor more than the longest action
         self._done.append(action[:LONGEST].encode(errors="replace").decode())
         parts = [observation]
         for back in range(1, 1 + max(observations, actions)):
@@ -300,7 +293,7 @@ class WebShopEnv(SavableEnv):
         reward = self.session.reward
         if reward is None:
             return 0.0
-        return _JACKPOT * self._won() if self._sparse else reward.total
+        return _SPARSE_REWARD * self._won() if self._sparse else reward.total
 
     def get_info(self, valid: bool) -> dict[str, Any]:
         session = self.session
@@ -320,10 +313,10 @@ class WebShopEnv(SavableEnv):
         return info
 
     def _state(self) -> str:
-        """Return the state key: where the customer is, and beyond that only what later observations show.
+        """Return the state key: the page, and of its history only what later observations show.
 
-        Which products were visited decides nothing in the shop, but `text_rich` marks links to them; and only
-        addresses, which `url` and `html` show, tell in which order options were chosen.
+        Visited products are marked in `text_rich` and `html`; the order in which options were selected is visible in
+        addresses, which `url` and `html` show.
         """
         session = self.session
         key = session.state_key()
@@ -335,7 +328,7 @@ class WebShopEnv(SavableEnv):
 
 
 def _html(session: ShopSession) -> str:
-    """Return the page of our site."""
+    """Return the page of the site."""
     try:
         from turnwise.envs.shop.site.render import html
 

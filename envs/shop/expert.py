@@ -1,10 +1,8 @@
-"""The way to the best purchase that a goal admits, from wherever a session stands: what `plan()` answers.
+"""The expert: a plan that leads from any page to the best purchase for a goal.
 
-The expert knows the goal, the judge and the whole shop. It takes the goal's own product, or a better one where the
-reward's rules keep that one from being worth 1; it tries queries until one lists the product on an early page; and it
-clicks the options that the judge counts. A plan is tried on a copy of the session before it is given out.
-
-Left out on purpose: learning from the plan what an agent could have known (`shopper` has players that know no more).
+The expert knows the goal, the reward function and the whole shop. It takes the goal's own product, or a better one if
+the reward's rules keep that one below 1, tries queries until one lists the product on an early page, and selects the
+options that count. Plans are verified on a copy of the session. `scripted_shoppers` has players without such knowledge.
 """
 
 from __future__ import annotations
@@ -22,12 +20,12 @@ __all__ = ["Purchase", "plan", "purchases"]
 
 _WORD: Final = re.compile(r"\w+(?:['’-]\w+)*")
 _TRIED: Final = 4
-"""How many of the best purchases are looked for: a product that no query lists cannot be bought."""
+"""How many of the best purchases are tried; a product that no query lists cannot be bought."""
 _ENOUGH: Final = 1.0 - 1e-9
 
 
 class Purchase(NamedTuple):
-    """A product with options by name, and what buying it is worth in a session."""
+    """A product with options by name, and the reward of buying it in a session."""
 
     worth: float
     product: Product
@@ -35,12 +33,12 @@ class Purchase(NamedTuple):
 
 
 def plan(session: ShopSession) -> list[str]:
-    """Return actions from the present state to the purchase of highest reward that was found; [] after a purchase.
+    """Return the actions from the current page to the best purchase that was found; [] after a purchase.
 
-    Among products that are worth the same, the goal's own comes first; of the ways there, the shortest.
+    Among equal rewards, the goal's own product is preferred, and the shortest way.
 
     Raises:
-        EnvError: no product that is worth anything can be found by a search.
+        EnvError: no search finds a product with a positive reward.
     """
     if session.done:
         return []
@@ -55,34 +53,35 @@ def plan(session: ShopSession) -> list[str]:
         if best[0] >= purchase.worth - 1e-9:
             break
     if not best[1]:
-        raise EnvError(f"no search finds a product worth anything for the goal {session.goal.instruction!r:.200}")
+        raise EnvError(f"no search finds a product with a positive reward for {session.goal.instruction!r:.200}")
     return best[1]
 
 
 def purchases(session: ShopSession) -> list[Purchase]:
-    """Return the purchases of which the best one is to be chosen, the best first.
+    """Return candidate purchases, the best first.
 
-    That is the goal's own product, alone where it is worth 1, and else also what searches for the goal's words list.
+    The candidates are the goal's own product and, unless its reward is 1, the products that searches for the goal's
+    words list.
     """
     goal, shop = session.goal, session.shop
     own = shop.catalogue.get(goal.asin)
-    found = [] if own is None else [_judged(session, own)]
+    found = [] if own is None else [_purchase_of(session, own)]
     if found and found[0].worth >= _ENOUGH:
         return found
     queries = (goal.name, goal.query, " ".join([*goal.attributes, goal.query]), goal.instruction)
     others = dict.fromkeys(asin for query in queries for asin, _ in shop.search(_words(query)))
-    found += [_judged(session, shop.product(asin)) for asin in others if asin != goal.asin]
+    found += [_purchase_of(session, shop.product(asin)) for asin in others if asin != goal.asin]
     return sorted((one for one in found if one.worth > 0), key=lambda one: -one.worth)
 
 
-def _judged(session: ShopSession, product: Product) -> Purchase:
+def _purchase_of(session: ShopSession, product: Product) -> Purchase:
     offered = replace(product, options=_clickable(session, product))
     reward, options = session.shop.reward_function.best(offered, session.goal, session.price(product.asin))
     return Purchase(reward.total, product, options)
 
 
 def _clickable(session: ShopSession, product: Product) -> dict[str, tuple[str, ...]]:
-    """Return the options of a product without values that cannot be chosen.
+    """Return the options of a product without the values that no action can select.
 
     A value that two options share belongs to one of them, and some texts cannot be written as an action.
     """
@@ -98,7 +97,7 @@ def _clickable(session: ShopSession, product: Product) -> dict[str, tuple[str, .
 
 
 def _ways(session: ShopSession, purchase: Purchase) -> Iterator[list[str]]:
-    """Yield ways to a purchase: from the product's page, through the results at hand, and by a search."""
+    """Yield ways to a purchase: from the product's page, through the current results, and by a new search."""
     page, asin = session.page, purchase.product.asin
     chosen = dict(page.options) if page.asin == asin else {}
     back = ["click[< prev]"] if page.kind == "sub" else []
@@ -120,14 +119,14 @@ def _ways(session: ShopSession, purchase: Purchase) -> Iterator[list[str]]:
 
 
 def _finish(purchase: Purchase, chosen: dict[str, str]) -> list[str]:
-    """Return what is left to do on the product's page."""
-    # a page knows a chosen option by its name in small letters
+    """Return the remaining actions on the product's page."""
+    # pages store the names of selected options in lower case
     wanted = [value for name, value in purchase.options.items() if chosen.get(name.lower()) != value]
     return [*(f"click[{value}]" for value in wanted), "click[buy now]"]
 
 
 def _search(session: ShopSession, product: Product) -> tuple[str, int] | None:
-    """Return a query that lists a product, and on which page: the first one of the earliest page."""
+    """Return the query that lists a product on the earliest page, and the number of that page."""
     best: tuple[str, int] | None = None
     for query in dict.fromkeys(_queries(session, product)):
         listed = [asin for asin, _ in session.shop.search(query)] if query else []
@@ -141,7 +140,7 @@ def _search(session: ShopSession, product: Product) -> tuple[str, int] | None:
 
 
 def _queries(session: ShopSession, product: Product) -> Iterator[str]:
-    """Yield what might find a product, from what a customer would say to all that is known of it."""
+    """Yield queries that may find a product, from a customer's words to its whole description."""
     goal, title = session.goal, _words(product.name)
     yield _words(" ".join([*goal.attributes, product.query]))
     for count in (4, 8, 16):
@@ -154,12 +153,12 @@ def _queries(session: ShopSession, product: Product) -> Iterator[str]:
 
 
 def _words(text: str) -> str:
-    """Return a text in small letters without what an action or a search gives a meaning to: brackets, signs."""
+    """Return the words of a text in lower case, without brackets and signs."""
     return " ".join(_WORD.findall(text.lower()))
 
 
 def _outcome(session: ShopSession, actions: list[str]) -> float:
-    """Return the reward that actions lead to, tried on a copy of the session; 0 where they lead to none."""
+    """Return the reward that actions lead to on a copy of the session, or 0."""
     trial = session.duplicate()
     for action in actions:
         trial.act(action)

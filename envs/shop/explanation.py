@@ -22,10 +22,10 @@ class TypePart:
 
     Attributes:
         value: factor of the reward.
-        reason: why, as a clause.
-        query_match, category_match, title_score: as in `Reward`.
-        shared: nouns that both titles have, in alphabetical order.
-        missing: nouns of the goal's title that the bought title does not have, in the same order.
+        reason: the reason as a clause.
+        query_match, category_match, title_score: see `Reward`.
+        shared: nouns in both titles, in alphabetical order.
+        missing: nouns that only the goal's title contains, in alphabetical order.
     """
 
     value: float
@@ -44,8 +44,8 @@ class AttributePart:
     Attributes:
         wanted: the attribute.
         matched: whether the product has it.
-        where: "attributes", "title", "features" or "description"; None when it does not match.
-        found: the text there that matched; None when it does not match.
+        where: "attributes", "title", "features" or "description"; None without a match.
+        found: the matching text; None without a match.
     """
 
     wanted: str
@@ -59,13 +59,12 @@ class OptionPart:
     """One option of the goal.
 
     Attributes:
-        name: of the option; "" when the goal gives the value alone.
+        name: name of the option; "" if the goal gives only the value.
         wanted: the value.
-        matched: whether a chosen value fulfils it.
-        chosen: the value that fulfils it, or else the one that was chosen for an option of that name; None when there
-            is none.
-        offered: whether the product has a value that would fulfil it.
-        defect: it was chosen as it was asked for, and the original rule still does not count it (see `matching`).
+        matched: whether a selected value satisfies it.
+        chosen: the value that satisfies it, else the selected value of the option of that name, else None.
+        offered: whether the product offers a value that satisfies it.
+        defect: whether exactly this value was selected and the original rule does not count it (see `matching`).
     """
 
     name: str
@@ -82,8 +81,8 @@ class PricePart:
 
     Attributes:
         paid: dollars.
-        bound: dollars; None when the goal names none.
-        matched: whether the price is within the bound.
+        bound: limit in dollars; None if the goal has none.
+        matched: whether the price is within the limit.
     """
 
     paid: float
@@ -93,7 +92,7 @@ class PricePart:
 
 @dataclass(frozen=True, slots=True)
 class RewardExplanation:
-    """A reward with the reasons for each part."""
+    """A reward with the reason for each part."""
 
     reward: Reward
     type: TypePart
@@ -103,22 +102,24 @@ class RewardExplanation:
 
     @property
     def points(self) -> int:
-        """How many attributes, options and price bounds are met."""
+        """Number of wishes (attributes, options, price) that are satisfied."""
         parts: list[AttributePart | OptionPart | PricePart] = [*self.attributes, *self.options, self.price]
         return sum(part.matched for part in parts)
 
     @property
     def possible(self) -> int:
-        """How many there are to meet."""
+        """Number of wishes."""
         return len(self.attributes) + len(self.options) + 1
 
     def lines(self) -> list[str]:
-        """Return the verdict in words, a line for each part, the sum last."""
+        """Return one line of text for each part, and the total last."""
         lines = [f"type {self.type.value:g}: {self.type.reason}"]
         lines += [f"attribute {part.wanted!r}: {_attribute(part)}" for part in self.attributes]
         lines += [f"option {_named(part)!r}: {_option(part)}" for part in self.options]
-        bound = "no bound" if self.price.bound is None else f"bound ${self.price.bound:,.2f}"
-        lines.append(f"price ${self.price.paid:,.2f}, {bound}: {'within it' if self.price.matched else 'too dear'}")
+        bound = "no limit" if self.price.bound is None else f"limit ${self.price.bound:,.2f}"
+        lines.append(
+            f"price ${self.price.paid:,.2f}, {bound}: {'within it' if self.price.matched else 'too expensive'}"
+        )
         lines.append(f"reward {self.reward.total:.3f} = {self.type.value:g} x {self.points} / {self.possible}")
         return lines
 
@@ -126,7 +127,7 @@ class RewardExplanation:
 def explain(
     reward_function: RewardFunction, product: Product, goal: Goal, price: float, options: Mapping[str, str]
 ) -> RewardExplanation:
-    """Return the reward that `reward_function(product, goal, price, options)` gives, with the reasons for each part."""
+    """Return the reward of a purchase (see `RewardFunction`) with the reason for each part."""
     reward = reward_function(product, goal, price, options)
     bound = None if goal.price_upper >= UNBOUNDED else goal.price_upper
     return RewardExplanation(
@@ -152,18 +153,18 @@ def _type(reward_function: RewardFunction, reward: Reward, product: Product, goa
 
 
 def _reason(reward: Reward) -> str:
-    """Return why the type has its value: the first ground that the rule looks at and finds."""
+    """Return the reason for the type: the first that applies in the order of the rule."""
     if reward.title_score == 0.0:
         return "the titles share no noun"
     if reward.title_score < 0.1:
         return "the titles share less than a tenth of the nouns"
     if reward.query_match:
-        return "found under the same search"
+        return "found by the same search"
     if reward.category_match:
         return "in the same categories"
     if reward.title_score > 0.2:
         return f"the titles share {reward.title_score:.0%} of the nouns"
-    return "another kind of product: neither search nor categories nor more than a fifth of the title's nouns"
+    return "another kind of product: other search, other categories, at most a fifth of the title's nouns"
 
 
 def _attribute_part(product: Product, wanted: str, rule: str) -> AttributePart:
@@ -197,8 +198,8 @@ def _named(part: OptionPart) -> str:
 
 def _option(part: OptionPart) -> str:
     if part.matched:
-        return "chosen" if part.chosen == part.wanted else f"fulfilled by {part.chosen!r}"
+        return "selected" if part.chosen == part.wanted else f"satisfied by {part.chosen!r}"
     if part.defect:
-        return "chosen, but the original rule does not count it"
-    chosen = "not chosen" if part.chosen is None else f"{part.chosen!r} was chosen"
+        return "selected, but the original rule does not count it"
+    chosen = "not selected" if part.chosen is None else f"{part.chosen!r} was selected"
     return chosen if part.offered else f"{chosen}; the product does not offer it"

@@ -1,4 +1,4 @@
-"""What to buy: the sentence that the agent is told, and what the reward measures a purchase against."""
+"""A goal: the instruction that the agent sees, and the wishes that the reward compares a purchase with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnwise.registry import suggest
 __all__ = ["UNBOUNDED", "Goal"]
 
 UNBOUNDED: Final = 1000000.0
-"""The price bound of a goal that names none, in dollars."""
+"""Price limit of a goal without one, in dollars."""
 
 _KEYS: Final = (
     "asin",
@@ -30,16 +30,16 @@ _KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One goal.
+    """What to buy.
 
     Attributes:
-        asin: the product that it was made of; another one may fulfil it as well.
-        category, query, name, product_category: those of the product (see `Product`).
-        instruction: what the agent is told, price bound included.
-        attributes: attributes that are asked for.
-        price_upper: dollars; a purchase at this price or below is cheap enough.
-        options: values of options that are asked for: by name (goals made of a product), or bare (goals of people).
-        weight: share with which it is drawn, relative to the other goals.
+        asin: the product that the goal was made of; other products may satisfy it as well.
+        category, query, name, product_category: fields of that product (see `Product`).
+        instruction: what the agent is told, including the price limit.
+        attributes: attributes that the goal asks for.
+        price_upper: price limit in dollars (inclusive).
+        options: option values that it asks for: by name (synthetic goals) or without names (human goals).
+        weight: relative probability of being drawn.
     """
 
     asin: str
@@ -55,27 +55,27 @@ class Goal:
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any]) -> Goal:
-        """Return the goal that a mapping with the original's keys describes (see `as_dict`).
+        """Return the goal of a mapping with WebShop's keys (see `as_dict`).
 
         Args:
-            mapping: all keys but "weight" and "price_upper" are needed.
+            mapping: "goal_options", "weight" and "price_upper" are optional.
 
         Raises:
-            UnknownOption: a key is missing, unknown, or holds something of another type.
+            UnknownOption: a key is missing or unknown, or a value has the wrong type.
         """
         if not isinstance(mapping, Mapping):
-            raise UnknownOption(f"a goal is a mapping with the keys {', '.join(_KEYS)}; got {mapping!r}")
+            raise UnknownOption(f"a goal must be a mapping with the keys {', '.join(_KEYS)}, got {mapping!r}")
         for key in mapping:
             if key not in _KEYS:
                 raise UnknownOption(f"a goal has no key {key!r}{suggest(str(key), _KEYS)}")
         for key in _KEYS[:7]:
             wanted: type | tuple[type, ...] = (list, tuple) if key == "attributes" else str
             if not isinstance(mapping.get(key), wanted):
-                what = "a list of str" if key == "attributes" else "a str"
-                raise UnknownOption(f"a goal's {key!r} is {what}; got {mapping.get(key)!r}")
+                what = "a list of strings" if key == "attributes" else "a string"
+                raise UnknownOption(f"{key!r} of a goal must be {what}, got {mapping.get(key)!r}")
         given = mapping.get("goal_options", ())
         if not isinstance(given, Mapping | list | tuple):
-            raise UnknownOption(f"a goal's 'goal_options' is a mapping or a list; got {given!r}")
+            raise UnknownOption(f"'goal_options' of a goal must be a mapping or a list, got {given!r}")
         return cls(
             asin=mapping["asin"],
             category=mapping["category"],
@@ -90,7 +90,7 @@ class Goal:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the goal with the original's keys; `Goal.of` takes it back."""
+        """Return the goal as a mapping with WebShop's keys (see `Goal.of`)."""
         options: Any = dict(self.options) if isinstance(self.options, Mapping) else list(self.options)
         return {
             "asin": self.asin,
@@ -116,11 +116,11 @@ def _texts(key: str, values: Any) -> tuple[str, ...]:
     texts = tuple(values)
     for text in texts:
         if not isinstance(text, str):
-            raise UnknownOption(f"a goal's {key!r} holds str; got {text!r}")
+            raise UnknownOption(f"{key!r} of a goal must contain strings, got {text!r}")
     return texts
 
 
 def _number(key: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnknownOption(f"a goal's {key!r} is a number; got {value!r}")
+        raise UnknownOption(f"{key!r} of a goal must be a number, got {value!r}")
     return float(value)

@@ -1,9 +1,7 @@
-"""Where the goals of a shop come from: the original's files, or our own catalogue.
+"""Sources of goals: WebShop's files, or generated catalogues.
 
-A source gives the shop, ids of goals, and the goal of an id. What is read or made is kept once in a process, however
-many environments play in it, and a pickled source or shop travels as the recipe and not as the products.
-
-Left out on purpose: how files are read (`catalogue`), how goals are made of them (`goals`, `generator`).
+A source provides the shop, the ids of its goals, and the goal of an id. Environments of a process share what was read
+or generated. Sources and shops are pickled as their arguments, not as products.
 """
 
 from __future__ import annotations
@@ -46,49 +44,50 @@ __all__ = [
 
 GOALS: Final = ("auto", "human", "synthetic")
 MOST: Final = 10_000
-"""Most catalogues behind one environment."""
+"""Largest number of catalogues behind one environment."""
 HUMAN_FROM: Final = 1500
-"""goals="auto" takes the goals of people where there are more than so many: the original's splits need them."""
+"""goals="auto" takes human goals if there are more than this number, which WebShop's splits need."""
 
 
 class GoalSource(Protocol):
-    """Where an environment takes its goals from."""
+    """What an environment needs of a source of goals."""
 
     @property
     def shop(self) -> Shop:
-        """The shop; where there are several, the first."""
+        """The shop, or the first of several."""
 
     def shop_of(self, id: str) -> Shop:
-        """Return the shop that a goal is about, by the goal's id."""
+        """Return the shop of a goal."""
 
     def ids(self, count: int | None) -> list[str]:
         """Return the ids of the goals of the split."""
 
     def draw(self, rng: Any) -> str:
-        """Return the id of a goal that `rng` (a numpy Generator) draws."""
+        """Return the id of a random goal."""
 
     def get(self, id: str) -> Goal:
         """Return the goal of an id."""
 
     def find(self, goal: Goal) -> str | None:
-        """Return the id of a goal of the same product, attributes and options; None if there is none."""
+        """Return the id of a goal with the same product, attributes and options, or None."""
 
     def made(self) -> dict[str, Any]:
-        """Return what tells this source from others, on any machine (see `snapshot`)."""
+        """Return values that identify this source on any machine (see `snapshot`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSourceKey:
-    """All that decides what files give: the same key, the same shop and goals.
+    """Everything that determines the shop and the goals of files.
 
     Attributes:
-        paths: of products, attributes and what people wrote; "" for none (see `located`).
-        stamps: size and time of change of each, so that a file that changed is read anew.
+        paths: paths of products, attributes and human instructions, or "" (see `located`).
+        stamps: size and modification time of each, so that a changed file is read again.
         num_products, strict, cache: see `Catalogue.open`.
         goals: "auto", "human" or "synthetic".
-        seed: of the prices and the goals' price bounds.
-        rule, tagger, sub_page: of the `RewardFunction`, and whether the shop shows attributes.
-        keep, limit, shuffle: of `make_goals`.
+        seed: seed of the prices and price limits.
+        rule, tagger: see `RewardFunction`.
+        sub_page: whether the shop shows attributes.
+        keep, limit, shuffle: see `make_goals`.
     """
 
     paths: tuple[str, str, str]
@@ -107,13 +106,13 @@ class FileSourceKey:
 
 
 class FileGoalSource:
-    """Goals of the original's files; ids are the numbers after the shuffle."""
+    """Goals of WebShop's files; ids are the numbers after the shuffle."""
 
     def __init__(self, key: FileSourceKey, split: str, splits: str) -> None:
-        """Read the files, and take the goals of a split by a rule of splits.
+        """Read the files and select the goals of a split.
 
         Raises:
-            EnvError: a file is missing or broken, there are no goals, or the split has none.
+            EnvError: a file is missing or broken, or there are no goals in the split.
         """
         self._made_of = key, split, splits
         self._opened = _opened(key)
@@ -127,7 +126,7 @@ class FileGoalSource:
         self._weights = list(accumulate(self._opened.goals[number].weight for number in self._numbers))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as the recipe."""
+        """Pickle the arguments."""
         return type(self), self._made_of
 
     @property
@@ -144,7 +143,7 @@ class FileGoalSource:
         return [str(number) for number in self._numbers[:count]]
 
     def draw(self, rng: Any) -> str:
-        """Return the id of a goal, drawn by weight as the original does."""
+        """Return the id of a random goal, drawn by weight as in WebShop."""
         place = bisect(self._weights, rng.random() * self._weights[-1])
         return str(self._numbers[min(place, len(self._numbers) - 1)])
 
@@ -160,19 +159,19 @@ class FileGoalSource:
         return self._opened.goals[number]
 
     def find(self, goal: Goal) -> str | None:
-        """Return the id of the first goal of the same product, attributes and options, in any split; else None."""
+        """Return the id of the first goal with the same product, attributes and options in any split, or None."""
         number = self._opened.numbers.get(_identity(goal))
         return None if number is None else str(number)
 
     def made(self) -> dict[str, Any]:
-        """Return what tells this source from others: not the paths, which differ between machines."""
+        """Return values that identify this source, without paths, which differ between machines."""
         key, split, splits = self._made_of
         many = f"{len(self.shop.catalogue):,} in files, with {len(self._opened.goals):,} goals"
         return {"products": many, "catalogue_seed": key.seed, "split": split, "splits": splits}
 
 
 class _OpenedFiles:
-    """A shop with its goals."""
+    """A shop and its goals."""
 
     def __init__(self, shop: Shop, goals: Sequence[Goal]) -> None:
         self.shop = shop
@@ -181,7 +180,7 @@ class _OpenedFiles:
 
     @property
     def numbers(self) -> Mapping[Any, int]:
-        """Number of the first goal by product, attributes and options."""
+        """Number of the first goal with given product, attributes and options."""
         if self._numbers is None:
             self._numbers = {}
             for number, goal in enumerate(self.goals):
@@ -214,7 +213,7 @@ def _opened(key: FileSourceKey) -> _OpenedFiles:
 
 
 class _FilesShop(Shop):
-    """A shop that travels as the recipe."""
+    """A shop that is pickled as its arguments."""
 
     key: FileSourceKey
 
@@ -228,14 +227,14 @@ def _shop_of_files(key: FileSourceKey) -> Shop:
 
 def _why_none(key: FileSourceKey) -> str:
     if key.keep is not None:
-        return "keep may have left none, or there were none before"
+        return "keep may have rejected all of them"
     if key.goals == "human":
-        return "goals='human' needs instructions that people wrote, with attributes (human=PATH)"
+        return "goals='human' needs human instructions with attributes (human=PATH)"
     return "synthetic goals need a product with an instruction and its attributes (attributes=PATH)"
 
 
 def stamps(*paths: str) -> tuple[tuple[int, int], ...]:
-    """Return size in bytes and time of change in nanoseconds of files; (0, 0) for one that is not there."""
+    """Return size in bytes and modification time in nanoseconds of files; (0, 0) for a missing file."""
     found = []
     for path in paths:
         try:
@@ -251,10 +250,10 @@ def located(
     attributes: str | os.PathLike[str] | None = None,
     human: str | os.PathLike[str] | None = None,
 ) -> tuple[str, str, str]:
-    """Return the whole paths of the three files that arguments name; "" for None.
+    """Return the absolute paths of the three files; "" for None.
 
     Raises:
-        UnknownOption: an argument is no path.
+        UnknownOption: an argument is not a path.
     """
     return _located(products, "products"), _located(attributes, "attributes"), _located(human, "human")
 
@@ -263,13 +262,13 @@ def _located(path: object, what: str) -> str:
     if path is None:
         return ""
     if not isinstance(path, str | os.PathLike) or not path or isinstance(os.fspath(path), bytes) or "\0" in str(path):
-        raise UnknownOption(f"{what} is {path!r}; it is the path of a file, or None")
+        raise UnknownOption(f"{what} must be the path of a file or None, got {path!r}")
     return str(Path(path).expanduser().absolute())
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedSourceKey:
-    """All that decides a shop of our own: level and seed of its catalogue, and see `FileSourceKey`."""
+    """Level and seed of a generated catalogue, and the shop's settings (see `FileSourceKey`)."""
 
     level: ShopLevel
     seed: int
@@ -279,10 +278,10 @@ class GeneratedSourceKey:
 
 
 class GeneratedGoalSource:
-    """Goals of our own catalogue; an id names split, level and number, and means the same on every machine."""
+    """Goals of a generated catalogue; ids are the same on every machine."""
 
     def __init__(self, key: GeneratedSourceKey, split: str) -> None:
-        """Make the catalogue.
+        """Generate the catalogue.
 
         Raises:
             UnknownOption: there is no such split, or the catalogue is too small for it.
@@ -292,7 +291,7 @@ class GeneratedGoalSource:
         self.shop: Shop = _generated_shop(key)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as the recipe."""
+        """Pickle the arguments."""
         return type(self), self._made_of
 
     def shop_of(self, id: str) -> Shop:
@@ -300,45 +299,45 @@ class GeneratedGoalSource:
         return self.shop
 
     def ids(self, count: int | None, start: int = 0) -> list[str]:
-        """Return the ids of so many goals of the split from number `start` on, 1,000 if no count is given."""
+        """Return the ids of `count` goals (1,000 by default) of the split from number `start` on."""
         return self._goals.ids(count, start)
 
     def draw(self, rng: Any) -> str:
-        """Return the id of a goal."""
+        """Return the id of a random goal."""
         return self._goals.draw(rng)
 
     def get(self, id: str) -> Goal:
         """Return the goal of an id.
 
         Raises:
-            UnknownTask: the text is no id of a goal of this split and catalogue.
+            UnknownTask: this split and catalogue have no such goal.
         """
         return self._goals.get(id)
 
     def find(self, goal: Goal) -> str | None:
-        """Return None: a goal that is given whole has no id of a generated one."""
+        """Return None: a complete goal has no id of a generated one."""
         return None
 
     def made(self) -> dict[str, Any]:
-        """Return what tells this source from others."""
+        """Return values that identify this source."""
         key, split = self._made_of
         return {"products": "generated", "level": key.level.text, "catalogue_seed": key.seed, "split": split}
 
 
 class MultiCatalogueGoalSource:
-    """Goals of several of our own catalogues by turns, so that nobody learns one of them by heart.
+    """Alternating goals of several generated catalogues, so that a policy cannot memorise one of them.
 
-    Goal n is goal n // count of catalogue n % count; ids are those that each catalogue gives its goals.
+    Goal n is goal n // count of catalogue n % count, with the id that it has there.
     """
 
     def __init__(self, key: GeneratedSourceKey, split: str, count: int) -> None:
-        """Take the catalogues of the key's seed and of those that follow; each is made when it is first asked for.
+        """Use `count` catalogues from the key's seed on; each is generated when it is first needed.
 
         Raises:
             UnknownOption: there is no such split, the catalogues are too small for it, or the count is out of bounds.
         """
         if not 1 <= count <= MOST:
-            raise UnknownOption(f"catalogues is {count}; it is a whole number from 1 to {MOST:,}")
+            raise UnknownOption(f"catalogues must be an integer from 1 to {MOST:,}, got {count}")
         self._made_of = key, split, count
         self.count = count
         self._numbers = {name_of(key.level, key.seed + number): number for number in range(count)}
@@ -346,7 +345,7 @@ class MultiCatalogueGoalSource:
         self._one(0)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as the recipe."""
+        """Pickle the arguments."""
         return type(self), self._made_of
 
     @property
@@ -355,24 +354,24 @@ class MultiCatalogueGoalSource:
         return self._one(0).shop
 
     def shop_of(self, id: str) -> Shop:
-        """Return the shop that a goal is about; of what is no id, the first."""
+        """Return the shop of a goal, or for an unknown id the first shop."""
         return self._one(self._number(id) or 0).shop
 
     def ids(self, count: int | None) -> list[str]:
-        """Return the ids of the first goals of the split, 1,000 if no count is given."""
+        """Return the ids of the first `count` goals (1,000 by default) of the split."""
         prefixes = [f"{self._made_of[1]}/{name}/" for name in self._numbers]
         numbers = range(1000 if count is None else count)
         return [f"{prefixes[number % self.count]}{number // self.count:06d}" for number in numbers]
 
     def draw(self, rng: Any) -> str:
-        """Return the id of a goal."""
+        """Return the id of a random goal."""
         return self._one(int(rng.integers(self.count))).draw(rng)
 
     def get(self, id: str) -> Goal:
         """Return the goal of an id.
 
         Raises:
-            UnknownTask: the text is no id of a goal of this split and these catalogues.
+            UnknownTask: this split and these catalogues have no such goal.
         """
         number = self._number(id)
         if number is None:
@@ -385,11 +384,11 @@ class MultiCatalogueGoalSource:
         return self._one(number).get(id)
 
     def find(self, goal: Goal) -> str | None:
-        """Return None, as `GeneratedGoalSource.find` does."""
+        """Return None (see `GeneratedGoalSource.find`)."""
         return None
 
     def made(self) -> dict[str, Any]:
-        """Return what tells this source from others."""
+        """Return values that identify this source."""
         return {**self._one(0).made(), "catalogues": self.count}
 
     def _number(self, id: str) -> int | None:
@@ -404,7 +403,7 @@ class MultiCatalogueGoalSource:
 
 
 class _GeneratedShop(Shop):
-    """A shop that travels as the recipe."""
+    """A shop that is pickled as its arguments."""
 
     key: GeneratedSourceKey
 

@@ -1,7 +1,7 @@
-"""What there is to buy: the goals of a catalogue, from what people wrote or from sentences filled with options.
+"""Goals of WebShop's files: human instructions, or synthetic sentences combined with options.
 
-The order of all draws is the original's: prices first (`draw_prices`), then one price bound for each instruction, from
-the same generator; after that a generator of its own shuffles, so that the order of the goals is always the same.
+Random draws have WebShop's order: prices first (`draw_prices`), then a price limit for each instruction from the same
+generator. Another generator shuffles the goals, so that their order is always the same.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from turnwise.envs.shop.product import Product
 __all__ = ["SHUFFLE", "draw_goal", "make_goals"]
 
 SHUFFLE: Final = 233
-"""The seed with which the original shuffles its goals."""
+"""The seed with which WebShop shuffles its goals."""
 
 _BOUNDS: Final = tuple(10.0 * step for step in range(1, 100))
-_MOST = 1_000_000  # goals of one product
+_MOST = 1_000_000  # largest number of goals of one product
 
 Keep = Callable[[int, Goal], bool]
 
@@ -43,26 +43,26 @@ def make_goals(
 ) -> list[Goal]:
     """Return the goals of a catalogue, shuffled.
 
-    A price bound is the larger of two that `rng` samples from the four next multiples of ten dollars above the price;
-    from 980 dollars on there are not two of them below 1,000, and the goal has no bound.
+    The price limit is the larger of two samples from the next four multiples of ten dollars above the price. From 980
+    dollars on there are not two of them below 1,000, and the goal has no limit.
 
     Args:
-        products: in the order of the catalogue.
-        prices: dollars by id, as `draw_prices` gives them.
-        human: goals of what people wrote, one an instruction; else of the sentences made for a product, one for every
-            combination of its options. An instruction that asks for no attribute makes no goal.
-        rng: where bounds are drawn; to be the original's, it has drawn the prices before.
-        shuffle: seed of the order; None: unshuffled. verl-agent shuffles with the seed of its environment.
-        keep: called with number and goal after the shuffle; only goals for which it is true stay.
-        limit: at most so many goals, drawn by weight without repeats from those that are kept.
+        products: products in the order of the catalogue.
+        prices: dollars by product id (see `draw_prices`).
+        human: one goal for each human instruction; else one for each combination of a product's options. Instructions
+            without attributes give no goal.
+        rng: generator of the limits; WebShop's is the one that drew the prices.
+        shuffle: seed of the order; None keeps the order. verl-agent uses the seed of its environment.
+        keep: predicate of a goal's number (after the shuffle) and the goal.
+        limit: number of goals to draw by weight, without replacement, from those that are kept.
 
     Raises:
-        UnknownOption: a product has no price, or makes more than a million goals; the limit is below 1.
+        UnknownOption: a product has no price or makes more than a million goals, or the limit is below 1.
 
     Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its goals.
     """
     if limit is not None and limit < 1:
-        raise UnknownOption(f"limit, the number of goals, must be at least 1; got {limit}")
+        raise UnknownOption(f"limit must be >= 1, got {limit}")
     chosen = products.instructed(human) if isinstance(products, Catalogue) else products
     goals = list(_human(chosen, prices, rng) if human else _synthetic(list(chosen), prices, rng))
     order = rng if shuffle is None else random.Random(shuffle)
@@ -74,14 +74,14 @@ def make_goals(
 
 
 def draw_goal(cumulative: Sequence[float], rng: random.Random) -> int:
-    """Return the number of a goal, drawn by weight.
+    """Return the number of a random goal, drawn by weight.
 
-    The original is one off, and so are we: goal i + 1 has the weight of goal i, and the first goal is drawn only where
+    As in WebShop the numbers are off by one: goal i + 1 has the weight of goal i, and the first goal is drawn only if
     it is the only one.
 
     Args:
-        cumulative: for each goal the sum of the weights up to it.
-        rng: where it is drawn.
+        cumulative: cumulative weights of the goals.
+        rng: random generator.
     """
     return min(bisect(cumulative, rng.uniform(0, cumulative[-1])) + 1, len(cumulative) - 1)
 
@@ -111,12 +111,12 @@ def _synthetic(products: Sequence[Product], prices: Mapping[str, float], rng: ra
 def _combinations(product: Product) -> int:
     many = math.prod(map(len, product.options.values()))
     if many > _MOST:
-        raise UnknownOption(f"product {product.asin} would make {many:,} goals; at most {_MOST:,} are made of one")
+        raise UnknownOption(f"product {product.asin} would make {many:,} goals; the largest number is {_MOST:,}")
     return many
 
 
 def _filled(product: Product, sentence: str, bound: tuple[float, str], weight: float) -> Iterator[Goal]:
-    """Yield a product's goals, one for each combination of its options."""
+    """Yield the goals of a product, one for each combination of its options."""
     names = sorted(product.options)
     for values in itertools.product(*(product.options[name] for name in names)):
         options = dict(zip(names, values, strict=True))
@@ -126,10 +126,10 @@ def _filled(product: Product, sentence: str, bound: tuple[float, str], weight: f
 
 
 def _bound(product: Product, prices: Mapping[str, float], rng: random.Random) -> tuple[float, str]:
-    """Return a price bound in dollars, and the words that say it."""
+    """Return a price limit in dollars, and the words for it."""
     price = prices.get(product.asin)
     if price is None:
-        raise UnknownOption(f"product {product.asin} has a goal but no price: prices must hold every product")
+        raise UnknownOption(f"product {product.asin} has a goal but no price")
     above = [bound for bound in _BOUNDS if bound > price][:4]
     if len(above) < 2:
         return UNBOUNDED, ""
@@ -150,7 +150,7 @@ def _goal(
 
 
 def _limited(goals: list[Goal], limit: int, rng: random.Random) -> list[Goal]:
-    """Return so many goals, drawn by weight, in the order in which they were drawn."""
+    """Return `limit` goals, drawn by weight, in the order of the draws."""
     cumulative = list(accumulate(goal.weight for goal in goals))
     drawn: dict[int, None] = {}
     while len(drawn) < limit:

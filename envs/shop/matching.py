@@ -1,9 +1,9 @@
-"""What counts as a match between a purchase and a goal: type, attributes and options.
+"""Matching of a purchase with a goal: type, attributes and options.
 
-Two rules. "original" is the original's, with its defects: a goal's options that come with names are compared as the
-text of a Python pair, and their colours are shortened only when a part of the pair is the bare name of a colour, while
-the colours of what was bought always are; so some goals cannot be fulfilled. "fixed" shortens colours on both sides,
-compares values with values, and lets equal texts match even when they hold no letter or digit.
+The rule "original" is WebShop's, including its defects: a goal's named option is compared as the text of a Python pair
+and shortened to a colour only if name or value is exactly a colour, whereas the selected value is always shortened, so
+some goals cannot be satisfied. The rule "fixed" shortens both sides, compares values with values, and lets equal texts
+match even if they contain no letter or digit.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ RULES: Final = ("original", "fixed")
 
 @dataclass(frozen=True, slots=True)
 class TypeMatch:
-    """How the kind of what was bought compares with the kind that the goal asks for.
+    """How the kind of the purchase compares with the kind that the goal asks for.
 
     Attributes:
-        value: the factor of the reward: 1, 0.5, 0.1 or 0.
-        query_match: both were found under the same search.
-        category_match: their paths of categories share two names or more.
-        title_score: share of the nouns of the goal's title that the bought title has; 0.2 when the goal's has none.
+        value: factor of the reward: 1, 0.5, 0.1 or 0.
+        query_match: whether both belong to the same search.
+        category_match: whether their category paths share at least two names.
+        title_score: share of the nouns in the goal's title that the purchased title contains; 0.2 without nouns.
     """
 
     value: float
@@ -42,11 +42,11 @@ class TypeMatch:
 
 
 def type_match(product: Product, goal: Goal, bought: frozenset[str], wanted: list[str]) -> TypeMatch:
-    """Return how well the kind of the product fits.
+    """Return how well the kind of a product fits a goal.
 
     Args:
-        product: what was bought.
-        goal: what was asked for.
+        product: the purchase.
+        goal: the goal.
         bought: nouns of the product's title.
         wanted: nouns of the goal's title, repeated where they repeat.
     """
@@ -68,10 +68,10 @@ def _segments(path: str) -> frozenset[str]:
 
 
 def attribute_match(product: Product, attribute: str, rule: str) -> tuple[str, str] | None:
-    """Return where a product has an attribute, or None when it has not.
+    """Return where a product has an attribute, or None.
 
     Returns:
-        ("attributes", the product's attribute that is alike), or ("title" | "features" | "description", the attribute).
+        ("attributes", the similar attribute of the product), or ("title" | "features" | "description", the attribute).
     """
     for own in product.attributes:
         if alike(own, attribute) or (rule == "fixed" and own == attribute):
@@ -86,7 +86,7 @@ def attribute_match(product: Product, attribute: str, rule: str) -> tuple[str, s
 
 
 def option_keys(goal: Goal, rule: str) -> tuple[str, ...]:
-    """Return the texts that the values of bought options are compared with, one for each option of the goal."""
+    """Return the texts that selected values are compared with, one for each option of the goal."""
     options = goal.options
     if isinstance(options, tuple):
         return tuple(colour_of(value) for value in options)
@@ -97,17 +97,17 @@ def option_keys(goal: Goal, rule: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def _pair(name: str, value: str) -> str:
-    """Return what the original compares for a named option: the colour that one of the two is, or both as a pair."""
+    """Return what WebShop compares for a named option: a colour that name or value equals, or both as a pair."""
     return next((colour for colour in COLOURS if colour in (name, value)), str((name, value)))
 
 
 def option_match(key: str, values: Iterable[str], rule: str) -> str | None:
-    """Return the first bought value that fulfils an option of the goal (see `option_keys`), or None."""
+    """Return the first selected value that satisfies an option of the goal (see `option_keys`), or None."""
     return next((value for value in values if fulfils(value, key, rule)), None)
 
 
 @lru_cache(maxsize=1 << 17)
 def fulfils(value: str, key: str, rule: str) -> bool:
-    """Return whether a bought value fulfils an option of the goal, given as its key (see `option_keys`)."""
+    """Return whether a selected value satisfies an option of the goal, given by its key (see `option_keys`)."""
     bought = colour_of(value)
     return alike(bought, key) or (rule == "fixed" and bought == key)

@@ -1,4 +1,4 @@
-"""Which options of a product to choose, so that as many as can be of a goal's options are fulfilled."""
+"""Selects the options of a product that satisfy as many of a goal's options as possible."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from turnwise.envs.shop.product import Product
 
 __all__ = ["best_options"]
 
-_MOST: Final = 1024  # states that are kept
+_MOST: Final = 1024  # states to keep
 
 _State = tuple[int, int, dict[str, str]]
-"""How many options are chosen, minus how many of them are asked for by that very name and value, and the choice."""
+"""Number of selected options, minus the number of exact matches of name and value, and the selection."""
 
 
 def best_options(product: Product, goal: Goal, rule: str) -> dict[str, str]:
-    """Return a choice of options that fulfils as many options of the goal as any choice does.
+    """Return a selection of options that satisfies the largest possible number of the goal's options.
 
-    Taking the best value of each option by itself is not enough, because a value may fulfil several options of the
-    goal, and several values the same one. So the options of the product are gone through one by one, keeping for each
-    set of fulfilled goal options the best choice that leads there: the fewest values, then those that the goal names,
-    then the first on the page. Exact as long as there are at most 1,024 such sets (ten goal options); beyond, the
-    largest sets are kept.
+    A value may satisfy several options of the goal, and several values the same one. Dynamic programming over the
+    product's options therefore keeps, for each set of satisfied goal options, the best selection: the fewest values,
+    then exact matches, then the first on the page. It is exact for up to 1,024 such sets (ten goal options); beyond
+    that, the largest sets are kept.
 
     Returns:
-        Values by option, without options that would add nothing.
+        Values by option, without options that satisfy nothing more.
     """
     keys = option_keys(goal, rule)
     states: dict[int, _State] = {0: (0, 0, {})}
@@ -45,7 +44,7 @@ def best_options(product: Product, goal: Goal, rule: str) -> dict[str, str]:
 
 
 def _steps(name: str, values: Sequence[str], goal: Goal, keys: Sequence[str], rule: str) -> dict[int, tuple[str, bool]]:
-    """Return for each set of goal options (bits) that a value fulfils: the value, and whether the goal names it."""
+    """Return for each set of goal options (bits) a value that satisfies it, and whether it matches exactly."""
     options = goal.options
     steps: dict[int, tuple[str, bool]] = {}
     for value in values:

@@ -1,12 +1,11 @@
-"""How the pages of the shop read: WebShop's own words, in its two kinds of text.
+"""Renders pages as WebShop's observations `text` and `text_rich`.
 
-A page is a list of visible strings (`PageLine`), in the order in which its HTML holds them. `text` is these strings,
-without white space around them, divided by " [SEP] "; `rich` is a line for each, with marks around what can be clicked.
+A page is a list of visible strings (`PageLine`) in the order of its HTML. `text` joins the stripped strings by
+" [SEP] ". `rich` writes one string a line and marks what can be clicked. The HTML pages of `site` contain the same
+strings.
 
-A string of nothing but white space counts as the original's HTML parser counts it: gone if it has a line break in it,
-else a single blank. So an empty feature leaves an empty place between two separators.
-
-Left out on purpose: the HTML of the site (`site`), which holds the same strings.
+White space is treated as by WebShop's HTML parser: a string of white space disappears if it contains a line break, else
+it becomes a single blank. An empty feature therefore leaves an empty place between two separators.
 
 Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its text environment and templates.
 """
@@ -30,14 +29,14 @@ _BLANK: Final = " \n\t\f\r"
 
 
 class PageLine(NamedTuple):
-    """A visible string: "text", or what can be clicked: "button", "label" (of an option), "link" (to a product)."""
+    """A visible string of kind "text", "button", "label" (value of an option) or "link" (to a product)."""
 
     text: str
     kind: str = "text"
 
 
 def lines(session: ShopSession) -> list[PageLine]:
-    """Return the visible strings of the page that is shown."""
+    """Return the visible strings of the session's page."""
     kind, shop, page = session.page.kind, session.shop, session.page
     if kind == "done":
         return _done(session)
@@ -53,7 +52,7 @@ def lines(session: ShopSession) -> list[PageLine]:
 
 
 def text(session: ShopSession) -> str:
-    """Return the page as the original's `text` observation."""
+    """Return the session's page as WebShop's observation `text`."""
     kind, shop, page = session.page.kind, session.shop, session.page
     if kind == "done":
         return _joined(_done(session))
@@ -68,10 +67,10 @@ def text(session: ShopSession) -> str:
 
 
 def rich(session: ShopSession) -> str:
-    """Return the page as the original's `text_rich` observation.
+    """Return the session's page as WebShop's observation `text_rich`.
 
-    A value of an option counts as chosen where it stands in the address between quotation marks, so that one with
-    letters beyond ASCII, which the address spells otherwise, never does.
+    A value is marked as selected if the address contains it in quotation marks. Values with letters beyond ASCII, which
+    the address escapes, are therefore never marked.
     """
     address = session.url()
     said, clicked = [], []
@@ -92,7 +91,7 @@ def rich(session: ShopSession) -> str:
 
 
 def _head(session: ShopSession) -> list[PageLine]:
-    """Return what stands above products."""
+    """Return the strings above the products."""
     page = session.page
     told = list(_visible(session.goal.instruction))
     if page.kind == "index":
@@ -124,7 +123,7 @@ def _item(product: Product, attributes: bool) -> tuple[PageLine, ...]:
 
 
 def _sub(product: Product, sub: str) -> tuple[PageLine, ...]:
-    """Return one of a product's sub-pages; reviews there are none."""
+    """Return one of a product's sub-pages; there are no reviews."""
     if sub == "Description":
         return tuple(_visible(product.description))
     if sub == "Features":
@@ -136,7 +135,7 @@ def _sub(product: Product, sub: str) -> tuple[PageLine, ...]:
 
 
 def _done(session: ShopSession) -> list[PageLine]:
-    """Return the page after the purchase. Most of what it could say of the goal, the original leaves out as well."""
+    """Return the page after the purchase, with the fields that WebShop leaves empty."""
     page = session.page
     total = session.reward.total if session.reward is not None else 0.0
     said = [
@@ -154,7 +153,7 @@ def _done(session: ShopSession) -> list[PageLine]:
 
 
 def _options(options: dict[str, str]) -> str:
-    """Return options as the original's page writes them: JSON, sorted, without what HTML could take for its own."""
+    """Return options as WebShop's page writes them: sorted JSON with HTML characters escaped."""
     written = json.dumps(options, sort_keys=True)
     for letter in "<>&'":
         written = written.replace(letter, f"\\u{ord(letter):04x}")
@@ -162,7 +161,7 @@ def _options(options: dict[str, str]) -> str:
 
 
 def _visible(raw: str, kind: str = "text") -> Iterator[PageLine]:
-    """Yield what can be seen of a string in the page: itself, a blank, or nothing."""
+    """Yield the visible form of a string: itself, a blank, or nothing."""
     if raw.strip(_BLANK):
         yield PageLine(raw, kind)
     elif raw and "\n" not in raw:

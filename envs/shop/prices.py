@@ -1,7 +1,7 @@
-"""What products cost: a price drawn from the range of each that has one.
+"""Prices of products, drawn from their price ranges.
 
-The draws come in the order of the catalogue and from one generator, so that a seed gives the prices that the original
-would draw had its generator been seeded so before it loaded.
+One generator draws in the order of the catalogue, so a seed gives the prices that WebShop draws if its generator is
+seeded before it loads the products.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["draw_prices"]
 
 
 def draw_prices(products: Iterable[Product], rng: random.Random) -> dict[str, float]:
-    """Return what each product costs: dollars by id.
+    """Return the prices in dollars by product id.
 
-    A product with one price costs that, and nothing is drawn; one with a range costs a + (b - a) u, with u the next
-    number of `rng` in [0, 1).
+    A product with one price uses no draw. A range [a, b] gives a + (b - a) u, with u the next number of `rng` in
+    [0, 1).
 
     Args:
-        products: in the order of the catalogue.
-        rng: where ranges are drawn; it goes on to draw the price bounds of the goals (`make_goals`).
+        products: products in the order of the catalogue.
+        rng: random generator, which draws the price limits of the goals afterwards (`make_goals`).
 
     Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its engine.
     """

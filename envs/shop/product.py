@@ -1,7 +1,4 @@
-"""What a shop sells: a product as pages, search and reward read it.
-
-Left out on purpose: what the original loads and never reads again (reviews, ratings, sellers).
-"""
+"""A product as pages, search and reward use it; without the reviews, ratings and sellers that WebShop never uses."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ __all__ = ["HumanInstruction", "Product"]
 
 @dataclass(frozen=True, slots=True)
 class HumanInstruction:
-    """What a person wrote who was shown a product and asked to describe what to buy.
+    """A person's instruction to buy a product.
 
     Attributes:
-        text: the instruction, as written.
-        attributes: attributes of the product that it asks for; an instruction without any makes no goal.
-        options: values of options that it asks for.
+        text: the instruction as written.
+        attributes: attributes that it asks for; an instruction without any makes no goal.
+        options: option values that it asks for.
     """
 
     text: str
@@ -31,21 +28,21 @@ class Product:
     """One product.
 
     Attributes:
-        asin: id, in capitals.
-        name: title, as pages show it.
+        asin: id in upper case.
+        name: title as pages show it.
         description: full description.
-        bullets: the features, one a line.
+        bullets: list of features.
         category: department ("beauty", "garden", ...).
-        query: words of a search under which the product was found, in small letters; its kind.
-        product_category: path of categories, divided by " › ".
-        pricing: dollars: one price, or the two ends of a range from which the price is drawn; never empty.
+        query: the search that found the product, in lower case; its kind.
+        product_category: path of categories, separated by " › ".
+        pricing: one price in dollars, or the bounds of a range from which the price is drawn.
         price_tag: the price as pages show it.
-        options: values of each option, both in small letters, in the order in which pages show them.
+        options: values of each option in lower case, in the order of the pages.
         attributes: what the reward compares with a goal's attributes.
-        image: address of the main image; "" for none.
-        instruction: the sentence of which goals are made that ask for these options; None for none.
+        image: address of the main image, or "".
+        instruction: sentence of synthetic goals, or None.
         instruction_attributes: the attributes that the sentence asks for.
-        human: instructions that people wrote.
+        human: human instructions.
     """
 
     asin: str

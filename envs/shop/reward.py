@@ -1,11 +1,11 @@
-r"""The reward of a purchase: how much of what was asked for was bought.
+r"""The reward of a purchase: the share of the goal's wishes that it satisfies.
 
 $$ \text{total} = \text{type} \cdot \frac{a + o + p}{A + O + 1} $$
 
-with $a$ of $A$ attributes and $o$ of $O$ options matched and $p = 1$ when the price is within the bound. See `matching`
-for what counts as a match under each rule, and `verdict` for the same, part by part, for a reader.
+with $a$ of $A$ attributes and $o$ of $O$ options matched, and $p = 1$ if the price is within the limit. `matching` says
+what counts as a match; `explanation` explains a reward part by part.
 
-Source: Yao et al. 2022, WebShop, arXiv:2207.01206, section 3; the released code where the two differ.
+Source: WebShop (Yao et al. 2022, arXiv:2207.01206), section 3; the released code where they differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from turnwise.registry import suggest
 
 __all__ = ["Reward", "RewardFunction"]
 
-_TITLES: Final = 1 << 17  # whose nouns are remembered
+_TITLES: Final = 1 << 17  # cached titles
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class Reward:
     Attributes:
         total: the reward, from 0 to 1.
         type: factor for the kind of product: 1, 0.5, 0.1 or 0.
-        attributes: share of the goal's attributes that the product has; None when the goal has none.
-        options: share of the goal's options that were chosen; None when the goal has none.
-        price: whether the price is within the goal's bound.
-        query_match, category_match, title_score: what `type` is made of (see `matching.TypeMatch`).
-        attributes_weight, options_weight, price_weight: what each share counts for; their sum is 1.
+        attributes: share of the goal's attributes that the product has; None if the goal has none.
+        options: share of the goal's options that are satisfied; None if the goal has none.
+        price: whether the price is within the goal's limit.
+        query_match, category_match, title_score: see `matching.TypeMatch`.
+        attributes_weight, options_weight, price_weight: weights of the shares; their sum is 1.
     """
 
     total: float
@@ -54,7 +54,7 @@ class Reward:
     price_weight: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the parts under the original's names; those of a share that the goal does not have are left out."""
+        """Return the parts under WebShop's names, without shares that the goal does not have."""
         parts: dict[str, Any] = {"r_type": self.type}
         if self.attributes is not None:
             parts |= {"r_att": self.attributes, "w_att": self.attributes_weight}
@@ -69,18 +69,17 @@ class Reward:
 
 
 class RewardFunction:
-    """What gives the reward of purchases under one rule, with one tagger; it remembers the nouns of titles."""
+    """Computes rewards under one rule with one tagger, and caches the nouns of titles."""
 
     def __init__(self, rule: str = "original", tagger: str | Tagger = "auto") -> None:
-        """Keep the rule and find the tagger.
+        """Find the tagger.
 
         Args:
             rule: "original" or "fixed" (see `matching`).
-            tagger: "auto" (spaCy's where it is installed, else NLTK's tables where they are, else our own), "spacy",
-                "nltk", "own", or a tagger.
+            tagger: a tagger or the name of one (see `tagger.find_tagger`).
 
         Raises:
-            UnknownOption: another rule or tagger, or one that is not there.
+            UnknownOption: the rule or the tagger is unknown, or the tagger is not installed.
         """
         if rule not in RULES:
             raise UnknownOption(f"unknown reward rule {rule!r}{suggest(str(rule), RULES)}")
@@ -90,7 +89,7 @@ class RewardFunction:
 
     @property
     def tagger_name(self) -> str:
-        """Name of the tagger: "spacy", "nltk", "own", or that of the one that was given."""
+        """Name of the tagger."""
         return self.tagger.name
 
     def nouns(self, title: str) -> tuple[list[str], frozenset[str]]:
@@ -108,10 +107,10 @@ class RewardFunction:
         """Return the reward of buying a product.
 
         Args:
-            product: what was bought.
-            goal: what was asked for.
-            price: dollars that it cost.
-            options: value of each option that was chosen.
+            product: the purchase.
+            goal: the goal.
+            price: price in dollars.
+            options: selected values by option.
         """
         attributes = sum(attribute_match(product, wanted, self.rule) is not None for wanted in goal.attributes)
         keys = option_keys(goal, self.rule)
@@ -134,10 +133,6 @@ class RewardFunction:
         )
 
     def best(self, product: Product, goal: Goal, price: float) -> tuple[Reward, dict[str, str]]:
-        """Return the largest reward that buying this product can give, and options to choose for it.
-
-        More options never lower a reward, so the options that fulfil most of the goal's are the best (see
-        `best_options`).
-        """
+        """Return the largest reward of buying a product, and the options to select (see `best_options`)."""
         options = best_options(product, goal, self.rule)
         return self(product, goal, price, options), options

@@ -1,15 +1,11 @@
-"""What happens in the shop: one customer's way from page to page, by WebShop's rules.
+"""A customer's session in the shop: pages, actions and clickable texts by WebShop's rules.
 
-A session is where a customer is (`Page`), which products were visited, and how it ended. It answers actions, and says
-what can be clicked. The rules that look odd are the original's: a search is done on any page, results go on for ever,
-which page "< Prev" leads to is read from the address, and a value that two options share belongs to the last of them.
+Some rules look odd because they are WebShop's: a search works on every page, pages of results never end, the target of
+"< Prev" is read from the address, and a value that two options share belongs to the last of them.
 
-Three things differ, where the original is not to be repeated: its text engine breaks on a search "<a> attribute" (here
-it lists the products with that attribute, as the original's site does), on "<c>" without a category and on "<r>" in a
-shop of fewer than fifty products (here it lists none, and all); and "<r>" lists products at random that depend on the
-session's name and the page alone, since a draw that is new each time makes a state that nobody can name.
-
-Left out on purpose: how pages read (`pages`), what a purchase is worth (`reward`).
+Three things differ. WebShop's text engine fails on a search "<a> attribute", on "<c>" without a category and on "<r>"
+in a shop of fewer than fifty products; here they list the products with the attribute, nothing, and all products. And
+the random products of "<r>" depend only on the session's name and the page number, so that states are reproducible.
 
 Source: WebShop (Yao et al. 2022, arXiv:2207.01206), its text environment.
 """
@@ -37,7 +33,7 @@ __all__ = ["BASE", "LISTED", "SHOWN", "SUBS", "Page", "Shop", "ShopSession", "it
 
 BASE: Final = "http://127.0.0.1:3000"
 LISTED: Final = 50
-"""Products that a search finds at most."""
+"""Largest number of products that a search lists."""
 SHOWN: Final = 10
 """Products on a page of results."""
 SUBS: Final = ("Description", "Features", "Reviews", "Attributes")
@@ -53,15 +49,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a customer is.
+    """A page of the shop.
 
     Attributes:
         kind: "index" (the search bar), "results", "item", "sub" (a product's description, features, ...) or "done".
-        keywords: the words of the last search; none on the index page.
-        number: page of the results, from 1 on; that of the results one came from on an item's pages; 0 before a search.
-        asin: the product that is shown, or bought; "" for none.
-        options: name and value of each option chosen, in the order in which they were first chosen.
-        sub: which sub-page, "Description" say; "" elsewhere.
+        keywords: words of the last search; empty on the index page.
+        number: page of the results, from 1; on a product's pages, that of the results it was opened from; else 0.
+        asin: id of the product that is shown or was bought, or "".
+        options: name and value of each selected option, in the order of their first selection.
+        sub: name of the sub-page, such as "Description", or "".
     """
 
     kind: str = "index"
@@ -73,10 +69,9 @@ class Page:
 
 
 def parse(action: str) -> tuple[str, str] | None:
-    r"""Return name and argument of an action such as "search[red shoes]", the argument in small letters; else None.
+    r"""Return name and lower-case argument of an action such as "search[red shoes]", or None for other texts.
 
-    What it takes is what the regular expression `(.+)\[(.+)\]` takes at the beginning of the text; the expression
-    itself needs time that grows with the square of the brackets.
+    It matches what the regular expression `(.+)\[(.+)\]` matches at the beginning of the text, in linear time.
 
     >>> parse("Click[Buy Now]"), parse("click[a]b] and more"), parse("click[]"), parse("buy")
     (('Click', 'buy now'), ('click', 'a]b'), None, None)
@@ -89,10 +84,9 @@ def parse(action: str) -> tuple[str, str] | None:
 
 
 class Shop:
-    """What sessions share: the products, what they cost, how they are found, and what a purchase is worth.
+    """What sessions share: products, prices, search and reward.
 
-    Searches are remembered (the last 4,096, not those of more than a thousand characters), and so is what pages say of
-    a product.
+    Recent searches of up to 1,000 characters and the texts of recent products are cached.
     """
 
     def __init__(
@@ -103,13 +97,13 @@ class Shop:
         *,
         attributes: bool = False,
     ) -> None:
-        """Keep them.
+        """Open a shop.
 
         Args:
             catalogue: the products.
-            prices: dollars by id of every product.
-            judge: gives the reward of a purchase.
-            attributes: show a product's attributes on a sub-page of their own.
+            prices: price in dollars by product id.
+            reward_function: computes the reward of a purchase.
+            attributes: whether products have a sub-page with their attributes.
         """
         self.catalogue = catalogue
         self.prices = prices
@@ -118,36 +112,36 @@ class Shop:
         self._equip()
 
     def _equip(self) -> None:
-        """Make the memories, which do not travel with a pickled shop."""
+        """Create the caches, which are not pickled."""
         self._search = lru_cache(_REMEMBERED)(self._searched)
         self._listed = lru_cache(8)(self._scanned)
         self._once: Callable[..., Any] = lru_cache(2 * _REMEMBERED)(self._made)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the memories."""
+        """Return the state without the caches."""
         return {key: value for key, value in self.__dict__.items() if key not in ("_search", "_listed", "_once")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take it back, with empty memories."""
+        """Restore the state with empty caches."""
         self.__dict__.update(state)
         self._equip()
 
     def search(self, query: str, k: int = LISTED) -> list[tuple[str, float]]:
-        """Return the best products for a query, the best first, as pairs (id, score) with scores above 0.
+        """Return the best products for a query as pairs (id, score > 0), the best first.
 
         Args:
             query: any text.
-            k: most products.
+            k: largest number of products.
         """
         return list(self._searched(query, k) if len(query) > _LONG_QUERY else self._search(query, k))
 
     def listed(self, keywords: tuple[str, ...], name: str, number: int) -> tuple[str, ...]:
-        """Return the ids of the products that a search lists, on all its pages together.
+        """Return the ids of the products that a search lists, on all pages together.
 
         Args:
-            keywords: the words of the search; the first one may be "<r>", "<a>", "<c>" or "<q>".
-            name: name of the session, and
-            number: number of the page: what "<r>" draws from.
+            keywords: words of the search; the first may be "<r>" (random), "<a>" (attribute), "<c>" (category) or "<q>"
+                (query).
+            name, number: name of the session and number of the page, which determine the products of "<r>".
         """
         first, *rest = keywords
         if first == "<r>":
@@ -160,15 +154,15 @@ class Shop:
         return tuple([asin for asin, _ in self.search(" ".join(keywords))])
 
     def product(self, asin: str) -> Product:
-        """Return the product of an id that a page shows."""
+        """Return the product of a known id."""
         return cast(Product, self.catalogue.get(asin))
 
     def once(self, function: Callable[..., T], asin: str, *rest: Hashable) -> T:
-        """Return function(product, *rest), computed once for each product."""
+        """Return function(product, *rest), cached by product."""
         return cast(T, self._once(function, asin, *rest))
 
     def targets(self, asin: str) -> dict[str, tuple[str, str]]:
-        """Return what can be clicked on a product's page: text -> what is behind it (see `ShopSession.targets`)."""
+        """Return what can be clicked on a product's page (see `ShopSession.targets`)."""
         return self.once(item_targets, asin, self.attributes)
 
     def _searched(self, query: str, k: int) -> tuple[tuple[str, float], ...]:
@@ -188,20 +182,21 @@ class ShopSession:
     """One customer with one goal.
 
     Attributes:
-        shop, goal, name: where, what for, and the name that stands in addresses.
-        page: where the customer is.
-        visited: ids of the products seen since the search bar was last shown.
-        reward: what the purchase was worth, part by part; None before it.
+        shop, goal: the shop, and what to buy.
+        name: the name in addresses.
+        page: the page that is shown.
+        visited: ids of the products that were opened since the search bar was last shown.
+        reward: reward of the purchase with its parts; None before it.
     """
 
     def __init__(self, shop: Shop, goal: Goal, name: str, *, prices: Mapping[str, float] | None = None) -> None:
-        """Enter the shop.
+        """Start at the search bar.
 
         Args:
             shop: the shop.
-            goal: what the customer was asked to buy.
-            name: the session's name.
-            prices: dollars by id where they are not the shop's, in this session.
+            goal: what the customer is asked to buy.
+            name: name of the session.
+            prices: prices in dollars by product id that replace the shop's in this session.
         """
         self.shop = shop
         self.goal = goal
@@ -215,7 +210,7 @@ class ShopSession:
 
     @property
     def done(self) -> bool:
-        """Whether something was bought."""
+        """Whether something has been bought."""
         return self.reward is not None
 
     def duplicate(self) -> ShopSession:
@@ -225,11 +220,10 @@ class ShopSession:
         return other
 
     def act(self, action: str) -> bool:
-        """Do an action; return whether it was understood and possible. Others change nothing.
+        """Perform an action and return whether it was valid. An invalid action changes nothing.
 
         Args:
-            action: "search[words]", possible until something is bought, or "click[text]" with a text of `clickables()`;
-                any other text, of any length, is refused.
+            action: "search[words]", until something is bought, or "click[text]" with a text of `clickables()`.
         """
         parsed = None if self.done or len(action) > LONGEST else parse(action)
         if parsed is None:
@@ -241,47 +235,47 @@ class ShopSession:
         return name == "click" and argument != "search" and self._click(argument)
 
     def find(self, query: str) -> None:
-        """Search, from whatever page."""
+        """Show the results of a search."""
         self._arrive(Page("results", tuple(query.split(" ")), 1))
 
     def go(self, page: Page) -> None:
-        """Show a page as opening its address does. It is not checked, and nothing is bought by it.
+        """Show a page without checking it, as opening its address does.
 
         Args:
-            page: of any kind but "done"; a product on it counts as visited.
+            page: of any kind but "done"; its product counts as visited.
         """
         self._arrive(page)
         if page.asin:
             self.visited.add(page.asin)
 
     def clickables(self) -> list[str]:
-        """Return the texts that can be clicked, in the original's order: buttons, products, values of options."""
+        """Return the texts that can be clicked in WebShop's order: buttons, products, values of options."""
         return list(self.targets())
 
     def targets(self) -> dict[str, tuple[str, str]]:
-        """Return what can be clicked: text in small letters -> ("button", ""), ("link", asin) or ("option", name)."""
+        """Return what can be clicked: lower-case text -> ("button", ""), ("link", asin) or ("option", name)."""
         if self._targets is None:
             self._targets = self._look()
         return self._targets
 
     def results(self) -> list[Product]:
-        """Return the products on the page of results that is shown; [] on other pages."""
+        """Return the products on the current page of results; [] on other pages."""
         if self.page.kind != "results":
             return []
-        # A slice as the original's: page 0, which an odd query leads to, is empty.
+        # WebShop's slice: page 0, which odd queries lead to, is empty.
         first = (self.page.number - 1) * SHOWN
         return [self.shop.product(asin) for asin in self._found[first : self.page.number * SHOWN]]
 
     def total(self) -> int:
-        """Return how many products the search listed, on all pages together."""
+        """Return the number of products that the search listed on all pages."""
         return len(self._found)
 
     def price(self, asin: str) -> float:
-        """Return what a product costs in this session, in dollars."""
+        """Return the price of a product in this session, in dollars."""
         return self.prices[asin] if asin in self.prices else self.shop.prices[asin]
 
     def url(self) -> str:
-        """Return the address of the page, as the original writes it (nothing is escaped)."""
+        """Return the address of the page as WebShop writes it, without escaping."""
         page = self.page
         words = "+".join(page.keywords)
         if page.kind == "index":
@@ -297,11 +291,11 @@ class ShopSession:
         return f"{BASE}/done/{self.name}/{page.asin}/{dict(page.options)}"
 
     def state_key(self) -> str:
-        """Return the canonical key of all that decides what can follow: the page, without goal and session.
+        """Return the canonical key of the page, which determines what can follow.
 
-        The order in which options were chosen decides nothing. A query of more than 32 characters stands as a digest:
-        it may be a megabyte, or the very sentence of the task. Products visited decide nothing but how links to them
-        look in `text_rich`, so they are no part of it; an environment that shows that adds them.
+        It contains neither the goal nor the order in which options were selected. A query of more than 32 characters is
+        replaced by a digest, since it may be very long or the task's own sentence. Visited products are not included:
+        they only affect how `text_rich` shows links, so an environment with that observation adds them.
         """
         page = self.page
         if page.kind == "index":
@@ -331,7 +325,7 @@ class ShopSession:
         return _buttons({"index": ("Search",), "sub": (BACK, PREVIOUS), "done": ()}[page.kind])
 
     def _click(self, text: str) -> bool:
-        """Click; the name decides before what is behind it, as in the original."""
+        """Click on a text; as in WebShop, the text decides before the kind of its target."""
         target = self.targets().get(text)
         if target is None:
             return False
@@ -352,7 +346,7 @@ class ShopSession:
         return True
 
     def _open(self, target: tuple[str, str], text: str) -> None:
-        """Show a product's page: another product, another value of an option, or the same again."""
+        """Show a product's page after a click on a link, a value of an option, or another button."""
         kind, name = target
         page = self.page
         if kind == "link":
@@ -369,7 +363,7 @@ class ShopSession:
         self._arrive(Page("done", (), 0, asin, self.page.options))
 
     def _place(self) -> str:
-        """Return which page the address seems to name: a query or an option can make it seem another one."""
+        """Return the kind of page that the address names, which a query or an option can distort."""
         url = self.url()
         return next((name for name in _PAGES if name in url), "")
 
@@ -378,7 +372,7 @@ def item_targets(product: Product, attributes: bool) -> dict[str, tuple[str, str
     """Return what can be clicked on a product's page (see `ShopSession.targets`)."""
     found = _buttons((BACK, PREVIOUS, *(SUBS if attributes else SUBS[:-1]), BUY))
     for name, values in product.options.items():
-        # A value that was there before keeps its place, and belongs to this option from now on.
+        # a value that was there before keeps its place and now belongs to this option
         found |= dict.fromkeys(values, ("option", name))
     return found
 
@@ -394,7 +388,7 @@ def _short(query: str) -> str:
 
 
 def _writable(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: a lone surrogate would come back in the address."""
+    """Return whether a text is valid UTF-8; the address would repeat a lone surrogate."""
     try:
         text.isascii() or text.encode()
     except UnicodeEncodeError:

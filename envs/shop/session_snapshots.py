@@ -1,7 +1,7 @@
-"""A customer's session as data, and back: the way to save an episode in the shop (see `env`).
+"""Saves a customer's session as plain data and restores it.
 
-What follows from the shop is not saved but looked up again: what a search lists, what a purchase was worth. A goal is
-saved to be compared, so that a shop with other goods shows itself.
+Search results and rewards are not saved, since they follow from the shop. The goal is saved in order to detect a shop
+with different goals.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from turnwise.envs.snapshot import Fields
 __all__ = ["GIVEN", "saved_session", "session_of"]
 
 GIVEN: Final = "goal:"
-"""What the task id of a goal that was given whole begins with."""
+"""Prefix of the task id of a complete goal."""
 
 _ITEMS: Final = ("item", "sub", "done")
 _KINDS: Final = ("index", "results", *_ITEMS)
 
 
 def saved_session(session: ShopSession) -> dict[str, Any]:
-    """Return a session, in what JSON can say."""
+    """Return a session as JSON values."""
     page = session.page
     return {
         "name": session.name,
@@ -44,28 +44,28 @@ def saved_session(session: ShopSession) -> dict[str, Any]:
 
 
 def session_of(saved: Fields, source: GoalSource, task: str) -> ShopSession:
-    """Return the session of what `saved_session` gave.
+    """Return the session that `saved_session` saved.
 
     Args:
-        saved: that.
-        source: the shop, and its goals.
+        saved: its fields.
+        source: the shop and its goals.
         task: id of the goal.
 
     Raises:
-        BadSnapshot: it does not fit to this shop, or is none.
+        BadSnapshot: it is damaged, or belongs to another shop.
     """
     shop = source.shop_of(task)
     try:
         goal = _goal(saved, source, task)
         name, prices = session_name(saved.get("name", str)), prices_of(saved.get("prices", dict), shop)
     except (UnknownOption, UnknownTask) as error:
-        raise BadSnapshot(f"the snapshot does not fit to this shop: {error}") from error
+        raise BadSnapshot(f"the snapshot does not belong to this shop: {error}") from error
     session = ShopSession(shop, goal, name, prices=prices)
     page = _page(saved)
     visited = saved.texts("visited")
     for asin in [*visited, *filter(None, [page.asin])]:
         if shop.catalogue.get(asin) is None:
-            raise BadSnapshot(f"the snapshot names the product {asin!r}, which is not in this shop")
+            raise BadSnapshot(f"the snapshot contains the product {asin!r}, which is not in this shop")
     session.go(page)
     session.visited = set(visited)
     if page.kind == "done":
@@ -76,7 +76,7 @@ def session_of(saved: Fields, source: GoalSource, task: str) -> ShopSession:
 
 
 def _goal(saved: Fields, source: GoalSource, task: str) -> Goal:
-    """Return the goal: of a known task the shop's own, which has to be the same."""
+    """Return the goal; that of a known task must be the same in the shop."""
     described = saved.get("goal", dict)
     if task.startswith(GIVEN):
         goal = Goal.of(described)
@@ -85,12 +85,12 @@ def _goal(saved: Fields, source: GoalSource, task: str) -> Goal:
         return goal
     goal = source.get(task)
     if json.dumps(goal.as_dict(), sort_keys=True) != json.dumps(described, sort_keys=True):
-        raise BadSnapshot(f"the goal {task!r} is not the same in this shop as in the snapshot")
+        raise BadSnapshot(f"the goal {task!r} differs between this shop and the snapshot")
     return goal
 
 
 def _page(saved: Fields) -> Page:
-    """Return a page that a session can show.
+    """Return the page of a session.
 
     Raises:
         BadSnapshot: there is no such page.
@@ -101,11 +101,11 @@ def _page(saved: Fields) -> Page:
     if kind not in _KINDS:
         raise saved.wrong("kind", f"one of {', '.join(_KINDS)}")
     if len(names) != len(values):
-        raise saved.wrong("values", "as many texts as there are names")
+        raise saved.wrong("values", "as many strings as there are names")
     if (sub in SUBS) != (kind == "sub"):
-        raise saved.wrong("sub", "the name of a sub-page, on such a page alone")
+        raise saved.wrong("sub", "the name of a sub-page, and only there")
     if bool(asin) != (kind in _ITEMS):
-        raise saved.wrong("asin", "the id of a product, on a product's page alone")
+        raise saved.wrong("asin", "the id of a product, and only on a product's page")
     if kind == "results" and not keywords:
         raise saved.wrong("keywords", "at least one word, on a page of results")
     return Page(kind, keywords, saved.get("number", int), asin, tuple(zip(names, values, strict=True)), sub)

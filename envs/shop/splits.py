@@ -1,9 +1,9 @@
-"""Which goals are for training and which for evaluation: the splits that papers use.
+"""Splits of goals into training and evaluation, as papers use them.
 
-original     test 0-499, eval 500-1499, train 1500 and on: for the whole catalogue with what people wrote
-verl-agent   eval 0-499 (also called test), train 500 and on
-ragen        test, eval and train as in the original, but of the goals in an order of its own (`goal_order`)
-all          every goal in every split: what the original does with a part of the catalogue
+original     test 0-499, eval 500-1499, train from 1500 on: for the whole catalogue with human instructions
+verl-agent   eval 0-499 (also called test), train from 500 on
+ragen        the ranges of "original" on permuted goals (`goal_order`)
+all          every goal in every split, as WebShop does with part of the catalogue
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RULES: Final = tuple(_RANGES)
 
 
 def split_range(name: str, rule: str, goals: int) -> range:
-    """Return the numbers of a split's goals; under the rule "ragen" they are places in `goal_order`.
+    """Return the numbers of a split's goals; for "ragen" they are positions in `goal_order`.
 
     >>> split_range("train", "original", 6910)
     range(1500, 6910)
@@ -35,10 +35,10 @@ def split_range(name: str, rule: str, goals: int) -> range:
     Args:
         name: "train", "eval" or "test"; "val" is "eval".
         rule: one of RULES.
-        goals: how many there are in all.
+        goals: number of all goals.
 
     Raises:
-        UnknownOption: there is no such split or rule, or the split is empty.
+        UnknownOption: the split or rule is unknown, or the split is empty.
     """
     if rule not in _RANGES:
         raise UnknownOption(f"unknown rule of splits {rule!r}{suggest(str(rule), RULES)}")
@@ -47,19 +47,19 @@ def split_range(name: str, rule: str, goals: int) -> range:
         raise UnknownOption(f"unknown split {name!r}{suggest(str(name), _RANGES[rule])}")
     found = range(goals)[bounds[0] : bounds[1]]
     if not found:
-        hint = "" if rule == "all" else "; the rule 'all' gives every goal to every split"
+        hint = "" if rule == "all" else "; splits='all' puts every goal into every split"
         raise UnknownOption(
-            f"split {name!r} of rule {rule!r} begins at goal {bounds[0]}, and there are {goals:,} goals{hint}"
+            f"split {name!r} of rule {rule!r} starts at goal {bounds[0]}, but there are only {goals:,} goals{hint}"
         )
     return found
 
 
 def goal_order(rule: str, goals: int) -> list[int] | range:
-    """Return the numbers of the goals in the order in which the rule counts them.
+    """Return the numbers of the goals in the order of the rule.
 
     Args:
         rule: one of RULES.
-        goals: how many there are.
+        goals: number of goals.
 
     Source: RAGEN (Wang et al. 2025, arXiv:2504.20073): a permutation with the seed 42.
     """

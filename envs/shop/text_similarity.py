@@ -1,8 +1,4 @@
-"""How alike two texts are, as the original asks it: thefuzz's `token_set_ratio`, on top of rapidfuzz.
-
-thefuzz itself is not needed: what it adds to rapidfuzz is the preparation of the texts and the rounding, which are
-here.
-"""
+"""Similarity of texts: thefuzz's `token_set_ratio`, which WebShop uses, implemented with rapidfuzz."""
 
 from __future__ import annotations
 
@@ -14,14 +10,14 @@ from rapidfuzz import fuzz, utils
 __all__ = ["ALIKE", "alike", "prepared", "token_set_ratio"]
 
 ALIKE: Final = 85
-"""Two texts are alike when their ratio is above this."""
+"""Texts match if their ratio is above this."""
 
 _LATIN: Final = dict.fromkeys(range(128, 256))
 
 
 @lru_cache(maxsize=1 << 16)
 def prepared(text: str) -> str:
-    """Return the text as it is compared: without U+0080 to U+00FF, other signs as blanks, in small letters, stripped.
+    """Return a text in lower case, without U+0080 to U+00FF, other signs replaced by blanks, stripped.
 
     >>> prepared("  Café (2-Pack) ")
     'caf  2 pack'
@@ -31,11 +27,11 @@ def prepared(text: str) -> str:
 
 @lru_cache(maxsize=1 << 17)
 def token_set_ratio(one: str, other: str) -> int:
-    r"""Return how alike the sets of words of two texts are, from 0 to 100.
+    r"""Return the similarity of the word sets of two texts, from 0 to 100.
 
-    With $I$ the words that both have, $A$ and $B$ those that only one has (each joined in alphabetical order), and
-    $r(x, y) = 100 (1 - d / (|x| + |y|))$ with $d$ insertions and deletions: 100 when $I$ is not empty and $A$ or $B$
-    is, else the largest of $r(IA, IB)$, $r(I, IA)$ and $r(I, IB)$, rounded half to even. 0 when one has no words.
+    With $I$ the common words, $A$ and $B$ the words of one text only (each joined in alphabetical order), and
+    $r(x, y) = 100 (1 - d / (|x| + |y|))$ for $d$ insertions and deletions: 100 if $I$ is not empty and $A$ or $B$ is,
+    else the largest of $r(IA, IB)$, $r(I, IA)$ and $r(I, IB)$, rounded half to even. 0 if a text has no words.
 
     Source: SeatGeek, thefuzz 0.22, `token_set_ratio`.
 
@@ -46,5 +42,5 @@ def token_set_ratio(one: str, other: str) -> int:
 
 
 def alike(one: str, other: str) -> bool:
-    """Return whether two texts are alike: a `token_set_ratio` above `ALIKE`."""
+    """Return whether the `token_set_ratio` of two texts is above `ALIKE`."""
     return token_set_ratio(one, other) > ALIKE

@@ -16,7 +16,7 @@ from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.session import SHOWN, SUBS, ShopSession
 from turnwise.envs.shop.site.addresses import LONGEST_QUERY, drawing, href
 from turnwise.envs.shop.site.pictures import tint
-from turnwise.envs.shop.site.score_page import account
+from turnwise.envs.shop.site.score_page import explain_score
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -72,7 +72,7 @@ def html(session: ShopSession, *, explained: bool = False) -> str:
         return _render("sub.html", **context)
     context["reward"] = session.reward
     if explained:
-        return _render("verdict.html", account=account(session), **context)
+        return _render("score.html", score=explain_score(session), **context)
     return _render("done.html", purchased=_PURCHASED, target=_TARGET, **context)
 
 

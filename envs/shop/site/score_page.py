@@ -1,4 +1,4 @@
-"""A verdict as the rows and bars of the end page for people."""
+"""The explanation of a reward as the rows and bars of the end page."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from turnwise.envs.shop.explanation import AttributePart, OptionPart, PricePart, RewardExplanation, TypePart, explain
 from turnwise.envs.shop.session import ShopSession
 
-__all__ = ["ScoreExplanation", "ScoreGroup", "ScoreRow", "account"]
+__all__ = ["ScoreExplanation", "ScoreGroup", "ScoreRow", "explain_score"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """One thing that was asked for.
+    """One wish of the goal.
 
     Attributes:
-        wanted: what.
-        met: whether it was bought.
+        wanted: the wish.
+        met: whether it is satisfied.
         note: where it was found, or why it does not count.
     """
 
@@ -28,62 +28,60 @@ class ScoreRow:
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroup:
-    """Things of one kind that were asked for; each counts alike."""
+    """Wishes of one kind."""
 
     name: str
     rows: tuple[ScoreRow, ...]
 
     @property
     def met(self) -> int:
-        """How many of them were bought."""
+        """Number of satisfied wishes."""
         return sum(row.met for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreExplanation:
-    """All that the end page says.
+    """What the end page says.
 
     Attributes:
-        verdict: what it is made of.
+        explanation: the explained reward.
         headline: the score in a sentence.
-        kind: why the factor for the kind of product is what it is.
-        groups: attributes, options and price, those that the goal has.
+        kind: the reason for the factor of the kind of product.
+        groups: attributes, options and price, as far as the goal has them.
     """
 
-    verdict: RewardExplanation
+    explanation: RewardExplanation
     headline: str
     kind: str
     groups: tuple[ScoreGroup, ...]
 
 
-def account(session: ShopSession) -> ScoreExplanation:
-    """Return the account of a purchase.
-
-    Args:
-        session: one in which something was bought.
-    """
+def explain_score(session: ShopSession) -> ScoreExplanation:
+    """Return the explanation of a session's purchase."""
     page = session.page
     product = session.shop.product(page.asin)
-    verdict = explain(session.shop.reward_function, product, session.goal, session.price(page.asin), dict(page.options))
+    explanation = explain(
+        session.shop.reward_function, product, session.goal, session.price(page.asin), dict(page.options)
+    )
     groups = (
-        ScoreGroup("Attributes", tuple(map(_attribute, verdict.attributes))),
-        ScoreGroup("Options", tuple(map(_option, verdict.options))),
-        ScoreGroup("Price", (_price(verdict.price),)),
+        ScoreGroup("Attributes", tuple(map(_attribute, explanation.attributes))),
+        ScoreGroup("Options", tuple(map(_option, explanation.options))),
+        ScoreGroup("Price", (_price(explanation.price),)),
     )
     return ScoreExplanation(
-        verdict, _headline(verdict), _kind(verdict.type), tuple(group for group in groups if group.rows)
+        explanation, _headline(explanation), _kind(explanation.type), tuple(group for group in groups if group.rows)
     )
 
 
-def _headline(verdict: RewardExplanation) -> str:
-    if verdict.reward.total == 1.0:
+def _headline(explanation: RewardExplanation) -> str:
+    if explanation.reward.total == 1.0:
         return "Exactly what was asked for."
-    if verdict.reward.type == 0.0:
-        return "Another kind of thing than what was asked for, so that nothing counts."
-    lost = verdict.possible - verdict.points
-    parts = [f"{lost} of {verdict.possible} wishes not met"] if lost else []
-    if verdict.type.value < 1.0:
-        parts.append("another kind of thing than what was asked for")
+    if explanation.reward.type == 0.0:
+        return "This is another kind of product, so nothing counts."
+    lost = explanation.possible - explanation.points
+    parts = [f"{lost} of {explanation.possible} wishes not satisfied"] if lost else []
+    if explanation.type.value < 1.0:
+        parts.append("another kind of product than requested")
     sentence = ", and ".join(parts)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
@@ -107,12 +105,12 @@ def _option(part: OptionPart) -> ScoreRow:
 
 def _about(part: OptionPart) -> Iterator[str]:
     if part.matched:
-        yield "chosen" if part.chosen == part.wanted else f"fulfilled by {part.chosen}"
+        yield "selected" if part.chosen == part.wanted else f"satisfied by {part.chosen}"
         return
     if part.defect:
-        yield "chosen, but the rule of the original does not count it"
+        yield "selected, but WebShop's rule does not count it"
         return
-    yield f"{part.chosen} was chosen" if part.chosen is not None else "nothing was chosen"
+    yield f"{part.chosen} was selected" if part.chosen is not None else "nothing was selected"
     if not part.offered:
         yield "and this product does not offer it"
 

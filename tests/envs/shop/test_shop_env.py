@@ -190,7 +190,7 @@ def test_options_of_a_reset_are_a_mapping(paths: dict[str, Path]) -> None:
 
 
 def test_that_no_goal_was_kept_is_said(paths: dict[str, Path]) -> None:
-    with pytest.raises(EnvError, match="keep may have left none"):
+    with pytest.raises(EnvError, match="keep may have rejected all"):
         opened(paths, keep=lambda number, goal: False)
 
 
@@ -231,10 +231,10 @@ def test_the_rule_of_verl_agent_shuffles_with_the_seed(data_dir: Path) -> None:
         ({"cache": None}, "True, False or the path"),
         ({"limit": "x"}, "1 or more"),
         ({"keep": 3}, "function"),
-        ({"level": "tiny"}, "our own catalogues"),
-        ({"products": None, "attributes": None, "human": None, "splits": "ragen"}, "splits goes with products=PATH"),
-        ({"products": None, "attributes": None, "human": None, "goals": "human"}, "goals goes with products=PATH"),
-        ({"products": None, "attributes": None, "human": None, "strict": False}, "strict goes with products=PATH"),
+        ({"level": "tiny"}, "belongs to generated catalogues"),
+        ({"products": None, "attributes": None, "human": None, "splits": "ragen"}, "splits needs products=PATH"),
+        ({"products": None, "attributes": None, "human": None, "goals": "human"}, "goals needs products=PATH"),
+        ({"products": None, "attributes": None, "human": None, "strict": False}, "strict needs products=PATH"),
         ({"products": None, "attributes": None, "human": None, "level": "huge"}, "small"),
         ({"products": None, "attributes": None, "human": None, "level": 3}, "small"),
         ({"products": None, "attributes": None, "human": None, "split": "test"}, "held_out"),
@@ -279,7 +279,7 @@ def test_order_of_calls(paths: dict[str, Path]) -> None:
     with pytest.raises(StepAfterEnd):
         env.step(SHOES)
     played(env, SHOES, OPEN, "click[buy now]")
-    with pytest.raises(EnvError, match="no way"):
+    with pytest.raises(EnvError, match="there is no plan"):
         env.plan()
     env.reset()
     with pytest.raises(UnknownOption):

@@ -228,7 +228,7 @@ def test_splits() -> None:
         assert sorted(order) == list(range(6910))
         assert (list(order) == list(range(6910))) == (rule != "ragen")
     assert list(goal_order("ragen", 5)) == [3, 1, 2, 4, 0]  # random.Random(42).shuffle
-    with pytest.raises(UnknownOption, match="begins at goal 1500, and there are 13 goals; the rule 'all'"):
+    with pytest.raises(UnknownOption, match="starts at goal 1500, but there are only 13 goals; splits='all'"):
         split_range("train", "original", 13)
     with pytest.raises(UnknownOption, match="unknown split 'dev'"):
         split_range("dev", "original", 6910)

@@ -379,48 +379,48 @@ def test_under_the_fixed_rule_a_perfect_purchase_is_worth_1(product: Product, da
     assert FIXED(product, goal_of(product, options=wanted), 50.0, wanted).total == 1.0
 
 
-# -- the verdict ------------------------------------------------------------------------------------------------------
+# -- the explanation -------------------------------------------------------------------------------------------------
 
 
 @given(rules, products(), goals(), prices, st.data())
-def test_the_verdict_says_what_the_reward_is_made_of(
+def test_the_explanation_agrees_with_the_reward(
     judge: RewardFunction, product: Product, goal: Goal, price: float, data: st.DataObject
 ) -> None:
     chosen = data.draw(st.sampled_from(choices_of(product)))
-    verdict = explain(judge, product, goal, price, chosen)
+    explanation = explain(judge, product, goal, price, chosen)
     reward = judge(product, goal, price, chosen)
-    assert verdict.reward == reward
-    assert verdict.points / verdict.possible * verdict.type.value == reward.total
-    assert sum(part.matched for part in verdict.options) == round((reward.options or 0.0) * len(goal.options))
-    assert len(verdict.options) == len(goal.options)
-    assert all(part.offered for part in verdict.options if part.matched)
-    assert not any(part.defect for part in verdict.options if part.matched)
-    assert len(verdict.lines()) == len(goal.attributes) + len(goal.options) + 3
+    assert explanation.reward == reward
+    assert explanation.points / explanation.possible * explanation.type.value == reward.total
+    assert sum(part.matched for part in explanation.options) == round((reward.options or 0.0) * len(goal.options))
+    assert len(explanation.options) == len(goal.options)
+    assert all(part.offered for part in explanation.options if part.matched)
+    assert not any(part.defect for part in explanation.options if part.matched)
+    assert len(explanation.lines()) == len(goal.attributes) + len(goal.options) + 3
     if judge is FIXED:
-        assert not any(part.defect for part in verdict.options)
+        assert not any(part.defect for part in explanation.options)
 
 
-def test_a_verdict_in_words() -> None:
+def test_an_explanation_in_words() -> None:
     goal = goal_of(
         SHIRT,
         attributes=("closure button", "linen", "waterproof"),
         options={"color": "r.brown2060", "size": "x-large wide", "fit": "slim", "style": "red"},
         price_upper=19.0,
     )
-    verdict = explain(JUDGE, SHIRT, goal, 20.0, {"color": "r.brown2060", "size": "x-large"})
-    assert verdict.lines() == [
-        "type 1: found under the same search",
+    explanation = explain(JUDGE, SHIRT, goal, 20.0, {"color": "r.brown2060", "size": "x-large"})
+    assert explanation.lines() == [
+        "type 1: found by the same search",
         "attribute 'closure button': among its attributes as 'button closure'",
         "attribute 'linen': in its title",
         "attribute 'waterproof': not found",
-        "option 'color: r.brown2060': chosen, but the original rule does not count it",
-        "option 'size: x-large wide': fulfilled by 'x-large'",
-        "option 'fit: slim': not chosen; the product does not offer it",
-        "option 'style: red': not chosen",
-        "price $20.00, bound $19.00: too dear",
+        "option 'color: r.brown2060': selected, but the original rule does not count it",
+        "option 'size: x-large wide': satisfied by 'x-large'",
+        "option 'fit: slim': not selected; the product does not offer it",
+        "option 'style: red': not selected",
+        "price $20.00, limit $19.00: too expensive",
         "reward 0.375 = 1 x 3 / 8",
     ]
-    assert verdict.type.missing == ()
+    assert explanation.type.missing == ()
     assert explain(JUDGE, SHIRT, goal_of(SHIRT, price_upper=UNBOUNDED), 20.0, {}).price.bound is None
 
 

@@ -98,7 +98,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             opened(catalogues=count)
     with pytest.raises(UnknownOption, match="from 1 to 10,000"):
         opened(catalogues=10_001)
-    with pytest.raises(UnknownOption, match="about our own catalogues"):
+    with pytest.raises(UnknownOption, match="belongs to generated catalogues"):
         WebShopEnv(**files(tmp_path), catalogues=2)
     with pytest.raises(UnknownOption, match="catalogues"):
         WebShopBrowserEnv(catalogues=2)

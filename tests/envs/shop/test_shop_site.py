@@ -188,9 +188,9 @@ def test_the_end_page_for_people_accounts_for_every_part() -> None:
     rows = [(node.classes[0], " ".join(node.text.split())) for node in nodes if node.name == "li" and node.classes]
     assert [kind for kind, _ in rows].count("met") == verdict.points
     assert len(rows) == verdict.possible == 5
-    assert ("missed", "Not met: size: 12 oz nothing was chosen") in rows
+    assert ("missed", "Not met: size: 12 oz nothing was selected") in rows
     assert ("missed", "Not met: at most $10.00 it cost $12.00") in rows
-    assert ("met", "Met: color: red chosen") in rows
+    assert ("met", "Met: color: red selected") in rows
     shown = next(node for node in nodes if node.name == "pre")
     assert shown.text == f"{session.reward.total:.2f}"
     summed = next(node for node in nodes if "sum" in node.classes).text
