@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,19 +34,27 @@ class DecodingCounts:
     """Tokens of prompts that were found in a slot, or copied from an equal sequence."""
 
 
-class Decoder(Protocol):
-    """What the sampler needs of a back end."""
+class Decoder:
+    """A back end of the sampler; this base class keeps nothing for an episode."""
 
-    counts: DecodingCounts
-
-    def begin(self, episode: str, prompt: Sequence[int]) -> bool:
-        """Make room for a sequence that starts with `prompt`; return False if there is none at the moment."""
+    def __init__(self, model: Any) -> None:
+        """Keep the model."""
+        self.model = model
+        self.counts = DecodingCounts()
+        self._last_only: dict[str, int] = {}
+        if "logits_to_keep" in inspect.signature(model.forward).parameters:
+            self._last_only = {"logits_to_keep": 1}  # compute the logits of the last position only
 
     def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
         """Return the logits [B, V] of the next token of each (episode, whole sequence)."""
+        raise NotImplementedError(f"{type(self).__name__} must define logits()")
+
+    def begin(self, episode: str, prompt: Sequence[int]) -> bool:
+        """Make room for a sequence that starts with `prompt`; return False if there is none at the moment."""
+        return True
 
     def pause(self, episode: str) -> None:
-        """Keep the episode's slot for its next turn, but allow it to be taken if there is no other."""
+        """Keep what the episode's next turn can reuse, unless another episode needs the room."""
 
     def drop(self, episode: str) -> None:
         """Forget the episode; an unknown one is not an error."""
@@ -54,19 +62,12 @@ class Decoder(Protocol):
     def reset(self) -> None:
         """Forget everything, because the weights changed."""
 
+    def release(self) -> None:
+        """Forget everything and free the memory: at the end, or after values that are not finite."""
 
-class UncachedDecoder:
+
+class UncachedDecoder(Decoder):
     """Computes every sequence from its beginning; sequences of equal length share a pass, without padding or masks."""
-
-    def __init__(self, model: Any) -> None:
-        """Keep the model."""
-        self.model = model
-        self.counts = DecodingCounts()
-        self._keep = _last_only(model)
-
-    def begin(self, episode: str, prompt: Sequence[int]) -> bool:
-        """Return True: there is always room."""
-        return True
 
     def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
         """Return the logits [B, V] of the next token of each (episode, whole sequence)."""
@@ -76,19 +77,10 @@ class UncachedDecoder:
         parts = []
         for indices in by_length.values():
             block = torch.tensor([batch[index][1] for index in indices], device=self.model.device)
-            parts.append(self.model(input_ids=block, use_cache=False, **self._keep).logits[:, -1])
+            parts.append(self.model(input_ids=block, use_cache=False, **self._last_only).logits[:, -1])
             self.counts.passes += 1
             self.counts.prefilled += block.numel()
         return torch.cat(parts)[_inverse([index for indices in by_length.values() for index in indices])]
-
-    def pause(self, episode: str) -> None:
-        """Do nothing: nothing is kept."""
-
-    def drop(self, episode: str) -> None:
-        """Do nothing: nothing is kept."""
-
-    def reset(self) -> None:
-        """Do nothing: nothing is kept."""
 
 
 @dataclass(slots=True)
@@ -109,7 +101,7 @@ class _NewTokens:
     new: list[int]
 
 
-class CachedDecoder:
+class CachedDecoder(Decoder):
     """Keeps the keys and values of up to `slots` episodes of up to `context` tokens between turns.
 
     Slots in use are always 0 .. n-1 (the last one moves into a gap), so that a batch of all of them is one view. If no
@@ -118,25 +110,23 @@ class CachedDecoder:
 
     def __init__(self, model: Any, *, slots: int, context: int) -> None:
         """Keep the model; the memory of the slots is allocated at the first pass."""
-        self.model = model
-        self.counts = DecodingCounts()
+        super().__init__(model)
         self.slots = slots
         self.context = context
-        self._keep = _last_only(model)
-        self._slots: dict[str, _Slot] = {}
-        self._cache = self._fresh()
+        self._used: dict[str, _Slot] = {}
+        self._cache = self._new_cache()
 
     @property
-    def held(self) -> int:
+    def used(self) -> int:
         """Number of slots in use."""
-        return len(self._slots)
+        return len(self._used)
 
     def begin(self, episode: str, prompt: Sequence[int]) -> bool:
         """Assign a slot and keep the prefix of `prompt` that it holds; return False if every slot is busy."""
-        slot = self._slots.pop(episode, None) or self._take_slot()
+        slot = self._used.pop(episode, None) or self._take_slot()
         if slot is None:
             return False
-        self._slots[episode] = slot  # at the end: the dict is ordered by last use
+        self._used[episode] = slot  # at the end: the dict is ordered by last use
         slot.busy = True
         # At least one token is computed, since the logits after the last token are needed.
         del slot.tokens[_common(slot.tokens, prompt, len(prompt) - 1) :]
@@ -149,7 +139,7 @@ class CachedDecoder:
         duplicates: list[tuple[_NewTokens, _NewTokens]] = []
         rows: list[_NewTokens] = []
         for index, (episode, ids) in enumerate(batch):
-            slot = self._slots[episode]
+            slot = self._used[episode]
             row = _NewTokens(index, slot, ids[len(slot.tokens) :])
             leader = leaders.setdefault(tuple(row.new), row) if not slot.tokens else row
             if leader is row:
@@ -166,37 +156,37 @@ class CachedDecoder:
         return out[self._copy_duplicates(duplicates, order)]
 
     def pause(self, episode: str) -> None:
-        """Keep the episode's slot for its next turn, but allow it to be taken if there is no other."""
-        if episode in self._slots:
-            self._slots[episode].busy = False
+        """Keep the episode's slot for its next turn, unless another episode needs it."""
+        if episode in self._used:
+            self._used[episode].busy = False
 
     def drop(self, episode: str) -> None:
         """Free the episode's slot; the last slot in use moves into the gap."""
-        gone = self._slots.pop(episode, None)
-        if gone is None or gone.index == len(self._slots):
+        gone = self._used.pop(episode, None)
+        if gone is None or gone.index == len(self._used):
             return
-        last = next(slot for slot in self._slots.values() if slot.index == len(self._slots))
+        last = next(slot for slot in self._used.values() if slot.index == len(self._used))
         self._cache.copy_slot(last.index, gone.index, len(last.tokens))
         last.index = gone.index
 
     def reset(self) -> None:
         """Forget the contents of all slots."""
-        self._slots.clear()
+        self._used.clear()
 
-    def clear(self) -> None:
-        """Release the memory as well: at the end, or after values that are not finite."""
-        self._slots.clear()
-        self._cache = self._fresh()
+    def release(self) -> None:
+        """Forget the contents of all slots and free their memory."""
+        self._used.clear()
+        self._cache = self._new_cache()
 
-    def _fresh(self) -> SlotCache:
+    def _new_cache(self) -> SlotCache:
         layers = int(self.model.config.get_text_config().num_hidden_layers)
         return SlotCache(layers, self.slots, self.context)
 
     def _take_slot(self) -> _Slot | None:
-        if len(self._slots) < self.slots:
-            return _Slot(len(self._slots))
-        oldest = next((name for name, slot in self._slots.items() if not slot.busy), None)
-        return None if oldest is None else _Slot(self._slots.pop(oldest).index)
+        if len(self._used) < self.slots:
+            return _Slot(len(self._used))
+        oldest = next((name for name, slot in self._used.items() if not slot.busy), None)
+        return None if oldest is None else _Slot(self._used.pop(oldest).index)
 
     def _copy_duplicates(self, duplicates: list[tuple[_NewTokens, _NewTokens]], order: list[int]) -> list[int]:
         """Copy the slots of equal sequences, and return which computed row each row of the batch takes."""
@@ -253,7 +243,7 @@ class CachedDecoder:
             position_ids=place,
             past_key_values=self._cache,
             use_cache=True,
-            **self._keep,
+            **self._last_only,
         )
         logits: torch.Tensor = out.logits[:, -1]
         return logits
@@ -338,8 +328,3 @@ def _inverse(order: list[int]) -> list[int]:
     for at, index in enumerate(order):
         place[index] = at
     return place
-
-
-def _last_only(model: Any) -> dict[str, int]:
-    """Return the option that computes the logits of the last position only, if the model has it."""
-    return {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

@@ -131,8 +131,8 @@ class PlayerSampler(ActionSampler):
 
         Args:
             make: returns a new player; called at the first turn of every episode.
-            parser: parser of the agent; answers have its form.
-            tokenizer: encodes the answers; None leaves the ids empty.
+            parser: as for `ActionSampler`.
+            tokenizer: as for `ActionSampler`.
         """
         super().__init__(parser, tokenizer)
         self._make = make

@@ -23,7 +23,7 @@ import torch
 
 from turnwise.agents.errors import ContextOverflow, SamplerError
 from turnwise.agents.samplers.base import Completion, Request, Tokenizer
-from turnwise.agents.samplers.decoding import CachedDecoder, DecodingCounts, make_decoder
+from turnwise.agents.samplers.decoding import DecodingCounts, make_decoder
 from turnwise.agents.samplers.token_sampling import sample_tokens, stream_key, uniforms
 
 QUIET_ROUNDS = 3
@@ -195,9 +195,7 @@ class TransformersSampler:
         self._release()
         self._running.clear()
         self._closed = True
-        self._decoder.reset()
-        if isinstance(self._decoder, CachedDecoder):
-            self._decoder.clear()
+        self._decoder.release()
 
     def _check(self, request: Request) -> None:
         """Refuse an invalid request before it joins a batch."""
@@ -349,9 +347,7 @@ class TransformersSampler:
             if not item.future.done():
                 item.future.set_exception(error)
         self._active = []
-        self._decoder.reset()
-        if isinstance(self._decoder, CachedDecoder):
-            self._decoder.clear()
+        self._decoder.release()
 
 
 def _end_tokens(model: Any, tokenizer: Tokenizer) -> frozenset[int]:

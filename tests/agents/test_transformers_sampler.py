@@ -211,11 +211,11 @@ def test_forget_frees_the_slot_and_the_others_keep_theirs():
     firsts = serve(sampler, *(request(ids, name) for name, ids in prompts.items()))
     decoder = sampler._decoder
     assert isinstance(decoder, CachedDecoder)
-    assert decoder.held == 4
+    assert decoder.used == 4
     sampler.forget("e0")
     sampler.forget("e0")
     sampler.forget("never seen")
-    assert decoder.held == 3
+    assert decoder.used == 3
     computed = sampler.counts.prefilled
     seconds = {f"e{k}": [*prompts[f"e{k}"], *firsts[k].tokens, 9, 9] for k in (3, 1, 2)}
     answers = serve(sampler, *(request(ids, name, 1) for name, ids in seconds.items()))
@@ -224,7 +224,7 @@ def test_forget_frees_the_slot_and_the_others_keep_theirs():
         assert answer.logprobs == pytest.approx(full_logprobs(model, ids, answer.tokens), abs=1e-4)
     for name in prompts:
         sampler.forget(name)
-    assert decoder.held == 0
+    assert decoder.used == 0
 
 
 @pytest.mark.parametrize(
