@@ -1,9 +1,9 @@
-"""Questions answered by searching: Search-R1's protocol over generated worlds, files, or any retriever.
+"""Question answering by search, in Search-R1's protocol, over generated worlds, files, or any retriever.
 
     env = gymnasium.make("turnwise/Search-v0", level="tiny", form="brackets")
 
-`rewards` holds what an answer is worth, as pure functions; `load_questions` reads FlashRAG's files (their passages:
-`turnwise.tools.retrieval`); `generator` makes worlds, passages and questions; `oracle_answer` and `recall` measure
+`rewards` contains the reward functions and `load_questions` reads FlashRAG files (for their passages see
+`turnwise.tools.retrieval`). `generator` generates worlds, passages and questions. `oracle_answer` and `recall` measure
 retrievers.
 """
 

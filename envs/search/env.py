@@ -1,11 +1,9 @@
-"""Questions answered by searching, as a Gymnasium environment with Search-R1's protocol.
+"""The search environment: answer questions by searching passages, in Search-R1's protocol.
 
-The agent says what it thinks and then searches or answers; an answer ends the episode. Search-R1 gives four turns with
-search and a last one in which only an answer counts: five turns, Gymnasium's `max_episode_steps`, after which nobody
-sees any more what a search found. The class itself never truncates.
-
-Left out on purpose: tokens (lengths are in characters; four of them are about a token), and the mask of what was found,
-which is the agent loop's.
+In each turn the agent may think and then searches or answers; an answer ends the episode. Search-R1 allows four turns
+with a search and a last one in which only an answer counts, so `max_episode_steps` is five by default. The class itself
+never truncates. Lengths are in characters, about four per token. Masking the retrieved text in the loss is up to the
+agent loop.
 
 Source: Search-R1 (Jin et al. 2025, arXiv:2503.09516).
 """
@@ -25,9 +23,9 @@ from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator
 from turnwise.envs.search.reward_rules import EpisodeRecord, make_rule
 from turnwise.envs.search.rewards import contains
 from turnwise.envs.search.search_engine import SearchEngine, SearchFailed
-from turnwise.envs.search.snapshots import played_of, saved_played, titles_of
+from turnwise.envs.search.snapshots import record_from_json, record_to_json, titles_of
 from turnwise.envs.search.task_sources import SearchTask, SearchTaskSource
-from turnwise.envs.search.validation import instructions_of, means_of, source_of
+from turnwise.envs.search.validation import instructions_of, options_of, source_of
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, flag, integer
@@ -36,7 +34,7 @@ from turnwise.tools.retrieval import Passage
 __all__ = ["LONGEST_QUERY", "SearchEnv"]
 
 LONGEST_QUERY: Final = 1000
-"""Most characters of a query; a longer one is not searched."""
+"""Maximum length of a query in characters; a longer one is invalid."""
 
 _ON_FAILURE: Final = ("tell", "raise")
 _TAGS: Final = ("first", "single")
@@ -47,38 +45,40 @@ _NO_QUESTION: Final = Question("", "", ())
 class SearchEnv(SavableEnv):
     """Answer a question by searching passages.
 
-    An action is what the model said, whole: a search or an answer in the environment's form, perhaps after a thought.
-    An answer ends the episode, and nothing is observed after it; what is neither changes nothing. The first observation
-    ends with the question. A snapshot goes on where questions, passages, forms and reward are the same; how often a
-    search is tried need not be. With on_failure="raise", step() raises SearchFailed.
+    An action is the complete output of the model: a search or an answer in the environment's format, optionally after a
+    thought. An answer ends the episode with an empty observation. An invalid action changes nothing. The first
+    observation ends with the question. A snapshot can be restored where questions, passages, format and reward are
+    equal; the retry options may differ. With on_failure="raise", step() raises SearchFailed.
 
     Args:
-        questions: path of questions in FlashRAG's form; None for generated ones.
-        corpus: path of the passages that belong to them; None where the retriever has its own.
-        split: "train" or "held_out"; of files also "all", the default: one question in five is held out.
-        retriever: "bm25", "dense", "hybrid"; the address of a service such as `turnwise serve search`; an object with
-            `find(query, k)` or `search(query, k)` (see `engine`); or a function that makes one of a corpus. Generated
-            worlds, of which there are many, take a name or a function.
-        model: folder of the sentence encoder of "dense" and "hybrid"; None: that of the extra `dense`.
-        keep: folder in which the indexes of "bm25", "dense" and "hybrid" are kept for other processes; None: nowhere.
-        topk: passages that a search shows.
-        form: "tags", Search-R1's; or "brackets", which is shorter: `search[...]`, `answer[...]`.
-        tags: "first": the first whole pair of tags counts; "single": a text with any more is no action (verl-agent).
-        instructions: True puts our own before the question, False nothing; or a text with {question} in it.
-        reward: a rule (see `rules`): "em", "subem", "f1", "format", "e-grpo", "otc", "caf" or "graphrag".
+        questions: path of questions in FlashRAG's format; None for generated questions.
+        corpus: path of their passages; None if the retriever has its own.
+        split: "train" or "held_out"; for files also "all", the default. A fifth of a file's questions is held out.
+        retriever: "bm25", "dense", "hybrid"; the URL of a service such as `turnwise serve search`; an object with
+            `find(query, k)` or `search(query, k)` (see `search_engine`); or a function that returns one, given a
+            corpus. Generated worlds need a name or a function.
+        model: folder of the sentence encoder of "dense" and "hybrid"; None for the one of the extra `dense`.
+        keep: folder in which indexes of "bm25", "dense" and "hybrid" are stored; None to build them in each process.
+        topk: passages per search.
+        form: action format: "tags", Search-R1's; or "brackets", the shorter `search[...]`, `answer[...]`.
+        tags: "first": the first complete pair of tags counts; "single": more than one pair is invalid (verl-agent).
+        instructions: True for default instructions before the question, False for none, or a text that contains
+            {question}.
+        reward: reward rule: "em", "subem", "f1", "format", "e-grpo", "otc", "caf" or "graphrag" (see `reward_rules`).
         reward_options: constants of the rule, such as {"structure": 0.2}.
-        max_searches: searches in an episode after which only an answer is admissible; None for no limit.
-        observation_limit: most characters of the results of a search; Search-R1's 500 tokens are about 2,000.
-        retries, backoff, timeout: how a retriever that fails is asked again (see `Engine`), in times and seconds; with
-            timeout=None, a service has 30 seconds and all others for ever, as services with math.inf.
-        on_failure: when it has failed for good: "tell" says so in the place of results and the episode goes on, "raise"
-            raises SearchFailed, and the agent loop counts an error.
-        strict: stop at a record of a file that is broken; else leave it out.
-        level: size and difficulty of generated worlds: a preset of `Level`, its text, or a level.
+        max_searches: searches per episode, after which only an answer is valid; None for no limit.
+        observation_limit: maximum length of search results in characters; Search-R1's 500 tokens are about 2,000.
+        retries, backoff, timeout: how often a failed search is repeated, and waiting time and time limit in seconds
+            (see `SearchEngine`). With timeout=None, services have 30 seconds and other retrievers no limit.
+        on_failure: after the last failed attempt, "tell" reports the failure in the observation and "raise" raises
+            SearchFailed.
+        strict: raise for an invalid record in a file; False skips it.
+        level: size and difficulty of generated worlds: a preset of `SearchLevel`, a text such as "small+hops=2-2", or a
+            `SearchLevel`.
         render_mode: None or "ansi".
 
     Raises:
-        EnvError: a file is missing or broken, or a value is not one of the choices.
+        EnvError: a file is missing or invalid, or an argument is invalid.
     """
 
     SNAPSHOT_FORMAT = ("Search", 1)
@@ -115,33 +115,33 @@ class SearchEnv(SavableEnv):
         self._tags = choice("tags", tags, _TAGS)
         self._tell = choice("on_failure", on_failure, _ON_FAILURE) == "tell"
         flag("strict", strict)
-        self._surface: ActionFormat = TagFormat(single=tags == "single") if form == "tags" else BracketFormat()
+        self._format: ActionFormat = TagFormat(single=tags == "single") if form == "tags" else BracketFormat()
         self._paid_by = reward, dict(reward_options or {})
         self._rule = make_rule(*self._paid_by)
         if self._rule.thinks and form != "tags":
-            raise UnknownOption(f"the reward {reward!r} is about Search-R1's tags: it needs form='tags', not {form!r}")
+            raise UnknownOption(f"the reward {reward!r} requires form='tags', got {form!r}")
         self._instructions = instructions_of(instructions, form)
         self._topk = integer("topk", topk, 1)
         self._limit = integer("observation_limit", observation_limit, 1)
         self._budget = None if max_searches is None else integer("max_searches", max_searches)
         self._patience = retries, backoff, timeout
-        self._patient(_nothing)  # refuses what makes no sense now, not at the first search
-        means = means_of(retriever, model, keep, timeout)
-        self._source: SearchTaskSource = source_of(questions, corpus, split, retriever, strict, level, means)
+        self._patient(_nothing)  # raises for invalid values now instead of at the first search
+        options = options_of(retriever, model, keep, timeout)
+        self._source: SearchTaskSource = source_of(questions, corpus, split, retriever, strict, level, options)
         self._task: SearchTask | None = None
         self._engine: SearchEngine | None = None
-        self._played = EpisodeRecord(_NO_QUESTION)
-        self._seen: dict[str, str] = {}  # titles by the ids of the passages
+        self._record = EpisodeRecord(_NO_QUESTION)
+        self._seen: dict[str, str] = {}  # passage id -> title
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel without what follows from names: the rule of rewards, and the search of the task."""
+        """Return the state without what can be derived from it: the reward rule and the search engine."""
         state = self.__dict__.copy()
         state["_task"] = None if self._task is None else self._task.question.id
         del state["_rule"], state["_engine"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make again what was left out."""
+        """Restore the state and derive the rest."""
         task = state.pop("_task")
         self.__dict__.update(state)
         self._rule = make_rule(*self._paid_by)
@@ -150,29 +150,29 @@ class SearchEnv(SavableEnv):
 
     @property
     def task(self) -> SearchTask:
-        """The task that is played: its `question`, and `find(query, k)`.
+        """The current task: its `question`, and `find(query, k)`.
 
         Raises:
-            NotReset: before the first reset.
+            NotReset: reset() was not called.
         """
         if self._task is None:
             raise NotReset
         return self._task
 
     def plan(self) -> list[str]:
-        """Return actions from the present state to the right answer; [] when it was given.
+        """Return actions that lead from the current state to the right answer; [] if it was given.
 
         Raises:
-            NotReset: before the first reset.
-            EnvError: another answer was given.
+            NotReset: reset() was not called.
+            EnvError: the episode ended with a wrong answer.
         """
         from turnwise.envs.search.expert import plan_queries
 
-        task, played = self.task, self._played
-        if played.answer is not None:
-            if self._rule.right(played):
+        task, record = self.task, self._record
+        if record.answer is not None:
+            if self._rule.right(record):
                 return []
-            raise EnvError("another answer was given and the episode is over: no way leads from here to the right one")
+            raise EnvError("no plan: the episode ended with a wrong answer")
         assert self._engine is not None
         queries = plan_queries(task, self._engine, self._topk, self._seen, self._left())
         return [
@@ -190,7 +190,7 @@ class SearchEnv(SavableEnv):
         self._task = self._source.get(task)
         self._engine = self._patient(self._task.find)
         observation = self._opening(self._task.question)
-        self._played = EpisodeRecord(self._task.question, start=observation)
+        self._record = EpisodeRecord(self._task.question, start=observation)
         self._seen = {}
         return observation
 
@@ -198,24 +198,24 @@ class SearchEnv(SavableEnv):
         return self._instructions.replace("{question}", asked(question.text))
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
-        played = self._played
-        move = self._surface.read(action)
+        record = self._record
+        move = self._format.read(action)
         said = action if move is None else move.said
         observation, reward, valid = self._move(move, said)
-        played.formed = played.formed and valid
-        played.said += [said, observation]
-        if played.answer is not None:
-            reward = self._rule.answer(played)
+        record.formed = record.formed and valid
+        record.said += [said, observation]
+        if record.answer is not None:
+            reward = self._rule.answer(record)
         return observation, reward, valid
 
     def is_over(self) -> bool:
-        return self._played.answer is not None
+        return self._record.answer is not None
 
     def snapshot_arguments(self) -> dict[str, Any]:
         reward, options = self._paid_by
         return {
             **self._source.made(),
-            "form": self._surface.name,
+            "form": self._format.name,
             "tags": self._tags,
             "instructions": self._instructions,
             "reward": reward,
@@ -226,35 +226,35 @@ class SearchEnv(SavableEnv):
         }
 
     def save_episode(self) -> dict[str, Any]:
-        return {"played": saved_played(self._played), "seen": self._seen}
+        return {"played": record_to_json(self._record), "seen": self._seen}
 
     def load_episode(self, task: str, saved: Fields) -> None:
         known = self._source.get(task)
-        played = played_of(saved.part("played"), known.question, self._opening(known.question))
+        record = record_from_json(saved.part("played"), known.question, self._opening(known.question))
         seen, engine = titles_of(saved, "seen"), self._patient(known.find)
-        self._task, self._engine, self._played, self._seen = known, engine, played, seen
+        self._task, self._engine, self._record, self._seen = known, engine, record, seen
 
     def _patient(self, find: Callable[[str, int], Sequence[Passage]]) -> SearchEngine:
         retries, backoff, timeout = self._patience
         return SearchEngine(find, retries=retries, backoff=backoff, timeout=timeout)
 
     def _move(self, move: SearchAction | None, said: str) -> tuple[str, float, bool]:
-        """Do a move; return the observation, what a search earned, and whether the move was admissible."""
+        """Return the observation of an action, the reward of a search, and whether the action was valid."""
         if move is None:
-            self._played.thoughts.append(said)
-            return self._surface.refuse(), 0.0, False
+            self._record.thoughts.append(said)
+            return self._format.refuse(), 0.0, False
         if move.kind == "answer" and move.words:
-            self._played.thoughts.append(said)
-            self._played.answer = move.words
+            self._record.thoughts.append(said)
+            self._record.answer = move.words
             return "", 0.0, True
         problem = self._problem(move)
         if problem:
-            self._played.thoughts.append(said)
-            return self._surface.tell(problem), 0.0, False
+            self._record.thoughts.append(said)
+            return self._format.tell(problem), 0.0, False
         return self._search(move.words, said)
 
     def _problem(self, move: SearchAction) -> str:
-        """Say in a sentence why a move cannot be done; "" where it can."""
+        """Return an observation about why an action is impossible; "" if it is possible."""
         if not move.words:
             return f"The {'query' if move.kind == 'search' else 'answer'} was empty."
         if self._left() == 0:
@@ -264,75 +264,75 @@ class SearchEnv(SavableEnv):
         return ""
 
     def _search(self, query: str, said: str) -> tuple[str, float, bool]:
-        played = self._played
+        record = self._record
         assert self._engine is not None
         try:
             found = self._engine.find(query.encode(errors="replace").decode(), self._topk)
         except SearchFailed as error:
             if not self._tell:
                 raise
-            played.thoughts.append(said)
-            return self._surface.tell(f"The search failed: {error.told}."), 0.0, True
-        played.thoughts.append(said)
-        played.searches += 1
+            record.thoughts.append(said)
+            return self._format.tell(f"The search failed: {error.told}."), 0.0, True
+        record.thoughts.append(said)
+        record.searches += 1
         self._seen.update((passage.id, passage.title) for passage in found)
-        played.found = played.found or any(contains(one.contents, played.question.answers) for one in found)
-        observation = self._surface.show(found, self._limit) if found else self._surface.tell("No results.")
-        return observation, self._rule.search(played), True
+        record.found = record.found or any(contains(one.contents, record.question.answers) for one in found)
+        observation = self._format.show(found, self._limit) if found else self._format.tell("No results.")
+        return observation, self._rule.search(record), True
 
     def _write(self, kind: str, words: str) -> str:
-        """Return an action; with a thought before it where the reward wants one."""
-        return (_THOUGHT[kind] if self._rule.thinks else "") + self._surface.write(kind, words)
+        """Return the text of an action, with a thought before it if the reward requires one."""
+        return (_THOUGHT[kind] if self._rule.thinks else "") + self._format.write(kind, words)
 
     def _forms(self) -> list[str]:
-        """Return the forms of the actions whose words are free."""
-        kinds = zip(("search", "answer"), self._surface.free, strict=True)
+        """Return the action forms that contain arbitrary text."""
+        kinds = zip(("search", "answer"), self._format.free, strict=True)
         forms = [(kind, form) for kind, form in kinds if kind == "answer" or self._left() != 0]
         thought = [_THOUGHT[kind] + form for kind, form in forms] if self._rule.thinks else []
         return [form for _, form in forms] + thought
 
     def _left(self) -> int | None:
-        return None if self._budget is None else max(self._budget - self._played.searches, 0)
+        return None if self._budget is None else max(self._budget - self._record.searches, 0)
 
     def get_info(self, valid: bool) -> dict[str, Any]:
-        played = self._played
-        over = played.answer is not None
+        record = self._record
+        over = record.answer is not None
         info: dict[str, Any] = {
-            "task": played.question.id,
+            "task": record.question.id,
             "state": self._state(),
             "admissible_actions": [] if over else self._examples(),
             "free_actions": [] if over else self._forms(),
             "valid": valid,
-            "score": self._rule.score(played) if over else 0.0,
-            "won": over and self._rule.right(played),
-            "task_type": played.question.kind,
+            "score": self._rule.score(record) if over else 0.0,
+            "won": over and self._rule.right(record),
+            "task_type": record.question.kind,
         }
         if over:
-            info["reward_parts"] = played.parts()
+            info["reward_parts"] = record.parts()
         return info
 
     def _state(self) -> str:
-        """Return the state key: which passages the agent has been shown, and what else decides what can follow.
+        """Return the state key: the passages that the agent has seen, and whatever else affects what can follow.
 
-        In which order, and how often, they were shown decides nothing. The searches so far belong to it where there is
-        a limit or where the reward counts them, as does whatever else of the past the rule of rewards looks at.
+        The order and number of their appearances have no effect. The number of searches is included if it is limited or
+        affects the reward, and so is everything else in the past that the reward rule uses.
         """
         parts = ["read=" + ",".join(sorted(self._seen))]
         if self._budget is not None:
             parts.append(f"left={self._left()}")
-        past = self._rule.past(self._played)
+        past = self._rule.past(self._record)
         return " ".join([*parts, past] if past else parts)
 
     def _examples(self) -> list[str]:
-        """Return examples of actions: a search for the question, and of each title read a search and an answer."""
+        """Return examples of actions: a search for the question, and a search and an answer for each title seen."""
         titles = dict.fromkeys(self._seen[id].strip('" ')[:LONGEST_QUERY] for id in sorted(self._seen))
         words = [(kind, title) for title in titles if title for kind in ("search", "answer")]
         words = [("search", asked(self.task.question.text)[:LONGEST_QUERY]), *words]
         if self._left() == 0:
             words = [("answer", one) for kind, one in words if kind == "search"]
-        # What a title holds may be a tag or a bracket of the surface: then it is no example.
+        # A title that contains a tag or bracket would not be parsed correctly.
         written = dict.fromkeys(self._write(kind, one) for kind, one in words)
-        return [one for one in written if (move := self._surface.read(one)) is not None and move.words]
+        return [one for one in written if (move := self._format.read(one)) is not None and move.words]
 
 
 def _nothing(query: str, k: int) -> Sequence[Passage]:

@@ -1,7 +1,7 @@
-"""The expert: looks up every passage that the answer needs, through the search that the agent has, and answers.
+"""The expert: retrieves every passage that the answer depends on by its own searches, then answers.
 
-It knows which passages are needed and what the answer is; how to find them it does not: a query that does not bring
-the passage is given up for another one, and a passage that none brings is left out.
+It knows the gold passages and the answer. A query that does not retrieve the passage is replaced by another one, and a
+passage that no query retrieves is skipped.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["plan_queries"]
 def plan_queries(
     task: SearchTask, engine: SearchEngine, topk: int, seen: Collection[str], searches: int | None = None
 ) -> list[str]:
-    """Return queries that bring the gold passages which were not seen yet, in the order in which they are needed.
+    """Return queries that retrieve the gold passages not seen yet, in the order in which they are needed.
 
     Args:
-        task: the question, with what is known of the way to its answer.
-        engine: the search.
-        topk: passages that a search shows.
-        seen: ids of passages that were shown before.
-        searches: how many searches are left; None for any number.
+        task: the question and the hints for its gold passages.
+        engine: the search engine.
+        topk: passages per search.
+        seen: ids of passages seen before.
+        searches: remaining number of searches; None for no limit.
     """
     queries: list[str] = []
     shown = set(seen)
@@ -35,7 +35,7 @@ def plan_queries(
         for query in hint.queries:
             try:
                 found = {passage.id for passage in engine.find(query, topk)}
-            except EnvError:  # nothing can be found now: the answer alone remains
+            except EnvError:  # the search is down, so only the answer remains
                 return queries
             if hint.id in found:
                 queries.append(query)

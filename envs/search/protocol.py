@@ -1,14 +1,12 @@
-"""The two surfaces of the search environment: Search-R1's tags, and short brackets that cost small models little.
+"""The two action formats of the search environment: Search-R1's tags, and brackets, which need fewer tokens.
 
     tags        <think>...</think> <search> red lamp </search>     <answer> Ada Marsh </answer>
     brackets    search[red lamp]                                    answer[Ada Marsh]
 
-A surface reads what the model said, writes an action in its form, and shows what was found. Nothing is guessed: text
-without a whole pair of tags (or brackets) is no action.
+A format parses the model's output, writes actions, and formats results. Output without a complete pair of tags or
+brackets is invalid.
 
-Left out on purpose: the model's prompt format (templates of the agent loop), and tokens: lengths are in characters.
-
-Source: Search-R1 (Jin et al. 2025, arXiv:2503.09516), its generation loop.
+Source: the generation loop of Search-R1 (Jin et al. 2025, arXiv:2503.09516).
 """
 
 from __future__ import annotations
@@ -38,14 +36,14 @@ INSTRUCTIONS: Final = {
         "Question: {question}\n"
     ),
 }
-"""What stands before the question at the start, by surface; a text of one's own may take its place."""
+"""Default instructions of each format, which end with the question."""
 
 _ANY_TAG: Final = re.compile(r"<(/?)(search|answer)>")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchAction:
-    """What the model wants: to search a query, or to give an answer; and what it said up to there."""
+    """A search or an answer (`kind`), its words, and the model's output up to its end."""
 
     kind: str
     words: str
@@ -53,7 +51,7 @@ class SearchAction:
 
 
 def asked(question: str) -> str:
-    """Return a question as it is asked: white space around it removed, a question mark at its end.
+    """Return a question stripped and with a question mark at its end.
 
     >>> asked(" who wrote it ")
     'who wrote it?'
@@ -63,51 +61,51 @@ def asked(question: str) -> str:
 
 
 class ActionFormat(Protocol):
-    """How actions read, and how the environment answers."""
+    """How actions and observations are written."""
 
     name: str
     free: tuple[str, str]
 
     def read(self, text: str) -> SearchAction | None:
-        """Return what the model wants, None where that cannot be read."""
+        """Return the action in a text; None if there is none."""
 
     def write(self, kind: str, words: str) -> str:
-        """Return the action that searches, or answers with, these words."""
+        """Return the text of a search or answer."""
 
     def show(self, passages: Sequence[Passage], limit: int) -> str:
-        """Return the observation that shows what was found."""
+        """Return the observation with search results, cut to `limit` characters."""
 
     def tell(self, sentence: str) -> str:
-        """Return the observation that says a sentence in the place of results."""
+        """Return the observation with a sentence instead of results."""
 
     def refuse(self) -> str:
-        """Return the observation after what could not be read."""
+        """Return the observation after an invalid action."""
 
 
 class TagFormat:
-    """Search-R1's surface.
+    """Search-R1's format.
 
-    What follows the first `</search>`, or where there is none the first `</answer>`, is cut off; the first whole pair
-    of tags in the rest counts.
+    The text after the first `</search>` is ignored, or after the first `</answer>` if there is no `</search>`. The
+    first complete pair of tags in the rest is the action.
     """
 
     name = "tags"
     free = ("<search>...</search>", "<answer>...</answer>")
 
     def __init__(self, *, single: bool = False) -> None:
-        """Make it.
+        """Set the options.
 
         Args:
-            single: a text with both kinds of tags, or with two pairs, is no action, as in verl-agent.
+            single: whether a text with more than one pair of tags is invalid, as in verl-agent.
         """
         self._single = single
 
     def read(self, text: str) -> SearchAction | None:
-        """Return the move of the first whole pair of tags.
+        """Return the action in the first complete pair of tags.
 
-        >>> Tags().read("<think>?</think><search> red lamp </search> and so on").words
+        >>> TagFormat().read("<think>?</think><search> red lamp </search> and so on").words
         'red lamp'
-        >>> Tags().read("search red lamp") is None
+        >>> TagFormat().read("search red lamp") is None
         True
         """
         if self._single and len(_ANY_TAG.findall(text)) != 2:
@@ -124,19 +122,19 @@ class TagFormat:
         return f"<{kind}> {words} </{kind}>"
 
     def show(self, passages: Sequence[Passage], limit: int) -> str:
-        """Return the results as Search-R1 writes them, cut to a number of characters inside the tags.
+        """Return the results as Search-R1 writes them, cut to `limit` characters inside the tags.
 
-        Search-R1 cuts tokens, its closing tag among them; here the tag always stands.
+        Search-R1 cuts tokens and may lose the closing tag, which is always present here.
         """
         lines = [f"Doc {place}(Title: {one.title}) {one.text}\n" for place, one in enumerate(passages, start=1)]
         return self.tell("".join(lines).strip()[:limit].rstrip())
 
     def tell(self, sentence: str) -> str:
-        """Return a sentence between the tags of information."""
+        """Return a sentence between information tags."""
         return f"\n\n<information>{sentence}</information>\n\n"
 
     def refuse(self) -> str:
-        """Return Search-R1's own words."""
+        """Return Search-R1's message."""
         return (
             "\nMy previous action is invalid. If I want to search, I should put the query between <search> and "
             "</search>. If I want to give the final answer, I should put the answer between <answer> and </answer>. "
@@ -145,19 +143,19 @@ class TagFormat:
 
 
 class BracketFormat:
-    """The short surface: the last thing said is `search[...]` or `answer[...]`; what was thought may stand before it.
+    """The short format: the output ends with `search[...]` or `answer[...]`, optionally after a thought.
 
-    Results are numbered lines; a title is left out where the text begins with it.
+    Results are numbered lines. A title is omitted where the text begins with it.
     """
 
     name = "brackets"
     free = ("search[...]", "answer[...]")
 
     def read(self, text: str) -> SearchAction | None:
-        """Return the move at the end of a text.
+        """Return the action at the end of a text.
 
-        >>> Brackets().read("search[red lamp]")
-        Move(kind='search', words='red lamp', said='search[red lamp]')
+        >>> BracketFormat().read("search[red lamp]")
+        SearchAction(kind='search', words='red lamp', said='search[red lamp]')
         """
         said = text.rstrip()
         start, kind = max((said.rfind(f"{kind}["), kind) for kind in (SEARCH, ANSWER))
@@ -170,7 +168,7 @@ class BracketFormat:
         return f"{kind}[{' '.join(words.replace('[', ' ').replace(']', ' ').split())}]"
 
     def show(self, passages: Sequence[Passage], limit: int) -> str:
-        """Return one line a passage, cut to a number of characters."""
+        """Return one line per passage, cut to `limit` characters."""
         lines = []
         for place, one in enumerate(passages, start=1):
             title = one.title.strip('"')
@@ -179,11 +177,11 @@ class BracketFormat:
         return self.tell("\n".join(lines)[:limit].rstrip())
 
     def tell(self, sentence: str) -> str:
-        """Return the sentence on lines of its own."""
+        """Return a sentence on its own line."""
         return f"\n{sentence}\n"
 
     def refuse(self) -> str:
-        """Say which two forms there are."""
+        """Return a message with the two forms of actions."""
         return "\nNothing was done: write search[words] or answer[words].\n"
 
 
@@ -191,7 +189,7 @@ FORMS: Final[dict[str, type[TagFormat] | type[BracketFormat]]] = {"tags": TagFor
 
 
 def _cut(text: str) -> str:
-    """Return a text up to the first end of a search, else up to the first end of an answer."""
+    """Return a text up to the first end of a search, or else of an answer."""
     for end in ("</search>", "</answer>"):
         head, found, _ = text.partition(end)
         if found:
@@ -200,9 +198,9 @@ def _cut(text: str) -> str:
 
 
 def _pair(text: str, kind: str) -> tuple[int, int, str] | None:
-    """Return where the first whole pair of tags of a kind holds its words; None where there is none.
+    """Return the position of the words in the first complete pair of tags of a kind; None if there is none.
 
-    One look for each tag: where the first opening has no end behind it, no later one has.
+    Searching once for each tag suffices: if the first opening tag is never closed, no later one is.
     """
     start = text.find(f"<{kind}>")
     end = text.find(f"</{kind}>", start) if start >= 0 else -1

@@ -1,10 +1,10 @@
-"""Questions, and files of them in FlashRAG's form.
+"""Questions, and files with questions in FlashRAG's format.
 
     {"id": "nq_0", "question": "...", "golden_answers": ["..."], "gold_doc_ids": ["17"], "metadata": {"type": "..."}}
 
-Only question and answers are needed; an id that is missing is made of the number of the line. `answer` (a text or a
-list), as NQ-open and HotpotQA write, is read in the place of `golden_answers`. `entities` (in the record or its
-metadata) are names on the way to the answer, for rewards that count them.
+Only the question and its answers are required; the default id is derived from the line number. `answer` (a string or a
+list, as in NQ-open and HotpotQA) is accepted instead of `golden_answers`. `entities`, in the record or its metadata,
+are names on the way to the answer, for rewards that count them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["Question", "load_questions"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked.
+    """A question.
 
     Attributes:
-        id: of the task.
+        id: task id.
         text: the question.
-        answers: each of them is right.
-        gold: ids of the passages that hold what is needed, in the order in which it is needed where that is known.
-        entities: names that lead to the answer, the answer not among them.
-        kind: kind of question, for tables per kind.
+        answers: right answers.
+        gold: ids of the passages that contain what is needed, in the order in which it is needed if that is known.
+        entities: names that lead to the answer, without the answer.
+        kind: kind of question, for tables of results.
     """
 
     id: str
@@ -43,40 +43,40 @@ class Question:
 
 
 def load_questions(path: str | os.PathLike[str], *, strict: bool = True) -> tuple[list[Question], int]:
-    """Return the questions of a file of JSON lines, in its order, and how many records were left out.
+    """Return the questions in a JSON-lines file, and the number of skipped records.
 
     Args:
         path: the file.
-        strict: stop at a record that is torn, has no question or no answer, or repeats an id; else leave it out.
+        strict: raise for a record that is invalid, has no question or answer, or repeats an id; False skips it.
 
     Raises:
-        NoGames: there is no such file, or no question in it.
-        GameFileError: a record is broken (file, line, what).
+        NoGames: the file cannot be read, or contains no question.
+        GameFileError: a record is invalid; names the file, the line and the problem.
     """
     found: dict[str, Question] = {}
     skipped = 0
     for line, record in _records(path, strict=strict):
         question = None if record is None else _question(record, f"line_{line}")
-        problem = "no question, or no answer" if question is None else ""
+        problem = "it has no question or no answer" if question is None else ""
         if question is not None and question.id in found:
-            problem = f"the id {question.id!r} a second time"
+            problem = f"duplicate id {question.id!r}"
         if problem and strict:
-            raise GameFileError(str(path), line, f"a record with {problem}", "strict=False leaves it out")
+            raise GameFileError(str(path), line, f"invalid record: {problem}", "strict=False skips it")
         if problem or question is None:
             skipped += 1
         else:
             found[question.id] = question
     if not found:
-        raise NoGames(f"no questions in {path}: each line is an object with 'question' and 'golden_answers'")
+        raise NoGames(f"no questions in {path}; each line must be an object with 'question' and 'golden_answers'")
     return list(found.values()), skipped
 
 
 def _records(path: str | os.PathLike[str], *, strict: bool) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield line number and object of each line that is not blank; None for what is no object, where not strict.
+    """Yield line number and object of each non-empty line; None for an invalid line, if not strict.
 
     Raises:
-        NoGames: the file cannot be opened.
-        GameFileError: a line is torn, and strict.
+        NoGames: the file cannot be read.
+        GameFileError: a line is invalid, and strict is set.
     """
     try:
         with Path(path).open("rb") as file:
@@ -85,7 +85,7 @@ def _records(path: str | os.PathLike[str], *, strict: bool) -> Iterator[tuple[in
                     continue
                 record, problem = _parse(raw)
                 if problem and strict:
-                    raise GameFileError(str(path), line, problem, "strict=False leaves such lines out")
+                    raise GameFileError(str(path), line, problem, "strict=False skips it")
                 yield line, record
     except (OSError, ValueError) as error:
         raise NoGames(f"{path} cannot be read: {error}") from error
@@ -95,9 +95,9 @@ def _parse(raw: bytes) -> tuple[dict[str, Any] | None, str]:
     try:
         record = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        return None, f"no JSON object: {error}"
+        return None, f"invalid JSON: {error}"
     if not isinstance(record, dict):
-        return None, f"no JSON object but {type(record).__name__}"
+        return None, f"expected a JSON object, got {type(record).__name__}"
     return record, ""
 
 
@@ -120,7 +120,7 @@ def _question(record: Mapping[str, Any], name: str) -> Question | None:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """Return the texts of a list, or the one text; numbers are written out, what is blank is left out."""
+    """Return the non-empty strings in a value or list; numbers are converted."""
     values = value if isinstance(value, list | tuple) else [value]
     kept = [str(one) for one in values if isinstance(one, str | int | float) and not isinstance(one, bool)]
     return tuple(text for text in kept if text.strip())

@@ -1,11 +1,11 @@
-"""A reader who knows no more than an agent does: the question, and the passages that were found.
+"""A demonstrator that sees only what an agent sees: the question and the retrieved passages.
 
-It takes the question apart from the outside in, looks up the name at its heart, reads in the passage what that leads
-to, and looks that up in turn, until it can answer. Each step follows from the texts alone, so a policy can learn it by
-imitation. It knows the wordings of the generated worlds and nothing else; of other questions it searches the question
-once and answers with the title of what came first.
+It parses the question from the outside in, looks up the innermost name, reads in its passage which entity the first
+relation leads to, looks that one up, and so on, until it can answer. All its actions follow from the observations, so a
+policy can learn them by imitation. It knows the wordings of generated worlds only; for any other question it searches
+for the question once and answers with the title of the first result.
 
-Both surfaces are read, and it may be asked at any turn, also where others chose the actions before.
+It supports both action formats, and can continue an episode in which others chose the first actions.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ __all__ = ["QuestionStep", "ReaderDemonstrator", "queries", "take_apart"]
 
 _QUESTION: Final = re.compile(r"Question: (.*\S)", re.DOTALL)
 _TAGGED: Final = re.compile(r'^(?:<information>)?Doc \d+\(Title: "?(.*?)"?\) (.*?)(?:</information>)?$')
-_INSIDE: Final = ("of", "the", "and")  # words of names with a small first letter
+_INSIDE: Final = ("of", "the", "and")  # lower-case words in names
 _LINE: Final = re.compile(r"^\d+ (.*)$")
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionStep:
-    """What is asked of a name: a relation, and its words for this kind of thing."""
+    """A relation that a question asks for, and the role of the entity in it."""
 
     relation: Relation
     role: str
 
 
 def queries(step: QuestionStep, name: str) -> tuple[str, ...]:
-    """Return what to search for a fact about a name, the likeliest first."""
+    """Return queries for a fact about an entity, most promising first."""
     name = name.removeprefix("the ")
     words = step.relation.words.replace("{role}", step.role).strip()
     return (f"{name} {words}", name, *(f"{name} {name} {one}" for one in words.split()))
 
 
 def take_apart(question: str) -> tuple[str, list[QuestionStep]] | None:
-    """Return the name at the heart of a question and the steps from it to the answer; None for other questions.
+    """Return the innermost name in a question and the steps from it to the answer; None for other questions.
 
     >>> name, steps = take_apart("Where was the author of The Red Lamp born?")
     >>> name, [step.relation.name for step in steps]
@@ -58,7 +58,7 @@ def take_apart(question: str) -> tuple[str, list[QuestionStep]] | None:
 
 
 def _steps(phrase: str, kind: str) -> tuple[str, list[QuestionStep]] | None:
-    """Return the name in a phrase for a thing of a kind, and the steps from it to that thing."""
+    """Return the name in a noun phrase for an entity of a kind, and the steps from it to that entity."""
     for inside, step in _apart(_phrases(), phrase):
         if step.relation.object == kind and (found := _steps(inside, step.relation.subject)):
             return found[0], [*found[1], step]
@@ -67,26 +67,26 @@ def _steps(phrase: str, kind: str) -> tuple[str, list[QuestionStep]] | None:
 
 
 class ReaderDemonstrator:
-    """Looks up one name after the other, and answers."""
+    """Looks up one entity after the other, then answers."""
 
     def __init__(self) -> None:
-        """Have read nothing."""
+        """Start without a question."""
         self._begin("")
 
     def start(self, observation: str) -> None:
         """Begin an episode.
 
         Raises:
-            EnvError: the text holds no "Question: ".
+            EnvError: the observation does not contain "Question: ".
         """
         found = _QUESTION.search(observation)
         if found is None:
-            raise EnvError(f"no 'Question: ' in the first observation {observation[:80]!r}")
+            raise EnvError(f"the first observation has no 'Question: ', got {observation[:80]!r}")
         self._begin(found[1])
 
     def act(self, observation: str, admissible: Sequence[str]) -> str:
         """Return the next action."""
-        self._surface = FORMS["brackets" if any(one.startswith("search[") for one in admissible) else "tags"]()
+        self._format = FORMS["brackets" if any(one.startswith("search[") for one in admissible) else "tags"]()
         self._read(observation)
         if self._apart is None:
             return self._guess()
@@ -96,7 +96,7 @@ class ReaderDemonstrator:
             if reached is None:
                 return self._look_up(name, step)
             name = reached
-        return self._surface.write("answer", name.removeprefix("the "))
+        return self._format.write("answer", name.removeprefix("the "))
 
     def _begin(self, question: str) -> None:
         self._question = question
@@ -105,7 +105,7 @@ class ReaderDemonstrator:
         self._tried: list[str] = []
 
     def _read(self, observation: str) -> None:
-        """Remember the passages in an observation; a title that a line does not show is its text's beginning."""
+        """Remember the passages in an observation. If a line omits the title, the text begins with it."""
         for line in observation.splitlines():
             if found := _TAGGED.match(line):
                 self._lines[found[1], found[2]] = None
@@ -114,7 +114,7 @@ class ReaderDemonstrator:
                 self._lines[(title, text) if colon else ("", found[1])] = None
 
     def _fact(self, name: str, step: QuestionStep) -> str | None:
-        """Return what the passage about a name says, if it was read."""
+        """Return what the passage about an entity says, if it was retrieved."""
         plain = name.removeprefix("the ")
         for title, text in self._lines:
             if title == plain or (not title and text.startswith(plain)):
@@ -128,15 +128,15 @@ class ReaderDemonstrator:
         for query in queries(step, name):
             if query not in self._tried:
                 self._tried.append(query)
-                return self._surface.write("search", query)
+                return self._format.write("search", query)
         return self._guess()
 
     def _guess(self) -> str:
         if not self._tried:
             self._tried.append(self._question)
-            return self._surface.write("search", self._question)
+            return self._format.write("search", self._question)
         title, text = next(iter(self._lines), ("", "unknown"))
-        return self._surface.write("answer", title or text.split(".")[0])
+        return self._format.write("answer", title or text.split(".")[0])
 
 
 def _role(relation: Relation, words: dict[str, str | None]) -> str:
@@ -148,7 +148,7 @@ def _role(relation: Relation, words: dict[str, str | None]) -> str:
 
 
 def _pattern(relation: Relation, template: str, s: str, o: str = "") -> re.Pattern[str]:
-    """Return a template as a pattern; words of the thing may be any that its kind has."""
+    """Return a template as a regular expression that accepts all words of the entity's kind."""
     sorts = SORTS.get(relation.subject, ())
     words = {
         "kind": "|".join(sorted({one[0] for one in sorts})),
@@ -164,7 +164,7 @@ def _pattern(relation: Relation, template: str, s: str, o: str = "") -> re.Patte
             text += f"(?P<{name}>{words[name]})"
         else:
             text += re.escape(piece)
-    # The first letter of a sentence is a capital, whatever the template begins with.
+    # A sentence begins with a capital letter even if its template does not.
     return re.compile(text if text.startswith("(") else f"(?i:{text[0]}){text[1:]}")
 
 
@@ -180,7 +180,7 @@ def _phrases() -> tuple[tuple[Relation, re.Pattern[str]], ...]:
 
 @lru_cache(maxsize=1024)
 def _says(relation: Relation, name: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns of the sentences that tell a fact about a name."""
+    """Return patterns of the sentences that state a fact about an entity."""
     sorts = SORTS.get(relation.subject, (("", "", ""),))
     others = {
         form.format(kind=sort[0], last=name.rpartition(" ")[2]) for form in LATER[relation.subject] for sort in sorts
@@ -190,7 +190,7 @@ def _says(relation: Relation, name: str) -> tuple[re.Pattern[str], ...]:
 
 
 def _apart(kinds: Iterable[tuple[Relation, re.Pattern[str]]], text: str) -> list[tuple[str, QuestionStep]]:
-    """Return all ways to take the outermost template off a text: what stands inside, and the step."""
+    """Return all ways to match the outermost template of a text: the inner text, and the step."""
     ways = []
     for relation, pattern in kinds:
         if found := pattern.fullmatch(text):

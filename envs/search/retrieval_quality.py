@@ -1,4 +1,4 @@
-"""What a perfect reader would make of given passages: the share of questions that retrieval leaves answerable.
+"""Measures of retrieval: what an ideal reader answers from given passages, and recall of gold passages.
 
 found = oracle_answer(question, [corpus[id] for id in question.gold])
 exact_match(found, question.answers)
@@ -16,10 +16,9 @@ __all__ = ["oracle_answer", "recall"]
 
 
 def oracle_answer(question: Question, passages: Iterable[Passage]) -> str | None:
-    """Return the first right answer whose words stand in the passages one after the other; None if none does.
+    """Return the first right answer whose words occur consecutively in the passages; None if there is none.
 
-    Both are normalised. An answer that nobody can copy out, such as "yes", is not found: the oracle reads, it does not
-    conclude.
+    Texts are normalized. Answers that cannot be copied from a passage, such as "yes", are never found.
     """
     read = " ".join(normalise(f"{one.title} {one.text}") for one in passages)
     for answer in question.answers:
@@ -30,6 +29,6 @@ def oracle_answer(question: Question, passages: Iterable[Passage]) -> str | None
 
 
 def recall(question: Question, found: Iterable[str]) -> float:
-    """Return the share of a question's gold passages whose ids were found; nan where it names none."""
+    """Return the fraction of a question's gold passages that were found; nan if it has none."""
     gold = set(question.gold)
     return len(gold & set(found)) / len(gold) if gold else float("nan")

@@ -1,14 +1,14 @@
-"""Rewards by name, as the environment pays them at every turn.
+"""The environment's reward rules by name.
 
-A rule pays what a search or an answer is worth, and says what of the past decides what it will still pay: that belongs
-to the state key. Most rules pay the answer alone, and need nothing of the past.
+A rule defines the reward of a search and of an answer, and which part of the past affects later rewards, which becomes
+part of the state key. Most rules reward only the answer and ignore the past.
 
-    em         1 for an exact match               format    Search-R1's with format scores
-    subem      1 if a right answer is contained   e-grpo    1, or alpha times the entity share (of no group)
+    em         1 for an exact match               format    Search-R1's format scores
+    subem      1 if a right answer is contained   e-grpo    1, or alpha times the entity share (without a group)
     f1         F1                                 otc       exact match times the productivity of its searches
     caf        F1 exp(-b n)                       graphrag  caf, and the attenuated reward at each search
 
-Left out on purpose: what an episode that never answers is worth under "format": its end comes from outside.
+Not included: the "format" reward of an episode without an answer, since the environment does not see that it ends.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["REWARD_RULES", "EpisodeRecord", "RewardRule", "make_rule"]
 
 @dataclass(slots=True)
 class EpisodeRecord:
-    """An episode so far, as rewards look at it.
+    """An episode so far, as reward rules see it.
 
     Attributes:
-        question: what is asked.
-        start: the first observation.
-        said: all that the agent said and was told since, in turn.
-        thoughts: what the agent said alone.
-        answer: its answer; None before there is one.
-        searches: how many searches were done.
-        formed: every action so far was one.
-        found: a right answer stands in what was found.
+        question: the question.
+        start: first observation.
+        said: all outputs and observations since, in turn.
+        thoughts: outputs of the agent.
+        answer: its answer; None if it has not answered.
+        searches: number of searches.
+        formed: whether all actions so far were valid.
+        found: whether a retrieved passage contains a right answer.
     """
 
     question: Question
@@ -52,11 +52,11 @@ class EpisodeRecord:
 
     @property
     def correct(self) -> bool:
-        """The answer matches a right one exactly."""
+        """Whether the answer matches a right one exactly."""
         return rewards.exact_match(self.answer, self.question.answers)
 
     def parts(self) -> dict[str, Any]:
-        """Return what the rewards of all rules are made of, under names that the functions over groups take."""
+        """Return the inputs of all reward functions, named like their parameters."""
         thoughts = "\n".join(self.thoughts)
         return {
             "correct": self.correct,
@@ -72,88 +72,88 @@ class EpisodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class RewardRule:
-    """A rule of rewards.
+    """A reward rule.
 
     Attributes:
-        name: of the rule.
-        answer: what the answer is worth.
-        search: what the search just done is worth.
-        past: what of the past decides later rewards; "" for nothing.
-        graded: the score of an answer is its F1; else it is right or not.
-        loose: an answer that contains a right one is right.
-        thinks: it pays for Search-R1's order of tags, thoughts among them, so it needs that surface.
+        name: name of the rule.
+        answer: reward of the answer.
+        search: reward of the last search.
+        past: the part of the past that affects later rewards; "" for nothing.
+        graded: whether the score of a wrong answer is its F1 instead of 0.
+        loose: whether an answer that contains a right one is right.
+        thinks: whether it requires Search-R1's sequence of tags, including thoughts, and therefore the "tags" format.
     """
 
     name: str
     answer: Callable[[EpisodeRecord], float]
-    search: Callable[[EpisodeRecord], float] = lambda played: 0.0
-    past: Callable[[EpisodeRecord], str] = lambda played: ""
+    search: Callable[[EpisodeRecord], float] = lambda record: 0.0
+    past: Callable[[EpisodeRecord], str] = lambda record: ""
     graded: bool = False
     loose: bool = False
     thinks: bool = False
 
-    def right(self, played: EpisodeRecord) -> bool:
-        """Return whether the task is won."""
+    def right(self, record: EpisodeRecord) -> bool:
+        """Return whether the task is solved."""
         if self.loose:
-            return rewards.contains(played.answer, played.question.answers)
-        return played.correct
+            return rewards.contains(record.answer, record.question.answers)
+        return record.correct
 
-    def score(self, played: EpisodeRecord) -> float:
-        """Return the task's own score, in [0, 1]."""
-        if self.right(played):
+    def score(self, record: EpisodeRecord) -> float:
+        """Return the task's score, in [0, 1]."""
+        if self.right(record):
             return 1.0
-        return rewards.f1(played.answer, played.question.answers) if self.graded else 0.0
+        return rewards.f1(record.answer, record.question.answers) if self.graded else 0.0
 
 
-def _count(played: EpisodeRecord) -> str:
-    return f"searches={played.searches}"
+def _count(record: EpisodeRecord) -> str:
+    return f"searches={record.searches}"
 
 
 def _em(two_answers: bool = False) -> RewardRule:
     """1 for an exact match.
 
-    two_answers: Search-R1's own rule: the answer is the last of the whole text, the instructions with their example
-        included, and there have to be two of them; else it is what the answer tags of the last action hold.
+    two_answers: whether to follow Search-R1's own script, which takes the last answer in the whole text, including the
+        example in the instructions, and requires two of them.
     """
     if not two_answers:
-        return RewardRule("em", lambda played: float(played.correct))
+        return RewardRule("em", lambda record: float(record.correct))
 
-    def whole(played: EpisodeRecord) -> str:
-        return played.start + "".join(played.said)
+    def whole(record: EpisodeRecord) -> str:
+        return record.start + "".join(record.said)
 
-    def pay(played: EpisodeRecord) -> float:
-        return float(rewards.exact_match(rewards.extract(whole(played), least=2), played.question.answers))
+    def pay(record: EpisodeRecord) -> float:
+        return float(rewards.exact_match(rewards.extract(whole(record), least=2), record.question.answers))
 
-    return RewardRule("em", pay, past=lambda played: f"answers={min(whole(played).count('</answer>'), 2)}")
+    return RewardRule("em", pay, past=lambda record: f"answers={min(whole(record).count('</answer>'), 2)}")
 
 
 def _subem() -> RewardRule:
     return RewardRule(
-        "subem", lambda played: float(rewards.contains(played.answer, played.question.answers)), loose=True
+        "subem", lambda record: float(rewards.contains(record.answer, record.question.answers)), loose=True
     )
 
 
 def _f1() -> RewardRule:
-    return RewardRule("f1", lambda played: rewards.f1(played.answer, played.question.answers), graded=True)
+    return RewardRule("f1", lambda record: rewards.f1(record.answer, record.question.answers), graded=True)
 
 
 def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, score: float = 1.0) -> RewardRule:
-    def pay(played: EpisodeRecord) -> float:
-        formed = rewards.well_formed("".join(played.said))
+    def pay(record: EpisodeRecord) -> float:
+        formed = rewards.well_formed("".join(record.said))
         return rewards.with_format(
-            played.correct,
-            played.answer is not None,
+            record.correct,
+            record.answer is not None,
             formed,
-            played.found,
+            record.found,
             structure=structure,
             final=final,
             retrieval=retrieval,
             score=score,
         )
 
-    def past(played: EpisodeRecord) -> str:
-        formed = rewards.well_formed("".join(played.said), whole=False)
-        return f"formed={int(formed)}" + (f" found={int(played.found)}" if retrieval and formed else "")
+    def past(record: EpisodeRecord) -> str:
+        formed = rewards.well_formed("".join(record.said), whole=False)
+        return f"formed={int(formed)}" + (f" found={int(record.found)}" if retrieval and formed else "")
 
     return RewardRule("format", pay, past=past, thinks=True)
 
@@ -161,15 +161,15 @@ def _format(structure: float = 0.2, final: float = 0.1, retrieval: float = 0.0, 
 def _e_grpo(alpha: float = 0.3) -> RewardRule:
     rewards.e_grpo([], [], [], alpha=alpha)
 
-    def pay(played: EpisodeRecord) -> float:
-        if not played.formed:
+    def pay(record: EpisodeRecord) -> float:
+        if not record.formed:
             return 0.0
-        share = rewards.entity_share("\n".join(played.thoughts), played.question.entities)
-        return 1.0 if played.correct else alpha * share
+        share = rewards.entity_share("\n".join(record.thoughts), record.question.entities)
+        return 1.0 if record.correct else alpha * share
 
-    def past(played: EpisodeRecord) -> str:
-        found = rewards.entities_in("\n".join(played.thoughts), played.question.entities)
-        return f"thought={sorted(found)}" if played.formed else "formed=0"
+    def past(record: EpisodeRecord) -> str:
+        found = rewards.entities_in("\n".join(record.thoughts), record.question.entities)
+        return f"thought={sorted(found)}" if record.formed else "formed=0"
 
     return RewardRule("e-grpo", pay, past=past)
 
@@ -178,7 +178,7 @@ def _otc(smooth: float = 4.0, alpha: float = 1.0) -> RewardRule:
     rewards.otc_alone(0, True, smooth=smooth, alpha=alpha)
     return RewardRule(
         "otc",
-        lambda played: rewards.otc_alone(played.searches, played.correct, smooth=smooth, alpha=alpha),
+        lambda record: rewards.otc_alone(record.searches, record.correct, smooth=smooth, alpha=alpha),
         past=_count,
     )
 
@@ -186,8 +186,8 @@ def _otc(smooth: float = 4.0, alpha: float = 1.0) -> RewardRule:
 def _caf(cost: float = 0.1) -> RewardRule:
     rewards.cost_aware_f1(0.0, 0, cost=cost)
 
-    def pay(played: EpisodeRecord) -> float:
-        return rewards.cost_aware_f1(rewards.f1(played.answer, played.question.answers), played.searches, cost=cost)
+    def pay(record: EpisodeRecord) -> float:
+        return rewards.cost_aware_f1(rewards.f1(record.answer, record.question.answers), record.searches, cost=cost)
 
     return RewardRule("caf", pay, past=_count, graded=True)
 
@@ -196,10 +196,10 @@ def _graphrag(first: float = 0.2, decay: float = 0.5, most: int = 4, cost: float
     base = _caf(cost)
     rewards.attenuated(0, first=first, decay=decay, most=most)
 
-    def step(played: EpisodeRecord) -> float:
+    def step(record: EpisodeRecord) -> float:
         now, before = (
             rewards.attenuated(calls, first=first, decay=decay, most=most)
-            for calls in (played.searches, played.searches - 1)
+            for calls in (record.searches, record.searches - 1)
         )
         return now - before
 
@@ -219,10 +219,10 @@ REWARD_RULES: Final[dict[str, Callable[..., RewardRule]]] = {
 
 
 def make_rule(name: str, options: Mapping[str, Any] | None = None) -> RewardRule:
-    """Return the rule of a name with some of its constants changed.
+    """Return the reward rule with a name, with some of its constants changed.
 
     Raises:
-        UnknownOption: there is no such rule, it has no such constant, or a value makes no sense.
+        UnknownOption: the rule or a constant does not exist, or a value is invalid.
     """
     if name not in REWARD_RULES:
         raise UnknownOption(f"unknown reward {name!r}{suggest(str(name), REWARD_RULES)}")
@@ -232,8 +232,8 @@ def make_rule(name: str, options: Mapping[str, Any] | None = None) -> RewardRule
         if key not in known:
             raise UnknownOption(f"the reward {name!r} has no option {key!r}{suggest(str(key), known)}")
         if not isinstance(value, bool if key == "two_answers" else int | float):
-            raise UnknownOption(f"the option {key!r} of the reward {name!r} is {value!r}; a number was wanted")
+            raise UnknownOption(f"{key} of the reward {name!r} must be a number, got {value!r}")
     try:
         return REWARD_RULES[name](**given)
     except ValueError as error:
-        raise UnknownOption(f"the reward {name!r} cannot be made: {error}") from error
+        raise UnknownOption(f"invalid options of the reward {name!r}: {error}") from error

@@ -1,15 +1,15 @@
-"""What an answer is worth: pure functions of texts and counts, so that each is tested by a table.
+"""Reward functions for answers, as pure functions of texts and counts.
 
     one episode                                          a group of episodes of one question
-    normalise, exact_match, contains, f1                 e_grpo         entity share over the best of the group
-    extract, well_formed, with_format                    otc            calls over the fewest that sufficed
+    normalise, exact_match, contains, f1                 e_grpo         entity share relative to the best of the group
+    extract, well_formed, with_format                    otc            calls relative to the fewest that sufficed
     entity_share, otc_alone, attenuated, cost_aware_f1
 
-An environment pays one episode at a time, so of E-GRPO and OTC it pays the part that needs no group (`rules`), and
-tells the counts in `info["reward_parts"]`, from which the functions over a group make the whole.
+The environment rewards single episodes, so it pays the part of E-GRPO and OTC that needs no group (`reward_rules`) and
+reports the counts in `info["reward_parts"]`, from which the group functions compute the rest.
 
 Sources: Search-R1 (arXiv:2503.09516); E-GRPO (arXiv:2510.24694); OTC (arXiv:2504.14870); GraphRAG-R1
-(arXiv:2507.23581), of whose constants a and b nothing is published, so that those here are our own.
+(arXiv:2507.23581), whose constants a and b are not published; the defaults here are our own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MARK: Final = re.compile(r"(</?(?:think|search|information|answer)>)")
 
 
 def normalise(text: str) -> str:
-    """Return a text in small letters, without punctuation, articles and superfluous spaces, in this order.
+    """Return a text in lower case, without punctuation, articles and repeated whitespace.
 
     >>> normalise(" The  U.S. Army! ")
     'us army'
@@ -54,7 +54,7 @@ def normalise(text: str) -> str:
 
 
 def exact_match(answer: str | None, golden: Iterable[str]) -> bool:
-    """Return whether an answer equals one of the right ones, both normalised; no answer equals none."""
+    """Return whether an answer equals a right one after normalization; False for None."""
     if answer is None:
         return False
     said = normalise(answer)
@@ -62,19 +62,19 @@ def exact_match(answer: str | None, golden: Iterable[str]) -> bool:
 
 
 def contains(answer: str | None, golden: Iterable[str]) -> bool:
-    """Return whether one of the right answers stands in an answer, both normalised (Search-R1's `subem`)."""
+    """Return whether an answer contains a right one after normalization (Search-R1's `subem`); False for None."""
     if answer is None:
         return False
     said = normalise(answer)
-    # What is nothing but an article would be contained everywhere.
+    # A right answer that is only an article would be contained in everything.
     return any(one in said if one else not said for one in map(normalise, golden))
 
 
 def f1(answer: str | None, golden: Iterable[str]) -> float:
-    """Return the best F1 of an answer's words with those of a right one.
+    """Return the best F1 between the words of an answer and of a right one.
 
-    F1 = 2 P R / (P + R), P the share of the answer's words that are right, R the share of the right words that were
-    said, words counted as often as they stand. Of "yes", "no" and "noanswer" nothing is partly right.
+    F1 = 2 P R / (P + R), where P is the fraction of the answer's words that are right and R the fraction of the right
+    words that were given; repeated words count repeatedly. "yes", "no" and "noanswer" are right or wrong as a whole.
     """
     return max((_f1(answer, one) for one in golden), default=0.0) if answer is not None else 0.0
 
@@ -89,10 +89,10 @@ def _f1(answer: str, golden: str) -> float:
 
 
 def extract(text: str, *, least: int = 1) -> str | None:
-    """Return the last answer of a text between answer tags; None if there are fewer than `least`.
+    """Return the last answer between answer tags in a text; None if there are fewer than `least`.
 
-    Search-R1 looks at prompt and response together, and the prompt holds an example, so there `least` is 2; ports that
-    look at the response alone take 1.
+    Search-R1 searches prompt and response together, and its prompt contains an example, so it uses `least=2`; ports
+    that search the response alone use 1.
 
     >>> extract("<answer> Beijing </answer> ... <answer> Ada Marsh </answer>", least=2)
     'Ada Marsh'
@@ -116,11 +116,11 @@ _WITH_TEXT: Final = frozenset({"thinking", "searching", "reading", "answering"})
 
 
 def well_formed(text: str, *, whole: bool = True) -> bool:
-    """Return whether a response keeps Search-R1's order: think, search, information, think, ..., think, answer.
+    """Return whether a response has Search-R1's order: think, search, information, think, ..., think, answer.
 
     Args:
-        text: all that the agent said and was told, in turn.
-        whole: it has to end with the answer; else it may stop anywhere on the way.
+        text: all outputs and observations, in turn.
+        whole: whether the response must end with the answer; otherwise it may stop earlier.
     """
     state = "start"
     for piece in _MARK.split(text):
@@ -155,10 +155,10 @@ def with_format(
     ============  ==========================================  ===================
 
     Args:
-        correct: the answer matches exactly.
-        answered: there is an answer.
+        correct: whether the answer matches exactly.
+        answered: whether there is an answer.
         formed: `well_formed` of the response.
-        retrieved: a right answer stands in what was found.
+        retrieved: whether a retrieved passage contains a right answer.
         structure, final, retrieval, score: the constants, in units of reward.
     """
     if answered and correct:
@@ -169,12 +169,12 @@ def with_format(
 
 
 def entities_in(thoughts: str, entities: Iterable[str]) -> frozenset[str]:
-    """Return the entities that stand in thoughts, letter for letter."""
+    """Return the entities that occur verbatim in thoughts."""
     return frozenset(one for one in entities if one and one in thoughts)
 
 
 def entity_share(thoughts: str, entities: Iterable[str]) -> float:
-    """Return E-GRPO's share of the entities that stand in thoughts: |found| / |entities|; 0 where there are none."""
+    """Return E-GRPO's fraction of entities that occur in thoughts, |found| / |entities|; 0 if there are none."""
     wanted = frozenset(entities)
     return len(entities_in(thoughts, wanted)) / len(wanted) if wanted else 0.0
 
@@ -184,17 +184,17 @@ def e_grpo(
 ) -> list[float]:
     """Return E-GRPO's rewards of a group.
 
-    R_i = 1 if correct, 0 if the format is broken or the episode too long, else alpha * share_i / max_j share_j
-    (0 where the maximum is 0).
+    R_i = 1 if correct, 0 if the format or the length limit was violated, else alpha * share_i / max_j share_j (0 if the
+    maximum is 0).
 
     Args:
-        correct: of each episode, whether its answer is right.
-        shares: of each, `entity_share`.
-        formed: of each, whether format and length were kept; a right answer counts all the same only if they were.
+        correct: for each episode, whether its answer is right.
+        shares: for each episode, `entity_share`.
+        formed: for each episode, whether it kept format and length limit; otherwise its reward is 0 even if correct.
         alpha: in [0, 1].
 
     Raises:
-        ValueError: lengths differ, or alpha is not in [0, 1].
+        ValueError: the lengths differ, or alpha is not in [0, 1].
 
     Source: arXiv:2510.24694.
     """
@@ -207,18 +207,18 @@ def e_grpo(
 
 
 def otc_alone(calls: int, correct: bool, *, smooth: float = 4.0, alpha: float = 1.0) -> float:
-    """Return OTC's reward of one episode on its own: alpha * cos(m pi / (2 m + c)) if correct, else 0.
+    """Return OTC's reward of a single episode: alpha * cos(m pi / (2 m + c)) if correct, else 0.
 
     Args:
-        calls: m, searches.
-        correct: the answer is right.
-        smooth: c above 0, about the most calls of an episode.
+        calls: m, the number of searches.
+        correct: whether the answer is right.
+        smooth: c > 0, about the maximum number of calls in an episode.
         alpha: weight.
 
     Raises:
-        ValueError: calls below 0, or smooth not above 0.
+        ValueError: calls < 0 or smooth <= 0.
 
-    Source: arXiv:2504.14870, the form for PPO.
+    Source: arXiv:2504.14870, the variant for PPO.
     """
     _calls(calls, smooth)
     return alpha * math.cos(calls * math.pi / (2 * calls + smooth)) if correct else 0.0
@@ -232,25 +232,25 @@ def otc(
     smooth: float = 4.0,
     alpha: float = 1.0,
 ) -> tuple[list[float], int | None]:
-    """Return OTC's rewards of a group, and the fewest calls that ever sufficed, to be given again next time.
+    """Return OTC's rewards of a group, and the fewest calls that ever sufficed, to be passed as `best` next time.
 
-    With m calls and n the fewest of any right answer, now or before:
+    With m calls, and n the fewest calls of any right answer so far:
 
         f = m if n = 0 else 2 n m / (n + m);    r = 1 if m = n = 0, cos(m pi / (2 m + c)) if n = 0, sin(f pi / 2 n) else
 
-    and the reward is alpha * r where the answer is right, else 0.
+    and the reward is alpha * r if the answer is right, else 0.
 
     Args:
-        calls: m of each episode.
-        correct: of each, whether its answer is right.
-        best: n of earlier groups of the same question; None: no right answer yet.
-        smooth: c above 0.
+        calls: m for each episode.
+        correct: for each episode, whether its answer is right.
+        best: n of earlier groups of the same question; None if no answer was right yet.
+        smooth: c > 0.
         alpha: weight.
 
     Raises:
-        ValueError: lengths differ, calls below 0, or smooth not above 0.
+        ValueError: the lengths differ, calls < 0 or smooth <= 0.
 
-    Source: arXiv:2504.14870, the form for GRPO.
+    Source: arXiv:2504.14870, the variant for GRPO.
     """
     for one in calls:
         _calls(one, smooth)
@@ -269,16 +269,16 @@ def _productivity(made: int, fewest: int, smooth: float) -> float:
 
 
 def attenuated(calls: int, *, first: float = 0.2, decay: float = 0.5, most: int = 4) -> float:
-    """Return GraphRAG-R1's progressive reward of n well-formed searches: sum of a k^(j-1), j = 1..min(n, most).
+    """Return GraphRAG-R1's progressive reward of n well-formed searches: sum of a k^(j-1) for j = 1..min(n, most).
 
     Args:
         calls: n.
         first: a, the reward of the first search.
         decay: k in [0, 1].
-        most: searches that are rewarded.
+        most: maximum number of rewarded searches.
 
     Raises:
-        ValueError: calls below 0, or decay not in [0, 1].
+        ValueError: calls < 0, or decay not in [0, 1].
     """
     _calls(calls, 1.0)
     _share("decay", decay)
@@ -290,25 +290,25 @@ def cost_aware_f1(score: float, calls: int, *, cost: float = 0.1) -> float:
 
     Args:
         score: F1 in [0, 1].
-        calls: n, searches.
-        cost: b, at least 0.
+        calls: n, the number of searches.
+        cost: b >= 0.
 
     Raises:
-        ValueError: calls or cost below 0.
+        ValueError: calls < 0 or cost < 0.
     """
     _calls(calls, 1.0)
     if not cost >= 0:
-        raise ValueError(f"cost is {cost!r}; it must be 0 or more")
+        raise ValueError(f"cost must be >= 0, got {cost!r}")
     return score * math.exp(-cost * calls)
 
 
 def _calls(calls: int, smooth: float) -> None:
     if calls < 0:
-        raise ValueError(f"calls is {calls!r}; a number of searches is 0 or more")
+        raise ValueError(f"calls must be >= 0, got {calls!r}")
     if not smooth > 0:
-        raise ValueError(f"smooth is {smooth!r}; it must be above 0")
+        raise ValueError(f"smooth must be > 0, got {smooth!r}")
 
 
 def _share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} is {value!r}; it must lie in [0, 1]")
+        raise ValueError(f"{name} must be in [0, 1], got {value!r}")

@@ -1,11 +1,9 @@
-"""The search behind an environment: a retriever over passages, asked again where it fails.
+"""The search engine of the environment: a retriever whose failed searches are repeated.
 
-Anything will do that has `find(query, k)` and gives passages with id, title, text and score, or that has
-`search(query, k)` and gives (id, score) of passages of the corpus. Errors and slowness of a retriever are the
-environment's to tell; `SearchFailed` says what the last of several tries came to. What asking
-again cannot mend, such as a query that is refused, is not asked again.
-
-Left out on purpose: retrievers. They are in `turnwise.tools.retrieval`.
+A retriever has either `find(query, k)`, which returns passages with id, title, text and score, or `search(query, k)`,
+which returns (id, score) pairs for passages of the corpus. A search that fails or takes too long is repeated;
+`SearchFailed` reports the last error. Errors that repetition cannot fix, such as a rejected query, are reported at
+once. The retrievers themselves are in `turnwise.tools.retrieval`.
 """
 
 from __future__ import annotations
@@ -36,31 +34,31 @@ from turnwise.tools.retrieval.open import Index
 __all__ = ["PassageFinder", "PassageRanker", "RetrieverOptions", "SearchEngine", "SearchFailed", "open_retriever"]
 
 _ADDRESS: Final = ("http://", "https://")
-_PATIENCE: Final = 30.0  # seconds for an answer of a service, where nothing is said: one that hangs must not hang a run
+_PATIENCE: Final = 30.0  # default time limit of a service in seconds
 
 
 class SearchFailed(EnvError):
-    """The retriever failed or was too slow, each time it was asked, or refused.
+    """All attempts of a search failed or timed out, or the retriever rejected the query.
 
     Args:
-        sentence: what happened, with the address of a service.
-        told: the same for the agent, whom no address concerns; "" where it is the sentence.
+        sentence: what happened, with the URL of a service.
+        told: the same for the agent, without the URL; "" if equal.
     """
 
     def __init__(self, sentence: str = "", *, told: str = "") -> None:
-        """Keep both."""
+        """Keep both messages."""
         super().__init__(sentence)
         self.told = told or sentence
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieverOptions:
-    """What a retriever that is named is made with.
+    """How a retriever with a name or URL is created.
 
     Args:
-        model: folder of a sentence encoder; None: that of the extra `dense`.
-        keep: folder in which indexes are kept; None: they are made in each process.
-        timeout: seconds for an answer of a service; None: 30.
+        model: folder of a sentence encoder; None for the one of the extra `dense`.
+        keep: folder in which indexes are stored; None to build them in each process.
+        timeout: time limit of a service in seconds; None for 30.
     """
 
     model: str | None = None
@@ -69,18 +67,16 @@ class RetrieverOptions:
 
     @classmethod
     def of(cls, retriever: object, model: str | None, keep: str | None, timeout: float | None) -> RetrieverOptions:
-        """Return what of it concerns a retriever.
+        """Return the options that apply to a retriever.
 
         Raises:
-            UnknownOption: there is a model or a folder for one that has no use for it.
+            UnknownOption: the retriever does not use a model or a stored index.
         """
         if model is not None and retriever not in ("dense", "hybrid"):
-            raise UnknownOption(
-                f"model is given, which retriever='dense' and 'hybrid' have a use for; not {retriever!r}"
-            )
+            raise UnknownOption(f"model requires retriever='dense' or 'hybrid', got {retriever!r}")
         if keep is not None and retriever not in get_args(Index):
             names = ", ".join(map(repr, get_args(Index)))
-            raise UnknownOption(f"keep is given, and only the indexes of {names} can be kept; not {retriever!r}")
+            raise UnknownOption(f"keep requires one of the retrievers {names}, got {retriever!r}")
         remote = isinstance(retriever, str) and retriever.startswith(_ADDRESS)
         return cls(model, keep, timeout if remote else None)
 
@@ -90,30 +86,30 @@ _PLAIN: Final = RetrieverOptions()
 
 @runtime_checkable
 class PassageFinder(Protocol):
-    """What finds passages by itself, such as a library or a client of a server."""
+    """Finds passages: a library or the client of a server."""
 
     def find(self, query: str, k: int) -> Sequence[Any]:
-        """Return at most k passages with id, title, text and score, the best first."""
+        """Return at most k passages with id, title, text and score, best first."""
 
 
 @runtime_checkable
 class PassageRanker(Protocol):
-    """What ranks the passages of a corpus."""
+    """Ranks the passages of a corpus."""
 
     def search(self, query: str, k: int) -> Sequence[tuple[str, float]]:
-        """Return at most k pairs (id, score), the best first."""
+        """Return at most k pairs (id, score), best first."""
 
 
 class SearchEngine:
-    """A retriever that is asked again, a little later, where it fails.
+    """Calls a retriever and repeats failed searches.
 
     Args:
         find: returns the passages for (query, k).
-        retries: how many times more a failed search is tried.
-        backoff: seconds before the second try, doubled before each further one.
-        timeout: seconds after which a try has failed; None waits for ever. A try that hangs is left behind in its
-            thread, since nothing can stop it.
-        sleep: waits; for tests.
+        retries: how often a failed search is repeated.
+        backoff: waiting time before the first repetition in seconds; doubles each time.
+        timeout: time limit of an attempt in seconds; None for no limit. An attempt that hangs keeps running in its
+            thread.
+        sleep: waiting function, for tests.
     """
 
     def __init__(
@@ -126,26 +122,26 @@ class SearchEngine:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-            raise UnknownOption(f"retries is {retries!r}; it is a whole number of 0 or more")
+            raise UnknownOption(f"retries must be a whole number >= 0, got {retries!r}")
         if not isinstance(backoff, int | float) or not 0 <= backoff <= 3600:
-            raise UnknownOption(f"backoff is {backoff!r}; it is a number of seconds from 0 to 3600")
+            raise UnknownOption(f"backoff must be a number of seconds in [0, 3600], got {backoff!r}")
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
-            raise UnknownOption(f"timeout is {timeout!r}; it is a number of seconds above 0, or None")
+            raise UnknownOption(f"timeout must be a number of seconds > 0 or None, got {timeout!r}")
         self._find, self._sleep = find, sleep
         self._retries, self._backoff, self._timeout = retries, float(backoff), timeout
 
     def find(self, query: str, k: int) -> list[Passage]:
-        """Return at most k passages, the best first.
+        """Return at most k passages, best first.
 
         Raises:
-            SearchFailed: every try failed, or one that will not go better.
+            SearchFailed: all attempts failed, or one failed for good.
         """
         for tried in range(self._retries + 1):
             if tried:
                 self._sleep(self._backoff * 2 ** (tried - 1))
             try:
                 return list(self._timed(query, k))[:k]
-            except Exception as error:  # whatever a retriever of anyone's raises
+            except Exception as error:  # a custom retriever may raise anything
                 last = error
                 if _lasting(error):
                     raise _failed("failed, and would again", error) from error
@@ -162,36 +158,36 @@ class SearchEngine:
 
 
 def _lasting(error: Exception) -> bool:
-    """Whether asking again cannot help: whatever is wrong with a search but a service that does not answer."""
+    """Return whether repeating cannot help: any retrieval error except a service that does not respond."""
     if isinstance(error, RetrieverDown):
         return isinstance(error, NoRetriever)
     return isinstance(error, RetrievalError)
 
 
 def _failed(how: str, error: Exception) -> SearchFailed:
-    """Return the error that tells what became of a search."""
+    """Return the error for a failed search."""
     at, why = (error.at, error.why) if isinstance(error, RetrievalError) else ("", str(error))
     place = f" at {at}" if at else ""
     return SearchFailed(f"the retriever{place} {how}: {why}", told=f"the retriever {how}: {why}")
 
 
 def open_retriever(
-    retriever: object, corpus: Passages | None, means: RetrieverOptions = _PLAIN
+    retriever: object, corpus: Passages | None, options: RetrieverOptions = _PLAIN
 ) -> Callable[[str, int], list[Passage]]:
-    """Return the function that finds passages.
+    """Return a function that finds passages.
 
     Args:
-        retriever: "bm25", "dense", "hybrid", the address of a service with `/retrieve`, a `Finder`, a `Ranker`, or a
-            function that makes one of these of the corpus.
-        corpus: the passages; a `Finder` needs none.
-        means: what it is made with, where it is a name or an address.
+        retriever: "bm25", "dense", "hybrid", the URL of a service with `/retrieve`, a `PassageFinder`, a
+            `PassageRanker`, or a function that returns one of these, given a corpus.
+        corpus: the passages; a `PassageFinder` does not need them.
+        options: options for a retriever with a name or URL.
 
     Raises:
-        UnknownOption: it is none of these, or a ranker has no corpus.
+        UnknownOption: it is none of these, or needs a corpus.
     """
     if isinstance(retriever, str):
-        retriever = _named(retriever, corpus, means)
-    # A class has the methods of its instances, and is a function that makes one.
+        retriever = _named(retriever, corpus, options)
+    # A class also has the methods of its instances, but is a function that creates one.
     if callable(retriever) and (
         isinstance(retriever, type) or not isinstance(retriever, PassageFinder | PassageRanker)
     ):
@@ -202,36 +198,38 @@ def open_retriever(
     if isinstance(retriever, PassageRanker):
         ranker, passages = retriever, _needed(corpus)
         return lambda query, k: [_ranked(passages, id, score) for id, score in ranker.search(query, k)]
-    raise UnknownOption(f"retriever is {retriever!r}; it needs find(query, k) or search(query, k), or is 'bm25'")
+    raise UnknownOption(
+        f"retriever must have find(query, k) or search(query, k), or be a name such as 'bm25', got {retriever!r}"
+    )
 
 
-def _named(name: str, corpus: Passages | None, means: RetrieverOptions) -> PassageFinder | PassageRanker:
-    """Return the retriever of a name, or the client of an address."""
+def _named(name: str, corpus: Passages | None, options: RetrieverOptions) -> PassageFinder | PassageRanker:
+    """Return the retriever with a name, or the client of a URL."""
     try:
         if name.startswith(_ADDRESS):
-            # It is the engine that tries again.
-            seconds = _PATIENCE if means.timeout is None else means.timeout
+            # The search engine repeats failed searches.
+            seconds = _PATIENCE if options.timeout is None else options.timeout
             limit = seconds if isfinite(seconds) else None
             return Remote(name, tries=1, timeout=limit, deadline=limit)
         if name not in get_args(Index):
             raise UnknownOption(
                 f"unknown retriever {name!r}{suggest(name, get_args(Index))}, or the address of a service, or an object"
             )
-        model = None if name == "bm25" else _model(means.model)
-        return open_library(_needed(corpus), name, model=model, keep=means.keep)
+        model = None if name == "bm25" else _model(options.model)
+        return open_library(_needed(corpus), name, model=model, keep=options.keep)
     except (RetrievalError, ImportError, OSError) as error:
-        raise UnknownOption(f"the retriever {name!r} cannot be made: {error}") from error
+        raise UnknownOption(f"cannot create the retriever {name!r}: {error}") from error
 
 
 @lru_cache(maxsize=2)
 def _model(folder: str | None) -> SentenceModel:
-    """Return a sentence encoder, loaded once for all corpora of a process."""
+    """Return a sentence encoder, loaded once per process."""
     return packaged() if folder is None else SentenceModel(folder)
 
 
 def _needed(corpus: Passages | None) -> Passages:
     if corpus is None:
-        raise UnknownOption("a retriever that ranks ids needs the passages: corpus=PATH")
+        raise UnknownOption("a retriever with search(query, k) requires its passages: corpus=PATH")
     return corpus
 
 

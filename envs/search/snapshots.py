@@ -1,7 +1,7 @@
-"""An episode of search as data, and back: the way to save one (see `env`).
+"""Converts an episode of search to JSON data and back.
 
-What follows from the task is not saved but made anew; the question is saved to be compared, so that a file with other
-questions under the same ids shows itself.
+What can be derived from the task is not stored. The question is stored for comparison, so that a file with other
+questions under the same ids is detected.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from turnwise.envs.search.questions import Question
 from turnwise.envs.search.reward_rules import EpisodeRecord
 from turnwise.envs.snapshot import Fields
 
-__all__ = ["played_of", "saved_played", "titles_of"]
+__all__ = ["record_from_json", "record_to_json", "titles_of"]
 
 
-def saved_played(played: EpisodeRecord) -> dict[str, Any]:
-    """Return what was played, in what JSON can say; what the agent said alone is every second of what was said."""
+def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
+    """Return an episode as JSON data."""
     return {
-        "question": asdict(played.question),
-        "said": played.said,
-        "answer": played.answer,
-        "searches": played.searches,
-        "formed": played.formed,
-        "found": played.found,
+        "question": asdict(record.question),
+        "said": record.said,
+        "answer": record.answer,
+        "searches": record.searches,
+        "formed": record.formed,
+        "found": record.found,
     }
 
 
-def played_of(saved: Fields, question: Question, start: str) -> EpisodeRecord:
-    """Return what `saved_played` was given.
+def record_from_json(saved: Fields, question: Question, start: str) -> EpisodeRecord:
+    """Return the episode in JSON data.
 
     Args:
-        saved: what it gave.
-        question: the task's here.
+        saved: data from `record_to_json`.
+        question: the task's question here.
         start: the first observation here.
 
     Raises:
-        BadSnapshot: it was of another question, or is no such thing.
+        BadSnapshot: the data is invalid, or belongs to another question.
     """
     if json.dumps(asdict(question), sort_keys=True) != json.dumps(saved.get("question", dict), sort_keys=True):
-        raise BadSnapshot(f"the question {question.id!r} is not the same here as in the snapshot")
+        raise BadSnapshot(f"question {question.id!r} differs from the one in the snapshot")
     said, searches = saved.texts("said"), saved.get("searches", int)
     if len(said) % 2:
-        raise saved.wrong("said", "a list with what was said and what was answered, in turn")
+        raise saved.wrong("said", "a list of outputs and observations, in turn")
     if not 0 <= searches <= len(said) // 2:
-        raise saved.wrong("searches", "a whole number from 0 to that of the turns")
+        raise saved.wrong("searches", "a whole number, at most the number of turns")
     return EpisodeRecord(
         question,
         start,
@@ -61,12 +61,12 @@ def played_of(saved: Fields, question: Question, start: str) -> EpisodeRecord:
 
 
 def titles_of(saved: Fields, name: str) -> dict[str, str]:
-    """Return a mapping of texts to texts.
+    """Return a mapping of strings to strings.
 
     Raises:
-        BadSnapshot: it is something else.
+        BadSnapshot: the data is invalid.
     """
     found = saved.get(name, dict)
     if not all(isinstance(title, str) for title in found.values()):
-        raise saved.wrong(name, "an object with the title of each passage")
+        raise saved.wrong(name, "an object that maps passage ids to titles")
     return found

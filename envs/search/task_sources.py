@@ -1,7 +1,6 @@
-"""Where the questions of an environment come from: generated worlds, or files; each task with its search engine.
+"""Where the questions of a search environment come from: generated worlds or files; each task has its search engine.
 
-What is read or made is kept once in a process, and a pickled source travels as the recipe. Left out on purpose: how
-files are read (`questions`, `turnwise.tools.retrieval`), and how worlds are made (`generator`).
+What is read or generated is cached per process, and sources are pickled by their arguments.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ __all__ = ["FILE_SPLITS", "FileSearchTasks", "GeneratedSearchTasks", "PassageHin
 
 FILE_SPLITS: Final = ("all", "train", "held_out")
 _HELD_OUT: Final = 5
-"""One question in so many of a file is held out, by a checksum of its id."""
+"""One of five questions in a file is held out, by a checksum of its id."""
 
 Find = Callable[[str, int], list[Passage]]
 
 
 @dataclass(frozen=True, slots=True)
 class PassageHint:
-    """How an expert comes to one of the gold passages: its id, and queries to try."""
+    """How the expert finds a gold passage: its id, and queries to try."""
 
     id: str
     queries: tuple[str, ...]
@@ -41,7 +40,7 @@ class PassageHint:
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """A question, the search that belongs to it, and the way to its answer."""
+    """A question, the search function for it, and hints for its gold passages."""
 
     question: Question
     find: Find
@@ -49,80 +48,82 @@ class SearchTask:
 
 
 class SearchTaskSource(Protocol):
-    """Where an environment takes its tasks from."""
+    """Tasks by id."""
 
     def ids(self, count: int | None) -> list[str]:
-        """Return the ids of the tasks of the split."""
+        """Return ids of tasks of the split."""
 
     def draw(self, rng: Any) -> str:
-        """Return the id of a task that `rng` (a numpy Generator) draws."""
+        """Return a random id, drawn with a numpy Generator."""
 
     def get(self, id: str) -> SearchTask:
-        """Return the task of an id."""
+        """Return the task with an id."""
 
     def made(self) -> dict[str, Any]:
-        """Return what tells this source from others, on any machine (see `turnwise.envs.snapshot`)."""
+        """Return what identifies this source on any machine (see `turnwise.envs.snapshot`)."""
 
 
 class GeneratedSearchTasks:
     """Questions about generated worlds."""
 
-    def __init__(self, split: str | None, level: SearchLevel | str, retriever: object, means: RetrieverOptions) -> None:
-        """Take a split (None: "train") of a level; where indexes are kept, each world has a folder of its own.
+    def __init__(
+        self, split: str | None, level: SearchLevel | str, retriever: object, options: RetrieverOptions
+    ) -> None:
+        """Choose a split (None: "train") and a level. If indexes are stored, each world has its own folder.
 
         Raises:
-            UnknownOption: no such split or level, or no such retriever.
+            UnknownOption: invalid split, level or retriever.
         """
-        self._made_of = split, level, retriever, means
-        self._puzzles = QuestionGenerator(split or "train", level)
+        self._made_of = split, level, retriever, options
+        self._generator = QuestionGenerator(split or "train", level)
         remote = isinstance(retriever, str) and retriever.startswith("http")
         if remote or (
             isinstance(retriever, PassageFinder | PassageRanker) and not isinstance(retriever, str | type)
-        ):  # a str has find()
+        ):  # str has find() as well
             raise UnknownOption(
-                "generated worlds have passages of their own: give the retriever as a function of a corpus, not as "
+                "generated worlds require a retriever name or a function that makes a retriever of a corpus, got "
                 f"{type(retriever).__name__}"
             )
-        self._retriever, self._means = retriever, means
+        self._retriever, self._options = retriever, options
         self._own: dict[str, Find] = {}
-        if isinstance(retriever, str) or not callable(retriever):  # refuses now what makes no sense
-            open_retriever(retriever, world_of(self._puzzles.split, "tiny").corpus, replace(means, keep=None))
+        if isinstance(retriever, str) or not callable(retriever):  # raises for invalid values now
+            open_retriever(retriever, world_of(self._generator.split, "tiny").corpus, replace(options, keep=None))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as the recipe."""
+        """Pickle by the arguments."""
         return type(self), self._made_of
 
     def ids(self, count: int | None) -> list[str]:
-        """Return the ids of the first tasks, 1,000 if no count is given."""
-        return self._puzzles.ids(count)
+        """Return the first ids; 1,000 for None."""
+        return self._generator.ids(count)
 
     def draw(self, rng: Any) -> str:
-        """Return the id of a task."""
-        return self._puzzles.draw(rng)
+        """Return a random id."""
+        return self._generator.draw(rng)
 
     def get(self, id: str) -> SearchTask:
-        """Return the task of an id.
+        """Return the task with an id.
 
         Raises:
-            UnknownTask: there is none.
+            UnknownTask: no such task.
         """
-        puzzle = self._puzzles.get(id)
+        generated = self._generator.get(id)
         hints = tuple(
-            PassageHint(hop.thing.id, queries(QuestionStep(hop.relation, hop.thing.words[2]), hop.thing.name))
-            for hop in puzzle.hops
+            PassageHint(hop.entity.id, queries(QuestionStep(hop.relation, hop.entity.words[2]), hop.entity.name))
+            for hop in generated.hops
         )
-        return SearchTask(puzzle.question, self._find(puzzle.world_name, puzzle.world.corpus), hints)
+        return SearchTask(generated.question, self._find(generated.world_name, generated.world.corpus), hints)
 
     def made(self) -> dict[str, Any]:
-        """Return what tells this source from others."""
-        puzzles = self._puzzles
-        made = {"questions": "generated", "level": puzzles.level.text, "split": puzzles.split}
-        return {**made, "retriever": _kind(self._retriever, self._means)}
+        """Return what identifies this source."""
+        generator = self._generator
+        made = {"questions": "generated", "level": generator.level.text, "split": generator.split}
+        return {**made, "retriever": _kind(self._retriever, self._options)}
 
     def _find(self, name: str, corpus: Passages) -> Find:
-        """Return the search in a world; indexes of our own kind are shared in the process."""
+        """Return the search function of a world; built-in indexes are shared within the process."""
         if isinstance(self._retriever, str):
-            return _shared(self._retriever, name, self._means)
+            return _shared(self._retriever, name, self._options)
         if name not in self._own:
             while len(self._own) >= 8:
                 self._own.pop(next(iter(self._own)))
@@ -131,15 +132,15 @@ class GeneratedSearchTasks:
 
 
 @lru_cache(maxsize=32)
-def _shared(retriever: str, name: str, means: RetrieverOptions) -> Find:
+def _shared(retriever: str, name: str, options: RetrieverOptions) -> Find:
     split, level, number = name.split("/")
-    if means.keep is not None:
-        means = replace(means, keep=str(Path(means.keep, split, level, number)))
-    return open_retriever(retriever, world_of(split, level, int(number)).corpus, means)
+    if options.keep is not None:
+        options = replace(options, keep=str(Path(options.keep, split, level, number)))
+    return open_retriever(retriever, world_of(split, level, int(number)).corpus, options)
 
 
 class FileSearchTasks:
-    """Questions of a file, about the passages of another one or of a retriever that has its own."""
+    """Questions in a file, with passages in another file or in the retriever."""
 
     def __init__(
         self,
@@ -148,41 +149,43 @@ class FileSearchTasks:
         split: str | None,
         retriever: object,
         strict: bool,
-        means: RetrieverOptions,
+        options: RetrieverOptions,
     ) -> None:
         """Read the files.
 
         Raises:
-            EnvError: a file is missing or broken, or there is no such split.
+            EnvError: a file is missing or invalid, or the split does not exist.
         """
-        self._made_of = questions, corpus, split, retriever, strict, means
+        self._made_of = questions, corpus, split, retriever, strict, options
         self._split = split or "all"
         if self._split not in FILE_SPLITS:
-            raise UnknownOption(f"a file of questions has no split {split!r}{suggest(str(split), FILE_SPLITS)}")
-        self._path, self._retriever, self._means = questions, retriever, means
-        self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus), means)
+            raise UnknownOption(f"unknown split {split!r}{suggest(str(split), FILE_SPLITS)}")
+        self._path, self._retriever, self._options = questions, retriever, options
+        self._find, self.corpus = _opened(corpus, retriever, strict, _stamp(corpus), options)
         found, self.skipped = load_questions(questions, strict=strict)
         self._questions = {one.id: one for one in found if _in_split(one.id, self._split)}
         if not self._questions:
-            raise UnknownOption(f"no question of {questions} is in the split {self._split!r}; there are {len(found)}")
+            raise UnknownOption(
+                f"the split {self._split!r} of {questions} is empty; the file has {len(found)} questions"
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as the recipe."""
+        """Pickle by the arguments."""
         return type(self), self._made_of
 
     def ids(self, count: int | None) -> list[str]:
-        """Return the ids of the questions of the split."""
+        """Return the ids of the split's questions."""
         return list(self._questions)[:count]
 
     def draw(self, rng: Any) -> str:
-        """Return the id of a question."""
+        """Return a random id."""
         return list(self._questions)[int(rng.integers(len(self._questions)))]
 
     def get(self, id: str) -> SearchTask:
-        """Return the task of an id.
+        """Return the task with an id.
 
         Raises:
-            UnknownTask: there is none.
+            UnknownTask: no such task.
         """
         question = self._questions.get(id)
         if question is None:
@@ -191,11 +194,11 @@ class FileSearchTasks:
         return SearchTask(question, self._find, hints)
 
     def made(self) -> dict[str, Any]:
-        """Return what tells this source from others: not the paths, which differ between machines."""
+        """Return what identifies this source, without paths, which differ between machines."""
         corpus = self.corpus
         known = "the retriever's own" if corpus is None else f"{len(corpus):,} passages ({corpus.fingerprint[:16]})"
         made = {"questions": f"{len(self._questions):,} in a file", "corpus": known, "split": self._split}
-        return {**made, "retriever": _kind(self._retriever, self._means)}
+        return {**made, "retriever": _kind(self._retriever, self._options)}
 
     def _titles(self, gold: str) -> tuple[str, ...]:
         try:
@@ -214,21 +217,21 @@ def _read(path: str, strict: bool, stamp: tuple[int, int]) -> Passages:
 
 
 @lru_cache(maxsize=4)
-def _indexed(path: str, strict: bool, stamp: tuple[int, int], retriever: str, means: RetrieverOptions) -> Find:
-    return open_retriever(retriever, _read(path, strict, stamp), means)
+def _indexed(path: str, strict: bool, stamp: tuple[int, int], retriever: str, options: RetrieverOptions) -> Find:
+    return open_retriever(retriever, _read(path, strict, stamp), options)
 
 
 def _opened(
-    path: str | None, retriever: object, strict: bool, stamp: tuple[int, int], means: RetrieverOptions
+    path: str | None, retriever: object, strict: bool, stamp: tuple[int, int], options: RetrieverOptions
 ) -> tuple[Find, Passages | None]:
     corpus = None if path is None else _read(path, strict, stamp)
     if path is not None and isinstance(retriever, str):
-        return _indexed(path, strict, stamp, retriever, means), corpus
-    return open_retriever(retriever, corpus, means), corpus
+        return _indexed(path, strict, stamp, retriever, options), corpus
+    return open_retriever(retriever, corpus, options), corpus
 
 
 def _stamp(path: str | None) -> tuple[int, int]:
-    """Return size and time of change of a file, so that one that changed is read anew."""
+    """Return size and modification time of a file, so that a changed file is read again."""
     try:
         status = Path(path).stat() if path else None
     except (OSError, ValueError):
@@ -236,11 +239,11 @@ def _stamp(path: str | None) -> tuple[int, int]:
     return (status.st_size, status.st_mtime_ns) if status else (0, 0)
 
 
-def _kind(retriever: object, means: RetrieverOptions) -> str:
-    """Return what a retriever is, but not where: a service may have another address elsewhere, a model another path."""
+def _kind(retriever: object, options: RetrieverOptions) -> str:
+    """Return a description of a retriever without its location, which may differ between machines."""
     if isinstance(retriever, str):
         name = "a service" if retriever.startswith("http") else retriever
-        return name if means.model is None else f"{name} by {Path(means.model).name}"
+        return name if options.model is None else f"{name} by {Path(options.model).name}"
     return str(getattr(retriever, "__qualname__", type(retriever).__qualname__))
 
 

@@ -1,4 +1,4 @@
-"""What the constructor of the search environment is given, checked: each with one sentence where it makes no sense."""
+"""Validates arguments of the search environment."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from turnwise.envs.search.protocol import INSTRUCTIONS
 from turnwise.envs.search.search_engine import RetrieverOptions
 from turnwise.envs.search.task_sources import FileSearchTasks, GeneratedSearchTasks, SearchTaskSource
 
-__all__ = ["instructions_of", "means_of", "source_of"]
+__all__ = ["instructions_of", "options_of", "source_of"]
 
 
 def instructions_of(given: object, form: str) -> str:
-    """Return the text before the question, with {question} in it.
+    """Return the text before the question, which contains {question}.
 
     Args:
-        given: True for our own, False for none, or the text itself.
-        form: of the actions.
+        given: True for the default, False for none, or the text.
+        form: action format.
 
     Raises:
-        UnknownOption: it is something else.
+        UnknownOption: any other value.
     """
     if isinstance(given, bool):
         return INSTRUCTIONS[form] if given else "Question: {question}\n"
     if not isinstance(given, str) or "{question}" not in given:
-        raise UnknownOption(f"instructions is {given!r}; it is True, False, or a text with {{question}} in it")
+        raise UnknownOption(f"instructions must be True, False or a text that contains {{question}}, got {given!r}")
     return given
 
 
-def means_of(retriever: object, model: object, keep: object, timeout: float | None) -> RetrieverOptions:
-    """Return what a retriever is made with; the arguments are the environment's.
+def options_of(retriever: object, model: object, keep: object, timeout: float | None) -> RetrieverOptions:
+    """Return the retriever's options from the environment's arguments.
 
     Raises:
-        UnknownOption: they do not fit to each other.
+        UnknownOption: they do not fit the retriever.
     """
     encoder = None if model is None else _path("model", model, "folder")
     folder = None if keep is None else _path("keep", keep, "folder")
@@ -48,24 +48,24 @@ def source_of(
     retriever: object,
     strict: bool,
     level: object,
-    means: RetrieverOptions,
+    options: RetrieverOptions,
 ) -> SearchTaskSource:
-    """Return where the questions come from; the arguments are the environment's.
+    """Return the source of tasks from the environment's arguments.
 
     Raises:
-        EnvError: they do not fit to each other, or a file is missing or broken.
+        EnvError: the arguments do not fit together, or a file is missing or invalid.
     """
     if split is not None and not isinstance(split, str):
-        raise UnknownOption(f"split is {split!r}; it is a str such as 'train'")
+        raise UnknownOption(f"split must be a str such as 'train', got {split!r}")
     if questions is None:
         if corpus is not None:
-            raise UnknownOption("corpus is given and questions is not: passages of a file need questions about them")
-        return GeneratedSearchTasks(split, SearchLevel.of(level), retriever, means)
+            raise UnknownOption("corpus requires questions: a path of questions about its passages")
+        return GeneratedSearchTasks(split, SearchLevel.of(level), retriever, options)
     paths = [None if one is None else _path(what, one) for what, one in (("questions", questions), ("corpus", corpus))]
-    return FileSearchTasks(str(paths[0]), paths[1], split, retriever, strict, means)
+    return FileSearchTasks(str(paths[0]), paths[1], split, retriever, strict, options)
 
 
 def _path(what: str, given: object, kind: str = "file") -> str:
     if not isinstance(given, str | os.PathLike) or not given or isinstance(os.fspath(given), bytes):
-        raise UnknownOption(f"{what} is {given!r}; it is the path of a {kind}, or None")
+        raise UnknownOption(f"{what} must be the path of a {kind} or None, got {given!r}")
     return os.path.abspath(os.path.expanduser(os.fspath(given)))

@@ -1,11 +1,10 @@
-"""Small worlds of our own, told in passages, and questions about them that need one to four facts.
+"""Generated worlds, described in passages, and questions about them that need one to four facts.
 
-    about = world("train", "small", 0)                     # things and the corpus of their passages
-    puzzles = Puzzles("held_out", "small")
-    puzzles.get("held_out/small/000012").question.text     # the same on every machine
+    about = world("train", "small", 0)                          # entities and the corpus of their passages
+    questions = QuestionGenerator("held_out", "small")
+    questions.get("held_out/small/000012").question.text        # the same on every machine
 
-The vocabulary is written for this project. Left out on purpose: passages that contradict each other, and questions that
-count or compare.
+Not included: contradictory passages, and questions that count or compare.
 """
 
 from turnwise.envs.search.generator.level import PRESETS, SearchLevel

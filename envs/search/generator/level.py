@@ -1,4 +1,4 @@
-"""The dials of the generator: how big a world is, how hard its questions are. Their text is part of every task id."""
+"""Levels of generated worlds and questions. The text of a level is part of every task id."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ _DIALS: Final = LevelSettings(
 
 @dataclass(frozen=True, slots=True)
 class SearchLevel(BaseLevel):
-    """How big a generated world is, and how hard the questions are that are asked about it.
+    """Size of a generated world, and difficulty of the questions about it.
 
-    passages: how many things the world holds; each has one passage.
-    worlds: how many worlds there are: question n is asked about world n modulo `worlds`, each with the same names dealt
-        anew, so that only reading helps.
-    hops: least and most facts that a question needs one after the other.
-    kinds: kinds of things: 3 works, people and towns; 4 regions as well; then events, companies, schools.
-    facts: least and most facts in a passage, as far as its kind has so many.
-    wordings: how many ways there are to say a fact, and to ask for it.
-    names: how many parts of each sort names are made of (first names, last names, ...); 99 for all there are.
-    alike: probability that a new name shares a part with an older one on purpose.
-    mentions: probability that a fact is told a second time, in the passage of the thing that it leads to.
-    filler: probability of a sentence beside the matter.
+    passages: number of entities in the world; each has one passage.
+    worlds: number of worlds; question n is about world n modulo `worlds`. All worlds use the same names in different
+    roles,
+        so that facts cannot be memorized.
+    hops: minimum and maximum number of facts that a question chains.
+    kinds: number of kinds of entities: 3 for works, people and towns; then regions, events, companies, schools.
+    facts: minimum and maximum number of facts in a passage, if its kind has as many.
+    wordings: number of wordings of a fact and of a question.
+    names: how many parts of each type (first names, last names, ...) names are made of; 99 for all.
+    alike: probability that a new name deliberately shares a part with an earlier one.
+    mentions: probability that a fact is also stated in the passage of the entity that it leads to.
+    filler: probability of a sentence without a fact.
     """
 
     settings = _DIALS
@@ -87,6 +88,6 @@ PRESETS: dict[str, SearchLevel] = {
         filler=0.6,
     ),
 }
-"""Sizes by name. "tiny" is for models that learn to read on it."""
+"""Levels by name. "tiny" suits small models that are trained from scratch."""
 
 SearchLevel.presets = PRESETS

@@ -1,6 +1,6 @@
-"""Questions about a world: chains of facts that its passages tell, worded as one question.
+"""Questions about a world: chains of facts that its passages state, worded as one question.
 
-An id is SPLIT/LEVEL/NUMBER, such as "held_out/small/000012": the same question about the same world on every machine.
+A task id is SPLIT/LEVEL/NUMBER, such as "held_out/small/000012".
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from turnwise.registry import suggest
 __all__ = ["GeneratedQuestion", "Hop", "QuestionGenerator"]
 
 _NUMBER: Final = re.compile(r"[0-9]{6,12}")
-_DRAWN_FROM: Final = 10**6  # `draw` gives ids of six digits
+_DRAWN_FROM: Final = 10**6  # random questions have numbers below this
 _TRIES: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One fact: of a thing, by a relation, what it leads to."""
+    """One fact: an entity, a relation, and the entity or value that it leads to."""
 
-    thing: Entity
+    entity: Entity
     relation: Relation
     leads_to: Entity | str
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedQuestion:
-    """A question, the facts that answer it one after the other, and the world that it is about."""
+    """A question, the facts that answer it in order, and the world that it is about."""
 
     question: Question
     hops: tuple[Hop, ...]
@@ -45,44 +45,42 @@ class GeneratedQuestion:
 
 
 class QuestionGenerator:
-    """The questions of one split and level, numbered from 0 on."""
+    """The questions of one split and level, numbered from 0."""
 
     def __init__(self, split: str, level: SearchLevel | str = "small") -> None:
-        """See the class.
+        """Choose a split and a level.
 
         Raises:
-            UnknownOption: no such split, or no such level.
+            UnknownOption: no such split or level.
         """
         if split not in SPLITS:
-            raise UnknownOption(f"generated questions have no split {split!r}{suggest(split, SPLITS)}")
+            raise UnknownOption(f"unknown split {split!r}{suggest(split, SPLITS)}")
         self.split = split
         self.level = SearchLevel.parse(level) if isinstance(level, str) else level
         self.prefix = f"{split}/{self.level.text}/"
 
     def ids(self, count: int | None = None) -> list[str]:
-        """Return so many ids, 1,000 if no count is given, without making the questions."""
+        """Return the first `count` ids, by default 1,000, without generating the questions."""
         return [f"{self.prefix}{number:06d}" for number in range(1000 if count is None else count)]
 
     def draw(self, rng: Any) -> str:
-        """Return the id of one of the first million questions, drawn with a numpy Generator."""
+        """Return the id of a random question among the first million, drawn with a numpy Generator."""
         return f"{self.prefix}{int(rng.integers(_DRAWN_FROM)):06d}"
 
     def get(self, id: str) -> GeneratedQuestion:
-        """Return the question of an id.
+        """Return the question with an id.
 
         Raises:
             UnknownTask: the text is not an id of these questions.
         """
         number = id.removeprefix(self.prefix) if isinstance(id, str) else ""
         if id == number or not _NUMBER.fullmatch(number) or f"{int(number):06d}" != number:
-            raise UnknownTask(
-                f"unknown task {id!r} among generated questions: their ids are like {self.prefix + '000012'!r}"
-            )
-        return _puzzle(self.split, self.level, id, int(number))
+            raise UnknownTask(f"unknown generated question {id!r}; ids look like {self.prefix + '000012'!r}")
+        return _generate(self.split, self.level, id, int(number))
 
 
 @lru_cache(maxsize=256)
-def _puzzle(split: str, level: SearchLevel, id: str, number: int) -> GeneratedQuestion:
+def _generate(split: str, level: SearchLevel, id: str, number: int) -> GeneratedQuestion:
     index = number % level.worlds
     about = world(split, level, index)
     draw = KeyedRandom(f"search question {id}")
@@ -92,48 +90,48 @@ def _puzzle(split: str, level: SearchLevel, id: str, number: int) -> GeneratedQu
         id=id,
         text=_word(draw, level, hops),
         answers=(last if isinstance(last, str) else last.name,),
-        gold=tuple(hop.thing.id for hop in hops),
-        entities=tuple(hop.thing.name for hop in hops[1:]),
+        gold=tuple(hop.entity.id for hop in hops),
+        entities=tuple(hop.entity.name for hop in hops[1:]),
         kind=f"{len(hops)}-hop",
     )
     return GeneratedQuestion(question, hops, about, f"{split}/{level.text}/{index}")
 
 
 def _hops(draw: KeyedRandom, about: SearchWorld, length: int) -> tuple[Hop, ...]:
-    """Return a chain of facts that passages tell; a shorter one where none of that length is found."""
+    """Return a chain of facts that passages state; a shorter one if none of this length is found."""
     best: tuple[Hop, ...] = ()
     for _ in range(_TRIES):
-        found = _walk(draw, draw.pick(about.things), length)
+        found = _walk(draw, draw.pick(about.entities), length)
         if len(found) == length:
             return found
         best = max(best, found, key=len)
     return best
 
 
-def _walk(draw: KeyedRandom, thing: Entity, length: int) -> tuple[Hop, ...]:
+def _walk(draw: KeyedRandom, entity: Entity, length: int) -> tuple[Hop, ...]:
     hops: list[Hop] = []
-    seen = {thing.name}
+    seen = {entity.name}
     while len(hops) < length:
         last = len(hops) == length - 1
-        ways = [one for one in thing.told if last or (one.phrases and isinstance(thing.truth[one.name], Entity))]
-        ways = [one for one in ways if called(thing.truth[one.name]).removeprefix("the ") not in seen]
+        ways = [one for one in entity.told if last or (one.phrases and isinstance(entity.truth[one.name], Entity))]
+        ways = [one for one in ways if called(entity.truth[one.name]).removeprefix("the ") not in seen]
         if not ways:
             break
         relation = draw.pick(ways)
-        reached = thing.truth[relation.name]
-        hops.append(Hop(thing, relation, reached))
+        reached = entity.truth[relation.name]
+        hops.append(Hop(entity, relation, reached))
         if isinstance(reached, str):
             break
-        thing = reached
-        seen.add(thing.name)
+        entity = reached
+        seen.add(entity.name)
     return tuple(hops)
 
 
 def _word(draw: KeyedRandom, level: SearchLevel, hops: tuple[Hop, ...]) -> str:
-    """Return the question: phrases inside each other, the last fact asked for.
+    """Return the question: nested noun phrases inside a question for the last fact.
 
-    Of two templates inside each other at most one goes on after its place, since "the town where the town that ... is
-    about was founded" is no English; the first phrase of every relation ends with its place.
+    At most one of two nested templates continues after its placeholder, since "the town where the town that ... is
+    about was founded" is not English; the first phrase of every relation ends with its placeholder.
     """
     chosen: list[str] = []
     for place in range(len(hops) - 1, -1, -1):
@@ -143,9 +141,9 @@ def _word(draw: KeyedRandom, level: SearchLevel, hops: tuple[Hop, ...]) -> str:
         tailed = any(not _ends(one) for one in chosen)
         fitting = [one for one in templates if not tailed or _ends(one)]
         chosen.append(draw.pick(fitting or templates[:1]))
-    phrase = called(hops[0].thing)
+    phrase = called(hops[0].entity)
     for hop, template in zip(hops, reversed(chosen), strict=True):
-        phrase = hop.thing.fill(template, phrase)
+        phrase = hop.entity.fill(template, phrase)
     return phrase
 
 

@@ -1,7 +1,7 @@
-"""A small world: works, people, places and what connects them, and a passage about each of them.
+"""A generated world: works, people and places, relations between them, and a passage about each.
 
-Everything is true at once and fits in time: nobody is taught by somebody born later, nobody writes before the age of
-twenty. Of all that is true of a thing its passage tells a few facts, and only those are asked for.
+All facts are consistent, also in time: nobody has a younger teacher, and nobody writes before the age of twenty. The
+passage of an entity states some of its facts, and questions only ask for stated facts.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _WEIGHTS: Final[Mapping[str, float]] = {
     "company": 0.06,
     "school": 0.04,
 }
-_FIRST_YEAR, _YEARS = 1760, 190  # in which people are born
+_FIRST_YEAR, _YEARS = 1760, 190  # years of birth
 
 
 @dataclass(eq=False, slots=True)
 class Entity:
-    """Something that has a passage.
+    """An entity with a passage.
 
     Attributes:
-        kind, name: what it is, what it is called.
-        words: its noun, verb and role, where its kind has sorts.
-        truth: by the name of each relation what it leads to: a thing, or a value.
-        told: relations that its passage tells, in that order.
-        id: of its passage.
+        kind, name: its kind and its name.
+        words: its noun, verb and role, if its kind has sorts.
+        truth: relation name -> the entity or value that it leads to.
+        told: relations that its passage states, in order.
+        id: id of its passage.
     """
 
     kind: str
@@ -60,21 +60,21 @@ class Entity:
     id: str = ""
 
     def fill(self, text: str, s: str, o: str = "") -> str:
-        """Return a sentence, phrase or question with its places filled."""
+        """Return a sentence, phrase or question with its placeholders filled."""
         kind, verb, role = self.words
         return text.format(s=s, o=o, kind=kind, verb=verb, role=role)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchWorld:
-    """Things, and their passages."""
+    """Entities and the corpus of their passages."""
 
-    things: tuple[Entity, ...]
+    entities: tuple[Entity, ...]
     corpus: Passages
 
 
 def called(one: Entity | str) -> str:
-    """Return how a thing or a value is called in a sentence."""
+    """Return the name of an entity or value in a sentence."""
     if isinstance(one, str):
         return one
     return f"the {one.name}" if one.kind == "event" else one.name
@@ -91,12 +91,12 @@ def _big(split: str, text: str, number: int) -> SearchWorld:
 
 
 def world(split: str, level: SearchLevel | str = "small", number: int = 0) -> SearchWorld:
-    """Return a world: the same everywhere and for ever; the last few are kept.
+    """Return a world, which is the same on every machine; the most recent ones are cached.
 
     Args:
-        split: "train" or "held_out"; no name of a thing is in worlds of both.
+        split: "train" or "held_out"; their worlds share no name of an entity.
         level: size, or its text.
-        number: which one, from 0 on.
+        number: number of the world, starting at 0.
 
     Raises:
         UnknownOption: the text is not a level.
@@ -108,22 +108,22 @@ def world(split: str, level: SearchLevel | str = "small", number: int = 0) -> Se
 def _make(split: str, text: str, number: int) -> SearchWorld:
     level = SearchLevel.parse(text)
     draw = KeyedRandom(f"search world {split}/{text}/{number}")
-    things = _things(draw, level, split)
+    entities = _things(draw, level, split)
     relations = relations_of(level.kinds)
-    by_kind = {kind: [one for one in things if one.kind == kind] for kind in KINDS}
+    by_kind = {kind: [one for one in entities if one.kind == kind] for kind in KINDS}
     _connect(draw, relations, by_kind)
-    for thing in things:
-        told = draw.shuffled([one for one in relations[thing.kind] if one.name in thing.truth])
-        thing.told = tuple(told[: draw.between(*level.facts)])
-    order = draw.shuffled(range(len(things)))
+    for entity in entities:
+        told = draw.shuffled([one for one in relations[entity.kind] if one.name in entity.truth])
+        entity.told = tuple(told[: draw.between(*level.facts)])
+    order = draw.shuffled(range(len(entities)))
     for place, index in enumerate(order):
-        things[index].id = str(place)
-    mentioned = _mentioned(draw, level, things)
+        entities[index].id = str(place)
+    mentioned = _mentioned(draw, level, entities)
     passages = [
-        Passage(thing.id, f'"{thing.name}"', _write(draw, level, thing, mentioned.get(thing.id, [])))
-        for thing in (things[index] for index in order)
+        Passage(entity.id, f'"{entity.name}"', _write(draw, level, entity, mentioned.get(entity.id, [])))
+        for entity in (entities[index] for index in order)
     ]
-    return SearchWorld(tuple(things), Passages.of(passages))
+    return SearchWorld(tuple(entities), Passages.of(passages))
 
 
 def _things(draw: KeyedRandom, level: SearchLevel, split: str) -> list[Entity]:
@@ -135,7 +135,7 @@ def _things(draw: KeyedRandom, level: SearchLevel, split: str) -> list[Entity]:
     made = []
     for kind in kinds:
         sorts = SORTS.get(kind, (("", "", ""),))
-        # Small worlds have novels alone: one word less to learn.
+        # The smallest worlds only have novels, which is one word less to learn.
         sorts = sorts[:1] if level.kinds == 3 else sorts
         for _ in range(counts[kind]):
             words = draw.pick(sorts)
@@ -146,58 +146,60 @@ def _things(draw: KeyedRandom, level: SearchLevel, split: str) -> list[Entity]:
 def _connect(
     draw: KeyedRandom, relations: Mapping[str, tuple[Relation, ...]], by_kind: Mapping[str, list[Entity]]
 ) -> None:
-    """Say what is true of each thing."""
+    """Set the facts about each entity."""
     people = by_kind["person"]
     born = {id(one): _FIRST_YEAR + _YEARS * place // len(people) for place, one in enumerate(people)}
-    for kind, things in by_kind.items():
-        for place, thing in enumerate(things):
+    for kind, entities in by_kind.items():
+        for place, entity in enumerate(entities):
             for relation in relations.get(kind, ()):
                 if relation.object in VALUES:
-                    thing.truth[relation.name] = draw.pick(VALUES[relation.object])
+                    entity.truth[relation.name] = draw.pick(VALUES[relation.object])
                 elif relation.name == "birth":
-                    thing.truth["birth"] = str(born[id(thing)])
+                    entity.truth["birth"] = str(born[id(entity)])
                 elif relation.object == "year":
-                    thing.truth[relation.name] = str(_year(draw, thing, born))
+                    entity.truth[relation.name] = str(_year(draw, entity, born))
                 elif relation.name == "teacher":
                     if place >= len(people) // 4:
-                        thing.truth["teacher"] = draw.pick(people[max(0, place - len(people) // 4) : place])
+                        entity.truth["teacher"] = draw.pick(people[max(0, place - len(people) // 4) : place])
                 else:
-                    thing.truth[relation.name] = draw.pick(by_kind[relation.object])
+                    entity.truth[relation.name] = draw.pick(by_kind[relation.object])
 
 
-def _year(draw: KeyedRandom, thing: Entity, born: Mapping[int, int]) -> int:
-    """Return the year of a work, when its author was grown up; of anything else some year."""
-    author = thing.truth.get("author")
+def _year(draw: KeyedRandom, entity: Entity, born: Mapping[int, int]) -> int:
+    """Return a random year; a work appears when its author is grown up."""
+    author = entity.truth.get("author")
     return draw.between(1500, 1900) if author is None else born[id(author)] + draw.between(22, 60)
 
 
-def _mentioned(draw: KeyedRandom, level: SearchLevel, things: list[Entity]) -> dict[str, list[tuple[Relation, Entity]]]:
-    """Return for passages what is told in them of other things."""
+def _mentioned(
+    draw: KeyedRandom, level: SearchLevel, entities: list[Entity]
+) -> dict[str, list[tuple[Relation, Entity]]]:
+    """Return which facts about other entities each passage mentions."""
     found: dict[str, list[tuple[Relation, Entity]]] = {}
-    for thing in things:
-        for relation in thing.told:
-            other = thing.truth[relation.name]
+    for entity in entities:
+        for relation in entity.told:
+            other = entity.truth[relation.name]
             if isinstance(other, Entity) and relation.mentions and draw.chance(level.mentions):
-                found.setdefault(other.id, []).append((relation, thing))
+                found.setdefault(other.id, []).append((relation, entity))
     return found
 
 
-def _write(draw: KeyedRandom, level: SearchLevel, thing: Entity, mentioned: list[tuple[Relation, Entity]]) -> str:
+def _write(draw: KeyedRandom, level: SearchLevel, entity: Entity, mentioned: list[tuple[Relation, Entity]]) -> str:
     """Return the text of a passage."""
-    tellings = [(draw.pick(one.says[: level.wordings]), called(thing.truth[one.name])) for one in thing.told]
+    tellings = [(draw.pick(one.says[: level.wordings]), called(entity.truth[one.name])) for one in entity.told]
     tellings += [(draw.pick(one.mentions), called(other)) for one, other in mentioned[:2]]
     if draw.chance(level.filler):
-        tellings.append((draw.pick(FILLERS[thing.kind]), ""))
+        tellings.append((draw.pick(FILLERS[entity.kind]), ""))
     said = []
     for place, (text, other) in enumerate(tellings):
-        name = _later(draw.pick(LATER[thing.kind]), thing, text) if place else called(thing)
-        sentence = thing.fill(text, name, other)
+        name = _later(draw.pick(LATER[entity.kind]), entity, text) if place else called(entity)
+        sentence = entity.fill(text, name, other)
         said.append(f"{sentence[0].upper()}{sentence[1:]}.")
     return " ".join(said)
 
 
-def _later(name: str, thing: Entity, text: str) -> str:
-    """Return how a thing is called in a later sentence; no noun twice ("the town is a town")."""
-    name = name.format(kind=thing.words[0], last=thing.name.rpartition(" ")[2])
+def _later(name: str, entity: Entity, text: str) -> str:
+    """Return the name of an entity in a later sentence, without repeating a noun ("the town is a town")."""
+    name = name.format(kind=entity.words[0], last=entity.name.rpartition(" ")[2])
     noun = name.removeprefix("the ")
     return "it" if noun != name and (noun in text or "{kind}" in text) else name

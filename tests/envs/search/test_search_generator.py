@@ -10,9 +10,9 @@ from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator, take_ap
 
 
 def test_a_task_means_the_same_on_every_machine():
-    puzzle = QuestionGenerator("held_out", "tiny").get("held_out/tiny/000012")
-    passage = puzzle.world.corpus[puzzle.question.gold[0]]
-    assert (puzzle.question.text, puzzle.question.answers, passage.text) == FIXED
+    generated = QuestionGenerator("held_out", "tiny").get("held_out/tiny/000012")
+    passage = generated.world.corpus[generated.question.gold[0]]
+    assert (generated.question.text, generated.question.answers, passage.text) == FIXED
 
 
 FIXED = (
@@ -25,7 +25,7 @@ FIXED = (
 @pytest.mark.parametrize("level", ["tiny", "small"])
 def test_no_name_is_in_worlds_of_both_splits(level):
     names = {
-        split: {thing.name for number in range(8) for thing in world(split, level, number).things}
+        split: {entity.name for number in range(8) for entity in world(split, level, number).entities}
         for split in ("train", "held_out")
     }
     assert not names["train"] & names["held_out"]
@@ -35,50 +35,50 @@ def test_no_name_is_in_worlds_of_both_splits(level):
 def test_worlds_are_of_their_size_and_names_are_unique(level):
     about = world("held_out", level)
     assert len(about.corpus) == PRESETS[level].passages
-    assert len({thing.name for thing in about.things}) == len(about.things)
-    for thing in about.things:
-        text = about.corpus[thing.id].text
+    assert len({entity.name for entity in about.entities}) == len(about.entities)
+    for entity in about.entities:
+        text = about.corpus[entity.id].text
         assert text.endswith(".")
         assert "{" not in text
-        for relation in thing.told:
-            reached = thing.truth[relation.name]
+        for relation in entity.told:
+            reached = entity.truth[relation.name]
             assert (reached.name if isinstance(reached, Entity) else reached) in text
 
 
 def test_times_fit_together():
-    for thing in world("train", "small").things:
-        if thing.kind == "work":
-            assert int(thing.truth["released"]) - int(thing.truth["author"].truth["birth"]) >= 22
-        if "teacher" in thing.truth:
-            assert int(thing.truth["teacher"].truth["birth"]) <= int(thing.truth["birth"])
+    for entity in world("train", "small").entities:
+        if entity.kind == "work":
+            assert int(entity.truth["released"]) - int(entity.truth["author"].truth["birth"]) >= 22
+        if "teacher" in entity.truth:
+            assert int(entity.truth["teacher"].truth["birth"]) <= int(entity.truth["birth"])
 
 
 @pytest.mark.parametrize("level", ["tiny", "small", "medium"])
 def test_answers_follow_from_the_gold_passages_and_from_no_question(level):
-    puzzles = QuestionGenerator("train", f"{level}+worlds=2")
+    generator = QuestionGenerator("train", f"{level}+worlds=2")
     lengths = set()
-    for id in puzzles.ids(40):
-        puzzle = puzzles.get(id)
-        lengths.add(len(puzzle.hops))
-        assert puzzle.question.gold == tuple(hop.thing.id for hop in puzzle.hops)
-        for hop, after in zip(puzzle.hops, puzzle.hops[1:], strict=False):
-            assert hop.leads_to is after.thing
-        assert all(hop.relation in hop.thing.told for hop in puzzle.hops)
-        answer = puzzle.question.answers[0]
-        assert answer in puzzle.world.corpus[puzzle.question.gold[-1]].text
-        assert answer not in puzzle.question.text
-        assert len(set(puzzle.question.gold)) == len(puzzle.hops)
+    for id in generator.ids(40):
+        generated = generator.get(id)
+        lengths.add(len(generated.hops))
+        assert generated.question.gold == tuple(hop.entity.id for hop in generated.hops)
+        for hop, after in zip(generated.hops, generated.hops[1:], strict=False):
+            assert hop.leads_to is after.entity
+        assert all(hop.relation in hop.entity.told for hop in generated.hops)
+        answer = generated.question.answers[0]
+        assert answer in generated.world.corpus[generated.question.gold[-1]].text
+        assert answer not in generated.question.text
+        assert len(set(generated.question.gold)) == len(generated.hops)
     assert lengths == set(range(PRESETS[level].hops[0], PRESETS[level].hops[1] + 1))
 
 
 @pytest.mark.parametrize("level", ["tiny", "small", "medium"])
 def test_a_question_comes_apart_in_one_way_the_one_in_which_it_was_made(level):
-    puzzles = QuestionGenerator("held_out", f"{level}+worlds=2")
-    for id in puzzles.ids(150):
-        puzzle = puzzles.get(id)
-        name, steps = take_apart(puzzle.question.text)
-        assert name == puzzle.hops[0].thing.name
-        assert [step.relation.name for step in steps] == [hop.relation.name for hop in puzzle.hops]
+    generator = QuestionGenerator("held_out", f"{level}+worlds=2")
+    for id in generator.ids(150):
+        generated = generator.get(id)
+        name, steps = take_apart(generated.question.text)
+        assert name == generated.hops[0].entity.name
+        assert [step.relation.name for step in steps] == [hop.relation.name for hop in generated.hops]
 
 
 @pytest.mark.parametrize(("level", "form", "count"), [("tiny", "brackets", 100), ("small+worlds=4", "tags", 60)])

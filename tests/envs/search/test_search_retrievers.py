@@ -174,11 +174,11 @@ def test_an_environment_with_a_model_travels(tmp_path, encoder):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"model": "m"}, "model is given, which retriever='dense' and 'hybrid' have a use for; not 'bm25'"),
-        ({"retriever": "http://x:1", "keep": "k"}, "only the indexes of 'bm25', 'dense', 'hybrid' can be kept"),
-        ({"retriever": lambda corpus: corpus, "keep": "k"}, "keep is given"),
-        ({"retriever": "dense", "model": 3}, "model is 3; it is the path of a folder, or None"),
-        ({"keep": ""}, "keep is ''; it is the path of a folder, or None"),
+        ({"model": "m"}, "model requires retriever='dense' or 'hybrid', got 'bm25'"),
+        ({"retriever": "http://x:1", "keep": "k"}, "keep requires one of the retrievers 'bm25', 'dense', 'hybrid'"),
+        ({"retriever": lambda corpus: corpus, "keep": "k"}, "keep requires"),
+        ({"retriever": "dense", "model": 3}, "model must be the path of a folder or None, got 3"),
+        ({"keep": ""}, "keep must be the path of a folder or None, got ''"),
         ({"retriever": "dense", "model": "no-such-folder"}, "holds no model"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_folder_of_another_corpus_is_refused(tmp_path):
     with pytest.raises(EnvError, match="of another corpus"):
         SearchEnv(questions, corpus, keep=tmp_path / "kept")
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvError, match="cannot be made"):
+    with pytest.raises(EnvError, match="cannot create the retriever"):
         SearchEnv(questions, corpus, keep=tmp_path / "file")
 
 

@@ -208,8 +208,8 @@ QUESTION = Question("q", "Who?", ("Ada Marsh",), entities=("Oakford", "Red Lamp"
     ],
 )
 def test_rules_pay_for_answers(name, options, answer, searches, thoughts, paid):
-    played = EpisodeRecord(QUESTION, answer=answer, searches=searches, thoughts=[thoughts])
-    assert make_rule(name, options).answer(played) == pytest.approx(paid)
+    record = EpisodeRecord(QUESTION, answer=answer, searches=searches, thoughts=[thoughts])
+    assert make_rule(name, options).answer(record) == pytest.approx(paid)
 
 
 def test_the_rule_of_two_answers_counts_the_example_of_the_instructions():
@@ -232,9 +232,9 @@ def test_graphrag_pays_searches_less_and_less():
 def test_scores_of_every_rule_lie_in_range_and_are_one_when_won(name):
     rule = make_rule(name)
     for answer in ("Ada Marsh", "Ada", "x", "Ada Marsh and Ben"):
-        played = EpisodeRecord(QUESTION, answer=answer)
-        assert 0 <= rule.score(played) <= 1
-        assert (rule.score(played) == 1) == rule.right(played)
+        record = EpisodeRecord(QUESTION, answer=answer)
+        assert 0 <= rule.score(record) <= 1
+        assert (rule.score(record) == 1) == rule.right(record)
 
 
 @pytest.mark.parametrize(

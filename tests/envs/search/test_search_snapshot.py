@@ -173,7 +173,7 @@ def test_other_files_are_refused(tmp_path):
     data = env.snapshot()
     changed = tmp_path / "changed.jsonl"
     changed.write_text("".join(json.dumps(one | {"golden_answers": ["Ash"]}) + "\n" for one in QUESTIONS))
-    with pytest.raises(BadSnapshot, match="the question 'q2' is not the same here"):
+    with pytest.raises(BadSnapshot, match="question 'q2' differs from the one"):
         SearchEnv(changed, corpus).restore(data)
     changed.write_text("".join(json.dumps(one | {"id": one["id"] + "x"}) + "\n" for one in QUESTIONS))
     with pytest.raises(BadSnapshot, match="does not have the snapshot's task: unknown task 'q2'"):
