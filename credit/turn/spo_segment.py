@@ -13,6 +13,7 @@ from turnwise.credit.blocks import (
     ROUNDING,
     Groups,
     check_choice,
+    check_flag,
     check_number,
     compact,
     groups_of,
@@ -74,6 +75,7 @@ def spo_segment(
     tokens of probability below 0.9, belongs to whoever has the tokens.
     """
     check_choice("mode", mode, Mode)
+    check_flag("drop_zero", drop_zero)
     check_choice("scale", scale, SegmentScale)
     check_number("ddof", ddof, 0, 1, whole=True)
     check_number("eps", eps, 0.0)

@@ -1,201 +1,242 @@
-"""Laws that hold for every table, tried on random ones."""
+"""Laws of all credit rules, with their defaults and with every choice of every option, on random tables."""
 
-from typing import Any
+import random
+import re
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from toys.tables import episode, rows
+from toys.full_tables import full_episode, random_rows, seeds
 
-from turnwise.credit import Steps, discounted_returns, dr_grpo, get, gigpo, grpo
+from turnwise.credit import Advantages, BadOption, CreditRule, MissingColumn, Steps, get, rules
+from turnwise.credit.blocks import Unit
 
-NAMES = ["grpo", "gigpo"]
-SCALES = ["none", "std", "mad"]
-UNITS = ["trajectory", "turn"]
-MANY = settings(max_examples=60, deadline=None)
-estimator = st.builds(
-    lambda name, scale, unit: get(name, scale=scale, unit=unit),
-    st.sampled_from(NAMES), st.sampled_from(SCALES), st.sampled_from(UNITS),
-)  # fmt: skip
-
-
-def values(method: Any, table: list[dict[str, Any]], **options: Any) -> np.ndarray:
-    return method(Steps.from_rows(table), **options).values
-
-
-@given(estimator, rows(), st.randoms(use_true_random=False))
-@MANY
-def test_the_order_of_rows_means_nothing_to_the_last_bit(method, table, random):
-    order = list(range(len(table)))
-    random.shuffle(order)
-    assert values(method, [table[row] for row in order]).tolist() == values(method, table)[order].tolist()
-
-
-@given(rows(), st.randoms(use_true_random=False))
-@MANY
-def test_returns_do_not_depend_on_the_order_either(table, random):
-    order = list(range(len(table)))
-    random.shuffle(order)
-    shuffled = discounted_returns(Steps.from_rows([table[row] for row in order]))
-    assert shuffled.tolist() == discounted_returns(Steps.from_rows(table))[order].tolist()
+RULES = rules()
+BATCH_WIDE = {  # compare with the whole batch by definition
+    "a_grae", "bnpo", "copo", "gdpo", "mapo_dialogue", "mars", "reinforce_pp", "reinforce_pp_baseline", "seeupo",
+    "spo_single_stream",
+}  # fmt: skip
+MORE = [  # options that are not choices
+    ("grpo", {"normalize_by_length": True, "penalty_in": "advantage"}),
+    ("gigpo", {"similarity": 0.5}),
+    ("hgpo", {"history": 1, "base": True, "drop": "zero", "weights": "paper", "unit": "turn", "scale": "none"}),
+    ("salt", {"base": "rloo", "merge_history": 1, "unit": "trajectory"}),
+    ("salt", {"base": "gigpo", "endings": "plain"}),
+    ("graphgpo", {"progress": True, "unreachable": 9.0, "unit": "turn", "scale": "none"}),
+    ("graft", {"gamma": 1.0, "gae_lambda": 0.5, "scale": "none", "unit": "turn"}),
+    ("slea", {"threshold": 0.5}),
+    ("trloo", {"peers": "task", "unit": "turn"}),
+    ("flow_grpo", {"planner": "main", "unit": "turn"}),
+    ("dr_mas", {"w": 0.5, "unit": "turn"}),
+    ("himac", {"macro": "main", "phase": "macro"}),
+    ("himac", {"macro": "main", "phase": "micro"}),
+    ("loop", {"scale": "std", "threshold": 0.0}),
+    ("spear", {"bonus_calls": 10}),
+    ("spo_single_stream", {"drift": 0.03}),
+]
 
 
-@given(estimator, rows())
-@MANY
-def test_ids_are_only_names(method, table):
-    renamed = [
-        {**row, "task": ("new", row["task"]), "trajectory": f"{row['trajectory']}!", "state": {"key": row["state"]}}
-        for row in table
-    ]
-    assert values(method, renamed).tolist() == values(method, table).tolist()
+def choices(rule: CreditRule) -> list[dict[str, Any]]:
+    """The defaults, and each other value that an option of choices or a flag can have."""
+    hints, found = get_type_hints(rule.function), [{}]
+    for option, default in rule.options.items():
+        given_too = {"macro": "main"} if rule.name == "himac" else {}
+        kinds = [hints[option], *get_args(hints[option])]
+        values = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
+        values += [True, False] if hints[option] is bool else []
+        found += [{option: value, **given_too} for value in values if value != default]
+    return found
 
 
-@given(estimator, rows(max_tasks=2), rows(max_tasks=2))
-@MANY
-def test_a_group_does_not_see_the_others(method, one, two):
-    others = [{**row, "task": "other " + row["task"]} for row in two]
-    assert values(method, one + others)[: len(one)].tolist() == values(method, one).tolist()
+REFUSED = {("spo_segment", "scale"), ("grpo", "compat"), ("gigpo", "compat"), ("hgpo", "compat")}
+CASES = [(name, one) for name in RULES for one in choices(RULES[name]) if (name, *one) not in REFUSED] + MORE
+SOME = settings(max_examples=8, deadline=None)
+every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=str)
 
 
-@given(estimator, rows())
-@MANY
-def test_turn_numbers_only_say_the_order(method, table):
-    assert (
-        values(method, [{**row, "turn": 3 * row["turn"] - 7} for row in table]).tolist()
-        == values(method, table).tolist()
-    )
+def run(name: str, options: dict[str, Any], table: list[dict[str, Any]]) -> Advantages:
+    rule = get(name, **options)
+    return rule(Steps.from_rows(table), **({"rng": np.random.default_rng(7)} if rule.draws else {}))
 
 
-@given(st.sampled_from(SCALES), st.sampled_from(UNITS), rows(), st.sampled_from([1.0, -3.5, 100.0]))
-@MANY
-def test_a_reward_for_all_at_the_end_changes_no_outcome(scale, unit, table, shift):
-    """Every episode of a group gets the same more: none of them did better for it."""
-    last = {}
-    for row in table:
-        key = row["task"], row["trajectory"]
-        last[key] = max(last.get(key, 0), row["turn"])
-    shifted = [
-        {**row, "reward": row["reward"] + shift * (row["turn"] == last[row["task"], row["trajectory"]])}
-        for row in table
-    ]
-    options = {"scale": scale, "unit": unit, "eps": 1e-3}
-    assert np.allclose(values(grpo, shifted, **options), values(grpo, table, **options), atol=1e-8)
+def columns(found: Advantages) -> dict[str, list[float]]:
+    parts = {name: part.tolist() for name, part in found.parts.items()}
+    return {"values": found.values.tolist(), "keep": found.keep.tolist(), "weight": found.weight.tolist(), **parts}
 
 
-@given(rows(max_turns=1), st.sampled_from(SCALES), st.sampled_from([1.0, -3.5, 100.0]))
-@MANY
-def test_a_reward_for_every_turn_changes_nothing_where_all_have_one_turn(table, scale, shift):
-    shifted = [{**row, "reward": row["reward"] + shift} for row in table]
-    options = {"scale": scale, "eps": 1e-3}
-    assert np.allclose(values(gigpo, shifted, **options), values(gigpo, table, **options), atol=1e-8)
+@every_case
+@given(seed=seeds)
+@SOME
+def test_rows_names_and_copies(name, options, seed):
+    """The order of rows, the names of keys and the numbers of turns mean nothing; a copy follows its original."""
+    table, dice = random_rows(seed), random.Random(seed)
+    plain = columns(run(name, options, table))
+    order = dice.sample(range(len(table)), len(table))
+    turned = columns(run(name, options, [table[row] for row in order]))
+    assert turned == {column: [found[row] for row in order] for column, found in plain.items()}
+
+    copied = dice.choices(order, k=2)
+    copies = [{**table[row], "duplicate_of_row": row} for row in copied]
+    followed = columns(run(name, options, [*table, *copies]))
+    assert followed == {column: found + [found[row] for row in copied] for column, found in plain.items()}
+
+    texts = set() if name == "slea" or "similarity" in options else {"state", "next_state"}
+    keys = {"task", "action", "tree", "parent", "label", *texts} & table[0].keys()
+    renamed = [{**row, "turn": 3 * row["turn"] - 7, **{key: ("new", row[key]) for key in keys}} for row in table]
+    assert columns(run(name, options, renamed)) == plain
 
 
-@given(estimator, rows(), st.sampled_from([0.01, 3.0, 1e4]))
-@MANY
-def test_the_unit_of_reward_cancels_or_passes_through(method, table, factor):
-    scaled = [{**row, "reward": factor * row["reward"]} for row in table]
-    options = {"eps": 0.0, "invalid_penalty": 0.0}
-    mean_only = method.options["scale"] == "none"
-    expected = values(method, table, **options) * (factor if mean_only else 1.0)
-    assert np.allclose(values(method, scaled, **options), expected, rtol=1e-6, atol=1e-9 * factor)
-
-
-@given(st.sampled_from(["none", "std"]), rows(), st.sampled_from([0.0, 0.1]))
-@MANY
-def test_the_episodes_of_a_task_balance(scale, table, penalty):
-    """Each trajectory once, the episode terms of a task sum to zero; and so do, visit by visit, those of a state."""
-    result = gigpo(Steps.from_rows(table), scale=scale, invalid_penalty=penalty)
-    once: dict[Any, dict[Any, float]] = {}
-    at_state: dict[Any, dict[Any, list[float]]] = {}
-    for row, episode_value, step_value in zip(table, result.parts["episode"], result.parts["step"], strict=True):
-        once.setdefault(row["task"], {})[row["trajectory"]] = episode_value
-        visits = at_state.setdefault((row["task"], row["state"]), {})
-        visits.setdefault(row["trajectory"], []).append(step_value)
-    for members in once.values():
-        assert sum(members.values()) == pytest.approx(0.0, abs=1e-9)
-    for visitors in at_state.values():
-        assert sum(float(np.mean(found)) for found in visitors.values()) == pytest.approx(0.0, abs=1e-9)
-
-
-@given(rows(), st.sampled_from(["none", "std"]))
-@MANY
-def test_counting_turns_the_rows_balance(table, scale):
-    result = gigpo(Steps.from_rows(table), scale=scale, unit="turn", invalid_penalty=0.1)
-    for group in ("task", "state"):
-        sums: dict[Any, float] = {}
-        for row, value in zip(table, result.parts["episode" if group == "task" else "step"], strict=True):
-            sums[row["task"], row[group]] = sums.get((row["task"], row[group]), 0.0) + value
-        assert np.allclose(list(sums.values()), 0.0, atol=1e-9)
-
-
-@given(rows(), st.sampled_from(SCALES), st.sampled_from(UNITS), st.sampled_from([0.0, 0.1]))
-@MANY
-def test_gigpo_without_its_step_term_is_grpo(table, scale, unit, penalty):
-    options = {"scale": scale, "unit": unit, "invalid_penalty": penalty}
-    assert values(gigpo, table, w=0.0, **options).tolist() == values(grpo, table, **options).tolist()
-
-
-@given(rows(), st.sampled_from(SCALES), st.sampled_from([0.5, 2.0]))
-@MANY
-def test_the_parts_add_up(table, scale, w):
-    result = gigpo(Steps.from_rows(table), scale=scale, w=w)
-    assert result.values.tolist() == (result.parts["episode"] + w * result.parts["step"]).tolist()
-
-
-@given(rows(max_group=1), st.sampled_from(NAMES), st.sampled_from(SCALES))
-@MANY
-def test_one_episode_per_task_teaches_nothing(table, name, scale):
-    assert not values(get(name, scale=scale), table).any()
-
-
-@given(rows(), st.sampled_from(SCALES))
-@MANY
-def test_states_that_never_recur_give_no_step_term(table, scale):
-    unique = [{**row, "state": number} for number, row in enumerate(table)]
-    assert not gigpo(Steps.from_rows(unique), scale=scale).parts["step"].any()
-
-
-@given(rows(), st.sampled_from(["none", "std"]))
-@MANY
-def test_with_gamma_zero_only_the_turns_own_reward_counts(table, scale):
-    """A turn's step term then does not change when all the other turns of its own trajectory get other rewards."""
-    first = [{**row, "reward": row["reward"] if row["turn"] == 0 else 0.5, "state": (row["turn"], row["state"])}
-             for row in table]  # fmt: skip
-    other = [{**row, "reward": row["reward"] if row["turn"] == 0 else -7.0} for row in first]
-    start = np.array([row["turn"] == 0 for row in table])
-    options = {"scale": scale, "gamma": 0.0}
-    one, two = (gigpo(Steps.from_rows(t), **options).parts["step"][start] for t in (first, other))
-    assert one.tolist() == two.tolist()
-
-
-@given(st.integers(2, 9), st.integers(0, 49), st.sampled_from([10.0, 1.0, 0.3]), st.sampled_from(["none", "std"]))
-@settings(max_examples=100, deadline=None)
-def test_equal_winners_get_exactly_nothing(winners, delay, reward, scale):
-    """However many, however late the reward: equal returns have no spread, not one of rounding size."""
-    table = [row for k in range(winners) for row in episode("t", k, [0.0] * delay + [reward], list(range(delay + 1)))]
-    assert not values(gigpo, table, scale=scale).any()
-
-
-@given(rows(rewards=st.floats(-1e6, 1e6)), estimator)
-@MANY
-def test_any_finite_rewards_give_finite_bounded_advantages(table, method):
-    result = values(method, table)
-    assert np.isfinite(result).all()
-
-
-@given(rows(rewards=st.floats(-1e6, 1e6)), st.sampled_from(UNITS))
-@MANY
-def test_scaled_terms_are_bounded_by_the_number_of_rows(table, unit):
-    """|z| <= sqrt(rows * members): no group, however odd, can blow a turn up."""
-    result = gigpo(Steps.from_rows(table), unit=unit)
-    for term in result.parts.values():
-        assert np.abs(term).max() <= len(table) + 1e-6
-
-
-@given(rows())
-@settings(max_examples=60, deadline=None)
-def test_rules_charge_an_invalid_action_alike_unasked(table):
+@every_case
+@given(seed=seeds)
+@SOME
+def test_values(name, options, seed):
+    """Finite rewards give finite numbers, the same ones twice, whatever other tasks do; the table stays as it is."""
+    table = random_rows(seed, reward=1e6)
     steps = Steps.from_rows(table)
-    assert gigpo(steps, w=0.0).values.tolist() == grpo(steps).values.tolist()
-    assert grpo(steps, scale="none").values.tolist() == dr_grpo(steps).values.tolist()
+    before = {column: steps.column(column).copy() for column in steps.columns}
+    found = run(name, options, table)
+    assert len(found) == len(table)
+    assert all(np.isfinite(column).all() for column in (found.values, *found.parts.values()))
+    assert (found.weight >= 0.0).all()
+    rule = get(name, **options)
+    assert columns(rule(steps, **({"rng": np.random.default_rng(7)} if rule.draws else {}))) == columns(found)
+    assert all((steps.column(column) == known).all() for column, known in before.items())
+    if name not in BATCH_WIDE and "whitening" not in options:
+        others = [{**row, "task": "other " + row["task"]} for row in random_rows(seed + 1, tasks=2)]
+        others = [{"next_state": "a", **row} if "next_state" in table[0] else row for row in others]
+        beside = run(name, options, table + [{key: row[key] for key in table[0]} for row in others])
+        assert beside.values[: len(table)].tolist() == found.values.tolist()
+    else:
+        assert "batch" in (RULES[name].function.__doc__ or "")
+
+
+ABSOLUTE = {  # have a baseline that is not the group's: a critic, a memory, an imaginary episode, a greedy one
+    "archer", "arpo_replay", "gae", "ppr_renorm", "psr_nsr", "remax", "spo_segment", "spo_single_stream",
+}  # fmt: skip
+OWN_TURNS = {"graft", "mapo_dialogue", "mars", "reinforce_pp", "rtmc", "seeupo"}  # tell turns of one episode apart
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        case
+        for case in CASES
+        if case[0] not in ABSOLUTE | OWN_TURNS and not {"raw", "turn"} & set(map(str, case[1].values()))
+    ],
+    ids=str,
+)
+@given(seed=seeds)
+@SOME
+def test_one_episode_teaches_nothing(name, options, seed):
+    table = random_rows(seed, tasks=1 if name in BATCH_WIDE else 3, group=1)
+    assert not run(name, options, [{**row, "valid": True} for row in table]).values.any()
+
+
+@every_case
+def test_equal_episodes_are_not_told_apart(name, options):
+    """Six episodes that did the same and won alike: whatever the rule gives, it gives to all."""
+    found = run(name, options, [row for k in range(6) for row in full_episode([0.0, 0.0, 1.0], k)])
+    kept = found.values.reshape(6, 3)[found.keep.reshape(6, 3).all(axis=1)]
+    assert np.allclose(kept, kept[:1], rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_table_without_rows(name):
+    found = RULES[name](Steps.empty())
+    assert (len(found), len(found.trajectory), found.state) == (0, 0, None)
+
+
+INSTEAD = {("canon", "tokens"): "metric", ("tempo", "state"): "next_state"}  # another column that serves as well
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_needs_are_exactly_the_columns_without_which_there_is_no_result(name):
+    rule = RULES[name]
+    kept = {"task", "trajectory", "turn", "reward", *rule.needs}
+    table = [*full_episode([0.0, 1.0], "a"), *full_episode([0.0, 0.0, 0.0], "b")]
+    assert len(run(name, {}, [{key: row[key] for key in row if key in kept} for row in table])) == 5
+    for column in rule.needs:
+        other = INSTEAD.get((name, column), column)
+        without = [{key: row[key] for key in row if key not in {column, other}} for row in table]
+        with pytest.raises(MissingColumn, match=rf"^{name} needs the column '({column}|{other})' \("):
+            run(name, {}, without)
+
+
+COMMON = {"ddof": 2, "gamma": 1.5, "eps": -1.0, "invalid_penalty": -0.1}
+OUT_OF_RANGE = {
+    "gigpo": {"w": -1.0, "similarity": 1.5}, "graphgpo": {"goal": -1, "w": -1, "unreachable": 0.5},
+    "graft": {"gae_lambda": 2, "sweeps": 0}, "hgpo": {"alpha": -1}, "copo": {"steepness": -1.0},
+    "seed_grpo": {"alpha": 1.5}, "ngrpo": {"extra": 0}, "mc_grpo": {"clip": -1.0}, "gdpo": {"weights": [1.0, -1.0]},
+    "bnpo": {"weight_max": None}, "psr_nsr": {"lam": -0.1}, "a_grae": {"alpha": 0.0}, "adora": {"max_tokens": 0},
+    "canon": {"mu": 1.5, "alpha": -1.0}, "unlikely": {"beta": 2.0}, "xrpo_novelty": {"kappa": -1.0},
+    "hapo": {"fallback_at": -5.0}, "salt": {"base": "salt", "base_options": 3}, "slea": {"threshold": 0.0, "w": -1},
+    "spo_single_stream": {"half_life": 0.0, "rho_min": 0.99, "rho_max": 1.5, "drift": -0.1},
+    "tree_grpo": {"margin": -1}, "loop": {"threshold": -0.1}, "ppr_renorm": {"lam": 1.5}, "mt_grpo": {"coef": -1.0},
+    "mapo_dialogue": {"alpha": 1.5}, "dr_mas": {"w": -1.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "option"), [(name, option) for name in RULES for option in RULES[name].options])
+def test_impossible_options_are_refused_before_there_is_a_table(name, option):
+    default, hint = RULES[name].options[option], get_type_hints(RULES[name].function)[option]
+    wrong = {bool: [1, "yes"], int: ["1", True, -1], float: ["1", True, float("nan")]}.get(type(default), [])
+    if get_origin(hint) is Literal or any(get_origin(one) is Literal for one in get_args(hint)):
+        wrong = ["no such choice", 7]
+    limits = {**COMMON, **OUT_OF_RANGE.get(name, {})}
+    for value in [*wrong, *([limits[option]] if option in limits else [])]:
+        with pytest.raises(BadOption, match=re.escape(option)):
+            get(name, **{option: value})
+
+
+def scaled(row: dict[str, Any], factor: float) -> dict[str, Any]:
+    columns = {name: factor * row[name] for name in ("reward", "value")}
+    return {**row, **columns, "multi": [factor * reward for reward in row["multi"]], "valid": True}
+
+
+LINEAR = ["dr_grpo", "rloo", "opo", "remax", "trloo", "gae"]  # and any rule with scale="none"
+CANCELS = ["grpo", "gigpo", "hgpo", "mc_grpo", "reinforce_pp", "reinforce_pp_baseline", "gdpo", "arpo_soft", "tempo"]
+
+
+@pytest.mark.parametrize(("name", "options", "power"), [
+    *((name, {}, 1) for name in LINEAR), *((name, {"eps": 0.0}, 0) for name in CANCELS), ("bnpo", {}, 0),
+    *((name, {"scale": "none"}, 1) for name in CANCELS if "scale" in RULES[name].options),
+    *((name, {"scale": "mad", "eps": 0.0}, 0) for name in ("grpo", "gigpo", "hgpo")),
+    ("gdpo", {"over": "tokens", "eps": 0.0}, 0),
+], ids=str)  # fmt: skip
+@given(seed=seeds)
+@SOME
+def test_the_unit_of_reward_cancels_or_passes_through(name, options, power, seed):
+    table = [scaled(row, 1.0) for row in random_rows(seed)]
+    plain = run(name, options, table).values
+    for factor in (0.01, 3.0, 1e4):
+        found = run(name, options, [scaled(row, factor) for row in table]).values
+        assert np.allclose(found, factor**power * plain, rtol=1e-6, atol=1e-8 * max(1.0, factor**power))
+
+
+CENTRED = [
+    "grpo",
+    "dr_grpo",
+    "rloo",
+    "opo",
+    "mc_grpo",
+    "loop",
+    "arpo_soft",
+    "arpo_hard",
+    "bnpo",
+    "reinforce_pp_baseline",
+]
+
+
+@pytest.mark.parametrize(("name", "options"), [
+    *((name, {"eps": 1e-3} if "eps" in RULES[name].options else {}) for name in CENTRED),
+    *(("grpo", {"scale": scale, "unit": unit, "eps": 1e-3}) for scale in ("none", "mad") for unit in get_args(Unit)),
+], ids=str)  # fmt: skip
+@given(seed=seeds)
+@SOME
+def test_a_reward_for_every_episode_changes_nothing(name, options, seed):
+    table = random_rows(seed)
+    plain = run(name, options, table).values
+    for shift in (1.0, -3.5, 100.0):
+        moved = [{**row, "reward": row["reward"] + shift * (row["turn"] == 0)} for row in table]
+        assert np.allclose(run(name, options, moved).values, plain, rtol=1e-6, atol=1e-6)

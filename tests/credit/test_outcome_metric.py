@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode
 
-from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, canon, grpo, hapo, unlikely, xrpo_novelty
+from turnwise.credit import BadTable, MissingColumn, Steps, canon, grpo, hapo, unlikely, xrpo_novelty
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.outcome.unlikely import reshaped
 from turnwise.credit.outcome.xrpo_novelty import novelty_bonus, relative_likelihood
@@ -203,35 +203,3 @@ def test_hapo_an_episode_without_tokens_has_no_vote_and_cannot_make_a_task_fall_
     assert hapo(steps, eps=0.0).values == pytest.approx([17.0, 1.0, -1.0])
     assert hapo(outcomes([1.0, 0.0], tokens=[0, 0]), eps=0.0).values == pytest.approx([1.0, -1.0])
     assert hapo(outcomes([4.0], tokens=[7])).values.tolist() == [0.0]
-
-
-@pytest.mark.parametrize("method", [canon, unlikely, xrpo_novelty, hapo])
-def test_an_empty_table(method):
-    assert method(Steps.empty()).values.tolist() == []
-
-
-@pytest.mark.parametrize(("method", "column"), [(unlikely, "logprob"), (xrpo_novelty, "logprob"), (hapo, "tokens")])
-def test_a_missing_column_names_method_and_column(method, column):
-    with pytest.raises(MissingColumn, match=f"{method.__name__} needs the column '{column}'"):
-        method(outcomes([1.0, 0.0]))
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "words"),
-    [
-        (canon, {"mu": 1.5}, "mu"),
-        (canon, {"alpha": -1.0}, "alpha"),
-        (canon, {"beta": float("nan")}, "beta"),
-        (canon, {"alpha_on": "hi"}, "alpha_on"),
-        (canon, {"singleton": "none"}, "singleton"),
-        (unlikely, {"beta": 2.0}, "beta"),
-        (unlikely, {"likelihood": "means"}, "must be one of .*'mean'"),
-        (xrpo_novelty, {"kappa": -1.0}, "kappa"),
-        (xrpo_novelty, {"lam": None}, "lam"),
-        (hapo, {"fallback_at": -5.0}, "fallback_at"),
-        (hapo, {"ddof": 3}, "ddof"),
-    ],
-)
-def test_options_are_checked_before_the_table(method, options, words):
-    with pytest.raises(BadOption, match=words):
-        method(Steps.empty(), **options)

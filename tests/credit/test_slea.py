@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, get, gigpo, slea
+from turnwise.credit import BadTable, MissingColumn, Steps, gigpo, slea
 from turnwise.credit.similarity import similar_vectors
 
 
@@ -57,8 +57,3 @@ def test_one_number_is_an_embedding_too():
 def test_it_says_what_is_missing_or_wrong():
     with pytest.raises(MissingColumn, match="slea needs the column 'metric'"):
         slea(Steps.from_rows(episode("t", 0, [1.0], "s")), by="embedding")
-    with pytest.raises(MissingColumn, match="slea needs the column 'state'"):
-        slea(Steps.from_rows(episode("t", 0, [1.0])))
-    for option, value in [("threshold", 0.0), ("threshold", 1.1), ("by", "state"), ("w", -1), ("gamma", 2)]:
-        with pytest.raises(BadOption, match=f"{option} must be"):
-            get("slea", **{option: value})

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, get, rules, spo_single_stream
+from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, spo_single_stream
 from turnwise.credit.outcome.spo_single_stream import offline_trackers, sampling_weights
 
 MANY = settings(max_examples=40, deadline=None)
@@ -107,13 +107,6 @@ def test_a_checkpoint_can_keep_the_memory():
     assert memory.thaw(memory.freeze(state)) == state
 
 
-def test_the_registry_knows_that_it_remembers():
-    entry = rules()["spo_single_stream"]
-    assert entry.remembers
-    assert not entry.draws
-    assert "state" not in entry.options
-
-
 def test_an_empty_table_leaves_the_memory_as_it_is():
     assert spo_single_stream(Steps.empty()).state is None
     result = spo_single_stream(Steps.empty(), state={"p": (1.0, 2.0)})
@@ -177,19 +170,3 @@ def test_what_cannot_be_used_is_named():
     for state in ([1], {"p": 3.0}, {"p": (1.0, -2.0)}, {"p": (1.0, float("nan"))}, {"p": ("1", "2")}):
         with pytest.raises(BadOption, match="state"):
             spo_single_stream(steps, drift=0.0, state=state)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"half_life": 0.0}, "half_life"),
-        ({"rho_min": 0.99}, "rho_min must be a number in .0, 0.96."),
-        ({"rho_max": 1.5}, "rho_max"),
-        ({"drift": -0.1}, "drift"),
-        ({"ddof": 3}, "ddof"),
-        ({"eps": None}, "eps"),
-    ],
-)
-def test_options_are_checked_before_the_table(options, words):
-    with pytest.raises(BadOption, match=words):
-        get("spo_single_stream", **options)

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.credit import (
-    BadOption,
     BadTable,
     MissingColumn,
     Steps,
@@ -393,49 +392,6 @@ def test_spo_tree_balances_at_every_node(table):
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 
-@given(st.sampled_from(NAMES), forests(), st.randoms(use_true_random=False))
-@MANY
-def test_rows_in_any_order_give_the_same_bits(name, table, random):
-    order = list(range(len(table)))
-    random.shuffle(order)
-    method = get(name, **OPTIONS.get(name, {}))
-    shuffled = method(Steps.from_rows([table[row] for row in order]))
-    assert shuffled.values.tolist() == method(Steps.from_rows(table)).values[order].tolist()
-
-
-@given(st.sampled_from(NAMES), forests(max_tasks=2), forests(max_tasks=2))
-@MANY
-def test_tasks_do_not_see_each_other(name, one, two):
-    method = get(name, **OPTIONS.get(name, {}))
-    others = [{**row, "task": "other " + row["task"]} for row in two]
-    together = method(Steps.from_rows(one + others)).values[: len(one)]
-    assert together.tolist() == method(Steps.from_rows(one)).values.tolist()
-
-
-@given(st.sampled_from(NAMES), forests())
-@MANY
-def test_ids_are_only_names(name, table):
-    keys = ("task", "trajectory", "action", "next_state", "parent", "tree")
-    renamed = [{**row, **{key: ("new", row[key]) for key in keys}} for row in table]
-    method = get(name, **OPTIONS.get(name, {}))
-    assert method(Steps.from_rows(renamed)).values.tolist() == method(Steps.from_rows(table)).values.tolist()
-
-
-@given(st.sampled_from([*NAMES, "arpo_soft"]), forests())
-@MANY
-def test_a_copy_gets_what_its_original_gets(name, table):
-    copies = [*({**row, "duplicate_of_row": None} for row in table), {**table[0], "duplicate_of_row": 0}]
-    method = get(name, **OPTIONS.get(name, {}))
-    found, alone = method(Steps.from_rows(copies)), method(Steps.from_rows(table))
-    assert found.values.tolist() == [*alone.values.tolist(), alone.values[0]]
-
-
-@pytest.mark.parametrize("name", [*NAMES, "arpo_soft"])
-def test_an_empty_table_gives_an_empty_result(name):
-    assert len(get(name, **OPTIONS.get(name, {}))(Steps.empty())) == 0
-    assert len(get(name)(Steps.empty())) == 0
-
-
 @pytest.mark.parametrize(("method", "options", "column"), [
     (tree_grpo, {}, "tree"), (tree_grpo, {"variant": "per_token"}, "tree"), (tempo, {}, "action"),
     (tempo, {"key": "next_state"}, "next_state"), (arpo_hard, {}, "parent"), (spo_segment, {}, "value"),
@@ -444,17 +400,6 @@ def test_an_empty_table_gives_an_empty_result(name):
 def test_a_missing_column_is_named_with_the_method(method, options, column):
     with pytest.raises(MissingColumn, match=f"{method.__name__} needs the column '{column}'"):
         method(leaves([1.0, 0.0]), **options)
-
-
-@pytest.mark.parametrize(("name", "options", "said"), [
-    ("tree_grpo", {"variant": "innr"}, "must be one of .*'inner'"), ("tree_grpo", {"margin": -1}, "margin"),
-    ("tempo", {"key": "actions"}, "must be one of .*'action'"), ("arpo_hard", {"key": "path"}, "got 'path'"),
-    ("arpo_soft", {"scale": "max"}, "scale"), ("spo_segment", {"mode": "three"}, "must be one of .*'tree'"),
-    ("spo_segment", {"scale": "std"}, "needs siblings"), ("spo_segment", {"ddof": 2}, "ddof"),
-])  # fmt: skip
-def test_a_bad_option_is_named(name, options, said):
-    with pytest.raises(BadOption, match=said):
-        get(name, **options)
 
 
 @pytest.mark.parametrize("name", NAMES)

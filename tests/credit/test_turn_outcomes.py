@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toys.tables import episode, rows
 
-from turnwise.credit import BadOption, BadTable, MissingColumn, Steps, archer, gae, get, loop, ppr_renorm, seeupo
+from turnwise.credit import BadTable, MissingColumn, Steps, archer, gae, loop, ppr_renorm, seeupo
 from turnwise.credit.turn.seeupo import later_ratios, update_passes
 
 MANY = settings(max_examples=50, deadline=None)
@@ -108,18 +108,3 @@ def test_ppr_reads_one_score_a_turn():
         ppr_renorm(Steps.from_columns(**columns))
     with pytest.raises(MissingColumn, match="ppr_renorm needs the column 'value'"):
         ppr_renorm(Steps.from_columns(metric=[0.5], **{k: v for k, v in columns.items() if k != "value"}))
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [
-        ("loop", {"threshold": -0.1}, "threshold"),
-        ("loop", {"threshhold": 0.1}, "has no option 'threshhold'; did you mean 'threshold'"),
-        ("seeupo", {"unit": "rows"}, "unit must be"),
-        ("ppr_renorm", {"lam": 1.5}, "lam"),
-        ("archer", {"gamma": 0.9}, "archer has no option 'gamma'"),
-    ],
-)
-def test_options_are_checked_before_the_table(name, options, words):
-    with pytest.raises(BadOption, match=words):
-        get(name, **options)

@@ -258,22 +258,6 @@ def test_a_plan_belongs_to_a_whole_trajectory():
         himac(Steps.from_rows(table))
 
 
-@pytest.mark.parametrize(
-    ("method", "options", "words"),
-    [
-        (dr_mas, {"w": -1.0}, "w"),
-        (dr_mas, {"gamma": 2.0}, "gamma"),
-        (flow_grpo, {"unit": "row"}, "unit must be .*got 'row'"),
-        (himac, {"phase": "plan"}, "phase must be one of .*got 'plan'"),
-        (mars, {"scale": "var"}, "scale must be"),
-        (m_grpo, {"ddof": 2}, "ddof"),
-    ],
-)
-def test_options_are_checked_before_the_table(method, options, words):
-    with pytest.raises(BadOption, match=words):
-        method(Steps.empty(), **options)
-
-
 @pytest.mark.parametrize("method", [dr_mas, himac, mars, m_grpo])
 def test_the_role_is_needed(method):
     with pytest.raises(MissingColumn, match=f"{method.__name__} needs the column 'role'"):

@@ -1,51 +1,60 @@
-"""Tables with every column that an estimator may ask for, random and in any order."""
+"""Tables with every column that a credit rule may ask for: random ones, and single episodes."""
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from hypothesis import strategies as st
 
 Row = dict[str, Any]
+REWARDS = [0.0, 0.0, 0.0, 1.0, 0.5, -1.0, 10.0]
 
 
-@st.composite
-def full_rows(
-    draw: st.DrawFn, max_tasks: int = 3, max_group: int = 4, max_turns: int = 4, rewards: Any = None
-) -> list[Row]:
-    """Rows of some groups: few states and actions, so that they recur; what one episode shares is drawn once."""
-    reward = rewards if rewards is not None else st.sampled_from([0.0, 0.0, 0.0, 1.0, 0.5, -1.0, 10.0])
-    number = st.sampled_from([-2.0, -1.0, -0.5, -0.25, 0.0])
+def random_rows(seed: int, tasks: int = 3, group: int = 4, turns: int = 4, reward: float | None = None) -> list[Row]:
+    """Return the rows of some groups in random order; few states and actions, so that they recur.
+
+    Args:
+        seed: of the table.
+        tasks, group, turns: the largest numbers.
+        reward: draw rewards between -reward and reward instead of a few usual ones.
+    """
+    dice = random.Random(seed)
     table: list[Row] = []
-    for task in range(draw(st.integers(1, max_tasks))):
-        for member in range(draw(st.integers(1, max_group))):
+    for task in range(dice.randint(1, tasks)):
+        for member in range(dice.randint(1, group)):
             shared = {
                 "task": f"task {task}",
                 "trajectory": member,
-                "tree": f"tree {draw(st.integers(0, 1))}",
-                "label": draw(st.sampled_from("xyz")),
-                "metric": abs(draw(number)),
-                "parent": f"plan {draw(st.integers(0, 1))}",
+                "tree": f"tree {dice.randint(0, 1)}",
+                "label": dice.choice("xyz"),
+                "metric": dice.choice([0.25, 0.5, 1.0, 2.0]),
+                "parent": f"plan {dice.randint(0, 1)}",
             }
-            turns = draw(st.integers(1, max_turns))
-            places = [draw(st.sampled_from("abc")) for _ in range(turns + 1)]
-            for turn in range(turns):
+            places = [dice.choice("abc") for _ in range(turns + 1)]
+            for turn in range(dice.randint(1, turns)):
+                paid = dice.choice(REWARDS) if reward is None else dice.uniform(-reward, reward)
                 row = {
                     **shared,
                     "turn": turn,
-                    "reward": draw(reward),
+                    "reward": paid,
                     "state": places[turn],
                     "next_state": places[turn + 1],
-                    "action": draw(st.sampled_from("uv")),
-                    "valid": draw(st.integers(0, 4)) > 0,
-                    "tokens": draw(st.integers(1, 5)),
-                    "role": "main" if turn == 0 else draw(st.sampled_from(["main", "sub"])),
-                    "value": abs(draw(number)),
-                    "entropy": abs(draw(number)),
-                    "logprob": draw(number),
+                    "action": dice.choice("uv"),
+                    "valid": dice.random() < 0.8,
+                    "tokens": dice.randint(0, 5),
+                    "role": "main" if turn == 0 else dice.choice(["main", "sub"]),
+                    "value": dice.choice([0.0, 0.25, 0.5, 1.0, 2.0]),
+                    "entropy": dice.choice([0.0, 0.5, 2.0]),
+                    "logprob": -dice.choice([0.0, 0.25, 1.0, 2.0]),
                 }
-                table.append({**row, "multi": [row["reward"], row["value"]]})
-    return draw(st.permutations(table))
+                table.append({**row, "multi": [paid, row["value"]]})
+    dice.shuffle(table)
+    told = dice.random() < 0.5
+    return table if told else [{key: row[key] for key in row if key != "next_state"} for row in table]
+
+
+seeds = st.integers(0, 10**6)
 
 
 def full_episode(rewards: list[float], trajectory: object = 0, task: str = "task 0") -> list[Row]:
