@@ -56,7 +56,6 @@ def test_what_the_readme_counts() -> None:
     assert f"{cases} recorded cases" in text
     registered = {name for name in gymnasium.registry if name.startswith("turnwise/")}
     pages = {name for name in registered if name.startswith("turnwise/MiniWoB-")}
-    assert f"the {len(pages)} tasks of MiniWoB++" in text
     listed = set(re.findall(r"^\| `(turnwise/[^`*]+)` \|", readme, re.MULTILINE))
     assert listed == registered - pages
     rows = re.findall(r"^\| `([a-z_`, ]+)` \|.*\|.*\|$", readme, re.MULTILINE)
@@ -124,7 +123,7 @@ def test_commands_in_the_documents_exist_with_their_options(name: str) -> None:
             assert option in {*options, "--help"}, f"{name}: turnwise {words[0]}"
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if name != "CHANGELOG.md"])  # which lists old keys
 def test_configuration_keys_in_the_documents_exist(name: str) -> None:
     from turnwise.training.config import Run
 
