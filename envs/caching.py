@@ -1,8 +1,7 @@
-"""What was made once in this process, by a key of all that it depends on: answers, since groups of episodes begin alike
-(`ByteLimitedCache`, bounded by bytes), and large things that environments share while they use them (`SharedObjects`).
+"""Caches within a process: results bounded by bytes (`ByteLimitedCache`), and large objects that environments share
+while they use them (`SharedObjects`).
 
-Left out on purpose: keeping them on disk, and telling which programs ask a clock or dice; these answer the same again,
-too.
+Keys must contain everything that a value depends on.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from weakref import WeakValueDictionary
 
 __all__ = ["ByteLimitedCache", "SharedObjects", "cache_folder"]
 
-_MOST: Final = 64 << 20  # bytes, of which large things are soon forgotten
-_ENTRY: Final = 2000  # bytes that an entry weighs at least
+_MOST: Final = 64 << 20  # bytes
+_ENTRY: Final = 2000  # bytes of overhead per entry
 T = TypeVar("T")
 
 
 class ByteLimitedCache(Generic[T]):
-    """Things by key, the least used of which are forgotten where they weigh too much together.
+    """A least-recently-used cache bounded by the total size of its values.
 
     Args:
-        most: bytes of all of them.
+        most: total size in bytes.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -36,7 +35,7 @@ class ByteLimitedCache(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, key: str) -> T | None:
-        """Return what was kept under a key."""
+        """Return the value of a key, or None."""
         with self._lock:
             if key not in self._kept:
                 return None
@@ -44,7 +43,7 @@ class ByteLimitedCache(Generic[T]):
             return self._kept[key][0]
 
     def keep(self, key: str, thing: T, weight: int) -> None:
-        """Keep a thing of so many bytes."""
+        """Store a value of `weight` bytes."""
         weight += _ENTRY
         with self._lock:
             self._weight += weight - self._kept.pop(key, (thing, 0))[1]
@@ -53,12 +52,12 @@ class ByteLimitedCache(Generic[T]):
                 self._weight -= self._kept.popitem(last=False)[1][1]
 
     def recall(self, key: str, make: Callable[[], T], weigh: Callable[[T], int | None]) -> T:
-        """Return what was kept under a key, or what `make` gives.
+        """Return the value of a key, made and stored if it is missing.
 
         Args:
-            key: of all that the answer depends on.
-            make: gives the answer; it is not None.
-            weigh: gives the bytes of an answer; None: it is not kept.
+            key: everything that the value depends on.
+            make: returns the value, which is not None.
+            weigh: returns the size of a value in bytes, or None not to store it.
         """
         found = self.get(key)
         if found is not None:
@@ -70,17 +69,17 @@ class ByteLimitedCache(Generic[T]):
         return made
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Remove all values."""
         with self._lock:
             self._kept.clear()
             self._weight = 0
 
 
 class SharedObjects(Generic[T]):
-    """Things by key that live as long as somebody holds them; the last few that were asked for live on.
+    """Objects by key that live as long as somebody holds them, and the most recently requested ones longer.
 
     Args:
-        lately: how many of these.
+        lately: how many recent objects to keep.
     """
 
     def __init__(self, lately: int = 4) -> None:
@@ -89,7 +88,7 @@ class SharedObjects(Generic[T]):
         self._lock = threading.RLock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the thing of a key; `make` gives it where nobody holds one."""
+        """Return the object of a key, made if nobody holds it."""
         with self._lock:
             found = self._held.get(key)
             if found is None:

@@ -1,10 +1,10 @@
-"""The bytes of a snapshot: a JSON document that says what it is of, and a digest, so that torn ones are noticed.
+"""The bytes of a snapshot: a JSON document with a name, a version and a digest.
 
-An environment puts into it what identifies it ("made": the arguments that matter to the episode) and what the episode
-consists of; `unpack` gives the second back where the first is the same. Never pickle: bytes from a stranger must not
-run. So whoever restores reads each value with the type that it must have (`Fields`), and refuses the rest.
+The document holds the relevant arguments of the environment ("made") and the episode; `unpack` returns the episode if
+name, version and arguments are equal. Snapshots may come from untrusted sources: they are never pickled, and every
+value is read with the type that it must have (`Fields`).
 
-Left out on purpose: compression, and old versions, which are refused by name.
+Not included: compression, and reading old versions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from turnwise.envs.errors import BadSnapshot
 __all__ = ["Fields", "pack", "random_from", "random_state", "unpack"]
 
 _NOUNS: Final = {
-    str: "a text",
-    int: "a whole number",
-    float: "a number with a point",
+    str: "a string",
+    int: "an integer",
+    float: "a float",
     bool: "true or false",
     list: "a list",
     dict: "an object",
@@ -35,28 +35,28 @@ T = TypeVar("T")
 
 
 class Fields:
-    """What a snapshot holds, by name; whatever is not there, or of another type, is a BadSnapshot that names it."""
+    """The values of a snapshot by name; a missing value or one of the wrong type raises a BadSnapshot that names it."""
 
     def __init__(self, values: object, what: str = "the snapshot") -> None:
-        """Keep them.
+        """Keep the values.
 
         Args:
-            values: what should be a JSON object.
-            what: what errors call it.
+            values: a JSON object.
+            what: name of the object in error messages.
 
         Raises:
-            BadSnapshot: it is no object.
+            BadSnapshot: `values` is not an object.
         """
         if not isinstance(values, dict):
-            raise BadSnapshot(f"{what} is {_short(values)}; it is an object with names")
+            raise BadSnapshot(f"{what} must be an object, got {_short(values)}")
         self._values = values
         self._what = what
 
     def get(self, name: str, kind: type[T]) -> T:
-        """Return a value of exactly this type (True is no whole number).
+        """Return a value of exactly this type (True is not an integer).
 
         Raises:
-            BadSnapshot: it is of another one.
+            BadSnapshot: the value has another type.
         """
         value = self._values.get(name)
         if type(value) is not kind:
@@ -67,56 +67,56 @@ class Fields:
         """Return a value of exactly this type, or None for null.
 
         Raises:
-            BadSnapshot: it is neither.
+            BadSnapshot: the value is neither.
         """
         return None if name in self._values and self._values[name] is None else self.get(name, kind)
 
     def texts(self, name: str) -> list[str]:
-        """Return a list of texts.
+        """Return a list of strings.
 
         Raises:
-            BadSnapshot: it is something else.
+            BadSnapshot: the value is something else.
         """
         found = self.get(name, list)
         if not all(isinstance(text, str) for text in found):
-            raise self.wrong(name, "a list of texts")
+            raise self.wrong(name, "a list of strings")
         return found
 
     def pair(self, name: str) -> tuple[str, str]:
-        """Return two texts.
+        """Return a list of two strings as a tuple.
 
         Raises:
-            BadSnapshot: it is something else.
+            BadSnapshot: the value is something else.
         """
         found = self.texts(name)
         if len(found) != 2:
-            raise self.wrong(name, "a list of two texts")
+            raise self.wrong(name, "a list of two strings")
         return found[0], found[1]
 
     def part(self, name: str) -> Fields:
-        """Return an object inside.
+        """Return a nested object.
 
         Raises:
-            BadSnapshot: it is something else.
+            BadSnapshot: the value is something else.
         """
         return Fields(self._values.get(name), f"{self._what}'s {name!r}")
 
     def wrong(self, name: str, wanted: str) -> BadSnapshot:
-        """Return the error for a value that is not what was wanted."""
-        return BadSnapshot(f"{self._what}'s {name!r} is {_short(self._values.get(name))}; it is {wanted}")
+        """Return the error for a wrong value."""
+        return BadSnapshot(f"{self._what}'s {name!r} must be {wanted}, got {_short(self._values.get(name))}")
 
 
 def pack(of: str, version: int, made: Mapping[str, Any], episode: Mapping[str, Any]) -> bytes:
     """Return a snapshot.
 
     Args:
-        of: what it is a snapshot of.
-        version: of what the environment writes; to be raised when that changes.
-        made: the arguments that must be the same where it is restored.
-        episode: the episode, in what JSON can say.
+        of: name of the format, such as the environment's.
+        version: version of the format; increase it when the contents change.
+        made: the arguments that must be equal where the snapshot is restored.
+        episode: the episode as JSON-compatible data.
     """
     document = {"snapshot": of, "version": version, "made": dict(made), "episode": dict(episode)}
-    # Escaped to ASCII, which also carries what UTF-8 cannot (a model may say a lone surrogate).
+    # Escaped to ASCII, which can represent lone surrogates; UTF-8 cannot.
     return json.dumps(document | {"digest": _digest(document)}).encode("ascii")
 
 
@@ -124,48 +124,48 @@ def unpack(data: bytes, of: str, version: int, made: Mapping[str, Any]) -> Field
     """Return the episode of a snapshot.
 
     Args:
-        data: bytes from anywhere.
-        of, version, made: as in `pack`, of the environment that is to go on.
+        data: the bytes, possibly from an untrusted source.
+        of, version, made: as in `pack`, of the environment that restores.
 
     Raises:
-        BadSnapshot: the bytes are none, or torn, or of another environment, version or arguments.
+        BadSnapshot: the bytes are damaged, or of another environment, version or arguments.
     """
     document = _document(data)
     if document["snapshot"] != of:
-        raise BadSnapshot(f"the snapshot is of {_short(document['snapshot'])}, and this is {of!r}")
+        raise BadSnapshot(f"the snapshot is of {_short(document['snapshot'])}, but this is {of!r}")
     if document["version"] != version:
-        raise BadSnapshot(
-            f"the snapshot has version {_short(document['version'])} of {of!r}, and this release reads {version}"
-        )
+        raise BadSnapshot(f"the snapshot has version {_short(document['version'])} of {of!r}, but {version} is needed")
     _compare(document["made"], json.loads(json.dumps(dict(made))))
     return Fields(document["episode"])
 
 
 def _document(data: object) -> dict[str, Any]:
     if not isinstance(data, bytes):
-        raise BadSnapshot(f"a snapshot is bytes; got {type(data).__name__}")
+        raise BadSnapshot(f"a snapshot must be bytes, got {type(data).__name__}")
     try:
         document = json.loads(data)
         whole = isinstance(document, dict) and document.keys() == {*_PARTS, "digest"}
         sound = whole and document["digest"] == _digest({name: document[name] for name in _PARTS})
     except (ValueError, RecursionError) as error:
-        reason = "it nests too deeply" if isinstance(error, RecursionError) else error
-        raise BadSnapshot(f"these {len(data):,} bytes are no snapshot, or a torn one: {reason}") from None
+        reason = "too deeply nested" if isinstance(error, RecursionError) else error
+        raise BadSnapshot(f"these {len(data):,} bytes are not a snapshot, or a damaged one: {reason}") from None
     if not whole:
-        raise BadSnapshot(f"these {len(data):,} bytes are no snapshot: an object with {', '.join(_PARTS)} and digest")
+        raise BadSnapshot(
+            f"these {len(data):,} bytes are not a snapshot (an object with {', '.join(_PARTS)} and digest)"
+        )
     if not sound:
-        raise BadSnapshot("the snapshot has been changed since it was taken: its digest is that of something else")
+        raise BadSnapshot("the snapshot was changed after it was taken: its digest does not match")
     return document  # type: ignore[no-any-return]
 
 
 def _compare(theirs: object, ours: Mapping[str, Any]) -> None:
-    """Refuse a snapshot of an environment that was made otherwise; the first difference is named."""
+    """Raise BadSnapshot if the arguments differ."""
     given = Fields(theirs, "the snapshot's 'made'")._values
     for name in [*ours, *given]:
         if name not in given or name not in ours or given[name] != ours[name]:
             one, other = (_short(made[name]) if name in made else "nothing" for made in (given, ours))
             raise BadSnapshot(
-                f"the snapshot is of an environment with {name}={one}, and this one has {name}={other}: "
+                f"the snapshot is of an environment with {name}={one}, but this one has {name}={other}; "
                 "make it with the same arguments"
             )
 
@@ -175,10 +175,10 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def random_state(env: gymnasium.Env[Any, Any]) -> dict[str, Any] | None:
-    """Return the state of an environment's random generator; None where it has not been seeded or used yet.
+    """Return the state of an environment's random generator, or None if it has not been seeded or used yet.
 
     Raises:
-        BadSnapshot: it has been given a generator of another kind than Gymnasium's.
+        BadSnapshot: the generator is of another kind than Gymnasium's.
     """
     generator = env._np_random
     if generator is None:
@@ -186,7 +186,9 @@ def random_state(env: gymnasium.Env[Any, Any]) -> dict[str, Any] | None:
     state: Any = generator.bit_generator.state
     if state["bit_generator"] != "PCG64":
         kind = state["bit_generator"]
-        raise BadSnapshot(f"the environment draws from {kind}, which cannot be saved; Gymnasium's own generator can")
+        raise BadSnapshot(
+            f"the environment uses the random generator {kind}, which cannot be saved; use Gymnasium's PCG64"
+        )
     bits = {"state": int(state["state"]["state"]), "inc": int(state["state"]["inc"])}
     return bits | {"kept": state["uinteger"] if state["has_uint32"] else None, "seed": env._np_random_seed}
 
@@ -195,7 +197,7 @@ def random_from(saved: Fields, name: str = "random") -> tuple[np.random.Generato
     """Return the generator of a saved state, and its seed, for an environment's `_np_random` and `_np_random_seed`.
 
     Raises:
-        BadSnapshot: it is no such state.
+        BadSnapshot: the saved state is invalid.
     """
     if saved.maybe(name, dict) is None:
         return None, None
@@ -204,7 +206,7 @@ def random_from(saved: Fields, name: str = "random") -> tuple[np.random.Generato
     state, inc = part.get("state", int), part.get("inc", int)
     for field, value, bits in (("state", state, 128), ("inc", inc, 128), ("kept", kept or 0, 32)):
         if not 0 <= value < 1 << bits:
-            raise part.wrong(field, f"a whole number of {bits} bits")
+            raise part.wrong(field, f"an integer of {bits} bits")
     generator = np.random.Generator(np.random.PCG64(0))
     generator.bit_generator.state = {
         "bit_generator": "PCG64",

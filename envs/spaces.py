@@ -1,11 +1,8 @@
-"""The space of texts: any string up to a length.
+"""The space of all strings up to a length.
 
-Gymnasium's own Text space fixes a set of characters, and checks every character against it; what a model writes and
-what an environment answers have no such set. Only the length is bounded here, so that an observation that grows
-without end is noticed.
-
-Left out on purpose: flattening to arrays (tokens are the business of the sampler), and lone surrogates, which are no
-text: they cannot be written to a file.
+Gymnasium's own Text space checks every character against a fixed set, which model outputs and observations do not have.
+This space bounds only the length, so that observations that grow without end are noticed. Lone surrogates are not
+members, since they cannot be written to a file; flattening to arrays is not supported.
 """
 
 from __future__ import annotations
@@ -18,9 +15,9 @@ from gymnasium.spaces import Space
 __all__ = ["LONGEST", "Text"]
 
 LONGEST: Final = 1 << 20
-"""Default bound in code points: room for any page of text, and far too small for a runaway log."""
+"""Default bound in code points: enough for any page of text, too small for a runaway log."""
 
-# What sample() draws from: letters weigh most, and the rest is what careless code trips over.
+# sample() draws from these: mostly letters, and characters that careless code trips over.
 _ALPHABET: Final = (
     "abcdefghijklmnopqrstuvwxyz" * 4 + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 \t\n.,:;!?'\"<>{}[]%\\éßЖ語🙂"
 )
@@ -35,23 +32,23 @@ class Text(Space[str]):
     """
 
     def __init__(self, max_length: int = LONGEST, *, seed: int | np.random.Generator | None = None) -> None:
-        """Make the space.
+        """Create the space.
 
         Args:
-            max_length: most code points of a member.
+            max_length: maximum number of code points.
             seed: seed of `sample`.
 
         Raises:
-            ValueError: `max_length` is negative; no string is that short.
+            ValueError: `max_length` is negative.
         """
         if max_length < 0:
-            raise ValueError(f"max_length must be 0 or more, got {max_length}")
+            raise ValueError(f"max_length must be >= 0, got {max_length}")
         self.max_length = int(max_length)
         super().__init__(dtype=str, seed=seed)
 
     @property
     def is_np_flattenable(self) -> bool:
-        """False: texts of any characters have no array of fixed shape."""
+        """False: strings have no array of fixed shape."""
         return False
 
     def contains(self, x: Any) -> bool:
@@ -67,24 +64,24 @@ class Text(Space[str]):
         return True
 
     def sample(self, mask: None = None, probability: None = None) -> str:
-        """Return a random string of up to 64 code points (or `max_length`), the same for the same seed.
+        """Return a random string of up to 64 code points (or `max_length`).
 
         Raises:
-            ValueError: a mask or probability was given; there is no finite set of members to weigh.
+            ValueError: `mask` or `probability` is given; the members cannot be listed.
         """
         if mask is not None or probability is not None:
-            raise ValueError("Text.sample takes no mask and no probability: its members cannot be listed")
+            raise ValueError("Text.sample supports neither mask nor probability, since its members cannot be listed")
         length = int(self.np_random.integers(0, min(self.max_length, _SAMPLED) + 1))
         return "".join(_ALPHABET[i] for i in self.np_random.integers(0, len(_ALPHABET), size=length))
 
     def __eq__(self, other: object) -> bool:
-        """Equal when the bound is; the state of the random generator does not matter."""
+        """Return whether the bounds are equal; the random generators do not matter."""
         return isinstance(other, Text) and self.max_length == other.max_length
 
     def __hash__(self) -> int:
-        """Hash by what equality compares."""
+        """Return a hash consistent with equality."""
         return hash((Text, self.max_length))
 
     def __repr__(self) -> str:
-        """Return the call that makes this space."""
+        """Return the constructor call of this space."""
         return f"Text(max_length={self.max_length})"

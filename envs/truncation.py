@@ -1,4 +1,4 @@
-"""What a program printed, made fit for an observation: bounded, and with nothing in it that cannot be printed."""
+"""Program output as observations: of bounded length, and without unprintable characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def escape_unprintable(text: str) -> str:
-    """Return a text with what cannot be printed written out, so that binary output is harmless.
+    """Return a text with unprintable characters escaped, for binary output.
 
     >>> shown("a\\x00b")
     'a\\\\x00b'
@@ -20,7 +20,7 @@ def escape_unprintable(text: str) -> str:
 
 
 def truncate(text: str, budget: int) -> str:
-    """Return a text of at most about so many characters: its head and its tail, and how much is left out between.
+    """Return a text of about `budget` characters: its start, its end, and how much was left out between.
 
     >>> cut("a" * 6 + "-" * 90 + "z" * 4, 9)
     'aaaaaa\\n[... 91 characters left out ...]\\nzzz'

@@ -255,13 +255,13 @@ def test_what_cannot_be_branched_is_said():
 @pytest.mark.parametrize(
     ("one", "other", "what"),
     [
-        (("household", {}), ("household", {"split": "held_out"}), "split='train', and this one has split='held_out'"),
-        (("household", {}), ("household", {"level": "tiny+closed=0.5"}), "level='tiny', and this one has level='tiny"),
+        (("household", {}), ("household", {"split": "held_out"}), "split='train', but this one has split='held_out'"),
+        (("household", {}), ("household", {"level": "tiny+closed=0.5"}), "level='tiny', but this one has level='tiny"),
         (("household", {}), ("randomized", {}), "domain_randomization=False"),
         (("household", {}), ("household", {"max_episode_steps": 3}), r"TimeLimit\(50\).* has .*TimeLimit\(3\)"),
         (("household", {}), ("shop", {}), "HouseholdEnv.* has .*WebShopEnv"),
-        (("shop", {}), ("shop", {"catalogue_seed": 7}), "catalogue_seed=0, and this one has catalogue_seed=7"),
-        (("shop", {}), ("shop", {"observation": "url"}), "observation='text', and this one has observation='url'"),
+        (("shop", {}), ("shop", {"catalogue_seed": 7}), "catalogue_seed=0, but this one has catalogue_seed=7"),
+        (("shop", {}), ("shop", {"observation": "url"}), "observation='text', but this one has observation='url'"),
         (("shop", {}), ("shop", {"payoff": "sparse"}), "payoff"),
     ],
 )
@@ -279,10 +279,10 @@ def test_other_arguments_are_refused_by_name(one: Any, other: Any, what: str):
 def test_a_snapshot_of_another_environment_or_version_is_refused():
     household, shop = made("household").unwrapped, made("shop").unwrapped
     household.reset(seed=0)
-    with pytest.raises(BadSnapshot, match="the snapshot is of 'Household', and this is 'WebShop'"):
+    with pytest.raises(BadSnapshot, match="the snapshot is of 'Household', but this is 'WebShop'"):
         shop.restore(household.snapshot())  # type: ignore[attr-defined]
     document = json.loads(household.snapshot())  # type: ignore[attr-defined]
-    with pytest.raises(BadSnapshot, match="version 99 of 'Household', and this release reads 1"):
+    with pytest.raises(BadSnapshot, match="version 99 of 'Household', but 1 is needed"):
         household.restore(pack("Household", 99, document["made"], document["episode"]))  # type: ignore[attr-defined]
 
 

@@ -197,5 +197,5 @@ def test_a_snapshot_brings_what_was_shown_and_what_will_be_drawn():
     assert other.restore(data) == ("Nothing happens.", info | {"valid": True})
     assert other.render() == env.render()
     assert [env.reset() for _ in range(9)] == [other.reset() for _ in range(9)]
-    with pytest.raises(BadSnapshot, match="tallest=5, and this one has tallest=6"):
+    with pytest.raises(BadSnapshot, match="tallest=5, but this one has tallest=6"):
         Stairs(6).restore(data)

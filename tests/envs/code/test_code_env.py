@@ -204,19 +204,19 @@ def test_snapshots_carry_the_episode_and_its_chance() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"task": 1}, "'task' is 1; it is a text"),
+        ({"task": 1}, "'task' must be a string, got 1"),
         ({"task": "train/tiny/1"}, "does not have the snapshot.s task"),
         ({"fingerprint": "x"}, "differs from the one"),
-        ({"files": ["a"]}, "'files' is"),
+        ({"files": ["a"]}, "'files' must be"),
         ({"files": {"a": 1}}, "maps paths to strings"),
         ({"files": {"../a": "x"}}, "relative to its directory"),
         ({"files": {"a": "x" * 100_001}}, "at most 100,000"),
         ({"files": {"a": "x", "a/b": "y"}}, "would have to be a folder"),
         ({"files": {f"a{number}": "" for number in range(65)}}, "64 files already"),
-        ({"best": 1}, "a number with a point"),
+        ({"best": 1}, "must be a float"),
         ({"best": float("nan")}, "a number in"),
         ({"score": 7.0}, "a number in"),
-        ({"shown": ["a"]}, "two texts"),
+        ({"shown": ["a"]}, "two strings"),
         ({"random": {"state": -1, "inc": 1, "kept": None, "seed": 1}}, "128 bits"),
     ],
 )

@@ -127,7 +127,7 @@ def test_passages_that_only_the_retriever_has_are_kept(tmp_path):
     *_, info = env.step("<search>deep sea</search>")
     assert other.restore(env.snapshot())[1] == info
     assert "<search> Deep Sea </search>" in info["admissible_actions"]
-    with pytest.raises(BadSnapshot, match="retriever='Own', and this one has retriever='bm25'"):
+    with pytest.raises(BadSnapshot, match="retriever='Own', but this one has retriever='bm25'"):
         SearchEnv(level="tiny").restore(
             pack("Search", 1, {**SearchEnv(level="tiny").snapshot_arguments(), "retriever": "Own"}, {})
         )
@@ -136,16 +136,16 @@ def test_passages_that_only_the_retriever_has_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("other", "what"),
     [
-        ({"form": "brackets"}, "form='tags', and this one has form='brackets'"),
-        ({"tags": "single"}, "tags='first', and this one has tags='single'"),
+        ({"form": "brackets"}, "form='tags', but this one has form='brackets'"),
+        ({"tags": "single"}, "tags='first', but this one has tags='single'"),
         ({"instructions": False}, "instructions="),
-        ({"reward": "f1"}, "reward='em', and this one has reward='f1'"),
+        ({"reward": "f1"}, "reward='em', but this one has reward='f1'"),
         ({"reward_options": {"two_answers": True}}, "reward_options="),
-        ({"topk": 2}, "topk=3, and this one has topk=2"),
-        ({"max_searches": 4}, "max_searches=None, and this one has max_searches=4"),
-        ({"observation_limit": 100}, "observation_limit=2000, and this one has observation_limit=100"),
-        ({"split": "held_out"}, "split='train', and this one has split='held_out'"),
-        ({"level": "tiny+hops=1-1"}, "level='tiny', and this one has level='tiny+hops=1-1'"),
+        ({"topk": 2}, "topk=3, but this one has topk=2"),
+        ({"max_searches": 4}, "max_searches=None, but this one has max_searches=4"),
+        ({"observation_limit": 100}, "observation_limit=2000, but this one has observation_limit=100"),
+        ({"split": "held_out"}, "split='train', but this one has split='held_out'"),
+        ({"level": "tiny+hops=1-1"}, "level='tiny', but this one has level='tiny+hops=1-1'"),
     ],
 )
 def test_other_arguments_are_refused_by_name(other: dict[str, Any], what: str):
@@ -179,7 +179,7 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(BadSnapshot, match="does not have the snapshot's task: unknown task 'q2'"):
         SearchEnv(changed, corpus).restore(data)
     changed.write_text("".join(json.dumps({"id": id, "contents": text + "!"}) + "\n" for id, text in PASSAGES))
-    with pytest.raises(BadSnapshot, match=r"corpus='4 passages \(\w+\)', and this one has corpus='4 passages"):
+    with pytest.raises(BadSnapshot, match=r"corpus='4 passages \(\w+\)', but this one has corpus='4 passages"):
         SearchEnv(questions, changed).restore(data)
 
 
