@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from turnwise.cli.console import out, percent, say, warn
-from turnwise.cli.credit_picture import check_picture, draw_group, most_instructive
+from turnwise.cli.credit_picture import check_picture, most_instructive, save_picture
 from turnwise.cli.credit_settings import credit_settings
 from turnwise.cli.errors import UserError
 from turnwise.cli.options import parse_options
@@ -59,6 +59,9 @@ def credit(
         Path | None,
         typer.Option(metavar="OUT", help="Draw a task as .svg or .html, or write its graph as .graphml, .dot, .json."),
     ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="Of the picture: full, or column (3.3 inches wide, .svg or .pdf).")
+    ] = "full",
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Compare credit rules on stored trajectories: where each sees a difference, and where they agree.
@@ -72,7 +75,7 @@ def credit(
     file = trajectory_file(path, iteration)
     settings = credit_settings(file, rules, parse_options(options), anchor, DEFAULT)
     if picture is not None:
-        check_picture(picture)
+        check_picture(picture, form)
     groups = select(grouped(read_trajectories(file)), task, file)
     if not any(trajectory.turns for group in groups for trajectory in group.finished):
         raise UserError(f"{file} holds no turn of a finished trajectory, so there is nothing to compare")
@@ -81,7 +84,7 @@ def credit(
         warn(f"left out: {reason}")
     number = most_instructive(groups)
     if picture is not None:  # before printing, so that `| head` does not prevent it
-        picture.write_text(draw_group(groups, number, comparison, settings.anchor, picture.suffix), encoding="utf-8")
+        save_picture(picture, form, groups, number, comparison, settings.anchor)
     if as_json:
         say(json.dumps({"file": str(file), "settings": settings.as_dict(), **comparison.as_dict()}, indent=1))
         return

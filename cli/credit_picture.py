@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.errors import UserError, choose, require_writable
 
 if TYPE_CHECKING:
     from turnwise.agents.trajectory import Group
@@ -16,16 +16,24 @@ if TYPE_CHECKING:
     from turnwise.training.steps import Anchor
 
 SUFFIXES = (".svg", ".html", ".htm", ".graphml", ".dot", ".json")
+COLUMN_SUFFIXES = (".svg", ".pdf")
+FORMATS = ("full", "column")
 
 
-def check_picture(path: Path) -> None:
+def check_picture(path: Path, form: str) -> None:
     """Check before any work that a picture can be written to a path.
 
+    Args:
+        path: of the picture or graph file.
+        form: "full", or "column" for a figure as wide as a column of a paper.
+
     Raises:
-        UserError: the ending is unknown, or the file cannot be written.
+        UserError: the form is unknown or does not exist with this suffix, or the file cannot be written.
     """
-    if path.suffix not in SUFFIXES:
-        raise UserError(f"{path} must end in one of {', '.join(SUFFIXES)}")
+    suffixes = SUFFIXES if choose("format", form, FORMATS) == "full" else COLUMN_SUFFIXES
+    if path.suffix not in suffixes:
+        hint = "; a .pdf needs --format column" if path.suffix == ".pdf" else ""
+        raise UserError(f"{path} must end in one of {', '.join(suffixes)}{hint}")
     require_writable(path)
 
 
@@ -39,26 +47,34 @@ def _contrast(group: Group) -> tuple[bool, int]:
     return len({t.won for t in group.finished}) > 1, sum(times > 1 for times in seen.values())
 
 
-def draw_group(groups: Sequence[Group], number: int, comparison: RuleComparison, anchor: Anchor, suffix: str) -> str:
-    """Return the content of a picture's file: the graph of one group with the advantages of every rule.
+def save_picture(
+    path: Path, form: str, groups: Sequence[Group], number: int, comparison: RuleComparison, anchor: Anchor
+) -> None:
+    """Write the graph of one group, with the advantages of every rule, as a picture or a graph file.
 
     Args:
+        path: its suffix determines the kind of file.
+        form: "full" or "column".
         groups: all groups that were compared.
         number: index of the group to draw.
         comparison: the rules, whose advantages colour the edges.
         anchor: what made two turns comparable.
-        suffix: of the file; one of `SUFFIXES`.
+
+    Raises:
+        UserError: the column form needs matplotlib, which is not installed.
+        OSError: the file cannot be written.
     """
+    from turnwise.cli.graphs.column import save_column
     from turnwise.cli.graphs.diagram import diagram_of
     from turnwise.cli.graphs.html import page
     from turnwise.cli.graphs.svg import draw
     from turnwise.credit import graph as graphs
 
-    group = groups[number]
-    graph = _graph(groups, number, comparison)
-    if suffix in (".graphml", ".dot", ".json"):
-        write = {".graphml": graphs.to_graphml, ".dot": graphs.to_dot, ".json": graphs.to_json}[suffix]
-        return write(graph)
+    group, graph = groups[number], _graph(groups, number, comparison)
+    as_text = {".graphml": graphs.to_graphml, ".dot": graphs.to_dot, ".json": graphs.to_json}.get(path.suffix)
+    if as_text is not None:
+        path.write_text(as_text(graph), encoding="utf-8")
+        return
     diagram = diagram_of(
         graph,
         title=_goal(group),
@@ -67,7 +83,10 @@ def draw_group(groups: Sequence[Group], number: int, comparison: RuleComparison,
         texts=texts_of(group, anchor),
         estimators=list(comparison.results),
     )
-    return draw(diagram) if suffix == ".svg" else page(diagram)
+    if form == "column":
+        save_column(diagram, path)
+    else:
+        path.write_text(draw(diagram) if path.suffix == ".svg" else page(diagram), encoding="utf-8")
 
 
 def _graph(groups: Sequence[Group], number: int, comparison: RuleComparison) -> Any:

@@ -27,8 +27,8 @@ class Estimate:
     single: tuple[float, ...] = ()
 
 
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty matplotlib figure of a size in inches.
+def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
+    """Return an empty matplotlib figure of a size in inches; layout None is for axes with fixed positions.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -37,7 +37,7 @@ def new_figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UserError("drawing figures needs matplotlib: pip install turnwise[train]") from error
-    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+    return Figure(figsize=(width, height), dpi=150, layout=layout)
 
 
 def save_figure(figure: Any, path: Path) -> None:

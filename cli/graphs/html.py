@@ -1,6 +1,6 @@
-"""A diagram as one HTML file: the picture, tips under the pointer, a choice of estimator, and the steps as a table.
+"""A diagram as one HTML file: the picture with tooltips, a choice of the credit rule, and the steps as a table.
 
-Left out on purpose: libraries and anything fetched. The file can be mailed.
+The file loads nothing else, so it can be sent by mail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from turnwise.cli.graphs.svg import draw, edge_tip, node_tip
 _CSS = """
 body{font-family:Helvetica,Arial,'DejaVu Sans',sans-serif;margin:16px;color:#222;background:#fff}
 #bar{font-size:13px;margin:0 0 8px}#bar select,#bar label{margin-right:18px}
-#view{overflow:auto;border:1px solid #ddd;max-height:84vh}#view.fit svg{width:100%;height:auto}
+#view{overflow:auto;border:1px solid #ddd;max-height:86vh}
+#view.fit svg{display:block;width:100%;height:auto;max-height:84vh}
 #tip{position:fixed;display:none;max-width:430px;white-space:pre-wrap;background:#fffef4;border:1px solid #888;
 border-radius:5px;padding:7px 9px;font-size:12px;line-height:1.35;pointer-events:none;box-shadow:2px 3px 8px #0003}
 .step:hover .ink{stroke-opacity:.65}.node:hover rect{filter:brightness(.97)}
@@ -34,7 +35,8 @@ g.querySelectorAll('.tip').forEach(p=>p.setAttribute('fill',c))});
 document.getElementById('whose').textContent='advantage ('+name+')';
 document.getElementById('least').textContent='-'+e.toFixed(2);document.getElementById('most').textContent='+'+e.toFixed(2)}
 document.getElementById('who').addEventListener('change',e=>show(e.target.value));
-document.getElementById('fit').addEventListener('change',e=>document.getElementById('view').classList.toggle('fit'));
+document.getElementById('fit').addEventListener('change',e=>
+document.getElementById('view').classList.toggle('fit',e.target.checked));
 document.getElementById('view').addEventListener('mousemove',e=>{const g=e.target.closest('.step,.node');
 if(!g){tip.style.display='none';return}
 tip.textContent=g.dataset.edge!==undefined?data.edges[g.dataset.edge].tip:data.nodes[g.dataset.node];
@@ -67,9 +69,9 @@ def page(diagram: Diagram, estimator: str | None = None) -> str:
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             f"<title>{text(diagram.title)}</title><style>{_CSS}</style></head><body>",
             f'<p id="bar"><label>coloured by <select id="who">{options}</select></label>'
-            '<label><input type="checkbox" id="fit"> fit to the window</label>'
-            "point at a step or a state for its details</p>",
-            f'<div id="view">{draw(diagram, chosen, tips=False)}</div><div id="tip"></div>',
+            '<label><input type="checkbox" id="fit" checked> fit to the window</label>'
+            "point at a step or a state for details</p>",
+            f'<div id="view" class="fit">{draw(diagram, chosen, tips=False)}</div><div id="tip"></div>',
             _table(diagram),
             f'<script type="application/json" id="data">{stored}</script><script>{_JS}</script></body></html>',
             "",

@@ -208,11 +208,27 @@ def test_the_page_is_whole_and_fetches_nothing(turnwise: Call, file: Path, tmp_p
     assert page.outside == []
     assert page.tags.count("option") == 2
     assert "svg" in page.tags
+    assert '<div id="view" class="fit">' in text  # it opens fitted to the window
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert len(data["edges"]) == 4
     assert set(data["extent"]) == {"gigpo", "grpo"}
     assert any("decides" in edge["tip"] for edge in data["edges"])
     assert re.search(r'<tr class="decisive"><td>decisive</td><td>A door\.</td><td>open</td>', text)
+
+
+def test_a_picture_fits_the_column_of_a_paper(turnwise: Call, file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    words = ("credit", file, "--credit", "gigpo", "--format", "column", "--picture")
+    assert turnwise(*words, tmp_path / "g.svg").code == 0
+    root = ET.parse(tmp_path / "g.svg").getroot()
+    assert root.get("width") == "237.6pt"  # 3.3 inches
+    texts = "".join(root.itertext())
+    assert all(part in texts for part in ("start", "1: open ×2", "2: jump ×2", "advantage (gigpo)", "★2", "✕2"))
+    assert turnwise(*words, tmp_path / "g.pdf").code == 0
+    assert (tmp_path / "g.pdf").read_bytes().startswith(b"%PDF")
+    one_sentence(turnwise(*words, tmp_path / "g.html"), "must end in one of .svg, .pdf")
+    one_sentence(turnwise("credit", file, "--picture", tmp_path / "h.pdf"), "a .pdf needs --format column")
+    one_sentence(turnwise(*words, tmp_path / "no" / "g.svg"), "does not exist")
 
 
 def test_the_graph_itself_can_be_written(turnwise: Call, file: Path, tmp_path: Path) -> None:
