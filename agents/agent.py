@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -55,28 +56,25 @@ class Agent:
     def from_options(
         cls,
         *,
-        prompt: str = "conversation",
-        history: int = 3,
+        prompt: str | Mapping[str, object] = "conversation",
         template: str | Mapping[str, object] | Template = PLAIN,
         **options: object,
     ) -> Agent:
         """Return an agent from plain values, such as those of a configuration file.
 
         Args:
-            prompt: ``conversation``, ``window``, or another registered prompt builder.
-            history: K, how many earlier turns a window shows.
+            prompt: name of a prompt builder, or a table of its name and options, ``{"name": "window", "history": 2}``.
             template: name of a template, a table of its strings, or a `Template`.
             options: the other fields of `Agent`.
 
         Raises:
-            AgentError: an unknown name, or a value out of range.
+            AgentError: an unknown name or option, or a value out of range.
         """
         for key in options:
             if key not in _OPTIONS:
                 raise AgentError(f"unknown option of the agent {key!r}{suggest(key, _OPTIONS)}")
-        builder = look_up(PROMPTS, prompt)(template=_template(template), history=history)
         values = cast(dict[str, Any], options)
-        return cls(prompt=builder, **{**values, "stop": tuple(values.get("stop", ()))})
+        return cls(prompt=_builder(prompt, _template(template)), **{**values, "stop": tuple(values.get("stop", ()))})
 
     def parse(self, text: str) -> Parsed:
         """Return the action in an answer, or why there is none."""
@@ -98,3 +96,16 @@ def _template(given: str | Mapping[str, object] | Template) -> Template:
     if isinstance(given, Template):
         return given
     return look_up(TEMPLATES, given, PromptError) if isinstance(given, str) else Template.from_mapping(given)
+
+
+def _builder(given: str | Mapping[str, object], template: Template) -> PromptBuilder:
+    options = {"name": given} if isinstance(given, str) else dict(given)
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise AgentError(f"the prompt must be a name or a table with a name, got {given!r}")
+    make = look_up(PROMPTS, name)
+    known = [option for option in inspect.signature(make).parameters if option != "template"]
+    for option in options:
+        if option not in known:
+            raise AgentError(f"the prompt {name!r} has no option {option!r}{suggest(option, known)}")
+    return make(template=template, **options)

@@ -4,7 +4,7 @@
     window         one user message with the last turns, written anew at each turn
 
 `PROMPTS` finds a builder by name, by entry point (group ``turnwise.prompts``), or as "module:attribute". A builder is
-made with the keyword arguments ``template`` and ``history``.
+made with the keyword argument ``template`` and its own options.
 
 Not included: summaries and other learned memories, and shortened prompts. An episode whose prompt no longer fits its
 model ends as ``tokens``, since a prompt that was cut silently would be trained on as if it were whole.
@@ -146,5 +146,5 @@ def _adapt(name: str, loaded: Any) -> MakePrompt:
 
 
 PROMPTS: Registry[MakePrompt] = Registry("prompt", group="turnwise.prompts", adapt=_adapt)
-PROMPTS.register("conversation", lambda template, history: Conversation(template))
-PROMPTS.register("window", lambda template, history: Window(template, history))
+PROMPTS.register("conversation", Conversation)
+PROMPTS.register("window", Window)

@@ -84,9 +84,8 @@ def _parsers() -> Rows:
 
 def _prompts() -> Rows:
     from turnwise.agents.prompt import PROMPTS
-    from turnwise.agents.templates import TEMPLATES
 
-    return [(name, first_line(type(make(TEMPLATES.get("plain"), 1)))) for name, make in PROMPTS.items().items()]
+    return [(name, first_line(make)) for name, make in PROMPTS.items().items()]
 
 
 def _templates() -> Rows:

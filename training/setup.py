@@ -13,16 +13,15 @@ import gymnasium
 import numpy as np
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EXTRAS
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, takes
 from turnwise.envs import make as make_env
-from turnwise.envs.info import ADMISSIBLE
+from turnwise.envs.info import ADMISSIBLE, EXTRAS
 from turnwise.registry import suggest
 from turnwise.training.coefficient_schedules import CoefficientSchedule
-from turnwise.training.config import Run, chosen
+from turnwise.training.config import Run
 from turnwise.training.config_effects import check_effects
 from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.objectives import Objective
@@ -182,11 +181,8 @@ def _agent(run: Run) -> Callable[[Any], Agent]:
             "agent.top_p < 1 samples from a truncated distribution, while the loss uses the full one: set "
             'objective.old to "recomputed", or agent.top_p to 1'
         )
-    name, options = chosen(section.prompt, "agent.prompt")
-    if name == "conversation" and options:
-        raise ConfigError(f"the conversation prompt has no options, got {', '.join(options)}; a window has history")
-    limits = section.model_dump(exclude={"prompt"})
-    return lambda tokenizer: Agent.from_options(prompt=name, **options, **limits, chat=tokenizer)
+    options = section.model_dump()
+    return lambda tokenizer: Agent.from_options(**options, chat=tokenizer)
 
 
 def _check_policy(run: Run) -> None:

@@ -119,6 +119,9 @@ def test_a_negative_history_is_refused() -> None:
     ("options", "words"),
     [
         ({"prompt": "conversasion"}, "did you mean 'conversation'"),
+        ({"prompt": {"history": 2}}, "the prompt must be a name or a table with a name"),
+        ({"prompt": {"name": "window", "histori": 2}}, "the prompt 'window' has no option 'histori'; did you mean"),
+        ({"prompt": {"name": "conversation", "history": 2}}, "the prompt 'conversation' has no option 'history'"),
         ({"parser": "think_action"}, "did you mean 'think-action'"),
         ({"max_turn": 3}, "did you mean 'max_turns'"),
         ({"max_turns": 0}, "max_turns must be >= 1, got 0"),
@@ -134,7 +137,9 @@ def test_wrong_options_of_the_agent_say_what_was_wanted(options: dict[str, objec
 
 
 def test_options_make_the_agent() -> None:
-    agent = Agent.from_options(prompt="window", history=2, template="react", parser="think-action", stop=["\n"])
+    agent = Agent.from_options(
+        prompt={"name": "window", "history": 2}, template="react", parser="think-action", stop=["\n"]
+    )
     assert agent == Agent(Window(REACT, 2), "think-action", stop=("\n",))
 
 
@@ -278,11 +283,11 @@ class Last:
 
     appends = False
 
-    def __init__(self, template: Template, history: int) -> None:
-        self.template = template
+    def __init__(self, template: Template, sign: str = "") -> None:
+        self.template, self.sign = template, sign
 
     def message(self, memory: Sequence[Exchange], view: View) -> PromptText:
-        return PromptText.of(view.observation)
+        return PromptText.of(view.observation) + PromptText(self.sign)
 
 
 STYLE = {"base": "react", "system": "Speak up."}
@@ -290,12 +295,14 @@ STYLE = {"base": "react", "system": "Speak up."}
 
 def test_parsers_templates_and_builders_are_found_as_module_and_attribute() -> None:
     here = __name__
-    agent = Agent.from_options(prompt=f"{here}:Last", parser=f"{here}:shout", template=f"{here}:STYLE")
+    agent = Agent.from_options(
+        prompt={"name": f"{here}:Last", "sign": "?"}, parser=f"{here}:shout", template=f"{here}:STYLE"
+    )
     assert agent.parse("GO EAST").action == "go east"
     assert agent.correction("why") == "Nothing was done: why. Expected: an action in capital letters."
     assert agent.prompt.template.system == "Speak up."
     tokenizer = Bytes()
-    assert tokenizer.decode(conversation(agent, tokenizer).ids) == "Speak up.room 1"
+    assert tokenizer.decode(conversation(agent, tokenizer).ids) == "Speak up.room 1?"
 
 
 @pytest.mark.parametrize(

@@ -354,7 +354,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
     [
         (["policy.path=nowhere"], "policy.path must be a Hugging Face folder, and nowhere is not a folder"),
         (["policy.heads=3"], "hidden size must be heads x an even number.*hidden=32, heads=3"),
-        (["agent.prompt={name='conversation', history=3}"], "conversation prompt has no options, got history"),
+        (["agent.prompt={name='conversation', history=3}"], "'conversation' has no option 'history'"),
         (["objective.norm=5.0"], "objective.norm has no effect"),
         (["credit.options.gama=0.9"], "gama.*gamma"),
         (["credit.method=gigppo"], "gigpo"),
