@@ -1,14 +1,11 @@
-"""WebShop through its site and a real browser: the same goals, prices and rewards, seen and done as in a browser.
+"""WebShop in a real browser, with the goals, prices and rewards of the text environment.
 
-The site of `turnwise.envs.shop.site` runs on loopback in this process, and every episode has a session of its own there
-and a tab of its own. The page is observed as the browser's accessibility tree, acted on by the browser's grammar; where
-the customer is, and what a purchase is worth, says the very session that the text environment plays. So one goal has
-one reward, however it is bought.
+The site of `turnwise.envs.shop.site` runs on loopback in this process. Every episode has its own session and tab. The
+agent observes the browser's accessibility tree and acts by the browser's actions; page and reward come from the same
+session class as in the text environment.
 
-A search takes two actions or three (type, then press Enter or click), so an episode may have 30 turns instead of 15;
-that limit is Gymnasium's (`max_episode_steps`).
-
-Left out on purpose: addresses in observations, since they hold a port and a name that change from run to run.
+A search takes two actions (type, then press Enter or click), so an episode may have 30 turns instead of 15; the limit
+is Gymnasium's (`max_episode_steps`). Observations contain no addresses: port and session name change between runs.
 """
 
 from __future__ import annotations
@@ -46,24 +43,23 @@ _TEXT_ONLY: Final = {
 
 
 class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
-    """Buy in a web shop what a sentence asks for, in a real browser.
+    """Buy in a web shop what an instruction asks for, in a real browser.
 
-    An action is one of the browser's grammar; what is not possible changes nothing and is explained. The option
-    "session" of reset() names nothing here, where each episode has a session of its own. Where there is no browser, or
-    the packages of the site are not installed, reset() raises an EnvError; where browser or page are lost, step()
-    raises EnvironmentDied.
+    Actions are the browser's (see `turnwise.tools.browser`); an invalid action changes nothing and is explained. The
+    option "session" of reset() has no effect. reset() raises an EnvError if no browser or not all packages of the site
+    are installed; step() raises EnvironmentDied if browser or page are lost.
 
     Args:
-        args: see `WebShopEnv`, as are all other keywords but "observation" and the "num_prev_..." ones, which are
-            refused; "catalogues" is 1, as a site has one shop.
-        screenshot: observations are {"text": str, "image": uint8 [700, 1000, 3]}.
-        budget: most characters of the page in an observation, about.
-        deadline: seconds for each call of the browser, above 0.
+        args: see `WebShopEnv`.
+        screenshot: return observations {"text": str, "image": uint8 [700, 1000, 3]}.
+        budget: approximate largest number of characters of the page in an observation.
+        deadline: time limit of each call of the browser in seconds.
         render_mode: None, "ansi" or "rgb_array".
-        kwargs: see `WebShopEnv`.
+        kwargs: see `WebShopEnv`. Not available: "observation", "num_prev_obs", "num_prev_actions", and more than one of
+            the "catalogues".
 
     Raises:
-        EnvError: a file is missing or broken, or a value is not one of the choices.
+        EnvError: a file is missing or broken, or an argument is invalid.
     """
 
     def __init__(
@@ -77,9 +73,9 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
     ) -> None:
         for name, why in _TEXT_ONLY.items():
             if name in kwargs:
-                raise UnknownOption(f"{name} is no option of the shop in a browser: {why}")
+                raise UnknownOption(f"the shop in a browser has no option {name}: {why}")
         if (many := kwargs.get("catalogues", 1)) != 1:
-            raise UnknownOption(f"catalogues is {many!r}; the shop in a browser has one, as a site is of one shop")
+            raise UnknownOption(f"catalogues must be 1 in a browser, since a site has one shop, got {many!r}")
         self._deadline = seconds(deadline)
         super().__init__(*args, render_mode=render_mode, **kwargs)
         self._window = BrowserWindow(screenshot=screenshot, budget=budget, size=_VIEWPORT)
@@ -87,13 +83,13 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         self.observation_space = self._window.space()
 
     def plan(self) -> list[str]:
-        """Return actions from the present state to the purchase of what the goal was made of; [] when it is won.
+        """Return the expert's actions from the current page to the best purchase; [] if the episode is won.
 
-        The expert's plan is carried out in another tab and session, to see which elements it has to do with.
+        The plan is executed in another tab and session to find out which elements it uses.
 
         Raises:
             NotReset: before the first reset.
-            EnvError: something else was bought, or there is no way.
+            EnvError: something else has been bought, or no search finds a suitable product.
         """
         wanted = super().plan()
         if not wanted:
@@ -113,12 +109,12 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
 
     @property
     def snapshot(self) -> Any:
-        """Not offered: what a browser's page holds, words half written say, cannot be saved."""
+        """Not available: the state of a page in a browser, such as typed text, cannot be saved."""
         raise AttributeError("snapshot")
 
     @property
     def restore(self) -> Any:
-        """Not offered (see `snapshot`)."""
+        """Not available (see `snapshot`)."""
         raise AttributeError("restore")
 
     def close(self) -> None:
@@ -136,11 +132,11 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         valid = self._window.act(action)
         return self._window.observation(""), self._payoff(), valid
 
-    def _site(self) -> _Site:
+    def _site(self) -> _RunningSite:
         return _site(self.shop, self._source)
 
     def _enter(self) -> Tab:
-        """Begin the episode's session at the site, in place of one that the site does not know."""
+        """Start the episode's session on the site and open its page."""
         session = self.session
         self._leave()
         self._number = _fresh()
@@ -148,11 +144,11 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         return self._opened(self._number, self.session.page)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the name of a session that only this process has."""
+        """Return the state without the session's name, which only this process knows."""
         return self.__dict__ | {"_number": ""}
 
     def _opened(self, name: str, page: Page) -> Tab:
-        """Open a page of a session of that name."""
+        """Open a page of a session in a new tab."""
         from turnwise.envs.shop.site.addresses import href
         from turnwise.tools.browser import open_tab
 
@@ -185,10 +181,10 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
         return [*actions, *(f"type[{field.ref}, {words}]" for words in searches), *submit]
 
     def _state(self) -> str:
-        """Return the state key: that of the text environment, and what the page holds beyond it.
+        """Return the state key of the text environment and the state of the page.
 
-        That is the text in a field, which element has the focus, and how far the page is scrolled; and, as images show
-        them, which products were visited. Which pages came before, which decides where back[] leads, is not in it.
+        The page's state is the text in fields, the focused element, the scroll position, and with screenshots the
+        visited products. It does not include the history of pages, which determines where back[] leads.
         """
         view = self._window.view
         held = [(e.ref, e.value, e.focused) for e in view.elements.values() if e.value or e.focused]
@@ -201,7 +197,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
 
 
 def _signature() -> inspect.Signature:
-    """Return the keywords of the constructor one by one, so that whoever asks for them gets their names."""
+    """Return the signature with all keyword arguments by name, for tools that list them."""
     own = inspect.signature(WebShopBrowserEnv.__init__).parameters
     text = inspect.signature(WebShopEnv).parameters
     names = {name: one for name, one in text.items() if name not in _TEXT_ONLY}
@@ -214,15 +210,15 @@ WebShopBrowserEnv.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def in_browser(action: str, view: Callable[[], PageView], act: Callable[[str], bool]) -> None:
-    """Do an action of the text environment in a browser: elements are found by their names.
+    """Perform an action of the text environment in a browser; elements are found by their names.
 
     Args:
         action: "search[words]" or "click[text]".
-        view: gives the page as it is now.
-        act: does an action in the browser and returns whether it was carried out.
+        view: returns the current page.
+        act: performs an action in the browser and returns whether it succeeded.
 
     Raises:
-        EnvError: the page has no such element, or did not take the action.
+        EnvError: the page has no such element, or the action failed.
     """
     kind, words = parse(action) or ("", "")
     if kind == "search":
@@ -234,25 +230,25 @@ def in_browser(action: str, view: Callable[[], PageView], act: Callable[[str], b
     elif kind == "click":
         _do(f"click[{_named(view(), words)}]", act)
     else:
-        raise EnvError(f"{action!r} is no action of the text environment")
+        raise EnvError(f"{action!r} is not an action of the text environment")
 
 
 def _do(action: str, act: Callable[[str], bool]) -> None:
     if not act(action):
-        raise EnvError(f"the page did not take {action!r}")
+        raise EnvError(f"the page did not accept {action!r}")
 
 
 def _named(view: PageView, text: str) -> str:
-    """Return the reference of the last element of a name, as a value belongs to the last option that offers it."""
+    """Return the reference of the last element of a name, since a value belongs to the last option that offers it."""
     wanted = "".join(text.lower().split())
     found = [e.ref for e in view.elements.values() if "".join(e.name.lower().split()) == wanted and e.clickable]
     if not found:
-        raise EnvError(f"the page has nothing named {text!r} to click on")
+        raise EnvError(f"the page has no clickable element {text!r}")
     return found[-1]
 
 
 @dataclass(frozen=True, slots=True)
-class _Site:
+class _RunningSite:
     """A site that runs in this process."""
 
     shop: Shop
@@ -260,21 +256,21 @@ class _Site:
     sessions: SessionStore
 
 
-_sites: dict[tuple[int, int], _Site] = {}
+_sites: dict[tuple[int, int], _RunningSite] = {}
 _lock = threading.Lock()
 _names = itertools.count(1)
 
 
 def _fresh() -> str:
-    """Return the name of a session that no other episode in this process has."""
+    """Return a session name that is unique in this process."""
     return f"browser-{next(_names)}"
 
 
-def _site(shop: Shop, goals: GoalSource) -> _Site:
-    """Return the site of a shop, started when it is first needed.
+def _site(shop: Shop, goals: GoalSource) -> _RunningSite:
+    """Return the site of a shop, which is started at its first use.
 
     Raises:
-        EnvError: the packages that serve it are not installed, or it does not start.
+        EnvError: packages of the site are not installed, or it does not start.
     """
     with _lock:
         key = (os.getpid(), id(shop))
@@ -289,5 +285,5 @@ def _site(shop: Shop, goals: GoalSource) -> _Site:
             except ImportError as error:
                 raise EnvError(str(error)) from error
             atexit.register(stack.close)
-            _sites[key] = _Site(shop, address, app.state.sessions)
+            _sites[key] = _RunningSite(shop, address, app.state.sessions)
         return _sites[key]

@@ -1,6 +1,6 @@
-"""Products with their search index: what a shop sells, from the original's files or from anywhere else.
+"""A catalogue: products with their search index, in memory or from WebShop's files.
 
-CatalogueFiles of any size can be opened: their products lie in a cache on disk and are read when they are looked at.
+Files of any size can be opened: their products are cached on disk and read on access.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _ProductsInMemory:
         if len(self._rows) < len(self._products):
             seen: set[str] = set()
             twice = next(one.asin for one in self._products if one.asin in seen or seen.add(one.asin))  # type: ignore[func-returns-value]
-            raise UnknownOption(f"two products of a catalogue have the id {twice!r}; each needs its own")
+            raise UnknownOption(f"two products of the catalogue have the id {twice!r}; ids must be unique")
         self.skipped = skipped
 
     def __len__(self) -> int:
@@ -54,14 +54,14 @@ class _ProductsInMemory:
 
 
 class Catalogue(Sequence[Product]):
-    """Products in a fixed order, which can be searched. It never changes, so environments and threads may share one."""
+    """Searchable products in a fixed order. Catalogues are immutable, so environments and threads may share them."""
 
     def __init__(self, products: Iterable[Product], *, index: BM25 | None = None) -> None:
-        """Take products.
+        """Create a catalogue.
 
         Args:
-            products: in their order; ids differ.
-            index: their search index; None: one is made when something is first searched.
+            products: products with unique ids, in order.
+            index: their search index; None builds it at the first search.
 
         Raises:
             UnknownOption: two products have the same id.
@@ -82,20 +82,19 @@ class Catalogue(Sequence[Product]):
         strict: bool = True,
         cache: str | PathLike[str] | bool = True,
     ) -> Catalogue:
-        """Return the catalogue of the original's files; one of the same files and options is shared in the process.
+        """Return the catalogue of WebShop's files, shared in the process for the same files and options.
 
         Args:
-            products: items_shuffle*.json: a JSON list of products, or one a line; also packed, as *.gz.
-            attributes: items_ins_v2*.json: attributes by id, and sentences for goals.
-            human: items_human_ins.json: what people wrote, by id.
-            num_products: only so many records from the beginning of the list.
-            strict: raise at the first record with something wrong; else leave such records out, and count them in
-                `skipped`.
-            cache: True: in the user's folder ($TURNWISE_CACHE, else turnwise in $XDG_CACHE_HOME or ~/.cache); a path:
-                there; False: everything stays in memory. Where nothing can be written, it stays there as well.
+            products: items_shuffle*.json: a JSON list of products or one product a line; may be gzipped (*.gz).
+            attributes: items_ins_v2*.json: attributes and sentences by id.
+            human: items_human_ins.json: human instructions by id.
+            num_products: number of records to read from the beginning; None for all.
+            strict: raise an error for the first broken record; else skip broken records and count them in `skipped`.
+            cache: True for the user's cache folder ($TURNWISE_CACHE, else turnwise in $XDG_CACHE_HOME or ~/.cache), the
+                path of a folder, or False to keep everything in memory, as is done if the folder is not writable.
 
         Raises:
-            CatalogueError: a file is missing, torn, or holds something else; or (`strict`) a record does.
+            CatalogueError: a file is missing, damaged or has other contents, or (`strict`) a record is broken.
             UnknownOption: num_products is below 1.
         """
         files = _files(products, attributes, human, num_products)
@@ -115,12 +114,12 @@ class Catalogue(Sequence[Product]):
                 return cls(stored, index=stored.index)
         kept = tuple(reading.products())
         if not kept:
-            raise CatalogueError(reading.files.products, None, "holds no product that can be used")
+            raise CatalogueError(reading.files.products, None, "contains no usable product")
         return cls(_ProductsInMemory(kept, reading.skipped))
 
     @property
     def skipped(self) -> int:
-        """Number of records that were left out because something is wrong with them (`strict=False`)."""
+        """Number of broken records that were skipped (`strict=False`)."""
         return self._products.skipped
 
     @overload
@@ -128,7 +127,7 @@ class Catalogue(Sequence[Product]):
     @overload
     def __getitem__(self, row: slice) -> Sequence[Product]: ...
     def __getitem__(self, row: int | slice) -> Product | Sequence[Product]:
-        """Return a product by its place, or a list of them."""
+        """Return a product by its position, or a list for a slice."""
         if isinstance(row, slice):
             return [self._products[one] for one in range(len(self))[row]]
         return self._products[range(len(self))[operator.index(row)]]
@@ -138,19 +137,19 @@ class Catalogue(Sequence[Product]):
         return len(self._products)
 
     def __iter__(self) -> Iterator[Product]:
-        """Yield the products in their order."""
+        """Yield the products in order."""
         return iter(self._products)
 
     def __contains__(self, product: object) -> bool:
-        """Whether a product is in the catalogue; found by its id."""
+        """Return whether the catalogue contains a product."""
         return isinstance(product, Product) and self.get(product.asin) == product
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Cross the pipe of an isolated environment: as products, without the index."""
+        """Pickle the products without the index."""
         return _again, (list(self), self.skipped)
 
     def get(self, asin: str) -> Product | None:
-        """Return the product with an id, in capitals; None if there is none."""
+        """Return the product with an id in upper case, or None."""
         row = self._products.row(asin)
         return None if row is None else self._products[row]
 
@@ -159,24 +158,24 @@ class Catalogue(Sequence[Product]):
 
         Args:
             query: any text.
-            k: how many, at least 1.
+            k: largest number of results, at least 1.
 
         Returns:
-            At most k pairs (id, score), the best first; [] where no product has any of the words.
+            Pairs (id, score), the best first; [] if no product contains any of the words.
 
         Raises:
-            BadQuery: the query is no str, or k is no whole number of at least 1.
+            BadQuery: the query is not a string, or k is not an integer >= 1.
         """
         if self._index is None:
             self._index = BM25.build((product.asin, contents(product)) for product in self)
         return self._index.search(query, k)
 
     def pricings(self) -> Iterator[tuple[str, tuple[float, ...]]]:
-        """Yield id and `pricing` of each product."""
+        """Yield the id and `pricing` of each product."""
         return self._products.pricings()
 
     def instructed(self, human: bool) -> Iterator[Product]:
-        """Yield the products of which goals can be made: by what people wrote, or by a sentence."""
+        """Yield the products with human instructions, or those with a sentence for synthetic goals."""
         return self._products.instructed(human)
 
 
@@ -195,6 +194,6 @@ def _files(
 ) -> CatalogueFiles:
     count = num_products
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-        raise UnknownOption(f"num_products, how many records are read, is None or at least 1; got {count!r}")
+        raise UnknownOption(f"num_products must be None or an integer >= 1, got {count!r}")
     known, said = (None if path is None else Path(path).expanduser() for path in (attributes, human))
     return CatalogueFiles(Path(products).expanduser(), known, said, count)

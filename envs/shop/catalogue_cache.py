@@ -1,8 +1,7 @@
-"""A catalogue on disk: products as lines of JSON, a few arrays, and the search index, in one folder.
+"""A catalogue on disk: a folder with products as JSON lines, a few arrays, and the search index.
 
-The folder is written beside its place and moved there when it is whole. It is used only while its sources have the
-sizes, times and contents that they had when it was made; anything that does not fit, and any damage, counts as no
-cache. Nothing in it is ever executed: there is no pickle.
+The folder is written under a temporary name and renamed when it is complete. It is used only while size, modification
+time and contents of its sources are unchanged; a damaged cache counts as missing. It contains no pickles.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["StoredProducts", "contents", "open_stored", "source_key", "write_sto
 
 FORMAT: Final = "turnwise shop catalogue"
 VERSION: Final = 1
-"""Counted up whenever an older cache would be read wrongly, or its products would differ."""
+"""Incremented when older caches would be misread or contain different products."""
 
 _MANIFEST: Final = "catalogue.json"
 _LINES: Final = "products.jsonl"
@@ -41,17 +40,17 @@ _ARRAYS: Final = {
     "ids": "uint8",
     "id_ends": "int64",
     "low": "float64",
-    "high": "float64",  # [n] not a number where there is one price
+    "high": "float64",  # [n] NaN for a single price
     "goals": "uint8",
 }
 _HUMAN, _SENTENCE = 1, 2  # bits of "goals"
-_SAMPLE: Final = 1 << 18  # bytes of a source that are looked at, at its beginning, middle and end
-_CHECKED: Final = 1 << 26  # bytes up to which a file is read and compared when a cache is opened
-_KEPT: Final = 1 << 13  # products
+_SAMPLE: Final = 1 << 18  # bytes at the beginning, middle and end of a source that are hashed
+_CHECKED: Final = 1 << 26  # bytes; larger files are not checksummed when a cache is opened
+_KEPT: Final = 1 << 13  # products in memory
 
 
 def contents(product: Product) -> str:
-    """Return the text by which a product is found: title, description, first feature and options, in small letters.
+    """Return the text that search reads: title, description, first feature and options, in lower case.
 
     Source: WebShop (Yao et al. 2022, arXiv:2207.01206), the documents of its search index.
     """
@@ -60,15 +59,15 @@ def contents(product: Product) -> str:
 
 
 class StoredProducts:
-    """Products in a mapped file; those seen last are kept as they are.
+    """Products in a memory-mapped file; recently used ones are cached.
 
     Attributes:
         index: their search index.
-        skipped: records that were left out when the sources were read.
+        skipped: number of records that were skipped when the sources were read.
     """
 
     def __init__(self, path: Path, said: dict[str, Any], arrays: dict[str, NDArray[Any]], index: BM25) -> None:
-        """Take a folder that has been checked (see `open_stored`)."""
+        """Open a checked folder (see `open_stored`)."""
         with (path / _LINES).open("rb") as file:
             self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._path, self._ends = path, arrays["ends"]
@@ -86,7 +85,7 @@ class StoredProducts:
         if row in kept:
             return kept[row]
         if len(kept) >= _KEPT:
-            self._kept = kept = {}  # a new one: other threads may be reading the old
+            self._kept = kept = {}  # a new dict: other threads may be reading the old one
         kept[row] = product = self._read(row)
         return product
 
@@ -94,43 +93,43 @@ class StoredProducts:
         return (self._kept.get(row) or self._read(row) for row in range(len(self)))
 
     def row(self, asin: str) -> int | None:
-        """Return the place of the product with an id."""
+        """Return the row of the product with an id."""
         if self._rows is None:
             self._rows = {id: row for row, id in enumerate(self._ids)}
         return self._rows.get(asin)
 
     def pricings(self) -> Iterator[tuple[str, tuple[float, ...]]]:
-        """Yield id and pricing of each product, without reading the products."""
+        """Yield the id and pricing of each product without reading the products."""
         for id, low, high in zip(self._ids, self._low.tolist(), self._high.tolist(), strict=True):
             yield id, (low,) if high != high else (low, high)
 
     def instructed(self, human: bool) -> Iterator[Product]:
-        """Yield the products of which goals can be made, without reading the others."""
+        """Yield the products that goals can be made of, without reading the others."""
         return (self[row] for row in np.flatnonzero(self._goals & (_HUMAN if human else _SENTENCE)).tolist())
 
     def _read(self, row: int) -> Product:
         try:
             return _unpacked(json.loads(self._lines[self._ends[row] : self._ends[row + 1]]))
         except (ValueError, TypeError, AttributeError) as error:
-            what = f"is damaged ({error}): delete the folder, and it is made anew"
+            what = f"is damaged ({error}); delete the folder to rebuild it"
             raise CatalogueError(self._path / _LINES, None, what) from error
 
 
 def _strings(text: NDArray[Any], ends: NDArray[Any]) -> list[str]:
-    """Return what `Strings` of two arrays holds, all of it."""
+    """Return the strings that `Strings` stored in two arrays."""
     raw, places = text.tobytes(), ends.tolist()
     return [raw[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(places)]
 
 
 def _packed(product: Product) -> bytes:
-    """Return the line of a product."""
+    """Return the JSON line of a product."""
     human = [[said.text, said.attributes, said.options] for said in product.human]
     values = [getattr(product, name) for name in Product.__dataclass_fields__ if name != "human"]
     return json.dumps([*values, human], separators=(",", ":")).encode() + b"\n"
 
 
 def _unpacked(values: list[Any]) -> Product:
-    """Return the product of a line; the order is that of the fields of `Product`."""
+    """Return the product of a line with values in the order of the fields of `Product`."""
     asin, name, description, bullets, category, query, path, pricing, tag, options, attributes, *rest = values
     image, instruction, asked, human = rest
     return Product(
@@ -153,11 +152,11 @@ def _unpacked(values: list[Any]) -> Product:
 
 
 def source_key(files: CatalogueFiles, strict: bool) -> dict[str, Any]:
-    """Return what a catalogue follows from: format, options, and of each file its place, size, time and a digest.
+    """Return what determines a catalogue: format, options, and path, size, time and digest of each file.
 
     Args:
         files: the sources.
-        strict: how they are read.
+        strict: whether broken records are errors.
 
     Raises:
         CatalogueError: a file is missing or cannot be read.
@@ -176,21 +175,21 @@ def _stamp(path: Path) -> list[Any]:
                 file.seek(begin)
                 digest.update(file.read(_SAMPLE))
     except FileNotFoundError:
-        raise CatalogueError(path, None, "there is no such file") from None
+        raise CatalogueError(path, None, "does not exist") from None
     except OSError as error:
         raise CatalogueError(path, None, f"cannot be read ({error.strerror})") from error
     return [str(place), stat.st_size, stat.st_mtime_ns, digest.hexdigest()]
 
 
 def _folder(root: Path, key: dict[str, Any]) -> Path:
-    """Return the place of a catalogue: the same for the same paths and options, so that a newer one replaces it."""
+    """Return the folder of a catalogue, determined by paths and options, so that a newer version replaces it."""
     lasting = {name: value[0] if isinstance(value, list) else value for name, value in key.items()}
     digest = hashlib.blake2b(json.dumps(lasting, sort_keys=True).encode(), digest_size=8).hexdigest()
     return root / "shop" / digest
 
 
 def open_stored(root: Path, key: dict[str, Any]) -> StoredProducts | None:
-    """Return the catalogue that lies in a cache, if it is whole and was made for this key, else None.
+    """Return the cached catalogue of a key, or None if it is missing, damaged or outdated.
 
     Args:
         root: the folder of all caches.
@@ -218,7 +217,7 @@ def open_stored(root: Path, key: dict[str, Any]) -> StoredProducts | None:
 
 
 def _sum(path: Path, size: int) -> list[int]:
-    """Return size and checksum of a file; the checksum of one that is too long to be read each time is 0."""
+    """Return size and checksum of a file; the checksum of a large file is 0."""
     if path.stat().st_size != size or size > _CHECKED:
         return [path.stat().st_size, 0]
     return [size, zlib.crc32(path.read_bytes())]
@@ -227,20 +226,20 @@ def _sum(path: Path, size: int) -> list[int]:
 def _array(path: Path, kind: str) -> NDArray[Any]:
     values = np.load(path, mmap_mode="r", allow_pickle=False)
     if values.ndim != 1 or str(values.dtype) != kind:
-        raise ValueError(f"{path} holds {values.dtype}, not {kind}")
+        raise ValueError(f"{path} contains {values.dtype}, not {kind}")
     return np.asarray(values)
 
 
 def write_stored(root: Path, key: dict[str, Any], reading: CatalogueReader) -> StoredProducts | None:
-    """Read a catalogue into a cache and return it from there; None where it cannot be written.
+    """Read products into a cache and return the cached catalogue, or None if it cannot be written.
 
     Args:
-        root: the folder of all caches; made if need be.
+        root: the folder of all caches, created if necessary.
         key: see `source_key`.
-        reading: where the products come from; they go through memory one by one.
+        reading: reader of the products, which are streamed.
 
     Raises:
-        CatalogueError: a source is wrong (see `CatalogueReader`), or holds no product.
+        CatalogueError: a source is broken (see `CatalogueReader`) or contains no product.
     """
     target = _folder(root, key)
     try:
@@ -256,7 +255,7 @@ def write_stored(root: Path, key: dict[str, Any], reading: CatalogueReader) -> S
 
 
 class _CacheWriter:
-    """Products on their way into a folder."""
+    """Writes products into a folder."""
 
     def __init__(self, path: Path) -> None:
         self._file = (path / _LINES).open("wb")
@@ -280,7 +279,7 @@ class _CacheWriter:
         self._goals.append(_HUMAN * bool(product.human) + _SENTENCE * (product.instruction is not None))
 
     def close(self) -> list[str]:
-        """Write the rest, and return the names of all files."""
+        """Write the arrays, and return the names of all files."""
         self._file.close()
         ids = Strings.of(self._ids)
         values = (self._ends, ids.text, ids.ends, self._low, self._high, self._goals)
@@ -301,7 +300,7 @@ def _fill(path: Path, key: dict[str, Any], reading: CatalogueReader) -> None:
         documents = passing()
         first = next(documents, None)
         if first is None:
-            raise CatalogueError(reading.files.products, None, "holds no product that can be used")
+            raise CatalogueError(reading.files.products, None, "contains no usable product")
         BM25.build(chain([first], documents)).save(path / _INDEX)
         names = writer.close()
     said = {"format": FORMAT, "key": key, "skipped": reading.skipped}
@@ -310,11 +309,11 @@ def _fill(path: Path, key: dict[str, Any], reading: CatalogueReader) -> None:
 
 
 def _move(new: Path, target: Path, old: Path) -> None:
-    """Put a folder in its place; the one that was there goes to `old`."""
+    """Move a folder to its target, and a previous one to `old`."""
     if target.exists():
         os.rename(target, old)
     try:
         os.rename(new, target)
     except OSError:
-        if not target.exists():  # else another process was faster, and its folder is as good
+        if not target.exists():  # else another process was faster, and its folder is equivalent
             raise

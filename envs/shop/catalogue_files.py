@@ -1,8 +1,7 @@
-"""The original's files as products: the list of products, their attributes, and what people wrote about them.
+"""Reads WebShop's files: products, their attributes, and human instructions.
 
-Products are read as a stream; of the two other files the text of each record is kept until its product comes, and
-forgotten then. The rules are the original's. Where its loader would stop with an exception of Python, this one names
-the record and what is wrong with it, or leaves the record out.
+Products are streamed; records of the other two files are kept as text until their product is read. Values are
+interpreted as by WebShop's loader, but a broken record is named or skipped where that loader would crash.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ _NO_NUMBER: Final = re.compile(r"[^\d.]")
 
 @dataclass(frozen=True, slots=True)
 class CatalogueFiles:
-    """Where a catalogue comes from.
+    """The files of a catalogue.
 
     Attributes:
-        products: the original's items_shuffle*.json.
-        attributes: its items_ins_v2*.json; None: no product has attributes or a sentence.
-        human: its items_human_ins.json; None: nobody wrote anything.
-        num_products: only so many records from the beginning; None: all.
+        products: items_shuffle*.json.
+        attributes: items_ins_v2*.json, or None.
+        human: items_human_ins.json, or None.
+        num_products: number of records to read from the beginning; None for all.
     """
 
     products: Path
@@ -44,28 +43,28 @@ class CatalogueFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files that are there to be read."""
+        """The given paths."""
         return tuple(path for path in (self.products, self.attributes, self.human) if path is not None)
 
 
 class _RecordError(Exception):
-    """What is wrong with a record, in words."""
+    """A record is broken; the message says how."""
 
 
 class CatalogueReader:
-    """One pass over the files of a catalogue.
+    """Reads the files of a catalogue.
 
     Attributes:
-        skipped: records that were left out because something is wrong with them; the original's own omissions (no id,
-            a long id, a second time the same id) are not counted.
+        skipped: number of broken records that were skipped, without those that WebShop skips as well (no id, a long id,
+            a repeated id).
     """
 
     def __init__(self, files: CatalogueFiles, *, strict: bool = True) -> None:
-        """Take the files, which are opened when products are asked for.
+        """Prepare to read; files are opened by `products`.
 
         Args:
-            files: what to read.
-            strict: the first record with something wrong raises; else such records are left out and counted.
+            files: the files.
+            strict: raise an error for the first broken record; else skip and count broken records.
         """
         self.files, self.strict, self.skipped = files, strict, 0
 
@@ -73,7 +72,7 @@ class CatalogueReader:
         """Yield the products in the order of the file.
 
         Raises:
-            CatalogueError: a file is missing or is something else altogether, or (`strict`) a record is wrong.
+            CatalogueError: a file is missing or has other contents, or (`strict`) a record is broken.
         """
         self.skipped = 0
         known, said = self._texts(self.files.attributes), self._texts(self.files.human)
@@ -145,10 +144,10 @@ def _id(item: object) -> str:
     if isinstance(item, BrokenRecord):
         raise _RecordError(item.what)
     if not isinstance(item, dict):
-        raise _RecordError(f"wanted an object with the keys of a product; got {_shown(item)}")
+        raise _RecordError(f"expected an object with the keys of a product, got {_shown(item)}")
     id = _text(item, "asin")
     if not id:
-        raise _RecordError("'asin' is empty; wanted an id")
+        raise _RecordError("'asin' must not be empty")
     return id
 
 
@@ -156,16 +155,14 @@ def _text(item: Mapping[str, Any], key: str) -> str:
     value = item.get(key)
     if isinstance(value, str):
         return value
-    raise _RecordError(
-        f"{key!r} is missing; wanted a str" if key not in item else f"{key!r} is a str; got {_shown(value)}"
-    )
+    raise _RecordError(f"{key!r} is missing" if key not in item else f"{key!r} must be a string, got {_shown(value)}")
 
 
 def _words(item: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = item.get(key)
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
-    raise _RecordError(f"{key!r} is a list of str; got {_shown(value)}")
+    raise _RecordError(f"{key!r} must be a list of strings, got {_shown(value)}")
 
 
 def _product(item: Mapping[str, Any], known: _AttributeRecord, human: tuple[HumanInstruction, ...]) -> Product:
@@ -191,17 +188,17 @@ def _product(item: Mapping[str, Any], known: _AttributeRecord, human: tuple[Huma
 
 
 def _pricing(text: object) -> tuple[tuple[float, ...], str]:
-    """Return dollars, one or the two ends of a range, and what pages show."""
+    """Return one price or the bounds of a range in dollars, and the text that pages show."""
     if not text:
         return _NO_PRICE
     if not isinstance(text, str):
-        raise _RecordError(f"'pricing' is a str such as '$1.00 - $2.00', or empty; got {_shown(text)}")
+        raise _RecordError(f"'pricing' must be a string such as '$1.00 - $2.00' or empty, got {_shown(text)}")
     try:
         dollars = tuple(float(_NO_NUMBER.sub("", part)) for part in text.split("$")[1:])
     except ValueError:
         dollars = ()
     if not dollars or not all(map(math.isfinite, dollars)):
-        raise _RecordError(f"'pricing' has one number behind every $, and at least one; got {_shown(text)}")
+        raise _RecordError(f"'pricing' must have a number after every $, got {_shown(text)}")
     return dollars[:2], " to ".join(f"${price}" for price in dollars[:2])
 
 
@@ -209,18 +206,18 @@ def _options(given: object) -> dict[str, tuple[str, ...]]:
     if not given:
         return {}
     if not isinstance(given, dict):
-        raise _RecordError(f"'customization_options' is an object, or empty; got {_shown(given)}")
+        raise _RecordError(f"'customization_options' must be an object or empty, got {_shown(given)}")
     return {name.lower(): _values(name, contents) for name, contents in given.items() if contents is not None}
 
 
 def _values(name: str, contents: object) -> tuple[str, ...]:
     if not isinstance(contents, list):
-        raise _RecordError(f"option {name!r} is a list or null; got {_shown(contents)}")
+        raise _RecordError(f"option {name!r} must be a list or null, got {_shown(contents)}")
     values = []
     for one in contents:
         value = one.get("value") if isinstance(one, dict) else None
         if not isinstance(value, str):
-            raise _RecordError(f"option {name!r} holds objects with a str as 'value'; got {_shown(one)}")
+            raise _RecordError(f"option {name!r} must contain objects with a string 'value', got {_shown(one)}")
         values.append(value.strip().replace("/", " | ").lower())
     return tuple(values)
 
@@ -229,16 +226,16 @@ def _image(images: object) -> str:
     if not images:
         return ""
     if not isinstance(images, list) or not isinstance(images[0], str | None):
-        raise _RecordError(f"'images' is a list of addresses; got {_shown(images)}")
+        raise _RecordError(f"'images' must be a list of addresses, got {_shown(images)}")
     return images[0] or ""
 
 
 def _attributes(record: object) -> _AttributeRecord:
     if not isinstance(record, dict):
-        raise _RecordError(f"wanted an object with 'attributes'; got {_shown(record)}")
+        raise _RecordError(f"expected an object with 'attributes', got {_shown(record)}")
     instruction = record.get("instruction")
     if not isinstance(instruction, str | None):
-        raise _RecordError(f"'instruction' is a str; got {_shown(instruction)}")
+        raise _RecordError(f"'instruction' must be a string, got {_shown(instruction)}")
     asked = _words(record, "instruction_attributes") if record.get("instruction_attributes") is not None else ()
     attributes = _words(record, "attributes") if "attributes" in record else _AttributeRecord().attributes
     return _AttributeRecord(attributes, instruction, asked)
@@ -246,7 +243,7 @@ def _attributes(record: object) -> _AttributeRecord:
 
 def _human(record: object) -> tuple[HumanInstruction, ...]:
     if not isinstance(record, list) or not all(isinstance(one, dict) for one in record):
-        raise _RecordError(f"wanted a list of objects with 'instruction'; got {_shown(record)}")
+        raise _RecordError(f"expected a list of objects with 'instruction', got {_shown(record)}")
     return tuple(
         HumanInstruction(
             _text(one, "instruction"), _words(one, "instruction_attributes"), _words(one, "instruction_options")

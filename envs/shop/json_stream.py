@@ -1,6 +1,6 @@
-"""JSON files too large for memory, read record by record: a list, an object, or one value a line; plain or gzip.
+"""Streams records of large JSON files: a list, an object, or one value a line, plain or gzipped.
 
-What cannot be read comes out as `BrokenRecord` in its place, so that the caller says whether that ends the reading.
+An unreadable record is yielded as a `BrokenRecord`, and the caller decides whether to continue.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ from turnwise.envs.errors import EnvError
 __all__ = ["BrokenRecord", "CatalogueError", "elements", "members"]
 
 CHUNK: Final = 1 << 20
-"""Bytes read at once."""
+"""Bytes per read."""
 
 LONGEST: Final = 1 << 26
-"""Characters of the longest record: what is longer has lost its end."""
+"""Characters of the longest record; a longer one is assumed to lack its end."""
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")  # how bytes that are no UTF-8 come through
-_NEAR: Final = 16  # a JSON error so near to the end of what was read may be due to that end
+_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")  # surrogates that replace invalid UTF-8
+_NEAR: Final = 16  # a JSON error this close to the end of the buffer may be caused by that end
 
 
 class CatalogueError(EnvError):
-    """A file of a catalogue that is missing, torn, or holds something else than it should."""
+    """A file of a catalogue is missing, damaged, or has other contents than expected."""
 
     def __init__(self, path: str | Path, record: str | None, what: str) -> None:
-        """Keep where it is and what it is.
+        """Create the error.
 
         Args:
             path: the file.
-            record: which record of it, as words; None: the file as a whole.
-            what: what is wrong, in words that follow a colon.
+            record: description of the record; None for the whole file.
+            what: what is wrong, as words after a colon.
         """
         super().__init__(str(path), record, what)
         self.path, self.record, self.what = str(path), record, what
 
     def __str__(self) -> str:
-        """Say file, record and what is wrong in one sentence."""
+        """Return file, record and problem as one sentence."""
         return f"{self.path}, {self.record}: {self.what}" if self.record else f"{self.path}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenRecord:
-    """A record that cannot be read, and what is wrong with it."""
+    """A record that cannot be read, and the reason."""
 
     what: str
 
 
 class _JsonError(Exception):
-    """What is wrong, in words."""
+    """Invalid JSON; the message says how."""
 
 
 class _JsonWindow:
-    """The part of a file that is being read."""
+    """A sliding buffer over a file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.text, self.at = path, "", 0
@@ -73,7 +73,7 @@ class _JsonWindow:
         try:
             self._file: BufferedReader | gzip.GzipFile = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
         except FileNotFoundError:
-            raise CatalogueError(path, None, "there is no such file") from None
+            raise CatalogueError(path, None, "does not exist") from None
         except OSError as error:
             raise CatalogueError(path, None, f"cannot be read ({error.strerror})") from error
 
@@ -84,7 +84,7 @@ class _JsonWindow:
         self._file.close()
 
     def peek(self) -> str:
-        """Go to the next character that is no white space and return it; "" at the end of the file."""
+        """Skip white space and return the next character, or "" at the end of the file."""
         while True:
             self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
             if self.at < len(self.text):
@@ -93,16 +93,16 @@ class _JsonWindow:
                 return ""
 
     def take(self, wanted: str) -> None:
-        """Go past one of some characters."""
+        """Consume one of the wanted characters."""
         came = self.peek()
         if not came:
-            raise _JsonError("the file ends here, so it is torn")
+            raise _JsonError("the file is truncated here")
         if came not in wanted:
-            raise _JsonError(f"expected {' or '.join(map(repr, wanted))} here; got {came!r}")
+            raise _JsonError(f"expected {' or '.join(map(repr, wanted))}, got {came!r}")
         self.at += 1
 
     def value(self) -> tuple[Any, str]:
-        """Return the JSON value that begins here, and its text; go past it."""
+        """Consume the next JSON value and return it with its text."""
         self.peek()
         while True:
             try:
@@ -113,17 +113,17 @@ class _JsonWindow:
                     raise _JsonError(self._told(error, unfinished)) from None
                 continue
             except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets without end
-                raise _JsonError(f"is no JSON that can be read ({error})") from None
-            if end < len(self.text) - _NEAR or not self._grow():  # "1" may go on as "1.5"
+                raise _JsonError(f"is not readable JSON ({error})") from None
+            if end < len(self.text) - _NEAR or not self._grow():  # "1" may continue as "1.5"
                 break
         text = self.text[self.at : end] if self.at else self.text[:end]
         self.at = end
         if self._suspicious and _NOT_UTF8.search(text):
-            raise _JsonError("holds bytes that are no UTF-8")
+            raise _JsonError("contains invalid UTF-8")
         return value, text
 
     def skip_line(self) -> None:
-        """Go to the end of the line."""
+        """Skip the rest of the line."""
         while (end := self.text.find("\n", self.at)) < 0:
             self.at = len(self.text)
             if not self._grow():
@@ -132,16 +132,16 @@ class _JsonWindow:
 
     def _told(self, error: json.JSONDecodeError, unfinished: bool) -> str:
         if unfinished:
-            return "the file ends in the middle of it, so it is torn"
+            return "the file is truncated within it"
         around = self.text[error.pos : error.pos + 20]
-        return f"is no JSON ({error.msg} at {around!r}, {error.pos - self.at:,} characters into it)"
+        return f"is not JSON ({error.msg} at {around!r}, after {error.pos - self.at:,} characters)"
 
     def _grow(self) -> bool:
-        """Read on, forgetting what is behind; False at the end of the file."""
+        """Read more and drop consumed text; return False at the end of the file."""
         rest = self.text[self.at :]
         if len(rest) > LONGEST:
             raise _JsonError(f"is longer than {LONGEST:,} characters")
-        raw = self._read(max(CHUNK, len(rest)))  # as much again: a record costs time by its length, not by its square
+        raw = self._read(max(CHUNK, len(rest)))  # doubling keeps the time linear in the length of a record
         piece = self._decode.decode(raw, final=not raw)
         self._suspicious = self._suspicious or (not piece.isascii() and _NOT_UTF8.search(piece) is not None)
         if piece:
@@ -149,7 +149,7 @@ class _JsonWindow:
         return bool(raw) or bool(piece)
 
     def _read(self, size: int) -> bytes:
-        """Return as much as can be read, up to some bytes; a failure comes when everything before it has come."""
+        """Return up to `size` bytes; a failure is raised only after everything before it was returned."""
         parts: list[bytes] = []
         while size > 0 and not self._failed:
             try:
@@ -167,15 +167,15 @@ class _JsonWindow:
 
 
 def elements(path: Path) -> Iterator[Any]:
-    """Yield the elements of a list, or of a file with one value a line; `BrokenRecord` for what cannot be read.
+    """Yield the elements of a list, or of a file with one value a line; `BrokenRecord` for unreadable ones.
 
-    Behind a broken element of a list nothing more can be read; behind a broken line, the next line.
+    A broken element ends a list; after a broken line, the next line is read.
 
     Args:
-        path: the file; one whose name ends in .gz is unpacked on the way.
+        path: the file; decompressed if its name ends in .gz.
 
     Raises:
-        CatalogueError: there is no such file, or it is neither of both.
+        CatalogueError: the file does not exist, or is neither of both.
     """
     with _JsonWindow(path) as window:
         first = _first(window)
@@ -184,21 +184,25 @@ def elements(path: Path) -> Iterator[Any]:
         elif first == "{":
             yield from _lined(window)
         else:
-            raise CatalogueError(path, None, f"wanted a JSON list of products, or one a line; it begins with {first!r}")
+            raise CatalogueError(
+                path, None, f"expected a JSON list of products or one product a line, but it starts with {first!r}"
+            )
 
 
 def members(path: Path) -> Iterator[tuple[str, str] | BrokenRecord]:
-    """Yield name and value of each member of an object, the value as its text; `BrokenRecord` for what cannot be read.
+    """Yield name and text of each member of an object; `BrokenRecord` for unreadable ones.
 
     Args:
-        path: the file; one whose name ends in .gz is unpacked on the way.
+        path: the file; decompressed if its name ends in .gz.
 
     Raises:
-        CatalogueError: there is no such file, or it holds no object.
+        CatalogueError: the file does not exist, or does not contain an object.
     """
     with _JsonWindow(path) as window:
         if (first := _first(window)) != "{":
-            raise CatalogueError(path, None, f"wanted a JSON object with a member a product; it begins with {first!r}")
+            raise CatalogueError(
+                path, None, f"expected a JSON object with one member a product, but it starts with {first!r}"
+            )
         try:
             yield from _named(window)
         except _JsonError as error:
@@ -227,7 +231,7 @@ def _listed(window: _JsonWindow) -> Iterator[Any]:
                 if window.text[window.at - 1] == "]":
                     break
         if window.peek():
-            raise _JsonError("the list is over, but the file goes on")
+            raise _JsonError("the file continues after the list")
     except _JsonError as error:
         yield BrokenRecord(str(error))
 
@@ -255,7 +259,7 @@ def _named(window: _JsonWindow) -> Iterator[tuple[str, str]]:
     else:
         while True:
             if window.peek() not in ('"', ""):
-                raise _JsonError(f"expected a name in quotes here; got {window.peek()!r}")
+                raise _JsonError(f"expected a name in quotes, got {window.peek()!r}")
             name, _ = window.value()
             window.take(":")
             yield name, window.value()[1]
@@ -263,4 +267,4 @@ def _named(window: _JsonWindow) -> Iterator[tuple[str, str]]:
             if window.text[window.at - 1] == "}":
                 break
     if window.peek():
-        raise _JsonError("the object is over, but the file goes on")
+        raise _JsonError("the file continues after the object")

@@ -1,7 +1,6 @@
-"""A page of the shop read back from its text: what a player knows who sees no more than the agent does.
+"""Parses pages from the observations `text` and `text_rich`, for players that know only what an agent knows.
 
-Left out on purpose: addresses (`url`), which hold no prices, and the page after a purchase, where nothing is left to
-do.
+Not included: the observation `url`, which contains no prices, and the page after a purchase.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _BUTTONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A product as a page of results shows it: id, title, and the least that it may cost, in dollars."""
+    """A product on a page of results: id, title, and lowest price in dollars."""
 
     asin: str
     title: str
@@ -35,19 +34,19 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
-    """What a page says.
+    """The contents of a page.
 
     Attributes:
         kind: "index", "results", "item" or "sub".
-        instruction: what is to be bought.
+        instruction: the instruction.
         offers: products on a page of results.
-        number: of the page of results; 0 elsewhere.
-        title: of the product on its page; "" elsewhere.
-        price: the least that it may cost, in dollars.
-        options: values of each option, by name, on a product's page.
-        marked: what was clicked is marked, as `text_rich` does it.
-        chosen: values that are marked so.
-        texts: what a sub-page says of the product.
+        number: number of the page of results; 0 elsewhere.
+        title: title of the product on its page; "" elsewhere.
+        price: its lowest price in dollars.
+        options: names and values of its options.
+        marked: whether selected values are marked, as in `text_rich`.
+        chosen: the marked values.
+        texts: texts of a sub-page.
     """
 
     kind: str
@@ -63,21 +62,19 @@ class ParsedPage:
 
 
 def read(observation: str, admissible: Sequence[str]) -> ParsedPage:
-    """Return what a page says in its `text` or its `text_rich` form.
+    """Return the contents of a page.
 
     Args:
-        observation: the page; of several, one after the other, the last.
-        admissible: what can be done on it.
+        observation: `text` or `text_rich`; of several pages in a row, the last is parsed.
+        admissible: its admissible actions.
 
     Raises:
-        EnvError: the text is no page of the shop.
+        EnvError: the text is not a page of the shop.
     """
     parts, clicked = _parts(observation)
     links = {action[6:-1] for action in admissible if action.startswith("click[")} - _BUTTONS
     if "Instruction:" not in parts:
-        raise EnvError(
-            f"a page of the shop as text or text_rich was wanted, with its instruction; came {observation!r:.200}"
-        )
+        raise EnvError(f"expected a page of the shop as text or text_rich, got {observation!r:.200}")
     start = len(parts) - parts[::-1].index("Instruction:")
     button = next((name for name in ("Back to Search", "Search") if name in parts[start:]), None)
     end = parts.index(button, start) if button else len(parts)
@@ -102,7 +99,7 @@ def read(observation: str, admissible: Sequence[str]) -> ParsedPage:
 
 
 def _parts(observation: str) -> tuple[list[str], list[str]]:
-    """Return the strings of a page, without marks, and those that are marked as clicked."""
+    """Return the strings of a page without marks, and those that are marked as clicked."""
     parts, clicked = [], []
     rich = "[button]" in observation
     for part in observation.split("\n" if rich else " [SEP] "):
@@ -116,7 +113,7 @@ def _parts(observation: str) -> tuple[list[str], list[str]]:
 
 
 def _offers(parts: Sequence[str], links: set[str]) -> tuple[Offer, ...]:
-    """Return the products of a page of results: an id that can be clicked, the title, the price."""
+    """Return the products of a page of results: a clickable id, the title, the price."""
     starts = [place for place, part in enumerate(parts) if part.lower() in links]
     offers = []
     for place, end in pairwise([*starts, len(parts)]):
@@ -126,7 +123,7 @@ def _offers(parts: Sequence[str], links: set[str]) -> tuple[Offer, ...]:
 
 
 def _options(parts: Sequence[str], values: set[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return names and values: what cannot be clicked is the name of what follows."""
+    """Return names and values; a string that cannot be clicked is the name of the values after it."""
     found: list[tuple[str, list[str]]] = []
     for part in parts:
         if part in values and found:
@@ -137,6 +134,6 @@ def _options(parts: Sequence[str], values: set[str]) -> tuple[tuple[str, tuple[s
 
 
 def _dollars(tag: str) -> float:
-    """Return the first price of a tag, in dollars; 0 where it names none."""
+    """Return the first price of a price tag in dollars, or 0."""
     match = _DOLLARS.search(tag)
     return float(match[1]) if match else 0.0

@@ -25,7 +25,7 @@ _LIMIT: Final = (
     "lower than|less than|more than|cheaper than|below|under|above|over|beyond|within|up to|at most|budget is|budget of"
 )
 _BOUND: Final = re.compile(rf"[^,.]*\b(?:{_LIMIT}) \$?(\d+(?:\.\d+)?)(?: (?:dollars|usd|bucks))?")
-"""The clause that says what may be paid at most; "not more than" says that, too."""
+"""The clause with the price limit, including "not more than"."""
 _FILLERS: Final = frozenset(
     analyse(
         "i me my we us you it find show get got need want wanted looking look for search searching please some any one "
@@ -35,30 +35,30 @@ _FILLERS: Final = frozenset(
 )
 _WORD: Final = re.compile(r"[\w'-]+")
 _LATE: Final = 9
-"""Turn from which a careful shopper settles for the best that was seen."""
+"""Turn from which a careful shopper accepts the best product so far."""
 _PAGES: Final = 2
-"""How many pages of results are looked through."""
+"""Number of pages of results that are inspected."""
 
 
 class Shopper:
     """Searches the instruction, opens the first product, picks the options that the instruction names, and buys."""
 
     def __init__(self) -> None:
-        """Have seen nothing."""
+        """Start without memory."""
         self.asked = ""
         self._said: tuple[ParsedPage, str] | None = None
-        self._picked: Counter[str] = Counter()  # options that were clicked on the page that is shown
+        self._picked: Counter[str] = Counter()  # clicks on options of the current page
         self._begin()
 
     def start(self, observation: str) -> None:
-        """Begin an episode; its first observation is read again at the first turn."""
+        """Start an episode; its first observation is parsed at the first turn."""
         self._begin()
 
     def act(self, observation: str, admissible: Sequence[str]) -> str:
-        """Return the next action. What is no page, such as the answer to a slip, leaves the page as it was.
+        """Return the next action. An observation that is not a page, such as an error message, is ignored.
 
         Raises:
-            EnvError: the first observation is no page of the shop as text or text_rich.
+            EnvError: the first observation is not a page of the shop as text or text_rich.
         """
         try:
             seen = read(observation, admissible)
@@ -85,13 +85,13 @@ class Shopper:
         return " ".join(re.sub(r"[\[\]]", " ", self.asked).split()) or "anything"
 
     def _pick(self, seen: ParsedPage) -> str | None:
-        """Return a click on an option that is asked for and not chosen yet."""
+        """Return a click on an option that the instruction asks for and that is not selected yet."""
         before, said = self._said or (None, "")
         if before is None or before.title != seen.title:
             self._picked = Counter()
         elif before.kind == "item":
             self._picked[said] += 1
-        tries = 2 if seen.marked else 1  # where marks say that a click was not done, once more
+        tries = 2 if seen.marked else 1  # if marks show that a click had no effect, click again
         for _, values in seen.options:
             value = _named(values, self.asked)
             if value and value not in seen.chosen and self._picked[f"click[{value}]"] < tries:
@@ -100,14 +100,14 @@ class Shopper:
 
 
 class CarefulShopper(Shopper):
-    """Searches what matters, opens the first product that is cheap enough, checks it, and buys it or turns back."""
+    """Searches for the significant words, opens the first affordable product, checks it, and buys it or goes back."""
 
     def __init__(self) -> None:
-        """Have seen nothing."""
+        """Start without memory."""
         self._turn = 0
-        self._lacks: dict[str, int] = {}  # of products that were turned back from: how many of the words asked for
-        self._here: Offer | None = None  # the product that was opened last
-        self._features: set[str] | None = None  # words on its features page, once that was read
+        self._lacks: dict[str, int] = {}  # rejected products: number of missing words
+        self._here: Offer | None = None  # the product opened last
+        self._features: set[str] | None = None  # words of its features page, if read
         super().__init__()
 
     def _begin(self) -> None:
@@ -129,7 +129,7 @@ class CarefulShopper(Shopper):
         return " ".join(words) or "anything"
 
     def _choose(self, seen: ParsedPage) -> str:
-        """Open the first product that is cheap enough and not looked at yet; late, the best of those that were."""
+        """Open the first affordable product that was not inspected yet; late in the episode, the best inspected one."""
         most = _bound(self.asked)
         fresh = [offer for offer in seen.offers if offer.asin not in self._lacks and offer.price <= most]
         if self._turn < _LATE and fresh:
@@ -149,7 +149,7 @@ class CarefulShopper(Shopper):
         return f"click[{offer.asin}]"
 
     def _check(self, seen: ParsedPage) -> str:
-        """Buy a product that has all that is asked for, or that has to do; else turn back."""
+        """Buy a product that has everything or must be accepted; else go back."""
         here = self._here
         fresh = here is not None and here.title == seen.title and here.asin not in self._lacks
         missing = self._matter() - _of(seen) - (self._features or set())
@@ -163,28 +163,28 @@ class CarefulShopper(Shopper):
 
 
 def _of(seen: ParsedPage) -> set[str]:
-    """Return the words that a product's page says of it."""
+    """Return the words of a product's page."""
     said = [seen.title, *(" ".join([name, *values]) for name, values in seen.options)]
     return set(analyse(" ".join(said)))
 
 
 def _asks(name: str, text: str) -> bool:
-    """Return whether a text speaks of an option by its name."""
+    """Return whether a text mentions an option by its name."""
     return re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", text) is not None
 
 
 def _wanted(text: str) -> set[str]:
-    """Return the words of a text that matter, as a search takes them."""
+    """Return the significant words of a text, stemmed as by the search."""
     return set(analyse(text)) - _FILLERS
 
 
 def _bound(text: str) -> float:
-    """Return the most that an instruction allows to be paid, in dollars."""
+    """Return the price limit of an instruction in dollars."""
     match = _BOUND.search(text)
     return float(match[1]) if match else float("inf")
 
 
 def _named(values: Iterable[str], text: str) -> str | None:
-    """Return the longest value that a text names; None if it names none."""
+    """Return the longest value that a text mentions, or None."""
     found = [value for value in values if re.search(rf"(?<![\w'’]){re.escape(value)}(?![\w'’])", text)]
     return max(found, key=len, default=None)

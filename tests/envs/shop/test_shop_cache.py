@@ -128,7 +128,7 @@ def test_strict_and_lenient_do_not_share(tmp_path: Path) -> None:
     for _ in range(2):
         lenient = fresh(path, cache=tmp_path / "c", strict=False)
         assert (len(lenient), lenient.skipped) == (29, 1)
-        with pytest.raises(CatalogueError, match=r"record 3 \(B000000003\): 'name' is a str; got 3"):
+        with pytest.raises(CatalogueError, match=r"record 3 \(B000000003\): 'name' must be a string, got 3"):
             fresh(path, cache=tmp_path / "c")
 
 

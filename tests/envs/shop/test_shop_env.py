@@ -219,7 +219,7 @@ def test_the_rule_of_verl_agent_shuffles_with_the_seed(data_dir: Path) -> None:
         ({"strict": 1}, "True or False"),
         ({"num_prev_obs": -1}, ">= 0"),
         ({"catalogue_seed": "x"}, ">= 0"),
-        ({"num_products": 0}, "at least 1"),
+        ({"num_products": 0}, ">= 1"),
         ({"render_mode": "human"}, "ansi"),
         ({"attributes": None}, "attributes=PATH"),
         ({"human": None, "goals": "human"}, "human=PATH"),
