@@ -1,10 +1,10 @@
-"""The shop as a site: pages that a person likes and a browser agent can use, with the original's addresses.
+"""The shop as a web site for people and browser agents, with WebShop's addresses.
 
-    render     session -> HTML; the site and the environment's html observation read the same templates
-    paths      page <-> address
-    sessions   who is shopping for what; a bound on how many are kept
-    app        the FastAPI application
-    server     the application in a thread, on a free port
+    render           session -> HTML, for the site and the environment's html observation
+    addresses        page <-> address
+    session_store    the sessions of a site, and the goals of its visitors
+    visits           a visitor's way as actions of the text environment
+    app              the FastAPI application
 
-The packages of the extra `serve` are imported when something is rendered or served, never before.
+The packages of the extra `serve` are imported at the first use.
 """

@@ -1,4 +1,4 @@
-"""Pages and their addresses, both ways, as the original writes them:
+"""Converts pages to addresses and back. The addresses are WebShop's:
 
     /{session}
     /search_results/{session}/{word+word}/{page}
@@ -6,12 +6,11 @@
     /item_sub_page/{session}/{asin}/{word+word}/{page}/{sub page}/{options}
     /done/{session}/{asin}/{options}
 
-and a picture at /picture/{asin}.svg, in another colour at /picture/{asin}/{rrggbb}.svg.
+Pictures are at /picture/{asin}.svg, and in another colour at /picture/{asin}/{rrggbb}.svg.
 
-Every segment is percent-encoded by itself and read from the undecoded path, so that a slash or a plus sign in a query,
-an option or the id of a task stays where it is. Options are a JSON object; Python's form of a dict, which the original
-writes on some pages, is read as well. A browser takes the segments "." and ".." for folders, however they are encoded:
-keywords and ids of products that read so are written with a plus sign behind.
+Every segment is percent-encoded separately and read from the undecoded path, so a query, an option or a task id may
+contain slashes and plus signs. Options are a JSON object; a Python dict, which WebShop writes on some pages, is also
+accepted. Browsers resolve the segments "." and "..", so such keywords and product ids are followed by a plus sign.
 """
 
 from __future__ import annotations
@@ -39,38 +38,38 @@ __all__ = [
 ]
 
 LONGEST_QUERY: Final = 2000
-"""Most characters of a query on the site."""
+"""Largest number of characters of a query."""
 LONGEST_NAME: Final = 200
-"""Most characters of a session's name."""
+"""Largest number of characters of a session's name."""
 LONGEST_PATH: Final = 32_000
-"""Most bytes of an address."""
+"""Largest number of characters of an address."""
 
-_KEPT: Final = "!$&'()*,;=:@"  # may stand in a segment as they are (RFC 3986, pchar), the plus sign aside
+_KEPT: Final = "!$&'()*,;=:@"  # need no encoding in a segment (RFC 3986, pchar), except for the plus sign
 _DOTS: Final = (".+", "..+")
 _KINDS: Final = {"search_results": "results", "item_page": "item", "item_sub_page": "sub", "done": "done"}
 
 
 class SiteError(EnvError):
-    """An address or a form that the site cannot answer with a page of the shop."""
+    """The site has no page for an address or a form."""
 
     def __init__(self, message: str, status: int = 404) -> None:
-        """Keep the sentence and the HTTP status."""
+        """Create the error with a message and an HTTP status."""
         super().__init__(message, status)
         self.status = status
 
     def __str__(self) -> str:
-        """Return the sentence alone."""
+        """Return the message."""
         return str(self.args[0])
 
 
 def words(query: str) -> tuple[str, ...]:
-    """Return the keywords of a query as the original takes them: small letters, divided at each blank.
+    """Return the keywords of a query as in WebShop: lower case, split at each blank.
 
     Raises:
         SiteError: more than `LONGEST_QUERY` characters.
     """
     if len(query) > LONGEST_QUERY:
-        raise SiteError(f"a search takes at most {LONGEST_QUERY:,} characters; got {len(query):,}", 413)
+        raise SiteError(f"a search may have at most {LONGEST_QUERY:,} characters, got {len(query):,}", 413)
     return tuple(query.lower().split(" "))
 
 
@@ -79,7 +78,7 @@ def href(session: str, page: Page) -> str:
 
     Args:
         session: name of the session.
-        page: the page; its fields beyond those that the address holds are not read.
+        page: the page; fields that its address does not contain are ignored.
     """
     options = json.dumps(dict(page.options), ensure_ascii=False)
     asin = (page.asin,)
@@ -102,27 +101,27 @@ def drawing(asin: str, colour: str = "") -> str:
 
     Args:
         asin: id of the product.
-        colour: six hexadecimal digits; "" for its own.
+        colour: six hexadecimal digits, or "" for the default.
     """
     return f"/picture/{_segment((asin,))}{f'/{colour}' if colour else ''}.svg"
 
 
 def asin_of(raw: str) -> str:
-    """Return the id of a product that a segment of an address is."""
+    """Return the product id of a segment."""
     return raw[:-1] if raw in _DOTS else unquote(raw)
 
 
 def parse(path: str) -> tuple[str, Page]:
-    """Return the session's name and the page that an address names.
+    """Return the session's name and the page of an address.
 
     Args:
-        path: the path as it was sent, percent-encoded, without query string.
+        path: the percent-encoded path without query string.
 
     Raises:
         SiteError: the site has no such page.
     """
     if len(path) > LONGEST_PATH:
-        raise SiteError(f"an address has at most {LONGEST_PATH:,} characters; got {len(path):,}", 414)
+        raise SiteError(f"an address may have at most {LONGEST_PATH:,} characters, got {len(path):,}", 414)
     raw = path.removeprefix("/").split("/")
     if len(raw) == 1:
         return named(unquote(raw[0])), Page()
@@ -147,13 +146,13 @@ def _segment(part: object) -> str:
 
 
 def named(name: str) -> str:
-    """Return the name of a session.
+    """Return a valid name of a session.
 
     Raises:
-        SiteError: no session can have it.
+        SiteError: the name is not valid.
     """
     if not name or len(name) > LONGEST_NAME or not name.isprintable() or name in (".", ".."):
-        raise SiteError(f"the name of a session has 1 to {LONGEST_NAME} printable characters; got {name[:40]!r}")
+        raise SiteError(f"the name of a session must have 1 to {LONGEST_NAME} printable characters, got {name[:40]!r}")
     return name
 
 
@@ -162,26 +161,26 @@ def _keywords(raw: str) -> tuple[str, ...]:
         return (raw[:-1],)
     found = tuple(unquote(word) for word in raw.split("+"))
     if sum(map(len, found)) + len(found) - 1 > LONGEST_QUERY:
-        raise SiteError(f"a search takes at most {LONGEST_QUERY:,} characters", 414)
+        raise SiteError(f"a search may have at most {LONGEST_QUERY:,} characters", 414)
     return found
 
 
 def _number(raw: str) -> int:
     if not (raw.isascii() and raw.isdecimal() and len(raw) <= 6 and int(raw) >= 1):
-        raise SiteError(f"pages of results are numbered from 1; got {unquote(raw)[:40]!r}")
+        raise SiteError(f"pages of results are numbered from 1, got {unquote(raw)[:40]!r}")
     return int(raw)
 
 
 def _sub(raw: str) -> str:
     if raw not in SUBS:
-        raise SiteError(f"a product has the pages {', '.join(SUBS)}; got {unquote(raw)[:40]!r}")
+        raise SiteError(f"a product has the pages {', '.join(SUBS)}, got {unquote(raw)[:40]!r}")
     return raw
 
 
 def _options(raw: str) -> tuple[tuple[str, str], ...]:
     found = _mapping(unquote(raw))
     if found is None or not all(isinstance(text, str) for pair in found.items() for text in pair):
-        raise SiteError("the options at the end of this address are no object of names and values")
+        raise SiteError("the options at the end of this address must be an object of names and values")
     return tuple(found.items())
 
 

@@ -1,12 +1,11 @@
-"""The site as a FastAPI application: addresses in, pages out.
+"""The site as a FastAPI application.
 
-An address holds the whole page, so every GET first moves the session there and then shows it, and HEAD does the same
-without the body; a POST only leads to an address (a search, chosen options, a button). Opening the address of the end
-page buys, as in the original, and a session that has bought shows nothing but its end page from then on: the reward is
-computed once and kept.
+An address determines the whole page: GET moves the session there and shows it, HEAD does the same without the body, and
+POST redirects to an address (a search, selected options, a button). As in WebShop, opening the address of the end page
+buys. After a purchase a session shows only its end page, and its reward does not change any more.
 
-Files and pictures are looked up by name in tables, never by path. No page needs a script; the policy sent along allows
-none but ours.
+Files and pictures are looked up by name in tables, never by path. No page needs JavaScript; the content security policy
+allows only the site's own script.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = ["OnPurchase", "create_app", "visit"]
 
 OnPurchase = Callable[[str, list[str] | None], None]
 
-_LARGEST_FORM: Final = 64_000  # bytes; a query of the most characters, each percent-encoded, is below it
+_LARGEST_FORM: Final = 64_000  # bytes, more than the longest query when percent-encoded
 _COLOUR: Final = re.compile("[0-9a-f]{6}")
 _ROBOTS: Final = b"User-agent: *\nDisallow: /\n"
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -68,7 +67,7 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT, on_purchase: OnPur
     """
     count = getattr(goals, "count", 1)
     if isinstance(count, int) and count > 1:
-        raise UnknownOption(f"a site has one shop, and these goals are about {count:,}: give it those of one catalogue")
+        raise UnknownOption(f"a site has one shop, but these goals belong to {count:,}; use the goals of one catalogue")
     try:
         from fastapi import FastAPI, Request, Response
     except ImportError as missing:
@@ -77,7 +76,7 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT, on_purchase: OnPur
     site = _SiteApp(shop, SessionStore(shop, goals, kept=kept), on_purchase, Request, Response)
 
     async def failed(_: Request, wrong: Exception) -> Response:
-        return site.refuse(500, "something is wrong with the shop, not with what was asked of it")
+        return site.refuse(500, "the shop has failed; the request was valid")
 
     app.state.sessions = site.sessions
     app.add_exception_handler(Exception, failed)
@@ -86,10 +85,10 @@ def create_app(shop: Shop, goals: Goals, *, kept: int = KEPT, on_purchase: OnPur
 
 
 def visit(session: ShopSession, page: Page) -> None:
-    """Move a session to the page of an address; the end page buys, once. A session that has bought stays at its end.
+    """Move a session to the page of an address, which buys on the end page. A finished session stays at its end.
 
     Raises:
-        SiteError: no such product, or an option that it does not offer.
+        SiteError: there is no such product, or it does not offer a selected option.
     """
     if session.done:
         return
@@ -111,7 +110,7 @@ def visit(session: ShopSession, page: Page) -> None:
 
 
 class _SiteApp:
-    """The answers to requests. The classes are handed in: fastapi is imported in one function only."""
+    """Answers requests. FastAPI's classes are parameters because fastapi is imported in one function only."""
 
     def __init__(
         self,
@@ -131,9 +130,9 @@ class _SiteApp:
         self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request (ASGI): in one place and by the path as it was sent, which routes do not see."""
+        """Answer a request (ASGI) by its undecoded path, which FastAPI's routes do not see."""
         if scope["type"] != "http":
-            raise RuntimeError(f"the site answers HTTP alone; got {scope['type']!r}")
+            raise RuntimeError(f"expected an HTTP request, got {scope['type']!r}")
         request = self._request(scope, receive)
         try:
             answer = await self._choose(request)(request)
@@ -142,7 +141,7 @@ class _SiteApp:
         except EnvError as wrong:
             answer = self.refuse(404, str(wrong))
         if request.method == "HEAD":
-            answer.body = b""  # the headers stay those of GET, the length among them
+            answer.body = b""  # with the headers of GET, including the length
         await answer(scope, receive, send)
 
     def _choose(self, request: Request) -> Callable[[Request], Awaitable[Response]]:
@@ -158,7 +157,7 @@ class _SiteApp:
         else:
             answer, allowed = self.page, True
         if not allowed or request.method not in ("GET", "HEAD", "POST"):
-            raise SiteError(f"this address does not take {request.method}", 405)
+            raise SiteError(f"this address does not support {request.method}", 405)
         return answer
 
     async def static(self, request: Request) -> Response:
@@ -211,7 +210,7 @@ class _SiteApp:
             self._on_purchase(self.sessions.task_of(name), self._log.take(session))
 
     def refuse(self, status: int, sentence: str) -> Response:
-        """Return a page with what was wrong."""
+        """Return an error page."""
         return self._answer(error(status, sentence).encode("utf-8", "replace"), "text/html", status=status)
 
     def _answer(self, content: bytes, kind: str, *, status: int = 200, cache: str = "no-cache") -> Response:
@@ -223,13 +222,13 @@ class _SiteApp:
 
 
 def _path(request: Request) -> str:
-    """The path as it was sent: an encoded slash is no division."""
+    """Return the undecoded path, in which an encoded slash does not separate segments."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     return raw.partition(b"?")[0].decode("utf-8", "replace")
 
 
 def _last(request: Request) -> str:
-    """What follows the first segment of the path."""
+    """Return the path after its first segment."""
     return _path(request).removeprefix("/").partition("/")[2]
 
 
@@ -238,15 +237,15 @@ async def _form(request: Request) -> dict[str, str]:
     async for chunk in request.stream():
         body += chunk
         if len(body) > _LARGEST_FORM:
-            raise SiteError(f"a form holds at most {_LARGEST_FORM:,} bytes", 413)
+            raise SiteError(f"a form may have at most {_LARGEST_FORM:,} bytes", 413)
     try:
         return dict(parse_qsl(body.decode("ascii", "replace"), max_num_fields=100))
     except ValueError as wrong:
-        raise SiteError("a form holds at most 100 fields", 413) from wrong
+        raise SiteError("a form may have at most 100 fields", 413) from wrong
 
 
 def _destination(name: str, page: Page, form: dict[str, str]) -> str:
-    """Where a form leads: to the results of a search, to a product with the options chosen, or where it points."""
+    """Return the address that a form leads to: search results, a product with selected options, or the form's page."""
     if page.kind == "index" and form.get("search_query"):
         return href(name, Page("results", words(form["search_query"]), 1))
     if page.kind == "item":

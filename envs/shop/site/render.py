@@ -1,9 +1,9 @@
-"""Sessions as HTML: the pages of the site, which are also the environment's html observation.
+"""Renders sessions as HTML, for the site and the environment's html observation.
 
-The law of these pages: their visible strings, read by the original's rule (text nodes outside style, script, head,
-title and meta, blank ones between tags left out, stripped, joined by " [SEP] "), are the text observation of the same
-page; and what has the class "btn" or "product-link", or is a radio input, are its clickables. So whatever else a page
-shows comes from style sheets, pictures and attributes. Only the end page for people (`explained`) says more.
+Two rules hold for every page. Its visible strings, extracted as by WebShop (text nodes outside style, script, head,
+title and meta, without blank ones between tags, stripped, joined by " [SEP] "), are the text observation; and elements
+of class "btn" or "product-link" and radio inputs are its clickable texts. Everything else comes from style sheets,
+pictures and attributes. Only the end page for people (`explained`) contains more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["MISSING", "error", "html"]
 
 MISSING: Final = "the site of the shop needs jinja2, fastapi and uvicorn: pip install turnwise[serve]"
 
-# What the original's end page lists without ever filling it in, with the ids of its elements.
+# fields of WebShop's end page that are never filled, with the ids of their elements
 _PURCHASED: Final = (
     ("attrs", "purchased_attrs"),
     ("category", "purchased-category"),
@@ -48,8 +48,8 @@ def html(session: ShopSession, *, explained: bool = False) -> str:
     """Return the page that a session shows, as an HTML document.
 
     Args:
-        session: read, not changed.
-        explained: the end page explains the score part by part; for people, not for observations.
+        session: the session.
+        explained: whether the end page explains the score part by part, for people.
 
     Raises:
         ImportError: jinja2 is not installed.
@@ -77,12 +77,12 @@ def html(session: ShopSession, *, explained: bool = False) -> str:
 
 
 def error(status: int, sentence: str) -> str:
-    """Return a page that says what went wrong, as an HTML document."""
+    """Return an error page as an HTML document."""
     return _render("error.html", title=str(status), status=status, sentence=sentence)
 
 
 class _Links:
-    """Where the elements of a session's page lead."""
+    """The targets of the links and forms on a session's page."""
 
     def __init__(self, session: ShopSession) -> None:
         self._name = session.name

@@ -1,11 +1,10 @@
-"""Who is shopping for what: the sessions of a site, by name, with a bound on how many are kept.
+"""The sessions of a site by name, and the goals of its visitors.
 
-A name that is the id of a task plays that task's goal, as the original's numbers do; any other name gets a goal that
-follows from the name alone. So a session that was dropped for want of room comes back with the same goal, and the
-address of a page, which holds all the rest, still leads to that page.
+A session named by a task id has that task's goal; any other name determines a goal as well. The number of sessions is
+limited: one that was dropped comes back with the same goal, and its page follows from the address.
 
-Two kinds of names are refused: those written as the id of a task that there is not, whose visitor would play another
-goal unawares, and those that browsers and crawlers ask every site for.
+Refused are names that look like a task id without being one, since their visitors would unknowingly play another goal,
+and paths that browsers and crawlers request from every site.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from turnwise.envs.shop.site.addresses import SiteError, named
 __all__ = ["KEPT", "Goals", "SessionStore"]
 
 KEPT: Final = 1000
-"""Sessions of visitors that are kept; the one that was not seen for longest goes first."""
+"""Largest number of visitors' sessions; the least recently used one is dropped first."""
 
 _TASK: Final = re.compile(r"(train|held[-_ ]?out)[-/](.+)[-/]([0-9]+)", re.IGNORECASE | re.DOTALL)
 _OURS: Final = "static|picture|again|search_results|item_page|item_sub_page|done|docs|redoc"
@@ -36,29 +35,29 @@ _NO_SESSION: Final = re.compile(rf"{_OURS}|{_FILE}|\..*", re.IGNORECASE | re.DOT
 
 
 class Goals(Protocol):
-    """Where goals come from: every `sources.Source` is one."""
+    """What a site needs of a source of goals (see `goal_sources.GoalSource`)."""
 
     def draw(self, rng: Any) -> str:
-        """Return the id of a goal that `rng` (a numpy Generator) draws."""
+        """Return the id of a random goal."""
 
     def get(self, id: str) -> Goal:
         """Return the goal of an id.
 
         Raises:
-            UnknownTask: there is none of that id.
+            UnknownTask: there is no goal with that id.
         """
 
 
 class SessionStore:
-    """The sessions of one site. Safe to use from the site's thread and another one."""
+    """The sessions of one site. Methods are thread-safe."""
 
     def __init__(self, shop: Shop, goals: Goals, *, kept: int = KEPT) -> None:
-        """Begin without any.
+        """Create an empty store.
 
         Args:
-            shop: what they share.
-            goals: where their goals come from.
-            kept: how many sessions of visitors are kept; those that `start` began do not count.
+            shop: the shop of the sessions.
+            goals: source of the visitors' goals.
+            kept: largest number of visitors' sessions; those started by `start` do not count.
         """
         self.shop = shop
         self.goals = goals
@@ -68,19 +67,19 @@ class SessionStore:
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """Return how many sessions are kept now."""
+        """Return the number of sessions."""
         return len(self._visiting) + len(self._started)
 
     def start(self, name: str, goal: Goal, prices: Mapping[str, float] | None = None) -> ShopSession:
-        """Begin a session of that name with this goal, in place of any other; it is kept until `drop`.
+        """Start a session, which replaces another one of the same name and is kept until `drop`.
 
         Args:
-            name: printable, 1 to 200 characters, unique to the one who starts it.
+            name: 1 to 200 printable characters.
             goal: what to buy.
-            prices: dollars by product, in place of the shop's for this session.
+            prices: prices in dollars by product id that replace the shop's.
 
         Raises:
-            SiteError: no address can hold the name.
+            SiteError: the name is not valid.
         """
         session = ShopSession(self.shop, goal, named(name), prices=prices)
         with self._lock:
@@ -89,11 +88,11 @@ class SessionStore:
         return session
 
     def get(self, name: str) -> ShopSession:
-        """Return the session of that name; a new one, with the goal of its name, if there is none.
+        """Return the session of a name, which is created if necessary.
 
         Raises:
-            SiteError: no visitor can have the name.
-            UnknownTask: it is written as the id of a task, and there is none of that id.
+            SiteError: the name is not valid.
+            UnknownTask: the name looks like a task id, but there is no such task.
         """
         with self._lock:
             found = self._started.get(name) or self._visiting.get(name)
@@ -106,12 +105,12 @@ class SessionStore:
             return found
 
     def restart(self, name: str) -> None:
-        """Let a visitor begin anew with the same goal; a session that `start` began stays as it is."""
+        """Let a visitor start again with the same goal; a session started by `start` does not change."""
         with self._lock:
             self._visiting.pop(name, None)
 
     def drop(self, name: str) -> None:
-        """Forget a session; nothing happens if there is none."""
+        """Remove a session, if it exists."""
         with self._lock:
             self._started.pop(name, None)
             self._visiting.pop(name, None)
@@ -122,14 +121,14 @@ class SessionStore:
         A minus may replace a slash in an id, as in the session names of the text environment.
 
         Raises:
-            SiteError: no visitor can have the name.
-            UnknownTask: it is written as the id of a task, and there is none of that id.
+            SiteError: the name is not valid.
+            UnknownTask: the name looks like a task id, but there is no such task.
         """
         if _NO_SESSION.fullmatch(name):
             raise SiteError(f"there is no page at this address, and {name[:40]!r} cannot be the name of a session")
         written = _TASK.fullmatch(name)
-        divided = ["/".join(written.groups())] if written else []  # a level may have a minus in it
-        if any(letter.isdigit() for letter in name):  # ids have digits, and a wrong id takes long to explain
+        divided = ["/".join(written.groups())] if written else []  # a level may contain a minus
+        if any(letter.isdigit() for letter in name):  # ids contain digits; the message about a wrong id is expensive
             for task in dict.fromkeys((name, name.replace("-", "/"), *divided)):
                 try:
                     self.goals.get(task)

@@ -198,7 +198,7 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
     ("attributes", "human", "what"),
     [
         ({"B000000001": []}, None, "record B000000001: expected an object with 'attributes', got []"),
-        ({"B000000001": {"attributes": None}}, None, "record B000000001: 'attributes' must be a list of strings, got None"),
+        ({"B000000001": {"attributes": None}}, None, "'attributes' must be a list of strings, got None"),
         ({"B000000001": {"instruction": 1}}, None, "record B000000001: 'instruction' must be a string, got 1"),
         (None, {"B000000001": {}}, "record B000000001: expected a list of objects with 'instruction', got {}"),
         (None, {"B000000001": [{"instruction": "x"}]}, "'instruction_attributes' must be a list of strings, got None"),

@@ -300,7 +300,7 @@ def test_a_site_has_one_shop() -> None:
     class Many(Numbered):
         count = 3
 
-    with pytest.raises(UnknownOption, match="a site has one shop, and these goals are about 3"):
+    with pytest.raises(UnknownOption, match="a site has one shop, but these goals belong to 3"):
         create_app(SHOP, Many())
     Many.count = 1
     create_app(SHOP, Many())
