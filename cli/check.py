@@ -1,4 +1,4 @@
-"""`turnwise check`: does an environment keep the contract? Prints what failed and how to see it again."""
+"""`turnwise check`: does an environment keep the contract? Prints what failed and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def check(
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
-    tasks: Annotated[int, typer.Option(min=1, help="How many task instances to examine.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the examination.")] = 0,
+    tasks: Annotated[int, typer.Option(min=1, help="Number of task instances to check.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the checks.")] = 0,
     light: Annotated[
         bool | None,
-        typer.Option("--light/--full", help="Try less, or all. Absent: less where steps are slow."),
+        typer.Option("--light/--full", help="Fewer checks, or all. Default: fewer where steps are slow."),
     ] = None,
 ) -> None:
-    """Prove that an environment keeps the contract, rule by rule. Exit code 1 if a rule is broken."""
+    """Check that an environment keeps the contract, rule by rule. The exit code is 1 if a rule is broken."""
     from turnwise.envs.check import CheckResult, Effort, check_env, rules
 
     effort = None if light is None else Effort.light() if light else Effort()
@@ -51,16 +51,16 @@ def check(
     width = max(map(len, names))
     with Live(console=err(), transient=True, refresh_per_second=8) as live:
 
-        def judging(done: int) -> None:
+        def show_progress(done: int) -> None:
             if done < len(names) and live.console.is_terminal:
                 live.update(Spinner("dots", Text(f"{done}/{len(names)} rules: {names[done]}", style="dim")))
 
-        def tell(result: CheckResult) -> None:
+        def print_result(result: CheckResult) -> None:
             line = Text(f"{result.outcome:>8}", style=_COLOURS[result.outcome])
             out().print(line.append(f"  {result.rule:<{width}}  {result.detail}", style="default"), soft_wrap=True)
-            judging(1 + names.index(result.rule))
+            show_progress(1 + names.index(result.rule))
 
-        judging(0)
+        show_progress(0)
         report = check_env(
             env_id,
             kwargs=parse_options(options),
@@ -68,11 +68,11 @@ def check(
             seed=seed,
             effort=effort,
             play_expert=play_expert,
-            on_result=tell,
+            on_result=print_result,
         )
     failed = [result for result in report.results if result.outcome == "failed"]
     for result in failed:
-        say(f"\n{result.rule}, to see it again:", "bold")
+        say(f"\n{result.rule}, to reproduce:", "bold")
         say(textwrap.indent(result.reproduce, "    "))
     if failed:
         say(f"\n{env_id} breaks {len(failed)} of {len(report.results)} rules", "bold red")

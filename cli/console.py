@@ -1,7 +1,7 @@
-"""Where text goes: one function for standard output, one for standard error, and a few shared words.
+"""Output: consoles for standard output and standard error, and how numbers are written.
 
-Consoles are made when they are needed, so that a test which swaps the streams sees what was written. Off a terminal
-nothing is coloured and no line is broken: the output of every command can be piped.
+Without a terminal nothing is coloured and no line is wrapped, so the output of every command can be piped. Consoles are
+created on each use, so that tests can replace the streams.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PIPE_WIDTH = 200
 
 
 def piped(*, stderr: bool = False) -> bool:
-    """True when nobody looks: the stream is no terminal, and no width or colour was asked for."""
+    """Return whether a stream is not a terminal, and neither a width nor colours were requested."""
     stream = sys.stderr if stderr else sys.stdout
     return not stream.isatty() and "COLUMNS" not in os.environ and "FORCE_COLOR" not in os.environ
 
@@ -26,32 +26,32 @@ def _make(*, stderr: bool) -> Console:
 
 
 def out() -> Console:
-    """The console on standard output: no markup, so that brackets in a game's text stay what they are."""
+    """Return the console on standard output, without markup, so that brackets in a game's text are kept."""
     return _make(stderr=False)
 
 
 def err() -> Console:
-    """The console on standard error."""
+    """Return the console on standard error."""
     return _make(stderr=True)
 
 
 def say(text: str = "", style: str = "") -> None:
-    """Print one line on standard output, unwrapped."""
+    """Print a line on standard output, unwrapped."""
     out().print(text, style=style or None, soft_wrap=True)
 
 
 def warn(text: str) -> None:
-    """Print one line on standard error."""
+    """Print a line on standard error."""
     err().print(text, style="yellow", soft_wrap=True)
 
 
 def percent(share: float) -> str:
-    """A share in [0, 1] as a percentage with one decimal: `0.125` is `12.5 %`."""
+    """Return a share in [0, 1] as a percentage: `12.5 %`."""
     return f"{100 * share:.1f} %"
 
 
 def duration(seconds: float) -> str:
-    """A time in seconds as people write it: `42 s`, `3 min 05 s`, `2 h 10 min`."""
+    """Return a time in seconds in readable form: `42 s`, `3 min 05 s`, `2 h 10 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -61,7 +61,7 @@ def duration(seconds: float) -> str:
 
 
 def count(number: float) -> str:
-    """A rate or an amount with at most four digits: `950`, `12.3k`, `4.5M`."""
+    """Return a rate or an amount with few digits: `950`, `12.3k`, `4.5M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(number) >= size:
             return f"{number / (1e3 if unit == 'k' else size):.1f}{unit}"

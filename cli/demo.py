@@ -1,7 +1,7 @@
-"""`turnwise demo`: from nothing to a trained, evaluated agent, with every step of the house on the way.
+"""`turnwise demo`: train and evaluate an agent in minutes, with the settings of examples/demo.toml.
 
-Imitation of an expert gives a weak start, reinforcement learning on new generated games makes it better, and a panel of
-held-out games says by how much. The settings are examples/demo.toml; nothing is hidden here.
+Imitation of an expert gives a weak start, reinforcement learning on new generated games improves it, and a panel of
+held-out games measures by how much.
 """
 
 from __future__ import annotations
@@ -19,38 +19,37 @@ from turnwise.cli.evaluate import rate_cells
 from turnwise.cli.figures import save_curves
 from turnwise.cli.plots import terminal_plot
 from turnwise.cli.progress import curves_of
+from turnwise.cli.run_folders import RUN_FILE, resume_command
 from turnwise.cli.train import load_run, train_with_progress
 
 if TYPE_CHECKING:
     from turnwise.agents.evaluation import EvaluationResult
-    from turnwise.training.config import Run
 
 CONFIGURATION = Path(__file__).resolve().parent.parent / "examples" / "demo.toml"
 """The same relative path in a clone and in an installed wheel."""
 
 
 def choose_folder(wanted: Path | None, method: str, seed: int) -> tuple[Path, bool]:
-    """The folder of a demo and whether there is something to go on with.
+    """Return the folder of a demo, and whether it holds an interrupted demo to continue.
 
-    A demo that was interrupted is continued; one that is complete is left alone, and a new name is taken, unless the
-    folder was named by the person.
+    Without a wanted folder, a finished demo is left alone and the next free name is used.
     """
     if wanted is not None:
         return wanted, resumable(wanted)
     for number in range(1, 1000):
         folder = Path("runs") / f"demo-{method}-{seed}{'' if number == 1 else f'-{number}'}"
-        if resumable(folder) or not (folder / "run.toml").exists():
+        if resumable(folder) or not (folder / RUN_FILE).exists():
             return folder, resumable(folder)
-    raise UserError("runs/ holds a thousand demos; name a folder with --output.")
+    raise UserError("runs/ holds a thousand demos; name a folder with --output")
 
 
 def resumable(folder: Path) -> bool:
-    """True if a run was begun in the folder and has not come to its end; without a checkpoint it begins again there."""
-    return (folder / "run.toml").exists() and not (folder / "after.json").exists()
+    """Return whether the folder holds a run that has not finished."""
+    return (folder / RUN_FILE).exists() and not (folder / "after.json").exists()
 
 
 def draw(folder: Path, title: str) -> Path | None:
-    """Show the curve in the terminal and write it as PNG; returns the picture's path, None where that is impossible."""
+    """Print the success curve, write it as PNG, and return the path of the PNG, or None if it could not be written."""
     from turnwise.training.metrics import read_events
 
     curves = curves_of(read_events(folder / "metrics.jsonl"))
@@ -59,13 +58,13 @@ def draw(folder: Path, title: str) -> Path | None:
     try:
         save_curves(curves, path, title=title, x_label="iteration", y_label="success", y_range=(0, 1))
     except (UserError, OSError) as error:
-        warn(f"no picture: {error}")
+        warn(f"no figure: {error}")
         return None
     return path
 
 
 def before_and_after(before: EvaluationResult, after: EvaluationResult) -> Table:
-    """Success before and after training, side by side: over all tasks, and for every task type."""
+    """Return success before and after training, over all tasks and for every task type."""
     first, second = before.summary(), after.summary()
     table = Table(box=None, padding=(0, 2), header_style="dim")
     table.add_column("")
@@ -81,7 +80,7 @@ def before_and_after(before: EvaluationResult, after: EvaluationResult) -> Table
 
 
 def report(folder: Path, title: str, seconds: float) -> None:
-    """Print what a run reached: both evaluations, their comparison, the curve, and where everything lies."""
+    """Print both evaluations, their comparison, the curve, and what the run folder contains."""
     from turnwise.agents.comparison import compare
     from turnwise.agents.evaluation import EvaluationResult
 
@@ -89,17 +88,17 @@ def report(folder: Path, title: str, seconds: float) -> None:
     say(f"\nSuccess on {len(before.panel.tasks)} held-out games, with 95 % intervals", "bold")
     out().print(before_and_after(before, after))
     comparison = compare(before, after)
-    say("Game by game (first: warm start, second: trained):")
+    say("Paired comparison (first: warm start, second: trained):")
     say(comparison.verdict, "bold green" if comparison.p_success < comparison.alpha else "bold yellow")
     say()
     picture = draw(folder, title)
-    say(f"\n{duration(seconds)} in all. Everything is in {folder}:", "bold")
+    say(f"\n{duration(seconds)} in total. Results in {folder}:", "bold")
     for file, what in (
         ("run.toml", "every setting"),
         ("metrics.jsonl", "every number"),
         ("before.json, after.json", "the evaluations, episode by episode"),
         (picture.name if picture else "", "the curve"),
-        ("trajectories/", "what was played"),
+        ("trajectories/", "the episodes"),
         ("checkpoints/", "the policy, a Hugging Face folder"),
     ):
         if file:
@@ -108,44 +107,32 @@ def report(folder: Path, title: str, seconds: float) -> None:
 
 
 def _next_steps(folder: Path) -> None:
-    played = sorted((folder / "trajectories").glob("*.jsonl*"))
-    say("\nGo on with:", "bold")
-    say(f"  turnwise play --policy {folder}        # play yourself; :ask and :watch the agent")
-    if played:
-        say(f"  turnwise show {played[-1]}        # which turn got which credit")
+    say("\nNext:", "bold")
+    say(f"  turnwise play --policy {folder}        # play yourself; :ask or :watch the agent")
+    say(f"  turnwise show {folder}        # the advantage of every turn")
     say(f"  turnwise eval {folder} --episodes 500        # more held-out games")
 
 
-def _print_plan(run: Run, resume: bool) -> None:
-    verb = "Going on with" if resume else "Training"
-    words = [run.env.id, *(f"{key}={value}" for key, value in run.env.kwargs.items())]
-    say(f"{verb} an agent on {' '.join(words)} with {run.credit.method}, seed {run.seed}.", "bold")
-    say(f"  {run.imitation.episodes} demonstrations are imitated; then come {run.train.steps} iterations of")
-    say(f"  {run.train.tasks} games, {run.train.group} episodes each; {run.evaluation.episodes} held-out games are")
-    say("  played before and after.")
-    say(f"  Results go to {run.folder}. Ctrl-C ends in good order, and the same command goes on.\n")
-
-
 def demo(
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    method: Annotated[str, typer.Option(help="The credit rule: gigpo, grpo, ... (`turnwise list credit`).")] = "gigpo",
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the results.")] = None,
-    config: Annotated[Path, typer.Option(metavar="RUN.toml", help="Another run to demonstrate.")] = CONFIGURATION,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
+    method: Annotated[str, typer.Option(help="Credit rule: gigpo, grpo, ... (`turnwise list credit`).")] = "gigpo",
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
+    config: Annotated[Path, typer.Option(metavar="RUN.toml", help="Another run to use.")] = CONFIGURATION,
     options: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keys of the run's file to replace.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Override keys of the run's file.")
     ] = None,
 ) -> None:
-    """Train an agent on household games on this machine, in minutes, and show what it learned."""
+    """Train an agent on household games in minutes, and show what it learned."""
     if config == CONFIGURATION and not config.is_file():
         raise UserError(f"{CONFIGURATION} is missing from this installation; name another file with --config")
     folder, resume = choose_folder(output, method, seed)
     words = [f"seed={seed}", f'credit.method="{method}"', *(options or ())]
     run = load_run(config, words, folder)
     if not run.evaluation.episodes:
-        raise UserError("A demo evaluates before and after; evaluation.episodes is 0.")
-    _print_plan(run, resume)
+        raise UserError("the demo compares evaluations before and after training, but evaluation.episodes is 0")
+    say("Training an agent to find, clean and place things in small kitchens; Ctrl-C stops with a checkpoint.", "bold")
     start = time.monotonic()
     if not train_with_progress(run, resume=resume).finished:
-        say("stopped; the same command goes on where it ended", "bold yellow")
+        say(f"stopped; to continue, run the same command again, or: {resume_command(run.folder)}", "bold yellow")
         raise typer.Exit(INTERRUPTED)
     report(run.folder, f"{run.env.id}, {method}, seed {seed}", time.monotonic() - start)

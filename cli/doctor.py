@@ -1,7 +1,7 @@
-"""`turnwise doctor`: what this machine has of what turnwise can use, one row a thing, with the line that adds it.
+"""`turnwise doctor`: which optional features work on this machine, and how to install the others.
 
-A probe is one function that gives a row; the list `PROBES` says which there are and in what order. Nothing is
-installed, and nothing is started but the trial programs of the sandbox.
+A probe is a function that yields results; `PROBES` lists them in order. Nothing is installed, and nothing is started
+except the trial programs of the sandbox.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from turnwise.cli.errors import UserError
 from turnwise.registry import suggest
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
-    "train": ("torch", "transformers", "accelerate", "matplotlib", "zstandard"),
+    "train": ("torch", "transformers", "matplotlib", "zstandard"),
     "log": ("tensorboard",),
     "serve": ("fastapi", "jinja2", "uvicorn"),
     "web": ("playwright", "pillow"),
@@ -37,28 +37,28 @@ _BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What one probe found.
+    """What a probe found.
 
     Args:
-        name: the thing, as it can be named with `--need`.
-        there: whether it can be used.
-        words: what was found, or why it cannot be used.
-        remedy: the line that adds it; "" where there is none, or it is there.
+        name: of the feature, for `--need`.
+        available: whether it can be used.
+        detail: what was found, or why it cannot be used.
+        remedy: the command that installs it; "" if it is available or there is none.
     """
 
     name: str
-    there: bool
-    words: str
+    available: bool
+    detail: str
     remedy: str = ""
 
 
 def python() -> Iterable[ProbeResult]:
-    """The interpreter."""
+    """Check the interpreter."""
     yield ProbeResult("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
 
 
 def machine() -> Iterable[ProbeResult]:
-    """Cores and memory."""
+    """Report cores and memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     yield ProbeResult(
@@ -67,13 +67,13 @@ def machine() -> Iterable[ProbeResult]:
 
 
 def extras() -> Iterable[ProbeResult]:
-    """The optional packages, by extra."""
+    """Check the optional packages of each extra."""
     for extra, packages in EXTRAS.items():
         versions = {package: _version(package) for package in packages}
         missing = [package for package, version in versions.items() if not version]
         found = ", ".join(f"{package} {version}" for package, version in versions.items())
-        words = f"without {', '.join(missing)}" if missing else found
-        yield ProbeResult(extra, not missing, words, f"pip install turnwise[{extra}]" if missing else "")
+        detail = f"missing {', '.join(missing)}" if missing else found
+        yield ProbeResult(extra, not missing, detail, f"pip install turnwise[{extra}]" if missing else "")
 
 
 def _version(package: str) -> str:
@@ -84,15 +84,15 @@ def _version(package: str) -> str:
 
 
 def browser() -> Iterable[ProbeResult]:
-    """A browser for web tasks."""
+    """Check for a browser for web tasks."""
     found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
     yield ProbeResult(
-        "chromium", bool(found), found or "no chromium on the path", "" if found else f"apt install {_BROWSERS[0]}"
+        "chromium", bool(found), found or "no Chromium on the path", "" if found else f"apt install {_BROWSERS[0]}"
     )
 
 
 def sandbox() -> Iterable[ProbeResult]:
-    """The back ends of the sandbox that need no daemon, each after a trial."""
+    """Try the sandbox back ends that need no daemon."""
     from turnwise.tools.sandbox import probe
 
     for status in probe():
@@ -106,7 +106,7 @@ def _apt(package: str) -> str:
 
 
 def docker() -> Iterable[ProbeResult]:
-    """The Docker daemon."""
+    """Check the Docker daemon."""
     from turnwise.tools.sandbox import DockerUnavailable
     from turnwise.tools.sandbox.containers import connect
 
@@ -122,13 +122,13 @@ PROBES: Final[tuple[Callable[[], Iterable[ProbeResult]], ...]] = (python, machin
 
 
 def rows() -> list[ProbeResult]:
-    """Return what every probe found; one that breaks gives a row that says so, and stops no other."""
+    """Return the results of all probes; a probe that raises an exception gives a result that says so."""
     found: list[ProbeResult] = []
     for probe in PROBES:
         try:
             found += probe()
         except Exception as error:
-            found.append(ProbeResult(probe.__name__, False, f"cannot be told: {type(error).__name__}: {error}"))
+            found.append(ProbeResult(probe.__name__, False, f"the check failed: {type(error).__name__}: {error}"))
     return found
 
 
@@ -136,27 +136,27 @@ def doctor(
     need: Annotated[
         list[str] | None,
         typer.Option(
-            "--need", metavar="NAME", help="Something that must be there, by its name in the table; repeatable."
+            "--need", metavar="NAME", help="A feature that must be available (repeatable): exit code 1 otherwise."
         ),
     ] = None,
 ) -> int:
-    """Show what this machine has of what turnwise can use, and how to add the rest.
+    """Check which optional features work on this machine, and show how to install the others.
 
-    Exit code 0; 1 if something that was asked for with --need is missing. "sandbox" is any back end that holds.
+    The exit code is 1 if a feature named with --need is missing. "sandbox" means any working sandbox back end.
     """
     found = rows()
-    there = {row.name: row.there for row in found}
-    there["sandbox"] = any(there.get(name, False) for name in ("bwrap", "landlock"))
+    available = {result.name: result.available for result in found}
+    available["sandbox"] = any(available.get(name, False) for name in ("bwrap", "landlock"))
     for name in need or ():
-        if name not in there:
-            raise UserError(f"unknown name {name!r}{suggest(name, there)}")
+        if name not in available:
+            raise UserError(f"unknown name {name!r}{suggest(name, available)}")
     table = Table()
-    for title in ("what", "there", "found", "how to add it"):
+    for title in ("feature", "available", "found", "to install it"):
         table.add_column(title, overflow="fold")
-    for row in found:
-        table.add_row(row.name, "yes" if row.there else "no", row.words, row.remedy)
+    for result in found:
+        table.add_row(result.name, "yes" if result.available else "no", result.detail, result.remedy)
     out().print(table)
-    missing = [name for name in need or () if not there[name]]
+    missing = [name for name in need or () if not available[name]]
     if missing:
         say(f"missing: {', '.join(missing)}")
     return 1 if missing else 0

@@ -109,18 +109,16 @@ def start_line(run: Run, *, resume: bool) -> str:
     """
     from turnwise.training.metrics import read_events
 
-    keys = run.model_dump()  # reading the attributes would count the keys as used
-    policy, imitation, train = keys["policy"], keys["imitation"], keys["train"]
-    model = policy["path"] or f"a new model of {policy['layers']} layers x {policy['hidden']}"
-    plan = [f"{imitation['episodes']} demonstrations"] if imitation["episodes"] else []
-    plan += [f"{train['steps']} iterations of {train['tasks']} tasks x {train['group']} episodes"]
-    panel = keys["evaluation"]["episodes"]
-    plan += [f"evaluation on {panel} tasks"] if panel else []
+    policy, imitation, train = run.policy, run.imitation, run.train
+    model = policy.path or f"a new model of {policy.layers} layers x {policy.hidden}"
+    plan = [f"{imitation.episodes} demonstrations"] if imitation.episodes else []
+    plan += [f"{train.steps} iterations of {train.tasks} tasks x {train.group} episodes"]
+    plan += [f"evaluation on {run.evaluation.episodes} tasks"] if run.evaluation.episodes else []
     past = [event for event in read_events(run.folder / "metrics.jsonl") if event.get("phase") == "train"]
     seconds = past[-1].get("seconds_left") if resume and past else None
     time_left = "time estimated after the first iteration" if seconds is None else f"about {duration(seconds)} left"
     verb = "continuing" if resume else "training"
-    return f"{verb} {run.name}: folder {run.folder}; device {policy['device']}; {model}; {', '.join(plan)}; {time_left}"
+    return f"{verb} {run.name}: folder {run.folder}; device {policy.device}; {model}; {', '.join(plan)}; {time_left}"
 
 
 class Progress:

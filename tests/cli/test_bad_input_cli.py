@@ -116,7 +116,7 @@ def test_a_checkpoint_of_another_version_is_refused(turnwise: Call, copy: Path) 
     checkpoint = max((copy / "checkpoints").iterdir())
     state = json.loads((checkpoint / "state.json").read_text())
     unknown = {key: value for key, value in state.items() if key != "tasks"}
-    for changed, part in (({**state, "version": 99}, "(99)"), (unknown, "it has no tasks")):
+    for changed, part in (({**state, "version": 99}, "(99)"), (unknown, "it lacks tasks")):
         (checkpoint / "state.json").write_text(json.dumps(changed))
         (checkpoint / MANIFEST).write_text(json.dumps(manifest(checkpoint)))
         one_sentence(turnwise("train", copy, "--resume", "train.steps=3"), "another version of turnwise", part)

@@ -138,7 +138,7 @@ def test_check_says_what_is_broken_and_how_to_see_it(turnwise: Call) -> None:
     said = turnwise("check", "toys/Forgetful-v0", "--tasks", 1)
     assert said.code == 1
     assert re.search(r"^ *failed", said.out, re.MULTILINE)
-    assert "to see it again:\n" in said.out
+    assert "to reproduce:\n" in said.out
     assert "breaks" in said.out
 
 

@@ -52,7 +52,7 @@ def test_a_second_run_in_the_same_folder_is_refused(turnwise: Call, trained: Pat
 
     with (trained / ".lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        one_sentence(turnwise("train", trained, "--resume"), "another process")
+        one_sentence(turnwise("train", trained, "--resume"), "already training in")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`turnwise doctor`: it tells what is there, survives a probe that breaks, and says in its exit code what was asked."""
+"""`turnwise doctor`: what is available, a probe that breaks, and the exit code."""
 
 import pytest
 from typer.testing import CliRunner
@@ -51,9 +51,9 @@ def test_the_exit_code_answers_what_was_asked(run) -> None:
 def test_an_extra_that_is_missing_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "EXTRAS", {"x": ("no_such_package_anywhere",), "y": ("pytest",)})
     first, second = doctor.extras()
-    assert (first.there, first.remedy) == (False, "pip install turnwise[x]")
-    assert "no_such_package_anywhere" in first.words
-    assert (second.there, second.remedy) == (True, "")
+    assert (first.available, first.remedy) == (False, "pip install turnwise[x]")
+    assert "no_such_package_anywhere" in first.detail
+    assert (second.available, second.remedy) == (True, "")
 
 
 @pytest.mark.parametrize("extra", sorted(doctor.EXTRAS))

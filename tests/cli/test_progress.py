@@ -125,7 +125,6 @@ def test_the_first_line_says_where_what_and_how_long(tmp_path: Path) -> None:
     ):
         assert part in text
     assert "time estimated after the first iteration" in text
-    assert "policy.hidden" in run.unread()  # describing a run does not use its keys
     (tmp_path / "metrics.jsonl").write_text('{"phase": "train", "iteration": 3, "seconds_left": 61}\n')
     assert "about 1 min 01 s left" in start_line(run, resume=True)
 
