@@ -11,6 +11,7 @@ factories of a `Demonstrator` (see `turnwise.envs.demonstrators`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NotRequired, Protocol, TypedDict, runtime_checkable
 
@@ -77,16 +78,13 @@ class Info(TypedDict):
 
 
 def fits(action: str, forms: Iterable[str]) -> bool:
-    """Return whether an action has one of the forms, in which "..." is any text of at least one character.
+    """Return whether an action has one of the forms, in which each "..." is any text of at least one character.
 
     >>> fits("search[red shoes]", ["search[...]"]), fits("search[]", ["search[...]"])
     (True, False)
     """
-    for form in forms:
-        head, _, tail = form.partition("...")
-        if action.startswith(head) and action.endswith(tail) and len(action) > len(head) + len(tail):
-            return True
-    return False
+    patterns = (".+".join(map(re.escape, form.split("..."))) for form in forms)
+    return any(re.fullmatch(pattern, action, re.DOTALL) for pattern in patterns)
 
 
 @runtime_checkable

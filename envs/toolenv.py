@@ -1,15 +1,17 @@
-"""An environment made of tools, tasks and a check: what a user writes is the world that the tools act on.
+"""ToolEnv: an environment made of Python functions as tools, tasks, and a function that checks the result.
 
-Every reset makes the world of its task anew (`start`), so that nothing of one episode is left in the next. The agent
-reads the task and the tools in its first observation, writes calls in one of the forms of `turnwise.tools.functions`,
-and ends the episode by the tool `answer`; then `check` looks at the world and the answer.
+Every reset creates a new world for the task (`start`), so episodes do not affect each other. The first observation
+contains the task and a description of the tools. The agent writes tool calls in one of the formats of
+`turnwise.tools.functions` and ends the episode with the tool `answer`; then `check` scores the world and the answer.
 
-The state key is a hash of what `state` says of the world. Without `state` it is a hash of the calls so far, in their
-order: then a call that only looks makes another state, which credit that groups states, and `turnwise check`, will
-take as it is.
+The state key is a hash of the data that `state` returns. Without `state` it is a hash of all calls so far: then every
+call leads to a new state, even one that only reads, and step-level credit finds fewer states to compare.
 
-Left out on purpose: chance in the world (what a task's world holds follows from the task), rewards before the end, and
-limits of turns (`register(..., max_episode_steps=10)` or `TurnLimit`).
+The environment cannot list its admissible actions, so `imitation.noise` does not apply; `info["free_actions"]` has the
+form of a call of each tool, such as "<find>...</find>".
+
+Not included: random worlds, rewards before the end, and turn limits (`register(..., max_episode_steps=10)` or
+`TurnLimit`).
 """
 
 from __future__ import annotations
@@ -30,34 +32,36 @@ Task = TypeVar("Task")
 World = TypeVar("World")
 
 MOST_CALLS: Final = 8
-"""Calls that one turn may hold; more are refused together."""
+"""Maximum number of calls in one action; an action with more is invalid."""
 
 
 class ToolEnv(TextEnv, Generic[Task, World]):
     """Tools, tasks and a check as a Gymnasium environment.
 
-    An action holds calls, which are done in their order; where one of them cannot be done, none is, and the answer says
-    why. A tool that fails is the world's answer, and the action is valid. The score is paid when the episode ends.
-    reset() raises an EnvError where the world's functions cannot be tools or the task has no sentence, and step() where
-    the check gave no score in [0, 1]; both where the state is no data.
+    An action contains one or several calls, which run in order. If one of them is invalid, none runs and the
+    observation says why. If a tool raises an exception, the observation reports it and the action is valid. The score
+    is the reward of the final `answer`. reset() raises EnvError if a function cannot be used as a tool or the task has
+    no text, step() if `check` returns no score in [0, 1], and both if the state is not data.
 
     Args:
-        tasks: id -> task, whatever `start` and `say` take; or one task's sentence.
-        start: from a task to the world of an episode; called at every reset.
-        tools: from a world to its tools (functions with type hints, or `Tool`s); or the tools themselves, where they
-            need no world.
-        check: (world, the text of the answer) -> score in [0, 1], or a bool; 1 is won. Called once, at the answer.
-        say: from a task to the sentence that the agent reads.
-        state: from a world to data that hold all that decides what can follow; None: the calls so far.
-        plan: from a world to the calls that lead to success from there, the answer included; None: there is no plan.
-        form: how calls are written: "tags", "hermes" or "openai".
+        tasks: id -> task (any object that `start` and `say` accept), or the text of a single task.
+        start: returns the world of an episode, given a task; called at every reset.
+        tools: returns the tools (functions with type hints, or `Tool`s), given a world; or the tools themselves, if
+            they do not need a world.
+        check: returns the score in [0, 1], or a bool, given the world and the text of the answer. A score of 1 counts
+            as won. Called once, at the end.
+        say: returns the text that the agent reads, given a task.
+        state: returns data that determine everything that can follow, given the world; None for the calls so far.
+        plan: returns the calls that solve the task from the current state, including `answer`, given the world; None if
+            there is no plan.
+        form: format of calls: "tags", "hermes" or "openai".
         finish: name of the tool that ends the episode.
-        seconds: time limit of a call, for functions; None: no limit, and calls in the thread of the environment.
-        budget: most characters of an answer, for functions.
+        seconds: time limit of a call of a function; None for no limit, with calls in the environment's thread.
+        budget: maximum length of a function's result in characters.
         render_mode: None or "ansi".
 
     Raises:
-        EnvError: there are no tasks, or a value is not one of the choices.
+        EnvError: there are no tasks, or an argument is invalid.
     """
 
     EXAMPLE_ACTION = "<answer>42</answer>"
@@ -81,7 +85,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         super().__init__(render_mode)
         known: Mapping[str, Any] = {"task": tasks} if isinstance(tasks, str) else tasks
         if not isinstance(known, Mapping) or not known or not all(isinstance(id, str) for id in known):
-            raise UnknownOption(f"tasks are a sentence, or id -> task with one task or more; got {known!r:.200}")
+            raise UnknownOption(f"tasks must be a text or a non-empty mapping of ids to tasks, got {known!r:.200}")
         self._tasks: dict[str, Any] = dict(known)
         self._begin, self._tools, self._check, self._say, self._state = start, tools, check, say, state
         self._form = _form(form)
@@ -94,7 +98,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self._over = False
 
     def close(self) -> None:
-        """Free what the tools hold: processes of isolated functions, servers."""
+        """Release the resources of the tools, such as processes of isolated functions and servers."""
         if self._box is not None:
             self._box.close()
 
@@ -120,14 +124,14 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         return self._over
 
     def _sentence(self, task: str) -> str:
-        """Return what the agent reads of the task."""
+        """Return the text of a task."""
         sentence = self._say(self._tasks[task])
         if not isinstance(sentence, str):
-            raise EnvError(f"say() gives the sentence that the agent reads, a str; it gave {sentence!r:.200}")
+            raise EnvError(f"say() must return the text of the task as a str, got {sentence!r:.200}")
         return sentence
 
     def _toolbox(self, world: Any) -> Toolbox:
-        """Return the tools of a world, and free those of the world before that are not among them."""
+        """Return the tools of a world, and close tools of the previous world that are no longer used."""
         try:
             given = self._tools(world) if callable(self._tools) else self._tools
             finish = Tool.of(_finish, name=self._finish, seconds=None)
@@ -141,7 +145,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         return box
 
     def _read(self, action: str, box: Toolbox) -> tuple[Sequence[Call], str]:
-        """Return the calls of an action, and what is wrong with them."""
+        """Return the calls in an action, and an observation about what is wrong with them ("" if nothing is)."""
         parsed = self._form.parse(action, list(box))
         if parsed.error:
             return (), f"Nothing was done: {parsed.error}" + ("" if parsed.error.endswith("?") else ".")
@@ -152,7 +156,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         return parsed.calls, self._form.write_results(refused) + rest if refused else ""
 
     def _called(self, calls: Sequence[Call], box: Toolbox) -> str:
-        """Do calls; return what the agent is told."""
+        """Run calls; return the observation."""
         answers = []
         for call in calls:
             answers.append(box.call(call))
@@ -164,10 +168,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         return self._form.write_results(answers)
 
     def _plan(self) -> list[str]:
-        """Return actions that lead from the present state to success; [] when the episode is over.
+        """Return actions that solve the task from the current state; [] after the end.
 
         Raises:
-            NotReset: before the first reset.
+            NotReset: reset() was not called.
         """
         box = self._playing()
         if self._over or self._planned is None:
@@ -180,26 +184,25 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         return self._box
 
     def get_info(self, valid: bool) -> dict[str, Any]:
-        info: dict[str, Any] = {
+        return {
             "task": self.task_id,
             "state": self._key(),
             "valid": valid,
             "score": self._score,
             "won": self._over and self._score >= 1.0,
+            "free_actions": [] if self._over else list(dict.fromkeys(map(self._form.example, self._playing()))),
         }
-        if self._form.name == "tags":
-            info["free_actions"] = [] if self._over else _free(self._playing())
-        return info
 
     def _key(self) -> str:
         seen = self._calls if self._state is None else self._state(self._world)
         try:
             text = data_to_json(seen, sort=True)
         except Unserialisable as error:
-            raise EnvError(f"the state of a world has to be data, to be hashed as the state key: {error}") from error
+            raise EnvError(f"state() must return data that can be hashed: {error}") from error
         return hashlib.sha256(text.encode()).hexdigest()[:16] + (" over" if self._over else "")
 
 
+# The agent reads this docstring as the description of the tool.
 def _finish(text: str) -> str:
     """Give the final answer (any text where the task asks for none), which ends the episode.
 
@@ -216,25 +219,17 @@ def _form(name: str) -> CallFormat:
         raise UnknownOption(str(error)) from error
 
 
-def _free(box: Toolbox) -> list[str]:
-    """Return the forms of calls whose only part is any text."""
-    shapes = {
-        tool.name: tool.parameters["properties"][tool.main_argument] for tool in box if tool.main_argument is not None
-    }
-    return [f"<{name}>...</{name}>" for name, shape in shapes.items() if shape.get("type") == "string"]
-
-
 def _score(given: object) -> float:
-    """Return a score in [0, 1].
+    """Return a valid score as a float.
 
     Raises:
-        EnvError: it is none.
+        EnvError: it is not a number in [0, 1].
     """
     if isinstance(given, bool | int | float) and math.isfinite(given) and 0 <= given <= 1:
         return float(given)
-    raise EnvError(f"check() gives a score from 0 to 1, or a bool; it gave {given!r:.200}")
+    raise EnvError(f"check() must return a score in [0, 1] or a bool, got {given!r:.200}")
 
 
 def _written(text: str) -> str:
-    """Return a text without halves of surrogate pairs, which no file takes."""
+    """Replace lone surrogates, which cannot be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

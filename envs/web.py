@@ -1,9 +1,8 @@
-"""What environments in a browser have in common: a window with a page in it, what is seen in it, and how it renders.
+"""What browser environments share: a window with one tab, the actions taken in it, observations, and rendering.
 
-A `Window` holds one tab and what was done in it. It pickles as the actions done; the environment that wakes it opens
-its page again and lets it do them once more, which leads to the same page, as episodes are repeatable.
-
-Left out on purpose: tasks, rewards and ends, which are the environment's, and the browser (`turnwise.tools.browser`).
+A `BrowserWindow` is pickled as its list of actions. After unpickling, the environment opens its page again and repeats
+them, which leads to the same page because episodes are deterministic. Tasks, rewards and ends are up to the
+environment; the browser itself is in `turnwise.tools.browser`.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
 
     from turnwise.tools.browser import PageView, Tab
 
-__all__ = ["BUDGET", "FREE", "BrowserEnv", "BrowserWindow", "seconds", "told"]
+__all__ = ["BUDGET", "FREE", "BrowserEnv", "BrowserWindow", "check_deadline", "translate_errors"]
 
 BUDGET: Final = 8000
-"""Most characters of a page in an observation, about."""
+"""Approximate maximum length of a page in an observation, in characters."""
 FREE: Final = ("press[...]",)
-"""Forms of actions that every page takes and nobody can list; writable elements add type[e3, ...]."""
+"""Forms of actions that every page accepts and that cannot be listed; writable elements add type[e3, ...]."""
 
 
-def seconds(deadline: object) -> float:
-    """Return the seconds for each call of the browser.
+def check_deadline(deadline: object) -> float:
+    """Return the time limit of each browser call in seconds.
 
     Raises:
-        UnknownOption: they are no number above 0, or more than a day.
+        UnknownOption: it is not a number > 0, or longer than a day.
     """
     from turnwise.tools.browser import BadBrowserOption, check_seconds
 
@@ -49,20 +48,20 @@ def seconds(deadline: object) -> float:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Turn what the browser raises into the errors of environments.
+def translate_errors() -> Iterator[None]:
+    """Convert errors of the browser to errors of environments.
 
     Raises:
-        EnvironmentDied: the browser or the page is lost, and the episode with it.
-        UnknownOption: the browser was given a value that it cannot use.
-        EnvError: there is no browser, or the page cannot be opened.
+        EnvironmentDied: the browser or the page crashed, so the episode is lost.
+        UnknownOption: the browser rejected an argument.
+        EnvError: no browser is installed, or the page cannot be opened.
     """
     from turnwise.tools.browser import BadBrowserOption, BrowserDied, BrowserError
 
     try:
         yield
     except BrowserDied as error:
-        raise EnvironmentDied(f"{error}; this episode is lost, and reset() starts another one") from error
+        raise EnvironmentDied(f"{error}; this episode is lost, call reset() to start another one") from error
     except BadBrowserOption as error:
         raise UnknownOption(str(error)) from error
     except BrowserError as error:
@@ -70,18 +69,18 @@ def told() -> Iterator[None]:
 
 
 class BrowserWindow:
-    """A tab, the view of its page, and the actions done in it."""
+    """A tab, the view of its page, and the actions taken in it."""
 
     def __init__(self, *, screenshot: bool, budget: int, size: tuple[int, int]) -> None:
-        """Make an empty window.
+        """Create an empty window.
 
         Args:
-            screenshot: observations are {"text", "image"}, else texts.
-            budget: most characters of a page in an observation, about.
+            screenshot: whether observations are {"text", "image"} instead of text.
+            budget: approximate maximum length of a page in an observation, in characters.
             size: width and height of the image.
 
         Raises:
-            UnknownOption: a value cannot be used.
+            UnknownOption: an argument is invalid.
         """
         self.screenshot = flag("screenshot", screenshot)
         self.budget = integer("budget", budget, 100, of="characters")
@@ -91,7 +90,7 @@ class BrowserWindow:
         self.view: PageView
         self.note = ""
         self.lost = ""
-        """Why the page is no more: a lost page is not opened again by itself, as its episode is over."""
+        """Why the page is gone. A lost page is not reopened automatically, because its episode is over."""
 
     def space(self) -> gymnasium.Space[Any]:
         """Return the observation space."""
@@ -101,26 +100,26 @@ class BrowserWindow:
 
     @property
     def asleep(self) -> bool:
-        """Whether the page is not open: before the first `open`, after `close`, a loss, or unpickling."""
+        """Whether no page is open: before `open`, after `close` or a crash, or after unpickling."""
         return self.tab is None
 
     def open(self, opened: Callable[[], Tab]) -> None:
-        """Open a page in place of the one before.
+        """Open a page and close the previous one.
 
         Raises:
-            EnvError: it cannot be opened.
+            EnvError: the page cannot be opened.
         """
         self.close()
         self.taken, self.note, self.lost = [], "", ""
-        with told():
+        with translate_errors():
             self.tab = opened()
             self._look()
 
     def act(self, action: str) -> bool:
-        """Do an action; return whether it was carried out. Why it was not stands in the next observation.
+        """Take an action; return whether it was possible. If not, the next observation says why.
 
         Raises:
-            EnvironmentDied: the browser or the page is lost.
+            EnvironmentDied: the browser or the page crashed.
         """
         self.taken.append(action)
         with self._living() as tab:
@@ -130,19 +129,19 @@ class BrowserWindow:
         return outcome.done
 
     def script(self, code: str, argument: Any = None) -> Any:
-        """Return what a script returns in the page.
+        """Return the result of a script in the page.
 
         Raises:
-            EnvironmentDied: the browser or the page is lost.
+            EnvironmentDied: the browser or the page crashed.
         """
         with self._living() as tab:
             return tab.script(code, argument)
 
     def wake(self, opened: Callable[[], Tab]) -> None:
-        """After unpickling, open the page again and do once more what was done in it; else do nothing.
+        """After unpickling, open the page and repeat the actions; otherwise do nothing.
 
         Raises:
-            EnvironmentDied: the page was lost, or closed.
+            EnvironmentDied: the page crashed or was closed.
         """
         if self.lost:
             raise EnvironmentDied(self.lost)
@@ -153,11 +152,11 @@ class BrowserWindow:
                 self.act(action)
 
     def observation(self, head: str, *, body: str | None = None) -> Any:
-        """Return what is observed: some lines of the environment's own, notes, and the page.
+        """Return the observation: lines of the environment, notes, and the page.
 
         Args:
-            head: the lines before it ("" for none).
-            body: stands in place of the page.
+            head: lines before the page; "" for none.
+            body: text that replaces the page.
         """
         notes = f"Note: {self.note}" if self.note else ""
         page = self.view.text(self.budget, address=False) if body is None else body
@@ -165,10 +164,10 @@ class BrowserWindow:
         return {"text": text, "image": self.image()} if self.screenshot else text
 
     def image(self) -> NDArray[np.uint8]:
-        """Return the upper left part of the page, as large as the window, uint8 [height, width, 3].
+        """Return the visible part of the page, uint8 [height, width, 3].
 
         Raises:
-            EnvironmentDied: the browser or the page is lost.
+            EnvironmentDied: the browser or the page crashed.
         """
         width, height = self.size
         with self._living() as tab:
@@ -179,19 +178,19 @@ class BrowserWindow:
         return self.view.actions()
 
     def free(self) -> list[str]:
-        """Return the forms of the actions that cannot."""
+        """Return the forms of the actions that cannot be listed."""
         fields = [f"type[{e.ref}, ...]" for e in self.view.elements.values() if e.writable and not e.disabled]
         return [*fields, *FREE]
 
     def close(self) -> None:
-        """Close the page; a second time does nothing."""
+        """Close the page, if it is open."""
         tab, self.tab = self.tab, None
         if tab is not None:
             tab.close()
-        self.lost = self.lost or "the page was closed; reset() opens another one"
+        self.lost = self.lost or "the page was closed; call reset() to open another one"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the tab."""
+        """Return the state without the tab."""
         return self.__dict__ | {"tab": None}
 
     def _look(self) -> None:
@@ -201,9 +200,9 @@ class BrowserWindow:
     @contextmanager
     def _living(self) -> Iterator[Tab]:
         if self.tab is None:
-            raise EnvironmentDied(self.lost or "no page was opened; reset() opens one")
+            raise EnvironmentDied(self.lost or "no page is open; call reset() first")
         try:
-            with told():
+            with translate_errors():
                 yield self.tab
         except EnvironmentDied as error:
             self.lost = str(error)
@@ -212,7 +211,7 @@ class BrowserWindow:
 
 
 class BrowserEnv(TextEnv):
-    """A text environment that is played in a window of a browser."""
+    """A text environment that is played in a browser window."""
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
     observation_space: gymnasium.Space[Any]
@@ -220,7 +219,7 @@ class BrowserEnv(TextEnv):
     _window: BrowserWindow
 
     def render(self) -> Any:
-        """Return the last action and its answer ("ansi"), or the page as an image ("rgb_array"); else None."""
+        """Return the last action and observation ("ansi"), or an image of the page ("rgb_array"); otherwise None."""
         if self.render_mode != "rgb_array" or self.task_id is None:
             return super().render()
         self._window.wake(self._enter)

@@ -1,1 +1,1 @@
-"""The tasks of MiniWoB++ in a real browser: `turnwise/MiniWoB-v0`, and an id for each task."""
+"""MiniWoB++ tasks in a real browser: `turnwise/MiniWoB-v0`, and one id for each task."""

@@ -1,7 +1,6 @@
-"""The tasks of MiniWoB++, as far as they are on this machine: the pages of the `miniwob` wheel.
+"""The installed tasks of MiniWoB++: the HTML pages in the `miniwob` wheel.
 
-The wheel is only looked at: its own Python drives Selenium, and none of it is imported. What counts as a task is a page
-in its folder.
+Only the pages are used. The package's Python code, which drives Selenium, is not imported.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["html_folder", "task_name", "task_names"]
 
 @cache
 def html_folder() -> Path | None:
-    """Return the folder of MiniWoB's pages; None where the wheel is not installed."""
+    """Return the folder of MiniWoB's pages; None if the wheel is not installed."""
     try:
         spec = importlib.util.find_spec("miniwob")
     except (ImportError, ValueError):
@@ -29,21 +28,21 @@ def html_folder() -> Path | None:
 
 @cache
 def task_names() -> tuple[str, ...]:
-    """Return the names of all tasks, sorted; none where the wheel is not installed."""
+    """Return the sorted names of all tasks; empty if the wheel is not installed."""
     folder = html_folder()
     return tuple(sorted(page.stem for page in (folder / "miniwob").glob("*.html"))) if folder else ()
 
 
 def task_name(name: object) -> str:
-    """Return the name of a task.
+    """Return the name of a task after validating it.
 
     Raises:
         EnvError: the wheel is not installed.
-        UnknownOption: it has no such task.
+        UnknownOption: no such task.
     """
     known = task_names()
     if not known:
-        raise EnvError("the tasks of MiniWoB++ are not installed: pip install turnwise[miniwob]")
+        raise EnvError("MiniWoB++ is not installed; run: pip install 'turnwise[miniwob]'")
     if name not in known:
         raise UnknownOption(f"unknown MiniWoB++ task {name!r}{suggest(str(name), known)}")
     return str(name)

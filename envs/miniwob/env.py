@@ -1,13 +1,13 @@
-"""The tasks of MiniWoB++ in a real browser, as texts: small pages on which one thing is to be done.
+"""MiniWoB++ tasks in a real browser, as text: small web pages on which one thing has to be done.
 
-An instance is a number: it seeds the page's own generator, so the same id is the same page everywhere. Time stands
-still but for half a second with each action: what a page does by timers depends on the actions alone, and there is no
-hurry. Reward is the page's own, without its discount for time, at the step that ends the task: from -1 to 1.
+A task instance is a number that seeds the page's own generator, so the same id gives the same page everywhere. Time is
+frozen and advances by half a second with each action, so timers depend only on the actions. The reward is the page's
+own, in [-1, 1], without its time discount, and is paid at the last step.
 
-Left out on purpose: actions by coordinates (tasks of drawing and dragging can be seen, and hardly won), the original's
-fields and its Selenium, FlightWoB.
+Not included: actions by coordinates (tasks that require drawing or dragging can hardly be solved), the original's
+structured observations, and FlightWoB.
 
-Source: MiniWoB++ (Liu et al. 2018, arXiv:1802.08802), the pages of its package `miniwob`.
+Source: MiniWoB++ (Liu et al. 2018, arXiv:1802.08802), pages of the package `miniwob`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from turnwise.envs.errors import EnvError, UnknownOption, UnknownTask
 from turnwise.envs.miniwob.catalogue import html_folder, task_name, task_names
 from turnwise.envs.validation import choice
-from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, seconds
+from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
     from turnwise.tools.browser import Tab
@@ -28,7 +28,7 @@ __all__ = ["SPLITS", "MiniWoBEnv"]
 
 SPLITS: Final = ("train", "held_out")
 _SIZE: Final = (160, 210)
-"""Width and height of the part of the page that holds the task."""
+"""Width and height of the part of the page that contains the task."""
 _VIEWPORT: Final = (500, 320)
 _TICK: Final = 0.5
 _READY: Final = 20
@@ -57,23 +57,24 @@ _VERDICT: Final = "() => [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL]"
 
 
 class MiniWoBEnv(BrowserEnv):
-    """Do on a small page what a sentence asks for.
+    """Follow an instruction on a small web page.
 
-    An action is one of the browser's grammar; what is not possible changes nothing and is explained. Where there is no
-    browser, or the page does not start, reset() raises an EnvError; where browser or page are lost, step() raises
-    EnvironmentDied. Ids come in rounds: the first instance of every task, then the second of every task.
+    An action is written in the browser's grammar. An impossible action changes nothing; the observation says why.
+    reset() raises EnvError if there is no browser or the page does not start, step() raises EnvironmentDied if the
+    browser or the page crashes. Ids alternate: the first instance of every task, then the second of every task, and so
+    on.
 
     Args:
-        task: name of a task such as "click-button", or several of them; None for all.
-        split: "train" or "held_out": instances of the one are not instances of the other, though pages with few
-            variants look alike in both. Pages that have data for tests use it in "held_out".
-        screenshot: observations are {"text": str, "image": uint8 [210, 160, 3]}.
-        budget: most characters of the page in an observation, about.
-        deadline: seconds for each call of the browser.
+        task: name of a task such as "click-button", or a list of names; None for all.
+        split: "train" or "held_out"; the splits have different instances, though pages with few variants may look
+            alike. Pages with separate test data use it in "held_out".
+        screenshot: whether observations are {"text": str, "image": uint8 [210, 160, 3]}.
+        budget: approximate maximum length of the page in an observation, in characters.
+        deadline: time limit of each browser call in seconds.
         render_mode: None, "ansi" or "rgb_array".
 
     Raises:
-        EnvError: the pages are not installed, or a value is not one of the choices.
+        EnvError: the pages are not installed, or an argument is invalid.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class MiniWoBEnv(BrowserEnv):
         super().__init__(render_mode)
         self._names = _names(task)
         self._split = choice("split", split, SPLITS)
-        self._deadline = seconds(deadline)
+        self._deadline = check_deadline(deadline)
         self._window = BrowserWindow(screenshot=screenshot, budget=budget, size=_SIZE)
         self.observation_space = self._window.space()
         self._task = ""
@@ -123,15 +124,15 @@ class MiniWoBEnv(BrowserEnv):
         return self._over
 
     def _known(self, task: str) -> tuple[str, int]:
-        """Return name and number of an instance of ours."""
+        """Return name and number of a task instance."""
         match = _ID.fullmatch(task)
         if match is None or match["split"] != self._split or match["name"] not in self._names:
-            where = f"the split {self._split!r}: an id is {self.task_ids(1)[0]!r}, say"
-            raise UnknownTask(f"unknown task {task!r} in {where}")
+            example = self.task_ids(1)[0]
+            raise UnknownTask(f"unknown task {task!r} in the split {self._split!r}; ids look like {example!r}")
         return match["name"], int(match["number"])
 
     def _enter(self) -> Tab:
-        """Open the page of the instance and start it."""
+        """Open and start the page of the instance."""
         from turnwise.tools.browser import open_tab, static_site
 
         name, number = self._known(self._task)
@@ -147,7 +148,7 @@ class MiniWoBEnv(BrowserEnv):
                     break
                 tab.pass_time()
             else:
-                raise EnvError(f"the page of {name!r} does not get ready")
+                raise EnvError(f"the page of task {name!r} did not start")
         except BaseException:
             tab.close()
             raise
@@ -155,7 +156,7 @@ class MiniWoBEnv(BrowserEnv):
         return tab
 
     def _judge(self) -> None:
-        """Ask the page whether the task is over."""
+        """Read from the page whether the task is over."""
         over, reward = self._window.script(_VERDICT)
         self._over = bool(over)
         self._reward = float(reward) if over else 0.0
@@ -180,13 +181,13 @@ class MiniWoBEnv(BrowserEnv):
 
 
 def _names(given: object) -> tuple[str, ...]:
-    """Return the names of the tasks asked for: one may stand alone."""
+    """Return the requested task names."""
     if given is None:
         return tuple(task_name(name) for name in task_names() or ("click-button",))
-    # a str is a sequence too, of letters
+    # str is a sequence as well
     if not isinstance(given, str) and not isinstance(given, Sequence):
-        raise UnknownOption(f"task is {given!r}; it is the name of a task, a list of them, or None for all")
+        raise UnknownOption(f"task must be the name of a task, a list of names or None, got {given!r}")
     names = tuple(task_name(name) for name in ([given] if isinstance(given, str) else given))
     if not names or len(set(names)) < len(names):
-        raise UnknownOption(f"task is {given!r}; it holds at least one task, and each once")
+        raise UnknownOption(f"task must be a non-empty list of different names, got {given!r}")
     return names

@@ -25,7 +25,7 @@ from turnwise.envs.errors import EnvError, UnknownOption
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.goal_sources import GoalSource
 from turnwise.envs.shop.session import Page, Shop, parse
-from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, seconds
+from turnwise.envs.web import BUDGET, BrowserEnv, BrowserWindow, check_deadline
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.site.session_store import SessionStore
@@ -76,7 +76,7 @@ class WebShopBrowserEnv(BrowserEnv, WebShopEnv):
                 raise UnknownOption(f"the shop in a browser has no option {name}: {why}")
         if (many := kwargs.get("catalogues", 1)) != 1:
             raise UnknownOption(f"catalogues must be 1 in a browser, since a site has one shop, got {many!r}")
-        self._deadline = seconds(deadline)
+        self._deadline = check_deadline(deadline)
         super().__init__(*args, render_mode=render_mode, **kwargs)
         self._window = BrowserWindow(screenshot=screenshot, budget=budget, size=_VIEWPORT)
         self._number = ""

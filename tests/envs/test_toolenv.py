@@ -22,8 +22,9 @@ from turnwise.agents.parsing import PARSERS
 from turnwise.cli.main import app
 from turnwise.envs import EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask, check_env, make
 from turnwise.envs.check import Effort
+from turnwise.envs.info import fits
 from turnwise.envs.toolenv import MOST_CALLS, ToolEnv
-from turnwise.tools.functions import CALL_FORMATS, Call, Tool
+from turnwise.tools.functions import CALL_FORMATS, Call, Tool, call_format
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "my_tools.py"
 
@@ -219,9 +220,7 @@ def test_tools_that_a_new_world_does_not_have_are_freed() -> None:
 
 @pytest.mark.parametrize("sentence", [3, None, b"text", ["a"]])
 def test_a_task_without_a_sentence_is_said(sentence: object) -> None:
-    with pytest.raises(
-        EnvError, match=re.escape(f"say() gives the sentence that the agent reads, a str; it gave {sentence!r}")
-    ):
+    with pytest.raises(EnvError, match=re.escape(f"say() must return the text of the task as a str, got {sentence!r}")):
         start(counter(say=lambda task: sentence))
 
 
@@ -229,7 +228,7 @@ def test_a_task_without_a_sentence_is_said(sentence: object) -> None:
 def test_a_check_that_gives_no_score_is_named(score: object) -> None:
     env = counter(check=lambda counter, answer: score)
     start(env)
-    with pytest.raises(EnvError, match="from 0 to 1, or a bool"):
+    with pytest.raises(EnvError, match=r"a score in \[0, 1\] or a bool"):
         env.step("<answer>2</answer>")
 
 
@@ -241,7 +240,7 @@ def test_a_score_between_is_no_win() -> None:
 
 
 def test_what_a_user_can_cause_says_so() -> None:
-    with pytest.raises(UnknownOption, match="tasks are a sentence"):
+    with pytest.raises(UnknownOption, match="tasks must be a text"):
         ToolEnv({}, start=Counter, tools=[], check=lambda world, answer: True)
     with pytest.raises(UnknownOption, match="did you mean 'tags'"):
         counter(form="tag")
@@ -251,7 +250,7 @@ def test_what_a_user_can_cause_says_so() -> None:
         start(counter(tools=lambda counter: [Tool.of(counter.add, name="answer")]))
     with pytest.raises(EnvError, match="has no type hint"):
         start(counter(tools=lambda counter: [Tool.of(lambda a: a, name="f")]))
-    with pytest.raises(EnvError, match="has to be data"):
+    with pytest.raises(EnvError, match="must return data"):
         start(counter(state=lambda counter: counter))
     env = counter()
     with pytest.raises(NotReset):
@@ -278,12 +277,26 @@ def test_one_task_is_a_sentence_and_tools_may_need_no_world() -> None:
     )
     observation, info = env.reset()
     assert observation.startswith("What time is it?\n\n")
-    assert info["free_actions"] == ["<answer>...</answer>"]
+    assert info["free_actions"] == ["<now></now>", "<answer>...</answer>"]
     assert env.task_ids() == ["task"]
     env.step("<now/>")
     assert env.render() == "> <now/>\nnoon\n"
     assert env.step("<answer>noon</answer>")[4]["won"]
     assert not hasattr(env, "plan")
+
+
+@pytest.mark.parametrize("form", CALL_FORMATS)
+def test_the_forms_of_calls_are_told_in_every_format(form: str) -> None:
+    env = counter(form=form)
+    forms = start(env)["free_actions"]
+    example = {tool.name: call_format(form).example(tool) for tool in env._playing()}
+    assert forms == list(dict.fromkeys(example.values()))
+    if form == "tags":
+        assert forms == ["<add>...</add>", "<fail></fail>", "<answer>...</answer>"]
+        assert fits("<add>2</add>", forms)
+        assert not fits("<add></add>", forms)
+    answer = call_format(form).write([Call("answer", {"text": "x"})], list(env._playing()))
+    assert env.step(answer)[4]["free_actions"] == []
 
 
 def test_the_plan_is_written_in_the_form() -> None:
