@@ -24,7 +24,7 @@ from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
     from turnwise.training.ablation import Ablation
-    from turnwise.training.process_pool import Job
+    from turnwise.training.process_pool import PooledRun
 
 FAILED = 1
 QUIET = 30.0
@@ -37,7 +37,7 @@ SHORT = {"demonstrations": "demos", "imitation": "imitation", "evaluation": "eva
 class AblationProgress:
     """Arms by seeds, as they stand: a live table in a terminal, lines elsewhere; a context manager."""
 
-    def __init__(self, jobs: Sequence[Job], workers: int) -> None:
+    def __init__(self, jobs: Sequence[PooledRun], workers: int) -> None:
         """Look at jobs, which change while they are carried out."""
         self.jobs, self.workers, self.console = jobs, workers, out()
         self.latest: dict[tuple[str, int], dict[str, Any]] = {}
@@ -64,7 +64,7 @@ class AblationProgress:
             self.live.stop()
             self.live = None
 
-    def __call__(self, job: Job, event: dict[str, Any]) -> None:
+    def __call__(self, job: PooledRun, event: dict[str, Any]) -> None:
         """Take in what a job says."""
         key, phase = (job.name, job.seed), event["phase"]
         if phase == "begun":
@@ -81,7 +81,7 @@ class AblationProgress:
         if self.live is None and phase in {"begun", "ended", "failed"}:
             self._say(job, phase)
 
-    def _say(self, job: Job, phase: str) -> None:
+    def _say(self, job: PooledRun, phase: str) -> None:
         verb = {"begun": "begins", "failed": f"failed: {job.text}"}.get(phase, job.state)
         known = job.state == "finished" and (job.name, job.seed) in self.success
         rest = f" {percent(self.success[job.name, job.seed])}" if known else ""
@@ -114,7 +114,7 @@ class AblationProgress:
         waiting = mean * sum(job.state == "waiting" and job.name != WARM for job in self.jobs)
         return (waiting + sum(rest.get(key, max(0.0, mean - now + self.begun[key])) for key in running)) / self.workers
 
-    def cell(self, job: Job) -> Text:
+    def cell(self, job: PooledRun) -> Text:
         """How one run stands, in a few characters."""
         key = (job.name, job.seed)
         if job.state == "finished":
@@ -144,31 +144,31 @@ class AblationProgress:
         return Group(table, *failed[-4:], Text(self.standing(), style="bold"))
 
 
-def _success(job: Job) -> float:
+def _success(job: PooledRun) -> float:
     """Success of a run that was finished before, on the panel."""
     from turnwise.agents.evaluation import EvaluationResult
 
     return EvaluationResult.load(job.run.folder / "after.json").summary().success.value or 0.0
 
 
-def jobs_of(ablation: Ablation) -> list[Job]:
+def jobs_of(ablation: Ablation) -> list[PooledRun]:
     """The runs in the order in which they are begun: seed by seed, the warm start first."""
-    from turnwise.training.process_pool import Job
+    from turnwise.training.process_pool import PooledRun
 
-    found: list[Job] = []
+    found: list[PooledRun] = []
     for seed in ablation.seeds:
-        warm = Job(WARM, seed, ablation.warm_start(seed))
-        found += [warm, *(Job(arm.name, seed, ablation.run(arm, seed), after=warm) for arm in ablation.arms)]
+        warm = PooledRun(WARM, seed, ablation.warm_start(seed))
+        found += [warm, *(PooledRun(arm.name, seed, ablation.run(arm, seed), after=warm) for arm in ablation.arms)]
     return found
 
 
-def write_results(ablation: Ablation, jobs: Sequence[Job]) -> dict[str, Any]:
+def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, Any]:
     """The findings, after they were written as results.json, results.md and curves.png."""
-    from turnwise.training.ablation_results import findings
+    from turnwise.training.ablation_results import ablation_results
     from turnwise.training.folder import write_json, write_text
 
     states = {(job.name, job.seed): job.state if not job.text else f"failed ({job.text})" for job in jobs}
-    found = findings(ablation, states)
+    found = ablation_results(ablation, states)
     write_json(ablation.folder / "results.json", found)
     picture = "curves.png"
     try:
@@ -209,7 +209,7 @@ def ablate(
     """Train arms that differ in named keys from one warm start, with several seeds, and compare them."""
     from turnwise.training.ablation import CALLS, check, open_folder
     from turnwise.training.folder import locked
-    from turnwise.training.process_pool import carry_out
+    from turnwise.training.process_pool import train_all
 
     ablation = _planned(file, list(options or ()), output)
     check(ablation)
@@ -219,7 +219,7 @@ def ablate(
         _print_plan(ablation, workers)
         worked = any(job.state != "finished" for job in jobs)
         with AblationProgress(jobs, workers) as overview:
-            whole = carry_out(jobs, workers, overview, idle=overview.idle)
+            whole = train_all(jobs, workers, overview, idle=overview.idle)
         if worked:
             with (ablation.folder / CALLS).open("a", encoding="utf-8") as calls:
                 calls.write(json.dumps({"workers": workers, "seconds": time.monotonic() - overview.start}) + "\n")

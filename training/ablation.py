@@ -1,12 +1,12 @@
-"""An ablation: one run, several arms that differ in named keys, several seeds, and everything else the same.
+"""An ablation: several arms of one run that differ in named keys, each trained with several seeds.
 
-    ABLATION/plan.json                the run, the arms and the seeds: what makes a second call the same one
-    ABLATION/warm-start/seed-0/       a run of no iterations; its checkpoint is where every arm of the seed begins
+    ABLATION/plan.json                the run, the arms and the seeds
+    ABLATION/warm-start/seed-0/       a run without iterations; every arm of the seed starts from its checkpoint
     ABLATION/gigpo/seed-0/            an ordinary run
-    ABLATION/calls.jsonl              how long each call of the command took that was not killed
+    ABLATION/calls.jsonl              the duration of each call of the command that was not killed
     ABLATION/results.json             see turnwise.training.ablation_results
 
-Left out on purpose: a search. Arms are named beforehand, and every one of them is carried out to its end.
+This is not a search: the arms are named in advance, and every one of them is trained to its end.
 """
 
 import itertools
@@ -27,9 +27,9 @@ from turnwise.training.folder import describe, differences, write_json
 from turnwise.training.toml import literal
 
 VARIES = ("agent", "credit", "objective", "train")
-"""Sections that an arm may change. The others are the warm start's or the tasks', which all arms share."""
+"""Sections that an arm may change. All arms share the others: the tasks, the warm start and the evaluation."""
 SHORT = {"credit": "credit.method", "objective": "objective.name"}
-"""Words that stand for the key of a method."""
+"""Abbreviations of keys."""
 MAY_CHANGE = frozenset({"name", "output", "threads", "tensorboard", "train.keep"})
 PLAN = "plan.json"
 CALLS = "calls.jsonl"
@@ -39,13 +39,13 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What one arm changes: "section.key=value" words, and the options of the run's file that its rule lacks.
+    """One arm: the keys that it changes, and what becomes of the options of the run's credit rule.
 
     Attributes:
         name: of the arm.
         words: "section.key=value".
-        left_out: options that its rule lacks, and that it does not hand on.
-        handed: options that only the rule on which its rule stands has; they go there.
+        left_out: options of the run that the arm's credit rule does not have.
+        handed: options of the run that only the base rule of the arm's credit rule has; they are passed to it.
     """
 
     name: str
@@ -61,14 +61,14 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """What is to be done.
+    """The plan of an ablation.
 
     Attributes:
-        folder: of everything.
-        base: the run as its file and the command line set it, defaults left out.
+        folder: of the ablation.
+        base: the run as set by its file and the command line, without defaults.
         arms: the first one is the reference.
         seeds: of each arm.
-        command: that began it, for readers.
+        command: the command that started it, for readers.
     """
 
     folder: Path
@@ -78,14 +78,14 @@ class Ablation:
     command: str = ""
 
     def warm_start(self, seed: int) -> Run:
-        """Give the run of no iterations that makes the policy every arm of a seed begins with."""
+        """Return the run without iterations whose checkpoint every arm of a seed starts from."""
         kept = {key: value for key, value in self.base.items() if key != "credit"}
         kept["objective"] = {key: value for key, value in self.base.get("objective", {}).items() if key == "old"}
         words = [*self._place(WARM_START, seed), "train.steps=0"]
         return Run.parse(kept, words, source="the warm start")
 
     def run(self, arm: Arm, seed: int) -> Run:
-        """Give an arm's run: it begins with the warm start's checkpoint."""
+        """Return the run of an arm, which starts from the checkpoint of the warm start."""
         kept = {key: value for key, value in self.base.items() if key != "imitation"}
         sizes = {"path", "vocab", "hidden", "layers", "heads"}
         kept["policy"] = {key: value for key, value in self.base.get("policy", {}).items() if key not in sizes}
@@ -99,7 +99,7 @@ class Ablation:
         return Run.parse(kept, words, source=f"arm {arm.name!r}")
 
     def place(self, folder: str, seed: int) -> Path:
-        """Give the folder of one run."""
+        """Return the folder of one run."""
         return self.folder / folder / f"seed-{seed}"
 
     def _place(self, name: str, seed: int, folder: str = "") -> list[str]:
@@ -107,14 +107,14 @@ class Ablation:
         return [f"name={json.dumps(f'{name}, seed {seed}')}", f"seed={seed}", f"output={json.dumps(place)}"]
 
     def remarks(self) -> list[str]:
-        """Give sentences on what is allowed and a reader should know."""
+        """Return sentences that readers of the results should know."""
         found = [
-            f"arm {arm.name}: its rule has no {', '.join(arm.left_out)}; left out there"
+            f"arm {arm.name}: its credit rule has no option {', '.join(arm.left_out)}, which is left out"
             for arm in self.arms
             if arm.left_out
         ]
         found += [
-            f"arm {arm.name}: {', '.join(arm.handed)} of the file go to the rule that it stands on"
+            f"arm {arm.name}: {', '.join(arm.handed)} of the file are passed to its base rule"
             for arm in self.arms
             if arm.handed
         ]
@@ -123,26 +123,26 @@ class Ablation:
             for run in (self.run(arm, self.seeds[0]) for arm in self.arms)
         }
         if len(budgets) > 1:
-            found.append("the arms' budgets differ: not all of them play and update equally often")
+            found.append("the arms have different budgets of episodes or updates")
         return found
 
 
 def plan(run: Run, words: Sequence[str], folder: Path) -> Ablation:
-    """Give the ablation of a run.
+    """Return the ablation that the words of a command line describe.
 
-    Words are "key=value,value,...", an axis; axes are crossed. "credit" is short for "credit.method", "objective"
-    for "objective.name". A value may bring keys of its own along, "gigpo:w=0.5:anchor=observation": options of the
-    method, keys of the axis' section, or any key written with its section. "seeds=5" gives five seeds from the run's
-    own on, "seeds=[0,7]" these.
+    A word "key=value,value,..." is an axis, and axes are crossed. "credit" abbreviates "credit.method", and "objective"
+    "objective.name". A value may set further keys, as in "gigpo:w=0.5:anchor=observation": options of the method, keys
+    of the axis' section, or any key written with its section. "seeds=5" means five seeds starting with the run's own,
+    "seeds=[0,7]" exactly these.
 
     Args:
-        run: with every word that is no axis (see `is_axis`) already in it.
-        words: the axes, and the seeds.
-        folder: of everything.
+        run: the run, with all words that are not axes (see `is_axis`) applied.
+        words: the axes and the seeds.
+        folder: of the ablation.
 
     Raises:
-        ConfigError: a word cannot be read, two arms are the same, or an axis belongs to what all arms share.
-        CreditError: an arm names a credit rule that nobody has.
+        ConfigError: a word is malformed, two arms are equal, or an axis belongs to a section that all arms share.
+        CreditError: an arm names an unknown credit rule.
     """
     base = run.model_dump(exclude_unset=True)
     seeds: tuple[int, ...] = (run.seed,)
@@ -162,19 +162,19 @@ def plan(run: Run, words: Sequence[str], folder: Path) -> Ablation:
         arms.append(Arm(name, tuple(word for arm in chosen for word in arm.words)))
     if len({arm.folder for arm in arms} | {WARM_START}) <= len(arms):
         raise ConfigError(f"two arms have the same name: {', '.join(arm.name for arm in arms)}")
-    ablation = Ablation(folder, base, tuple(_without_foreign_options(base, arms)), seeds)
+    ablation = Ablation(folder, base, tuple(_with_suitable_options(base, arms)), seeds)
     _distinct(ablation)
     return ablation
 
 
 def is_axis(word: str) -> bool:
-    """Tell whether a word of the command line is one of `plan`: seeds, a method, or several values of a key."""
+    """Return whether a word of the command line is an axis or the seeds: a method, or several values of a key."""
     key, _, text = word.partition("=")
     return key.strip() in {"seeds", *SHORT} or len(split(text, ",")) > 1
 
 
 def split(text: str, mark: str) -> list[str]:
-    """Split a text at a mark that stands outside of brackets and quotes.
+    """Split a text at a mark outside of brackets and quotes.
 
     >>> split('a,[1,2],"b,c"', ",")
     ['a', '[1,2]', '"b,c"']
@@ -198,27 +198,27 @@ def _axis(key: str, text: str) -> Iterator[Arm]:
     section = key.partition(".")[0]
     if section not in VARIES or "." not in key:
         raise ConfigError(
-            f"{key} cannot differ between arms, which share tasks, warm start and evaluation; an axis is a key of "
-            f"{', '.join(VARIES)}"
+            f"{key} cannot be an axis, because all arms share the tasks, the warm start and the evaluation; an axis is "
+            f"a key of {', '.join(VARIES)}"
         )
     for item in split(text, ","):
         value, *more = split(item.strip(), ":")
         if not value:
-            raise ConfigError(f"{key}={text} has an empty value; an axis is written key=value,value")
+            raise ConfigError(f"{key}={text} has an empty value; an axis has the form key=value,value")
         words = [f"{key}={value}"]
         for extra in more:
             name, equals, _ = extra.partition("=")
             if not equals or not name:
-                raise ConfigError(f"{item!r}: after the colon key=value was wanted, not {extra!r}")
+                raise ConfigError(f"{item!r}: expected key=value after the colon, got {extra!r}")
             words.append(f"{_full(section, name.strip())}{extra[len(name) :]}")
         yield Arm(item.strip() if key in SHORT.values() else f"{key.rpartition('.')[2]}={item.strip()}", tuple(words))
 
 
 def _full(section: str, name: str) -> str:
-    """The dotted key that a word after a colon means."""
+    """Return the dotted key of a word after a colon."""
     if "." in name:
         if name.partition(".")[0] not in VARIES:
-            raise ConfigError(f"{name} cannot differ between arms; what may is in {', '.join(VARIES)}")
+            raise ConfigError(f"{name} cannot differ between arms; choose a key of {', '.join(VARIES)}")
         return name
     fields: dict[str, type[Section]] = {"credit": CreditSection, "objective": ObjectiveSection}
     if section in fields and name not in fields[section].model_fields:
@@ -233,18 +233,18 @@ def _seeds(text: str, first: int) -> tuple[int, ...]:
     many = value if isinstance(value, list) else [parse_value(part) for part in split(text, ",")]
     whole = [one for one in many if isinstance(one, int) and not isinstance(one, bool) and one >= 0]
     if len(whole) < len(many) or len(set(whole)) < len(many) or (not isinstance(value, list) and len(many) < 2):
-        raise ConfigError(f"seeds={text}: how many, or different ones as in seeds=[0,1,2], was wanted")
+        raise ConfigError(f"seeds must be a number of seeds or distinct seeds such as seeds=[0,1,2], got {text}")
     return tuple(whole)
 
 
-def _without_foreign_options(base: dict[str, Any], arms: Sequence[Arm]) -> Iterator[Arm]:
-    """Give the arms, each without those options of the run's file that its rule does not have.
+def _with_suitable_options(base: dict[str, Any], arms: Sequence[Arm]) -> Iterator[Arm]:
+    """Yield the arms, each without the options of the run's file that its credit rule does not have.
 
-    A rule that stands on another one (`base`, `base_options`) hands it those that the other has, so that arms compare
-    like with like. What the arm or the file says of the other one itself wins.
+    A rule with a base rule (options `base`, `base_options`) passes on those that the base rule has, so that the arms
+    are comparable. Options that the arm or the file set for the base rule take precedence.
 
     Raises:
-        ConfigError: an option of the file is none of any arm's rule, nor of the file's own.
+        ConfigError: an option of the file belongs neither to the file's rule nor to that of any arm.
     """
     options = base.get("credit", {}).get("options", {})
     known = set(credit_rule(Run.parse(base).credit.method).options)
@@ -262,12 +262,12 @@ def _without_foreign_options(base: dict[str, Any], arms: Sequence[Arm]) -> Itera
         found.append(replace(arm, left_out=tuple(sorted(lacking - handed)), handed=tuple(sorted(handed))))
     for option in options:
         if option not in known:
-            raise ConfigError(f"credit.options.{option} is an option of no arm's rule{suggest(option, known)}")
+            raise ConfigError(f"no arm's credit rule has the option credit.options.{option}{suggest(option, known)}")
     yield from found
 
 
 def _options_below(mine: Mapping[str, Any], options: Mapping[str, Any]) -> set[str]:
-    """The options of the rule on which a rule stands; none for a rule that stands on none."""
+    """Return the options of the base rule of a rule; empty for a rule without one."""
     if "base_options" not in mine:
         return set()
     return set(credit_rule(str(options.get("base", mine["base"]))).options)
@@ -275,7 +275,7 @@ def _options_below(mine: Mapping[str, Any], options: Mapping[str, Any]) -> set[s
 
 @contextmanager
 def _naming(arm: Arm) -> Iterator[None]:
-    """Name the arm in what is said of its options."""
+    """Name the arm in error messages."""
     try:
         yield
     except (ConfigError, CreditError) as error:
@@ -283,19 +283,19 @@ def _naming(arm: Arm) -> Iterator[None]:
 
 
 def _distinct(ablation: Ablation) -> None:
-    """Refuse two arms that are the same run."""
+    """Check that no two arms are the same run."""
     runs = [(arm, ablation.run(arm, ablation.seeds[0])) for arm in ablation.arms]
     for (one, first), (other, second) in itertools.combinations(runs, 2):
         if set(differences(first, second)) <= {"name", "output"}:
-            raise ConfigError(f"the arms {one.name!r} and {other.name!r} are the same run")
+            raise ConfigError(f"arms {one.name!r} and {other.name!r} are the same run")
 
 
 def check(ablation: Ablation) -> None:
-    """Set every arm up once, so that a slip shows before any work, and make sure that all play the same tasks.
+    """Prepare every arm once, so that mistakes are reported before any work.
 
     Raises:
-        ConfigError: an arm's configuration cannot be, or no evaluation is wanted.
-        TrainingError, EnvError, CreditError, AgentError: of the parts.
+        ConfigError: the configuration of an arm is invalid, or there is no evaluation.
+        TrainingError, EnvError, CreditError, AgentError: from the parts.
     """
     from turnwise.training.setup import prepare
 
@@ -307,31 +307,31 @@ def check(ablation: Ablation) -> None:
         with _naming(arm):
             setups.append(prepare(run))
     if any(setup.panel is None for setup in setups):
-        raise ConfigError("an ablation compares evaluations after training; evaluation.episodes is 0")
+        raise ConfigError("an ablation compares evaluations after training, so evaluation.episodes must be > 0")
 
 
 def open_folder(ablation: Ablation) -> None:
-    """Write the plan into its folder, or make sure that the plan which is there is this one; arms and seeds may join.
+    """Write the plan into its folder, or check that the folder holds this plan; arms and seeds may be added.
 
     Raises:
-        RunExists: the folder holds something else.
-        ConfigError: the plan there is another one; the message names what differs.
+        RunExists: the folder holds other runs.
+        ConfigError: the folder holds another plan; the message names the difference.
     """
     path = ablation.folder / PLAN
     if path.exists():
         _compare(read_plan(ablation.folder), ablation)
     elif any(ablation.folder.glob("*/seed-*/run.toml")) or (ablation.folder / "run.toml").exists():
-        raise RunExists(f"{ablation.folder} holds runs and no {PLAN}; choose another output")
+        raise RunExists(f"{ablation.folder} holds runs but no {PLAN}; choose another output")
     arms = [asdict(arm) for arm in ablation.arms]
     content = {"version": VERSION, "command": ablation.command, "seeds": ablation.seeds, "arms": arms}
     write_json(path, {**content, "base": ablation.base, **describe()})
 
 
 def read_plan(folder: Path) -> Ablation:
-    """Give the ablation that a folder holds.
+    """Return the ablation in a folder.
 
     Raises:
-        TrainingError: there is none, or it cannot be read.
+        TrainingError: there is none, or its plan cannot be read.
     """
     try:
         content = json.loads((folder / PLAN).read_text(encoding="utf-8"))
@@ -343,11 +343,11 @@ def read_plan(folder: Path) -> Ablation:
         )
         return Ablation(folder, content["base"], arms, tuple(content["seeds"]), str(content.get("command", "")))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TrainingError(f"{folder / PLAN} is no plan of an ablation ({error})") from error
+        raise TrainingError(f"{folder / PLAN} is not the plan of an ablation ({error})") from error
 
 
 def _compare(there: Ablation, here: Ablation) -> None:
-    """Refuse another plan than the one that is there."""
+    """Check that a plan only adds arms and seeds to the plan in its folder."""
     changed = [key for key in differences(Run.parse(there.base), Run.parse(here.base)) if key not in MAY_CHANGE]
     if changed:
         raise ConfigError(
@@ -358,8 +358,8 @@ def _compare(there: Ablation, here: Ablation) -> None:
     gone += [f"seed {seed}" for seed in there.seeds if seed not in here.seeds]
     if gone:
         raise ConfigError(
-            f"the ablation in {here.folder} has {', '.join(gone)}, which this one lacks or has otherwise; arms and "
-            "seeds may only join, or choose another output"
+            f"the ablation in {here.folder} has {', '.join(gone)}, which is missing here or different; arms and seeds "
+            "may only be added (or choose another output)"
         )
     if there.arms[0] != here.arms[0]:
         raise ConfigError(f"the reference (the first arm) of the ablation in {here.folder} is {there.arms[0].name}")

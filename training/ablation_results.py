@@ -1,9 +1,8 @@
-"""What an ablation found: read from the folders of its runs, compared over seeds, as one table that JSON can hold.
+"""The results of an ablation, read from the folders of its runs and compared over seeds, as one JSON table.
 
-Everything that is shown (Markdown, picture, terminal) is made of this table, and everything in it can be computed again
-from the runs' folders. Runs that are not finished are named and counted nowhere.
-
-Left out on purpose: a ranking. Each arm is compared with the reference; more comparisons need more seeds.
+Everything that is shown (Markdown, picture, terminal) derives from this table, and the table can be computed again from
+the runs' folders. Unfinished runs are named but not counted. There is no ranking: each arm is compared with the
+reference arm, and more comparisons would need more seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,26 +19,26 @@ from turnwise.training.metrics import read_events
 
 VERSION = 1
 DIAGNOSTICS = {
-    "step_signal": "turns that have a say of their own, beside their trajectory",
+    "step_signal": "turns whose advantage depends on the turn itself",
     "turn_share": "variance of the advantages that lies within trajectories",
-    "shared_turns": "turns in a state that another trajectory of the group visited",
-    "singleton_states": "step groups of one: states that only one trajectory of the group visited",
+    "shared_turns": "turns in a state that another trajectory of the group also visited",
+    "singleton_states": "states that only one trajectory of the group visited",
     "no_variance_groups": "groups whose episodes all had the same reward",
-    "unparsable": "turns without an action that could be read",
-    "inadmissible": "turns with an action that was not admissible",
+    "unparsable": "turns whose answer could not be parsed",
+    "inadmissible": "turns with an inadmissible action",
 }
-"""Key of an event of training, and what it is the share of; means over all iterations."""
+"""Keys of training events, and what they are the share of; averaged over all iterations."""
 
 TIMED = frozenset({"train", "evaluation", "imitation"})
 Table = dict[str, Any]
 
 
-def findings(ablation: Ablation, states: Mapping[tuple[str, int], str] | None = None) -> Table:
-    """Give the results of an ablation, as far as it is finished.
+def ablation_results(ablation: Ablation, states: Mapping[tuple[str, int], str] | None = None) -> Table:
+    """Return the results of an ablation so far.
 
     Args:
-        ablation: whose folders are read.
-        states: by arm and seed, what is to be said of a run that is not finished.
+        ablation: the ablation, whose folders are read.
+        states: the states of unfinished runs, by arm and seed.
 
     Returns:
         version, command, plan, versions of packages, remarks, panel, warm_start and arms (each with its seeds: success,
@@ -98,7 +97,7 @@ def _panel(results: Sequence[EvaluationResult]) -> Table:
         return {}
     first = results[0].panel
     if any(result.panel != first for result in results):
-        raise TrainingError("the runs of this ablation were not evaluated on one panel; their results cannot be paired")
+        raise TrainingError("the runs were evaluated on different panels, so their results cannot be paired")
     return {"env": first.env, "kwargs": dict(first.kwargs), "seed": first.seed, "tasks": list(first.tasks)}
 
 

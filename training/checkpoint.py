@@ -1,12 +1,12 @@
-"""Checkpoints: a Hugging Face folder with the optimiser, the random states and the counters beside it.
+"""Checkpoints: a Hugging Face folder with the optimizer, the random states and the counters beside it.
 
     RUN/checkpoints/000012/        model and tokenizer files, trainer.pt, state.json, manifest.json
 
-A checkpoint is written beside (".000012.part"), synced and renamed, so that a name that stands is whole; its manifest
-holds the size and SHA-256 of every file, and reading falls back to the last good one. A full disk costs nothing that
-was written before.
+A checkpoint is written to a temporary folder (".000012.part"), synced and renamed, so that a folder without the suffix
+is complete. Its manifest holds the size and SHA-256 of every file, and loading falls back to the last intact
+checkpoint. A full disk never destroys an earlier checkpoint.
 
-Left out on purpose: sharded and remote checkpoints, and single files inside a checkpoint that could be exchanged.
+Not included: sharded and remote checkpoints.
 """
 
 import errno
@@ -36,12 +36,12 @@ class Restored:
     """What a checkpoint holds.
 
     Attributes:
-        folder: where it stands.
-        step: finished iterations.
+        folder: of the checkpoint.
+        step: number of finished iterations.
         model: the policy.
         tokenizer: its tokenizer.
-        state: counters and the sampler of tasks, as they were given to save.
-        trainer: optimiser state and random states.
+        state: counters and the task sampler, as passed to `save`.
+        trainer: the learner's state and the random states.
         skipped: sentences about newer checkpoints that were incomplete.
     """
 
@@ -58,44 +58,45 @@ class Checkpoints:
     """The checkpoints of one run."""
 
     def __init__(self, folder: Path, *, keep: int = 2) -> None:
-        """Look at a folder; it is made with the first checkpoint.
+        """Manage the checkpoints in a folder, which is created with the first one.
 
         Args:
             folder: RUN/checkpoints.
-            keep: how many are kept, the newest ones.
+            keep: how many of the newest checkpoints are kept.
         """
         self.folder = folder
         self._keep = keep
 
     def steps(self) -> list[int]:
-        """Give the iterations at which a checkpoint stands, oldest first; they may yet turn out torn."""
+        """Return the iterations with a checkpoint, oldest first; a checkpoint may still turn out to be incomplete."""
         if not self.folder.is_dir():
             return []
         return sorted(int(path.name) for path in self.folder.iterdir() if re.fullmatch(r"\d{6,}", path.name))
 
     def path(self, step: int) -> Path:
-        """Give the folder of one checkpoint."""
+        """Return the folder of a checkpoint."""
         return self.folder / f"{step:06d}"
 
     def save(
         self, step: int, model: Any, tokenizer: Any, learner_state: dict[str, Any] | None, state: dict[str, Any]
     ) -> Path:
-        """Write a checkpoint beside the others, then drop the oldest beyond `keep`, and later ones.
+        """Write a checkpoint, then remove the oldest ones beyond `keep`, and later ones.
 
-        Where a later one stands, a run went on from before it because it was torn: kept, it would crowd good ones out.
+        A later checkpoint was incomplete when the run resumed from an earlier one; keeping it would displace intact
+        ones.
 
         Args:
-            step: finished iterations.
+            step: number of finished iterations.
             model: a transformers model.
             tokenizer: its tokenizer.
             learner_state: of `Learner.state`; None keeps none.
-            state: counters, as JSON can hold them.
+            state: counters, JSON-serializable.
 
         Returns:
             The checkpoint's folder.
 
         Raises:
-            CheckpointError: it cannot be written; the others still stand.
+            CheckpointError: it cannot be written; the other checkpoints are intact.
         """
         part = self.folder / f".{step:06d}.part"
         final = self.path(step)
@@ -110,7 +111,7 @@ class Checkpoints:
             cause = _system_error(error)
             if cause is None:
                 raise
-            raise CheckpointError(f"checkpoint {step} was not written: {cause}; {self._standing()}") from error
+            raise CheckpointError(f"checkpoint {step} could not be written: {cause}; {self._last_intact()}") from error
         self._drop(step)
         return final
 
@@ -129,12 +130,12 @@ class Checkpoints:
             _sync(path)
         _sync(part)
 
-    def _standing(self) -> str:
+    def _last_intact(self) -> str:
         steps = self.steps()
-        return f"the last good one is {self.path(steps[-1])}" if steps else "there is none before it"
+        return f"the last one is {self.path(steps[-1])}" if steps else "there is no earlier one"
 
     def _drop(self, newest: int) -> None:
-        """Keep `newest` and the ones before it; what bears a later number is a torn one that was passed over."""
+        """Remove all checkpoints but `newest` and the ones before it; later ones are incomplete."""
         kept = [step for step in self.steps() if step <= newest][-self._keep :]
         for step in self.steps():
             if step not in kept:
@@ -143,27 +144,24 @@ class Checkpoints:
             shutil.rmtree(path, ignore_errors=True)
 
     def load(self, *, vocabulary: str | None = None) -> Restored:
-        """Read the newest checkpoint that is whole.
+        """Return the newest intact checkpoint.
 
         Args:
-            vocabulary: fingerprint that the checkpoint's vocabulary must have; None takes any.
-
-        Returns:
-            What it holds.
+            vocabulary: expected fingerprint of the vocabulary; None accepts any.
 
         Raises:
-            CheckpointError: none is whole.
-            VocabularyMismatch: it speaks another vocabulary.
+            CheckpointError: no checkpoint is intact.
+            VocabularyMismatch: it has another vocabulary.
         """
-        torn: list[str] = []
+        damaged: list[str] = []
         for step in reversed(self.steps()):
             problem = verify(self.path(step))
             if problem is None:
-                return self._read(step, vocabulary, tuple(torn))
-            torn.append(f"checkpoint {self.path(step)} is not whole: {problem}")
-        raise CheckpointError("; ".join([f"there is no whole checkpoint in {self.folder}", *torn]))
+                return self._read(step, vocabulary, tuple(damaged))
+            damaged.append(f"checkpoint {self.path(step)} is damaged: {problem}")
+        raise CheckpointError("; ".join([f"there is no intact checkpoint in {self.folder}", *damaged]))
 
-    def _read(self, step: int, vocabulary: str | None, torn: tuple[str, ...]) -> Restored:
+    def _read(self, step: int, vocabulary: str | None, damaged: tuple[str, ...]) -> Restored:
         folder = self.path(step)
         state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         if state.get("version") != VERSION:
@@ -171,11 +169,11 @@ class Checkpoints:
         model, tokenizer = load_policy(folder)
         require_vocabulary(tokenizer, state["vocabulary"] if vocabulary is None else vocabulary, str(folder))
         trainer = torch.load(folder / "trainer.pt", map_location="cpu", weights_only=True)
-        return Restored(folder, step, model, tokenizer, state, trainer, torn)
+        return Restored(folder, step, model, tokenizer, state, trainer, damaged)
 
 
 def manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """Give size and SHA-256 of every file in a folder but the manifest, by name."""
+    """Return the size and SHA-256 of every file in a folder except the manifest, by name."""
     return {
         path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": _digest(path)}
         for path in sorted(folder.rglob("*"))
@@ -184,7 +182,7 @@ def manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def verify(folder: Path) -> str | None:
-    """Say what is wrong with a checkpoint; None when every file is as its manifest says."""
+    """Return what is wrong with a checkpoint; None if every file matches the manifest."""
     try:
         wanted = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for name, entry in wanted.items():
@@ -201,18 +199,18 @@ def verify(folder: Path) -> str | None:
 
 
 def require_whole(folder: Path) -> None:
-    """Make sure that a checkpoint of ours is as its manifest says; a folder without a manifest is somebody else's.
+    """Check a checkpoint against its manifest; a folder without a manifest comes from elsewhere and is accepted.
 
     Raises:
-        CheckpointError: a file is missing or has changed: a tokenizer of another vocabulary, say.
+        CheckpointError: a file is missing or has changed.
     """
     problem = verify(folder) if (folder / MANIFEST).exists() else None
     if problem is not None:
-        raise CheckpointError(f"checkpoint {folder} is not whole: {problem}")
+        raise CheckpointError(f"checkpoint {folder} is damaged: {problem}")
 
 
 def random_states() -> dict[str, Any]:
-    """Give the states of Python's, numpy's and torch's global generators, as torch.save can hold them."""
+    """Return the states of the global generators of Python, numpy and torch, in a form that torch.save accepts."""
     version, internal, gauss = random.getstate()
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
     return {
@@ -224,7 +222,7 @@ def random_states() -> dict[str, Any]:
 
 
 def restore_random_states(states: dict[str, Any]) -> None:
-    """Set the global generators back to what random_states gave."""
+    """Restore the global generators to what `random_states` returned."""
     version, internal, gauss = states["python"]
     random.setstate((version, tuple(internal), gauss))
     kind, keys, position, has_gauss, cached = states["numpy"]
@@ -240,7 +238,7 @@ def _digest(path: Path) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Push a file or a folder to the disk."""
+    """Flush a file or a folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -255,9 +253,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _system_error(error: BaseException) -> str | None:
-    """Say in words which error of the system lies under an exception; None when there is none.
+    """Return the system error behind an exception in words; None if there is none.
 
-    The writers in Rust (safetensors, tokenizers) raise exceptions of their own, in which only the text has the number.
+    The writers in Rust (safetensors, tokenizers) raise their own exceptions, which mention the number in their text
+    only.
     """
     for cause in _causes(error):
         number = cause.errno if isinstance(cause, OSError) else None

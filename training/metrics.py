@@ -1,7 +1,4 @@
-"""Metrics of a run: JSON lines always, TensorBoard events on request; and the numbers of one iteration's play.
-
-Left out on purpose: trackers that need an account or a network; they can read the JSON lines.
-"""
+"""Metrics of a run as JSON lines, optionally as TensorBoard events, and the statistics of one iteration."""
 
 import json
 import math
@@ -21,7 +18,7 @@ from turnwise.training.errors import TrainingError
 
 
 class MetricsWriter:
-    """Appends events to a file of JSON lines, each flushed as it comes; a context manager."""
+    """Appends events to a file of JSON lines and flushes each one; a context manager."""
 
     def __init__(
         self, path: Path, *, size: int | None = None, tensorboard: Path | None = None, purge: int | None = None
@@ -29,14 +26,14 @@ class MetricsWriter:
         """Open the file.
 
         Args:
-            path: the file; made if it is missing.
-            size: bytes that are kept of what is there (where a checkpoint stood); None keeps all.
-            tensorboard: folder of TensorBoard events; None writes none.
-            purge: iteration from which TensorBoard forgets what an earlier writer said; None forgets nothing.
+            path: the file; it is created if it is missing.
+            size: bytes of an existing file to keep (its size at a checkpoint); None keeps all.
+            tensorboard: folder for TensorBoard events; None for no events.
+            purge: iteration from which TensorBoard discards earlier events; None keeps them.
 
         Raises:
             OSError: the file cannot be written.
-            TrainingError: TensorBoard was asked for and is not installed.
+            TrainingError: TensorBoard is requested but not installed.
         """
         self._path = path
         self._file = path.open("ab", buffering=0)  # or closing it would once more write what a full disk refused
@@ -46,11 +43,11 @@ class MetricsWriter:
         self._board = None if tensorboard is None else _board(tensorboard, purge)
 
     def write(self, event: Mapping[str, Any]) -> None:
-        """Append one event; numbers that are not finite become null. TensorBoard gets no steps of the warm start."""
+        """Append one event. Non-finite numbers become null. Steps of the warm start are not sent to TensorBoard."""
         line = json.dumps({key: _plain(value) for key, value in event.items()}, ensure_ascii=False)
         self._put(line.encode() + b"\n")
         if "step" in event:
-            return  # the board's axis counts iterations
+            return  # TensorBoard's axis counts iterations
         if self._board is not None and isinstance(event.get("iteration"), int):
             for key, value in event.items():
                 if key != "iteration" and isinstance(value, int | float) and not isinstance(value, bool):
@@ -62,7 +59,7 @@ class MetricsWriter:
                 data = data[self._file.write(data) :]
 
     def tell(self) -> int:
-        """Give the size of the file in bytes, once it is safely on the disk."""
+        """Return the size of the file in bytes after flushing it to disk."""
         os.fsync(self._file.fileno())
         return self._file.tell()
 
@@ -83,7 +80,9 @@ def _board(folder: Path, purge: int | None) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:
-        raise TrainingError("tensorboard = true needs TensorBoard: pip install turnwise[log]") from error
+        raise TrainingError(
+            "tensorboard = true requires TensorBoard; install it with: pip install turnwise[log]"
+        ) from error
     return SummaryWriter(str(folder), purge_step=purge)
 
 
@@ -96,12 +95,12 @@ def _plain(value: Any) -> Any:
 
 
 def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Sum up what was played.
+    """Return statistics of the episodes of one iteration.
 
     Returns:
-        episodes, errors (episodes that ended as "error"), outgrown (those that ended as "tokens"); of all but errors:
-        success and reward (mean), turns (mean), and as shares of turns: unparsable, inadmissible, loops (the turn
-        repeats an earlier state and action of its trajectory); tokens (sampled, of all episodes).
+        episodes, errors (episodes that ended as "error"), tokens (sampled, in all episodes). Without the errors:
+        outgrown (episodes that outgrew the context), success, reward and turns (means), and as shares of turns:
+        unparsable, inadmissible, loops (turns that repeat an earlier state and action of their trajectory).
     """
     everyone = [trajectory for group in groups for trajectory in group.trajectories]
     done = [trajectory for trajectory in everyone if trajectory.stop != "error"]
@@ -122,7 +121,7 @@ def play_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def repeated_turns(trajectory: Trajectory) -> int:
-    """Count the turns that do again what was done before in the same state."""
+    """Return the number of turns that repeat an earlier action in the same state."""
     seen: set[tuple[str, str]] = set()
     repeats = 0
     for turn in trajectory.turns:
@@ -133,12 +132,14 @@ def repeated_turns(trajectory: Trajectory) -> int:
 
 
 def credit_metrics(advantages: Advantages) -> dict[str, float]:
-    """Sum up what credit gave.
+    """Return statistics of the advantages.
 
     Returns:
-        As shares of turns: signal (advantage other than zero), step_signal (the turn itself has a say, beside its
-        trajectory: as the rule reports it, else where its part "step" is other than zero or its part "base" is not the
-        whole; 0 for a rule with none of these).
+        As shares of turns: signal (non-zero advantage), and step_signal (the advantage depends on the turn itself and
+            not
+        on its trajectory alone: as the rule reports it, else where its part "step" is non-zero or its part "base"
+            differs
+        from the advantage).
     """
     count, parts = max(1, len(advantages)), advantages.parts
     step = parts["step"] if "step" in parts else advantages.values - parts.get("base", advantages.values)
@@ -150,14 +151,14 @@ def credit_metrics(advantages: Advantages) -> dict[str, float]:
 
 
 def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
-    """Say how much there was to compare, whatever the credit rule, and how far the rule told turns apart.
+    """Return how much the groups offer for comparison, and how far the credit rule distinguishes turns.
 
     Returns:
-        no_variance_groups: share of tasks whose episodes all had the same reward, so that outcomes tell nothing apart.
-        singleton_states: share of pairs of task and state that only one trajectory visited: a step group of one.
-        shared_turns: share of turns in a state that another trajectory of the task visited as well.
-        turn_share: share of the variance of the advantages that lies within trajectories: 0 where all turns of an
-        episode have the same one, 1 where all the difference is between turns.
+        no_variance_groups: share of groups whose episodes all had the same reward.
+        singleton_states: share of (task, state) pairs that only one trajectory visited.
+        shared_turns: share of turns in a state that another trajectory of the group also visited.
+        turn_share: share of the variance of the advantages that lies within trajectories: 0 if all turns of an episode
+        have the same advantage.
     """
     if not len(steps):
         return {"no_variance_groups": 0.0, "singleton_states": 0.0, "shared_turns": 0.0, "turn_share": 0.0}
@@ -182,7 +183,7 @@ def group_metrics(steps: Steps, advantages: Advantages) -> dict[str, float]:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """Give the events of a file of metrics; a torn line is left out, and a file that is not there has none."""
+    """Return the events of a metrics file without incomplete lines; a missing file has no events."""
     if not path.is_file():
         return []
     events = []

@@ -1,14 +1,13 @@
-"""The small default policy, and any local Hugging Face folder: a causal language model with its tokenizer.
+"""Policies: the small default model, and any local Hugging Face folder with a causal language model and its tokenizer.
 
-`build_policy` makes a Llama-type model of some hundred thousand to a few million parameters and a byte-level BPE
-tokenizer trained on the environment's own texts; `save_policy` and `load_policy` keep both as an ordinary Hugging
-Face folder; `vocabulary_fingerprint` tells two vocabularies apart, so that no model reads the ids of another.
+`build_policy` creates a Llama-type model of a few hundred thousand to a few million parameters, and a byte-level BPE
+tokenizer trained on the environment's texts. `save_policy` and `load_policy` store both as an ordinary Hugging Face
+folder. `vocabulary_fingerprint` tells vocabularies apart, so that no model receives the token ids of another.
 
-Left out on purpose: downloads (a name on a hub is refused: a run must work without a network), remote code in model
-folders, quantised formats, adapters.
+Not included: downloads, remote code in model folders, quantized formats, adapters.
 
-    PolicyError(TrainingError)   sizes or texts that give no policy
-     └─ PolicyFolderError        the folder is not a whole model: absent, torn, or of another kind
+    PolicyError(TrainingError)   sizes or texts from which no policy can be built
+     └─ PolicyFolderError        the folder does not hold a complete model
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ SMALL_MODEL = 20_000_000
 EMBEDDING = 0.2
 """Standard deviation of a fresh embedding."""
 
-# One word with the space before it, one digit at a time (numbers share their digits, so that "mug 12" is understood
-# from "mug 1" and "mug 2"), punctuation, white space. The last space before a word belongs to the word.
+# A word with the space before it, a single digit (so that numbers share their digits: "mug 12" and "mug 1"),
+# punctuation, or white space. The last space before a word belongs to the word.
 PIECES = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
 class PolicyError(TrainingError):
-    """A policy could not be built, read or written."""
+    """A policy cannot be built, read or written."""
 
 
 class PolicyFolderError(PolicyError):
-    """A folder does not hold a whole Hugging Face causal language model with its tokenizer."""
+    """A folder does not hold a complete Hugging Face causal language model with its tokenizer."""
 
 
 def build_policy(
@@ -58,24 +57,24 @@ def build_policy(
 ) -> tuple[Any, Any]:
     """Return a freshly initialised `LlamaForCausalLM` (float32, on the CPU) and its `PreTrainedTokenizerFast`.
 
-    The same arguments give the same tokenizer and the same weights, whatever was drawn from torch's global generator
-    before, and that generator is left as it was. The embedding is shared with the output layer, the MLP is 8/3 of
-    `hidden` wide (rounded up to 32), key and value heads are as many as heads.
+    The same arguments give the same tokenizer and weights, independent of torch's global generator, which is left
+    unchanged. The embedding is tied to the output layer, the MLP has 8/3 of `hidden` (rounded up to a multiple of 32),
+    and there are as many key and value heads as heads.
 
     Args:
-        texts: what the environment says and what may be answered; word frequencies decide the merges.
-        vocab: most entries of the vocabulary, at least 258 (every byte, end and padding).
-        hidden: width of the residual stream; a multiple of `heads`, with an even quotient.
+        texts: observations and answers; their word frequencies decide the merges.
+        vocab: maximum vocabulary size, at least 258 (all bytes, end and padding).
+        hidden: hidden size; a multiple of `heads` with an even quotient.
         layers: number of decoder layers.
-        heads: number of attention heads; heads of 32 or more learn best.
-        context: most tokens of prompt and response together.
+        heads: number of attention heads; a head size of 32 or more learns best.
+        context: maximum number of tokens of prompt and response together.
         seed: of the weights.
 
     Returns:
         Model (in evaluation mode) and tokenizer.
 
     Raises:
-        PolicyError: sizes that do not fit together, or no text at all.
+        PolicyError: the sizes do not fit together, or there is no text.
         TrainingError: torch or transformers is not installed.
     """
     check_sizes(hidden=hidden, layers=layers, heads=heads, context=context)
@@ -104,17 +103,16 @@ def build_policy(
 def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1024) -> Any:
     """Return a byte-level BPE `PreTrainedTokenizerFast` trained on `texts`; any text round-trips through it.
 
-    Words are kept apart with the space before them, digits one by one, and every one of the 256 bytes has an entry:
-    there is no unknown token. The markers of end and padding are never produced by encoding text, not even a text
-    that spells them.
+    Words keep the space before them, digits are single tokens, and each of the 256 bytes has an entry, so there is no
+    unknown token. Encoding text never produces the end and padding tokens, even if the text spells them.
 
     Args:
-        texts: the texts to learn from; at least one that is not empty.
-        vocab: most entries, at least 258; there are fewer when the texts hold too few different words.
+        texts: training texts; at least one must not be empty.
+        vocab: maximum vocabulary size, at least 258; it is smaller if the texts contain few different words.
         context: `model_max_length` of the tokenizer, in tokens.
 
     Raises:
-        PolicyError: no text, or a vocabulary too small for the bytes.
+        PolicyError: there is no text, or the vocabulary is too small for all bytes.
         TrainingError: transformers is not installed.
     """
     _libraries()
@@ -123,10 +121,12 @@ def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     if vocab < len(alphabet) + 2:
-        raise PolicyError(f"a vocabulary needs {len(alphabet) + 2} entries or more (bytes, end, padding), got {vocab}")
+        raise PolicyError(
+            f"the vocabulary must have at least {len(alphabet) + 2} entries (bytes, end, padding), got {vocab}"
+        )
     kept = [text for text in texts if text]
     if not kept:
-        raise PolicyError("a tokenizer needs at least one text that is not empty, got none")
+        raise PolicyError("a tokenizer needs at least one non-empty text")
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -181,23 +181,24 @@ def aligned(model: Any) -> Any:
 def load_policy(folder: str | Path, *, dtype: torch.dtype | None = None) -> tuple[Any, Any]:
     """Return model and tokenizer of a local Hugging Face folder, on the CPU and in evaluation mode.
 
-    A tokenizer without a padding token pads with its end token. Nothing is downloaded and no code of the folder runs.
+    A tokenizer without a padding token pads with its end token. Nothing is downloaded, and code in the folder is not
+    run.
 
     Args:
         folder: path of the folder.
-        dtype: of the weights; None: float32, which training on CPU needs.
+        dtype: of the weights; None: float32, which training on a CPU needs.
 
     Raises:
-        PolicyFolderError: not a folder, no configuration, torn or incomplete weights, no tokenizer, or a tokenizer
-            without an end token: there is then no model that could be used without guessing.
+        PolicyFolderError: it is not a folder, the configuration, weights or tokenizer are missing or incomplete, or the
+            tokenizer has no end token.
         TrainingError: torch or transformers is not installed.
     """
     path = Path(folder)
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
-        raise PolicyFolderError(f"a policy is a local Hugging Face folder, but {path} {what}")
+        raise PolicyFolderError(f"the policy must be a local Hugging Face folder, but {path} {what}")
     if not (path / "config.json").is_file():
-        raise PolicyFolderError(f"{path} holds no config.json, so it is not a Hugging Face model folder")
+        raise PolicyFolderError(f"{path} is not a Hugging Face model folder: it has no config.json")
     torch, transformers = _libraries()
     with _quiet(transformers):
         model = _load_model(path, torch.float32 if dtype is None else dtype, transformers)
@@ -224,38 +225,39 @@ def use_threads(count: int, model: Any = None) -> None:
 
 
 def device_of(name: str, *, elsewhere: bool = False) -> str:
-    """Return where a model runs, as torch names it: "cpu", "cuda" or "cuda:N".
+    """Return the device of a model as torch names it: "cpu", "cuda" or "cuda:N".
 
     Args:
-        name: "auto" (CUDA where there is one), or a device of torch.
-        elsewhere: take the CPU where this machine has no CUDA; a policy may play on another machine than trained it.
+        name: "auto" (CUDA if available), or a torch device.
+        elsewhere: fall back to the CPU if CUDA is missing, since a policy may be used on another machine than it was
+            trained on.
 
     Raises:
-        ConfigError: an unknown name, or CUDA on a machine without it.
+        ConfigError: the name is unknown, or CUDA is requested and not available.
     """
     if name == "cpu":
         return name
     if name != "auto" and not name.startswith("cuda"):
-        raise ConfigError(f"policy.device {name!r} is not known{suggest(name, ['cpu', 'cuda', 'auto'])}")
+        raise ConfigError(f"unknown policy.device {name!r}{suggest(name, ['cpu', 'cuda', 'auto'])}")
     import torch
 
     if torch.cuda.is_available():
         return "cuda" if name == "auto" else name
     if name == "auto" or elsewhere:
         return "cpu"
-    raise ConfigError("policy.device is cuda, and this machine has no usable one; take cpu or auto")
+    raise ConfigError("policy.device is cuda, but no CUDA device is available; use cpu or auto")
 
 
 def save_policy(model: Any, tokenizer: Any, folder: str | Path) -> None:
     """Write model and tokenizer into `folder` as an ordinary Hugging Face folder (safetensors).
 
-    Files of the same names are overwritten one after another: whoever needs all or nothing writes into a fresh folder
-    and renames it (`turnwise.training.checkpoint` does).
+    Existing files are overwritten one by one; write into a new folder and rename it where this must be atomic, as
+    `turnwise.training.checkpoint` does.
 
     Args:
         model: any transformers model.
         tokenizer: its tokenizer.
-        folder: is made when it is not there.
+        folder: it is created if it is missing.
 
     Raises:
         OSError: the folder cannot be written.
@@ -269,10 +271,10 @@ def save_policy(model: Any, tokenizer: Any, folder: str | Path) -> None:
 
 
 def vocabulary_fingerprint(tokenizer: Any) -> str:
-    """Return 16 hexadecimal digits that are equal exactly when two tokenizers give the same ids to the same tokens.
+    """Return 16 hexadecimal digits that are equal exactly if two tokenizers assign the same ids to the same tokens.
 
-    The SHA-256 of all entries with their ids, the merges where the tokenizer shows them, and the ids of end and
-    padding.
+    It is derived from the SHA-256 of all entries with their ids, the merges if the tokenizer exposes them, and the ids
+    of the end and padding tokens.
 
     Args:
         tokenizer: a transformers tokenizer.
@@ -286,28 +288,29 @@ def vocabulary_fingerprint(tokenizer: Any) -> str:
 
 
 def require_vocabulary(tokenizer: Any, fingerprint: str, where: str) -> None:
-    """Return nothing when `tokenizer` has the vocabulary with this fingerprint.
+    """Check that a tokenizer has the vocabulary with the given fingerprint.
 
     Args:
         tokenizer: a transformers tokenizer.
-        fingerprint: of `vocabulary_fingerprint`, written down when the run began.
-        where: what the tokenizer was read from; for the message.
+        fingerprint: from `vocabulary_fingerprint`, recorded when the run began.
+        where: the source of the tokenizer, for the message.
 
     Raises:
-        VocabularyMismatch: another vocabulary: its ids would mean other words to the model.
+        VocabularyMismatch: it has another vocabulary, whose ids mean other words to the model.
     """
     found = vocabulary_fingerprint(tokenizer)
     if found != fingerprint:
         raise VocabularyMismatch(
-            f"{where} has another vocabulary ({len(tokenizer)} entries, fingerprint {found}) than this run was made "
-            f"with (fingerprint {fingerprint}); take its own model, or begin a new run"
+            f"{where} has another vocabulary ({len(tokenizer)} entries, fingerprint {found}) than this run "
+            f"(fingerprint {fingerprint}); use its own model, or start a new run"
         )
 
 
 def _initialise(model: Any, layers: int) -> None:
-    """Scale the fresh weights for a narrow model: std 1/sqrt(inputs), and residual writers smaller with depth.
+    """Scale the initial weights for a narrow model: std 1/sqrt(inputs), and smaller residual outputs with depth.
 
-    The embedding's std matters most: too small, and what the blocks write drowns which token it was. Measured on
+    The std of the embedding matters most: if it is too small, the outputs of the blocks drown the token's identity.
+        Measured on
     imitation of 600 expert episodes (120 steps of 16, 0.87M parameters, held-out nats a token of the action): 0.64
     with the library's 0.02 for every matrix, 0.55 with the scales here and 0.02 for the embedding, 0.25 and 0.29
     (two seeds) with 0.06, 0.23 with 0.12. On 2,000 searcher episodes (900 steps, 0.47M parameters, nats a token of the
@@ -330,7 +333,7 @@ def _load_model(path: Path, dtype: torch.dtype, transformers: Any) -> Any:
         model, report = transformers.AutoModelForCausalLM.from_pretrained(
             path, local_files_only=True, dtype=dtype, output_loading_info=True
         )
-    except Exception as error:  # safetensors, json, torch and transformers each raise kinds of their own
+    except Exception as error:  # safetensors, json, torch and transformers each raise their own exceptions
         raise PolicyFolderError(f"{path} could not be read as a causal language model: {_first_line(error)}") from error
     missing = sorted(report.get("missing_keys") or ())
     if missing:
@@ -344,9 +347,9 @@ def _load_tokenizer(path: Path, transformers: Any) -> Any:
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
     except Exception as error:
-        raise PolicyFolderError(f"{path} holds no tokenizer that could be read: {_first_line(error)}") from error
+        raise PolicyFolderError(f"{path} holds no readable tokenizer: {_first_line(error)}") from error
     if tokenizer.eos_token_id is None:
-        raise PolicyFolderError(f"{path}: the tokenizer has no end token, so a response could never end")
+        raise PolicyFolderError(f"{path}: the tokenizer has no end-of-sequence token, so a response could never end")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -359,7 +362,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Keep the library's bars and remarks off the terminal; what matters is raised."""
+    """Silence the progress bars and log messages of transformers; errors are raised."""
     logging = transformers.utils.logging
     level = logging.get_verbosity()
     bars = logging.is_progress_bar_enabled()
@@ -379,6 +382,6 @@ def _libraries() -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise TrainingError(
-            f"policies need torch and transformers ({error.name} is missing): pip install turnwise[train]"
+            f"{error.name} is not installed; install torch and transformers with: pip install turnwise[train]"
         ) from error
     return torch, transformers

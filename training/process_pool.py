@@ -1,9 +1,7 @@
-"""Runs in worker processes, a few at a time: who may begin, what they say, and how they end.
+"""A pool of processes that train runs, a few at a time.
 
-A worker that fails or is killed takes nobody along but the jobs that wait for its result. Ctrl-C stops all of them in
-good order, a second one at once.
-
-Left out on purpose: other machines, and jobs of different sizes.
+`concurrent.futures` does not fit here: a run streams events while it trains, must survive being killed (the next call
+resumes it), and stops cleanly on Ctrl-C. A worker that fails or is killed affects only the runs that depend on it.
 """
 
 import json
@@ -27,75 +25,77 @@ LOG = "worker.log"
 
 
 @dataclass(slots=True)
-class Job:
-    """One run with an evaluation to be carried out, and how it stands.
+class PooledRun:
+    """One run with an evaluation, to be trained in a process of its own.
 
     Attributes:
         name: of the arm.
         seed: of the run.
         run: the configuration.
-        after: the job that has to be finished first, or None.
-        state: how it stands.
+        after: the run that must finish first, or None.
+        state: of the run.
         text: why it failed.
-        asked: whether it was told to stop.
+        stopping: whether it was asked to stop.
     """
 
     name: str
     seed: int
     run: Run
-    after: "Job | None" = None
+    after: "PooledRun | None" = None
     state: State = "waiting"
     text: str = ""
-    asked: bool = False
+    stopping: bool = False
     process: "subprocess.Popen[str] | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Look whether the run has come to its end already: the evaluation after training is its last file."""
+        """Recognise a run that is already finished: the evaluation after training is its last file."""
         if (self.run.folder / "after.json").exists():
             self.state = "finished"
 
     @property
     def log(self) -> Path:
-        """What the worker's libraries printed."""
+        """Output of the process other than events."""
         return self.run.folder / LOG
 
 
-Told = tuple[Job, dict[str, Any]]
-OnTold = Callable[[Job, dict[str, Any]], None]
+RunEvent = tuple[PooledRun, dict[str, Any]]
+OnRunEvent = Callable[[PooledRun, dict[str, Any]], None]
 
 
-def carry_out(jobs: Sequence[Job], workers: int, on_event: OnTold, *, idle: Callable[[], None] = lambda: None) -> bool:
-    """Carry jobs out, `workers` at a time, in their order, as far as they are not finished.
+def train_all(
+    jobs: Sequence[PooledRun], workers: int, on_event: OnRunEvent, *, idle: Callable[[], None] = lambda: None
+) -> bool:
+    """Train all unfinished runs in their order, `workers` at a time.
 
     Args:
-        jobs: a job stands after the one that it waits for.
-        workers: most processes at once, from 1.
-        on_event: gets each job's events, and "begun", "ended" and "failed" (with "text") of the job itself.
-        idle: called several times a second.
+        jobs: the runs; each one follows the run that it depends on.
+        workers: maximum number of processes, >= 1.
+        on_event: receives each run's events, and "begun", "ended" and "failed" (with "text") of its process.
+        idle: called several times per second.
 
     Returns:
-        False after Ctrl-C.
+        False after Ctrl-C, which stops all runs at their last finished iteration (a second one kills them).
     """
-    heard: queue.Queue[Told] = queue.Queue()
-    going = True
-    with _ended_for_good(jobs):
+    events: queue.Queue[RunEvent] = queue.Queue()
+    running = True
+    with _killed_at_exit(jobs):
         while True:
             try:
-                _begin(jobs, workers if going else 0, heard, on_event)
+                _begin(jobs, workers if running else 0, events, on_event)
                 if not any(one.state == "running" for one in jobs):
-                    return going
-                _listen(heard, on_event)
+                    return running
+                _dispatch(events, on_event)
                 idle()
             except KeyboardInterrupt:
                 for one in jobs:
                     if one.state == "running" and one.process is not None:
-                        one.asked = True
-                        one.process.send_signal(signal.SIGINT if going else signal.SIGKILL)
-                going = False
+                        one.stopping = True
+                        one.process.send_signal(signal.SIGINT if running else signal.SIGKILL)
+                running = False
 
 
-def _begin(jobs: Sequence[Job], workers: int, heard: "queue.Queue[Told]", on_event: OnTold) -> None:
-    """Start what can be started; fail what waits for something that failed."""
+def _begin(jobs: Sequence[PooledRun], workers: int, events: "queue.Queue[RunEvent]", on_event: OnRunEvent) -> None:
+    """Start the runs that can start; fail those that depend on a failed run."""
     for one in jobs:
         if one.state != "waiting":
             continue
@@ -114,16 +114,16 @@ def _begin(jobs: Sequence[Job], workers: int, heard: "queue.Queue[Told]", on_eve
                     stderr=log,
                     text=True,
                     encoding="utf-8",
-                    process_group=0,  # Ctrl-C of the terminal is ours to pass on
+                    process_group=0,  # so that Ctrl-C in the terminal does not reach it directly
                     env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 )
             one.state = "running"
-            threading.Thread(target=_hear, args=(one, heard), daemon=True).start()
+            threading.Thread(target=_read_events, args=(one, events), daemon=True).start()
             on_event(one, {"phase": "begun"})
 
 
-def _hear(one: Job, heard: "queue.Queue[Told]") -> None:
-    """Give a worker its job and hand on what it says, until it ends."""
+def _read_events(one: PooledRun, events: "queue.Queue[RunEvent]") -> None:
+    """Return a worker its job and hand on what it says, until it ends."""
     process = one.process
     assert process is not None
     assert process.stdin is not None
@@ -140,26 +140,26 @@ def _hear(one: Job, heard: "queue.Queue[Told]") -> None:
             if event["phase"] in {"ended", "failed"}:
                 last = event
             else:
-                heard.put((one, event))
+                events.put((one, event))
     except OSError:
-        pass  # it died before it could listen
+        pass  # the process died before it read the run
     code = process.wait()
-    if not last and one.asked:
+    if not last and one.stopping:
         last = {"phase": "ended", "finished": False}
     elif not last:
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
-        last = {"phase": "failed", "text": f"its process {how}; the same command goes on with it (log: {one.log})"}
+        last = {"phase": "failed", "text": f"its process {how}; the same command resumes it (log: {one.log})"}
     process.stdin.close()
     process.stdout.close()
-    heard.put((one, last))
+    events.put((one, last))
 
 
-def _listen(heard: "queue.Queue[Told]", on_event: OnTold) -> None:
-    """Take in what was said within a quarter of a second."""
+def _dispatch(events: "queue.Queue[RunEvent]", on_event: OnRunEvent) -> None:
+    """Handle the events of the next quarter of a second."""
     until = time.monotonic() + 0.25
     while (left := until - time.monotonic()) > 0:
         try:
-            one, event = heard.get(timeout=left)
+            one, event = events.get(timeout=left)
         except queue.Empty:
             return
         if event["phase"] == "failed":
@@ -170,12 +170,12 @@ def _listen(heard: "queue.Queue[Told]", on_event: OnTold) -> None:
                 one.log.unlink()
         on_event(one, event)
         if event["phase"] in {"failed", "ended"}:
-            return  # somebody else can begin
+            return  # another run can start
 
 
 @contextmanager
-def _ended_for_good(jobs: Sequence[Job]) -> Iterator[None]:
-    """Leave no process behind, whatever happens here."""
+def _killed_at_exit(jobs: Sequence[PooledRun]) -> Iterator[None]:
+    """Kill the processes that are still running when the block ends."""
     try:
         yield
     finally:

@@ -1,11 +1,10 @@
-"""A process that carries one run out for a crew: the job comes as a line on standard input, events leave as JSON lines.
+"""The process of one run in a pool: it reads the run as a line from standard input and writes events as JSON lines.
 
     {"phase": "ended", "finished": true}        {"phase": "failed", "text": "..."}
 
-come last; what any library prints goes to standard error, which is the job's log. When the parent dies, standard input
-ends, and the worker stops as after Ctrl-C: with a checkpoint.
-
-Left out on purpose: a second job. A fresh process begins with the same state of every library as any other.
+is the last line; output of libraries goes to standard error, the log of the run. When the parent process dies, standard
+input ends, and the worker stops as after Ctrl-C: with a checkpoint. A process trains one run only, so that every run
+starts with the same state of all libraries.
 """
 
 import json
@@ -20,29 +19,30 @@ from pathlib import Path
 from typing import Any, TextIO
 
 PATIENCE = 90.0
-"""Seconds to wait for a folder that is held: a worker whose parent was killed may be saving its checkpoint."""
-SELDOM = 0.2
-"""Seconds between two ticks of one kind."""
+"""Seconds to wait for a locked folder: a worker whose parent was killed may still be saving its checkpoint."""
+TICK_INTERVAL = 0.2
+"""Minimum number of seconds between two ticks of one kind."""
 
 
 def main() -> None:
-    """Carry out the job of standard input."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background ignores it, and so would we
+    """Train the run that standard input names."""
+    # a parent in the background ignores SIGINT, and its children inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     send = _channel()
     try:
         job = json.loads(sys.stdin.readline())
         sys.path += [place for place in job["path"] if place not in sys.path]
         threading.Thread(target=_follow_parent, daemon=True).start()
-        _carry_out(job["run"], send)
+        _train(job["run"], send)
     except KeyboardInterrupt:
         send({"phase": "ended", "finished": False})
     except BaseException as error:
         traceback.print_exc()
-        send({"phase": "failed", "text": _sentence(error)})
+        send({"phase": "failed", "text": _message(error)})
         sys.exit(1)
 
 
-def _carry_out(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+def _train(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     from turnwise.training.config import Run
     from turnwise.training.errors import FolderInUse
     from turnwise.training.loop import train
@@ -51,7 +51,7 @@ def _carry_out(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) ->
     while True:
         run = Run.parse(table)
         try:
-            outcome = train(run, resume=(run.folder / "run.toml").exists(), on_event=_thinned(send))
+            outcome = train(run, resume=(run.folder / "run.toml").exists(), on_event=_throttled(send))
             break
         except FolderInUse:
             if waited >= PATIENCE:
@@ -62,7 +62,7 @@ def _carry_out(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) ->
 
 
 def _channel() -> Callable[[dict[str, Any]], None]:
-    """Keep standard output for events alone, and give what writes one."""
+    """Reserve standard output for events, and return the function that writes one."""
     out: TextIO = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
     lock = threading.Lock()
@@ -72,7 +72,7 @@ def _channel() -> Callable[[dict[str, Any]], None]:
             with lock:
                 out.write(json.dumps(event, default=_plain) + "\n")
         except OSError:
-            pass  # the parent is gone; Ctrl-C is on its way
+            pass  # the parent is gone, and the worker is about to stop
 
     return send
 
@@ -82,14 +82,14 @@ def _plain(value: object) -> object:
     return item() if callable(item) else str(value)
 
 
-def _thinned(send: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-    """Pass events on, ticks only now and then."""
+def _throttled(send: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """Return a function that passes events on, and only some of the ticks."""
     last: dict[str, float] = {}
 
     def listen(event: dict[str, Any]) -> None:
         if event["phase"] == "tick":
             now, what = time.monotonic(), str(event["what"])
-            if now - last.get(what, 0.0) < SELDOM and event["done"] != event["total"]:
+            if now - last.get(what, 0.0) < TICK_INTERVAL and event["done"] != event["total"]:
                 return
             last[what] = now
         send(event)
@@ -98,15 +98,15 @@ def _thinned(send: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]
 
 
 def _follow_parent() -> None:
-    """Stop as after Ctrl-C when the parent is gone, which ends standard input."""
+    """Interrupt this process when standard input ends, because the parent is gone."""
     sys.stdin.read()
     while True:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(60.0)
 
 
-def _sentence(error: BaseException) -> str:
-    """What went wrong, on one line: a mistake of the user in its own words, another exception with its name."""
+def _message(error: BaseException) -> str:
+    """Return an error on one line; exceptions other than our own are preceded by their name."""
     roots = {"EnvError", "CreditError", "AgentError", "TrainingError"}
     known = any(kind.__name__ in roots for kind in type(error).__mro__)
     text = " ".join(str(error).split())
@@ -114,15 +114,15 @@ def _sentence(error: BaseException) -> str:
 
 
 def command() -> list[str]:
-    """Give the command line of a worker."""
+    """Return the command line of a worker."""
     return [sys.executable, "-P", "-m", "turnwise.training.process_worker"]
 
 
 def job(table: dict[str, Any]) -> str:
-    """Give the line that a worker reads.
+    """Return the line that a worker reads.
 
     Args:
-        table: the run, as `Run.parse` takes it.
+        table: the run, as `Run.parse` accepts it.
     """
     return json.dumps({"run": table, "path": [str(Path(place).resolve()) for place in sys.path if place]}) + "\n"
 

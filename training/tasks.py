@@ -1,6 +1,6 @@
-"""Which tasks come next: a seeded stream over a fixed list, epoch by epoch, that can be stopped and continued.
+"""The order of training tasks: a seeded stream over a fixed list, epoch by epoch, that can be saved and resumed.
 
-Left out on purpose: curricula and dynamic sampling; they would be other classes with the same three methods.
+Not included: curricula and dynamic sampling, which would be other classes with the same three methods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from turnwise.training.errors import CheckpointError, TrainingError
 
 
 class TaskSampler:
-    """An endless stream of task ids: every epoch visits each task once, in an order of its own.
+    """An endless stream of task ids; every epoch visits each task once, in its own order.
 
-    The stream is a pure function of (tasks, seed); where it stands is one number.
+    The stream is a pure function of (tasks, seed), and its position is one number.
 
     >>> sampler = TaskSampler(["a", "b", "c"], seed=0)
     >>> sorted(sampler.next(3)), sampler.state_dict()["position"]
@@ -26,10 +26,10 @@ class TaskSampler:
 
         Args:
             tasks: ids, in a fixed order.
-            seed: of the orders.
+            seed: of the order of each epoch.
 
         Raises:
-            TrainingError: there is no task.
+            TrainingError: there are no tasks.
         """
         if not tasks:
             raise TrainingError("the environment lists no task to train on")
@@ -39,7 +39,7 @@ class TaskSampler:
         self._epoch, self._order = -1, np.zeros(0, dtype=np.int64)
 
     def next(self, count: int) -> list[str]:
-        """Give the next `count` ids of the stream."""
+        """Return the next `count` ids of the stream."""
         return [self._next() for _ in range(count)]
 
     def _next(self) -> str:
@@ -51,19 +51,19 @@ class TaskSampler:
         return self._tasks[int(self._order[index])]
 
     def state_dict(self) -> dict[str, Any]:
-        """Give where the stream stands, as JSON can hold it."""
+        """Return the position of the stream, JSON-serializable."""
         return {"seed": self._seed, "count": len(self._tasks), "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where a stream stood.
+        """Continue at the position of another stream over the same tasks.
 
         Raises:
-            CheckpointError: it was a stream over another number of tasks, or of another seed.
+            CheckpointError: it had another number of tasks or another seed.
         """
         mine = self.state_dict()
         for key in ("seed", "count"):
             if state.get(key) != mine[key]:
                 raise CheckpointError(
-                    f"the checkpoint's sampler of tasks had {key} {state.get(key)}, this run has {mine[key]}"
+                    f"the task sampler of the checkpoint had {key} {state.get(key)}, but this run has {mine[key]}"
                 )
         self._position = int(state["position"])

@@ -1,6 +1,6 @@
-"""Tables as the text of a TOML file; tomllib reads it, and nothing in the standard library writes it.
+"""Writing tables as TOML, which the standard library can only read.
 
-Left out on purpose: dates, comments, arrays of tables over several lines.
+Not included: dates, comments, and arrays of tables over several lines.
 """
 
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def render(table: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Give the lines of a table as TOML: its own keys first, then its tables.
+    """Yield the lines of a table as TOML: its own keys first, then its tables.
 
     Args:
-        table: nested; keys are strings, values what TOML knows.
-        path: keys that lead to the table; none for the whole file.
+        table: nested tables with string keys and TOML values.
+        path: the keys that lead to the table; empty for a whole file.
     """
     if path:
         yield f"\n[{'.'.join(_key(part) for part in path)}]\n"
@@ -30,10 +30,10 @@ def _key(name: str) -> str:
 
 
 def literal(value: Any) -> str:
-    """Give a value as TOML writes it; a table stands in one line.
+    """Return a value in TOML syntax; a table is written in one line.
 
     Args:
-        value: a string, number, truth value, list or mapping.
+        value: a string, number, bool, list or mapping.
     """
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -316,12 +316,12 @@ def test_the_overview_shows_how_every_run_stands(
     from turnwise.cli import ablate
     from turnwise.cli.ablate import WARM, AblationProgress
     from turnwise.training.config import Run
-    from turnwise.training.process_pool import Job
+    from turnwise.training.process_pool import PooledRun
 
     monkeypatch.setattr(ablate, "time", SimpleNamespace(monotonic=lambda: 1000.0))  # no time passes in between
     run = Run.parse({"output": "nowhere", "train": {"steps": 50}})
-    warm = Job(WARM, 0, run)
-    jobs = [warm, *(Job(name, 0, run, warm) for name in ("grpo", "gigpo", "hgpo", "salt", "rloo"))]
+    warm = PooledRun(WARM, 0, run)
+    jobs = [warm, *(PooledRun(name, 0, run, warm) for name in ("grpo", "gigpo", "hgpo", "salt", "rloo"))]
     overview = AblationProgress(jobs, 2)
     for job, state in zip(jobs, ("finished", "finished", "running", "running", "failed", "waiting"), strict=True):
         overview(job, {"phase": "begun"})

@@ -17,10 +17,10 @@ from turnwise.agents.seed_statistics import student_quantile
 from turnwise.credit import CreditError, UnknownRule
 from turnwise.training import Run
 from turnwise.training.ablation import Arm, check, is_axis, open_folder, plan, read_plan, split
-from turnwise.training.ablation_results import findings
+from turnwise.training.ablation_results import ablation_results
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
 from turnwise.training.folder import differences, write_text
-from turnwise.training.process_pool import Job, carry_out
+from turnwise.training.process_pool import PooledRun, train_all
 
 ENV = f"toys.corridor:{toys.corridor.ID}"
 TABLE = {
@@ -61,7 +61,7 @@ def test_arms_bring_keys_of_their_own(tmp_path):
     grpo, other, fast = (found.run(arm, 4) for arm in found.arms)
     assert (grpo.credit.method, grpo.credit.options) == ("grpo", {"invalid_penalty": 0.1})  # grpo has no w
     assert found.arms[0].left_out == ("w",)
-    assert any("grpo" in text and "no w" in text for text in found.remarks())
+    assert any("grpo" in text and "no option w" in text for text in found.remarks())
     assert (other.credit.anchor, other.credit.options) == ("observation", {"invalid_penalty": 0.1, "w": 1.0})
     assert (fast.train.lr, fast.credit.anchor, fast.credit.options["w"]) == (0.01, "state", 0.5)
     assert {run.seed for run in (grpo, other, fast)} == {4}
@@ -77,7 +77,7 @@ def test_a_rule_that_stands_on_another_hands_it_the_options_of_the_file(tmp_path
     assert plain == {"base_options": {"scale": "none", "invalid_penalty": 0.2}}
     assert told == {"base_options": {"scale": "std", "invalid_penalty": 0.2}, "endings": "marked"}
     assert [arm.left_out for arm in found.arms] == [(), ("w",), ("scale", "w")]
-    assert any("salt: invalid_penalty, scale of the file go to" in text for text in found.remarks())
+    assert any("salt: invalid_penalty, scale of the file are passed to" in text for text in found.remarks())
     check(found)
     open_folder(found)
     assert read_plan(found.folder).arms == found.arms
@@ -105,7 +105,7 @@ def test_any_key_can_be_an_axis_and_axes_are_crossed(tmp_path):
     ]
     assert len({arm.folder for arm in found.arms}) == 4
     assert found.remarks() == []
-    assert "budgets differ" in ablation(tmp_path, "train.group=2,3").remarks()[0]
+    assert "different budgets" in ablation(tmp_path, "train.group=2,3").remarks()[0]
 
 
 def test_objectives_are_arms_like_credit_rules(tmp_path):
@@ -133,14 +133,17 @@ def test_arms_share_all_but_what_they_name(tmp_path):
         (["credit=grpo,grpo"], "same name"),
         (["credit=gigpo,gigpo:w=0.5"], "the same run"),  # w is 0.5 in the file already
         (["credit=grpo,"], "empty value"),
-        (["credit=grpo:w"], "key=value was wanted"),
-        (["imitation.noise=0.1,0.2"], "imitation.noise cannot differ between arms"),
+        (["credit=grpo:w"], "expected key=value after the colon"),
+        (["imitation.noise=0.1,0.2"], "imitation.noise cannot be an axis"),
         (["credit=grpo:policy.hidden=8"], "policy.hidden cannot differ"),
-        (["nonsense=1,2"], "nonsense cannot differ"),
-        (["credit=grpo", "seeds=0"], "seeds=0"),
+        (["nonsense=1,2"], "nonsense cannot be an axis"),
+        (["credit=grpo", "seeds=0"], "seeds must be .* got 0"),
         (["credit=grpo", "seeds=[1,1]"], "seeds="),
-        (["credit=grpo", "seeds=many"], "seeds=many"),
-        (["credit=grpo,rloo", "credit.options.gama=1"], "gama is an option of no arm's rule; did you mean 'gamma'"),
+        (["credit=grpo", "seeds=many"], "seeds must be .* got many"),
+        (
+            ["credit=grpo,rloo", "credit.options.gama=1"],
+            "no arm's credit rule has the option credit.options.gama; did you mean 'gamma'",
+        ),
         (["train.lr=1,x"], "train.lr"),
     ],
 )
@@ -155,7 +158,7 @@ def test_unknown_rules_and_options_show_before_any_work(tmp_path):
         ablation(tmp_path, "credit=gigppo,grpo")
     with pytest.raises(Exception, match="gamma"):
         check(ablation(tmp_path, "credit=grpo,gigpo:gama=0.5"))
-    with pytest.raises(ConfigError, match=r"evaluation\.episodes is 0"):
+    with pytest.raises(ConfigError, match=r"evaluation\.episodes must be > 0"):
         check(ablation(tmp_path, "credit=grpo,gigpo", "evaluation.episodes=0"))
 
 
@@ -171,7 +174,7 @@ def test_a_folder_belongs_to_one_ablation(tmp_path):
     assert (there.arms, there.seeds, there.base) == (first.arms, first.seeds, first.base)
     with pytest.raises(ConfigError, match=r"train\.lr, train\.steps changed since"):
         open_folder(ablation(tmp_path, "credit=grpo,gigpo", "seeds=2", "train.lr=0.5", "train.steps=6"))
-    with pytest.raises(ConfigError, match="has gigpo, which this one lacks"):
+    with pytest.raises(ConfigError, match="has gigpo, which is missing here"):
         open_folder(ablation(tmp_path, "credit=grpo,gigpo:w=1.0", "seeds=2"))
     with pytest.raises(ConfigError, match="has seed 1, which"):
         open_folder(ablation(tmp_path, "credit=grpo,gigpo", "seeds=1"))
@@ -186,7 +189,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     with pytest.raises(RunExists, match="choose another output"):
         open_folder(ablation(tmp_path, "credit=grpo,gigpo"))
     (tmp_path / "abl/plan.json").write_text("{}")
-    with pytest.raises(TrainingError, match="no plan of an ablation"):
+    with pytest.raises(TrainingError, match="not the plan of an ablation"):
         open_folder(ablation(tmp_path, "credit=grpo,gigpo"))
 
 
@@ -232,7 +235,7 @@ def crew(tmp_path, monkeypatch):
         for name in names:
             mine, _, other = name.partition(":")
             run = Run.parse({"name": mine, "output": str(tmp_path / mine / "seed-0")})
-            jobs[mine] = Job(mine, 0, run, jobs.get(other))
+            jobs[mine] = PooledRun(mine, 0, run, jobs.get(other))
         return list(jobs.values())
 
     return make
@@ -240,7 +243,7 @@ def crew(tmp_path, monkeypatch):
 
 def test_one_that_fails_or_dies_takes_only_those_along_that_wait_for_it(crew):
     jobs, told = crew("warm", "fails:warm", "dies:warm", "good:warm", "late:fails"), []
-    assert carry_out(jobs, 1, lambda job, event: told.append((job.name, event)))
+    assert train_all(jobs, 1, lambda job, event: told.append((job.name, event)))
     assert [job.state for job in jobs] == ["finished", "failed", "failed", "finished", "failed"]
     assert jobs[1].text == "it failed"
     assert "was killed (SIGKILL)" in jobs[2].text
@@ -251,10 +254,10 @@ def test_one_that_fails_or_dies_takes_only_those_along_that_wait_for_it(crew):
 
 def test_what_is_finished_is_not_begun_again(crew):
     names = ("warm", "fails:warm", "good:warm")
-    carry_out(crew(*names), 2, lambda job, event: None)
+    train_all(crew(*names), 2, lambda job, event: None)
     jobs = crew(*names)
     (jobs[1].run.folder / "mended").touch()
-    assert carry_out(jobs, 2, lambda job, event: None)
+    assert train_all(jobs, 2, lambda job, event: None)
     assert [job.state for job in jobs] == ["finished"] * 3
     assert [len((job.run.folder / "began").read_text()) for job in jobs] == [1, 2, 1]
 
@@ -262,7 +265,7 @@ def test_what_is_finished_is_not_begun_again(crew):
 @pytest.mark.parametrize("workers", [1, 3])
 def test_as_many_run_at_a_time_as_are_wanted(crew, workers):
     seen = []
-    carry_out(crew(*"abcdef"), workers, lambda job, event: seen.append(event.get("success", 0)))
+    train_all(crew(*"abcdef"), workers, lambda job, event: seen.append(event.get("success", 0)))
     assert max(seen) <= workers
     assert sum(value > 0 for value in seen) == 6
 
@@ -277,7 +280,7 @@ def test_ctrl_c_stops_all_in_good_order(crew):
                 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     start = time.monotonic()
-    assert not carry_out(jobs, 2, listen)
+    assert not train_all(jobs, 2, listen)
     assert [job.state for job in jobs] == ["stopped", "stopped", "waiting"]
     assert all(job.process is None or job.process.poll() is not None for job in jobs)
     assert time.monotonic() - start < 300
@@ -328,7 +331,7 @@ def done(tmp_path):
 
 
 def test_the_table_by_hand(done):
-    found = json.loads(json.dumps(findings(done, {("rloo", 1): "failed (so)"})))
+    found = json.loads(json.dumps(ablation_results(done, {("rloo", 1): "failed (so)"})))
     grpo, gigpo, rloo = (found["arms"][name] for name in ("grpo", "gigpo", "rloo"))
     # gigpo: 1, 3/4, 1/2; mean 3/4, variance (1/16 + 0 + 1/16) / 2 = 1/16, error 1/4 / sqrt(3)
     error = 0.25 / 3**0.5

@@ -104,10 +104,10 @@ def test_a_torn_checkpoint_is_skipped_and_said(tmp_path, policy, name, harm, sai
 
 def test_without_a_whole_one_there_is_an_error(tmp_path, policy):
     points = Checkpoints(tmp_path)
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no intact checkpoint"):
         points.load()
     _flip(points.save(1, *policy, None, {}) / "trainer.pt")
-    with pytest.raises(CheckpointError, match=r"no whole checkpoint.*trainer.pt has changed"):
+    with pytest.raises(CheckpointError, match=r"no intact checkpoint.*trainer.pt has changed"):
         points.load()
 
 
@@ -129,7 +129,7 @@ def test_a_full_disk_costs_nothing_that_stood(tmp_path, policy, monkeypatch, sta
 
     monkeypatch.setattr(checkpoint_module, stage, full)
     with pytest.raises(
-        CheckpointError, match=r"checkpoint 2 was not written: the disk is full; the last good one is .*1"
+        CheckpointError, match=r"checkpoint 2 could not be written: the disk is full; the last one is .*1"
     ):
         points.save(2, *policy, None, {})
     monkeypatch.undo()
@@ -149,7 +149,7 @@ def test_a_write_that_really_fails_is_one_sentence(tmp_path, policy, stepped, si
             points.save(2, *policy, {"optimizer": stepped.state_dict()}, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert re.fullmatch(r"checkpoint 2 was not written: [^\n]+; the last good one is .*000001", str(caught.value))
+    assert re.fullmatch(r"checkpoint 2 could not be written: [^\n]+; the last one is .*000001", str(caught.value))
     assert [path.name for path in tmp_path.iterdir()] == ["000001"]
     assert points.load().step == 1
 

@@ -68,7 +68,7 @@ def test_a_model_with_more_than_a_projection_is_computed_whole():
 
 
 @pytest.mark.parametrize("most", [1, 2, 6])
-def test_the_number_of_optimiser_steps_is_fixed(most):
+def test_the_number_of_optimizer_steps_is_fixed(most):
     _, _, batch = _made(groups=3, size=4, most=most)
     stats = learner_of().update(batch, Objective(), UpdatePlan(updates=3))
     assert (stats["updates"], stats["skipped"], stats["without_signal"]) == (3, 0, 0)

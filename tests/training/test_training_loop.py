@@ -251,7 +251,7 @@ def test_a_torn_checkpoint_costs_only_what_came_after_the_one_before(finished, t
     (folder / "checkpoints/000005/trainer.pt").write_bytes(b"torn")
     events = []
     train(make_run(folder, "evaluation.episodes=0"), resume=True, on_event=events.append)
-    assert any("000005 is not whole: trainer.pt has 4 bytes" in event.get("text", "") for event in events)
+    assert any("000005 is damaged: trainer.pt has 4 bytes" in event.get("text", "") for event in events)
     assert [event["iteration"] for event in events if event["phase"] == "train"] == [5]
     assert_same_weights(weights(whole, 5), weights(folder, 5))
 

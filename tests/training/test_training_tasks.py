@@ -37,7 +37,7 @@ def test_orders_differ_by_epoch_and_by_seed():
 
 def test_another_stream_is_refused():
     stream = TaskSampler(["a", "b"], seed=1)
-    with pytest.raises(CheckpointError, match="seed 1, this run has 2"):
+    with pytest.raises(CheckpointError, match="seed 1, but this run has 2"):
         TaskSampler(["a", "b"], seed=2).load_state_dict(stream.state_dict())
     with pytest.raises(CheckpointError, match="count 2, this run has 3"):
         TaskSampler(["a", "b", "c"], seed=1).load_state_dict(stream.state_dict())

@@ -70,7 +70,7 @@ def test_merged_and_unmerged_turns_are_transformed_alike(name, drop):
 
 
 def _slope(batch):
-    """The gradient of one optimiser step on a batch."""
+    """The gradient of one optimizer step on a batch."""
     model = tiny_llama(1)
     accumulate(TokenScorer(model), batch, Objective(), UpdatePlan(grad_clip=1e9), UpdateMeter())
     return gradient(model)

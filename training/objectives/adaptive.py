@@ -14,7 +14,7 @@ from turnwise.training.objectives.tokens import Tokens
 
 @objective(aggregation="seq-sum-token-mean")
 def dcpo(tokens: Tokens, *, clip_low: float = 0.16, clip_high: float = 0.2, dual_clip: float | None = 10.0) -> Losses:
-    """Give PPO's clip with bounds that are the wider, the rarer the token was.
+    """Return PPO's clip with bounds that are the wider, the rarer the token was.
 
     q = exp(o), low = 1/2 + sqrt(max(1 - 4 clip_low / q, 0)) / 2, high = min(1/2 + sqrt(1 + 4 clip_high / q) / 2, c)
     with c = max(dual_clip, 10); then as ppo_clip with the dual clip.
@@ -39,7 +39,7 @@ def dcpo(tokens: Tokens, *, clip_low: float = 0.16, clip_high: float = 0.2, dual
 def etr(
     tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.28, alpha: float = 0.5, limits: bool = True
 ) -> Losses:
-    """Give PPO's clip with bounds that grow with the advantage.
+    """Return PPO's clip with bounds that grow with the advantage.
 
     e = clip * (1 + alpha tanh |A|), within [clip / 2, 3 clip] under `limits`;
     l = max(-A r, -A clip(r, 1 - e_low, 1 + e_high)).
@@ -71,7 +71,7 @@ def hapo(
     dual_clip: float | None = 10.0,
     released: bool = False,
 ) -> Losses:
-    """Give PPO's clip with bounds, and advantages, by how uncertain the policy was at each token.
+    """Return PPO's clip with bounds, and advantages, by how uncertain the policy was at each token.
 
     x = log max(H, 1e-8); h = (x - q) / std about q, q the `pivot` quantile of x over the batch; h~ = h over its
     largest value for h > 0, over the size of its smallest for h <= 0, so within [-1, 1].
@@ -80,7 +80,7 @@ def hapo(
     (1 - e_low / 2, 1 + e_high / 2), and where h~ <= 0 and r is inside.
 
     Args:
-        tokens: the tokens, with `entropy`; the statistics are over the tokens of one optimiser step.
+        tokens: the tokens, with `entropy`; the statistics are over the tokens of one optimizer step.
         clip_low: below, before it grows.
         clip_high: above, before it grows.
         pivot: quantile, in [0, 1].
@@ -110,7 +110,7 @@ def hapo(
 
 
 def _uncertainty(entropy: Tensor, pivot: float, released: bool) -> tuple[Tensor, Tensor]:
-    """Give h~, float [M], and where it is positive, bool [M]."""
+    """Return h~, float [M], and where it is positive, bool [M]."""
     if not len(entropy):
         return entropy, entropy > 0
     x = torch.log(entropy.clamp(min=1e-8))

@@ -1,6 +1,6 @@
 """Aggregation: which weight each token's loss has in the one number that is minimised.
 
-Every mode is a vector of weights, computed once from the whole optimiser step's batch; the loss is then
+Every mode is a vector of weights, computed once from the whole optimizer step's batch; the loss is then
 sum(weights * token losses). That makes the gradient independent of how the batch is cut into micro-batches,
 and of whether a trajectory's turns were merged into one sequence: "sequence" in a run is always the trajectory.
 

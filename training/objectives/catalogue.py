@@ -55,7 +55,7 @@ class ObjectiveInfo:
     function: ObjectiveFunction
 
     def __call__(self, *tensors: Any, **options: Any) -> Any:
-        """Give loss and stats; see `ObjectiveFunction.__call__`."""
+        """Return loss and stats; see `ObjectiveFunction.__call__`."""
         return self.function(*tensors, **options)
 
 
@@ -100,7 +100,7 @@ BUILTIN = (
           "Some of those tokens lose their gradient.", clip_cov),
     # Without a region of trust.
     ObjectiveInfo("reinforce", "REINFORCE", None, (), "reference code",
-          "The plain policy gradient; one optimiser step a batch.", reinforce),
+          "The plain policy gradient; one optimizer step a batch.", reinforce),
     ObjectiveInfo("asymre", "Asymmetric REINFORCE", "2506.20520", (), "paper",
           "A lower baseline, so that good actions weigh more than bad ones.", asymre),
     ObjectiveInfo("opmd", "Online Policy Mirror Descent", "2505.17826", (), "paper",

@@ -104,7 +104,7 @@ CORRECTIONS: dict[str, Correction] = {
 
 
 def corrections(tokens: Tokens, name: str, low: float | None = None, high: float | None = None) -> Tensor:
-    """Give the factor of each token's loss.
+    """Return the factor of each token's loss.
 
     With w = exp(o - b) a token's ratio, W the product and g the geometric mean of w over its sequence:
     tis_token clip(w, low, high); tis_sequence clip(W, low, high); icepop w, 0 outside [low, high];
@@ -134,7 +134,7 @@ def corrections(tokens: Tokens, name: str, low: float | None = None, high: float
 
 
 def bounds(name: str, low: float | None, high: float | None) -> tuple[float, float]:
-    """Give the bounds of a correction, its own where none are said.
+    """Return the bounds of a correction, its own where none are said.
 
     Raises:
         ConfigError: they are in the wrong order.

@@ -1,6 +1,6 @@
 """Objectives that restrain the few tokens at which log-probability and advantage go together: KL-Cov and Clip-Cov.
 
-The covariance is over the tokens of one optimiser step, however it is cut into micro-batches.
+The covariance is over the tokens of one optimizer step, however it is cut into micro-batches.
 
 Left out on purpose: means over a micro-batch, as published trainers take them.
 """
@@ -24,7 +24,7 @@ def _covariance(tokens: Tokens) -> Tensor:
 
 @objective(scope="batch", everywhere=True)
 def kl_cov(tokens: Tokens, *, share: float = 2e-4, beta: float = 1.0) -> Losses:
-    """Give the policy gradient without a clip, and a penalty on the tokens of highest covariance.
+    """Return the policy gradient without a clip, and a penalty on the tokens of highest covariance.
 
     l = -A r, and -A r + beta |n - o| at the max(1, floor(share N)) tokens with the highest (A - mean A)(n - mean n).
 
@@ -52,7 +52,7 @@ def clip_cov(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> Losses:
-    """Give PPO's clip without some tokens of high covariance, drawn at random.
+    """Return PPO's clip without some tokens of high covariance, drawn at random.
 
     Of the tokens that PPO does not cut off and whose (A - mean A)(n - mean n) is between low and high,
     max(1, floor(share N)) are drawn and their loss is 0.

@@ -16,7 +16,7 @@ _WHOLE = ("spans",)
 def loss_and_gradient(
     function: Callable[..., Any], arrays: Mapping[str, Sequence[Sequence[float]]], options: Mapping[str, Any]
 ) -> tuple[float, list[list[float]]]:
-    """Give the loss of a function and its gradient by `logprobs`, [B][L], in double precision.
+    """Return the loss of a function and its gradient by `logprobs`, [B][L], in double precision.
 
     Args:
         function: an objective, called as `function(logprobs, old, advantages, mask, **others, **options)`; it gives

@@ -38,7 +38,7 @@ class ObjectiveFunction:
     Attributes:
         kernel: (tokens, **options) -> (losses [M], cut [M]).
         scope: what must be computed together: "token" (nothing), "turn", "sequence", or the "batch" of one
-            optimiser step.
+            optimizer step.
         aggregation: the mode that the method's authors use.
         everywhere: whether there is a gradient even where every advantage is zero.
         signed: options that may be negative.
@@ -108,7 +108,7 @@ class ObjectiveFunction:
         seed: int = 0,
         **options: Any,
     ) -> tuple[Tensor, Stats]:
-        """Give the loss, to be minimised, and sums over tokens for a report.
+        """Return the loss, to be minimised, and sums over tokens for a report.
 
         Args:
             logprobs: float [B, L], n, nats, under the policy (carries gradient).

@@ -16,13 +16,13 @@ Gate = Literal["action", "response"]
 
 
 def lowered(tokens: Tokens, gate: str = "action") -> Tensor:
-    """Give by how much each token of an action with A >= 0 became less likely, where its gate is open.
+    """Return by how much each token of an action with A >= 0 became less likely, where its gate is open.
 
         d = o - n,   l = g * max(0, d) where A >= 0, else 0
         g = 1 if the sum of d over the gate's tokens with A >= 0 is positive
 
     The gate is an unbroken stretch of such tokens within a turn ("action") or the sequence ("response"); it carries no
-    gradient. At n = o all is zero: the penalty acts from the second optimiser step on a batch, or where o is what the
+    gradient. At n = o all is zero: the penalty acts from the second optimizer step on a batch, or where o is what the
     sampling engine gave.
 
     Args:

@@ -21,7 +21,7 @@ def _straight_through(tokens: Tokens) -> Tensor:
 
 @objective(scope="sequence")
 def sspo(tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, by_entropy: bool = False) -> Losses:
-    """Give PPO's clip with one ratio for a sentence (in a run: for a turn).
+    """Return PPO's clip with one ratio for a sentence (in a run: for a turn).
 
     s = exp(mean over the sentence of (n - o)) with each token's own gradient, l = max(-A s, -A clip(s, 1 - clip_low,
     1 + clip_high)). by_entropy: both bounds times clip(H / mean H, 1/2, 3/2), H the sentence's mean entropy and the
@@ -65,14 +65,14 @@ def dhpo(
     mix: float = 0.5,
     by_entropy: bool = False,
 ) -> Losses:
-    """Give PPO's clip with a mixture of a token's ratio and its sequence's, each clipped in its own bounds first.
+    """Return PPO's clip with a mixture of a token's ratio and its sequence's, each clipped in its own bounds first.
 
     R = w r + (1 - w) s, Rc = w clip(r, 1 - clip_low, 1 + clip_high) + (1 - w) clip(s, 1 - sequence_low,
     1 + sequence_high), l = max(-A R, -A Rc); r the token's ratio, s that of gspo_token, w = mix, or with by_entropy the
     token's entropy between the least (0) and the largest (1) of the batch, without gradient.
 
     Args:
-        tokens: the tokens; the range of entropies is over the tokens of one optimiser step.
+        tokens: the tokens; the range of entropies is over the tokens of one optimizer step.
         clip_low: the token's ratio may fall to 1 - clip_low.
         clip_high: it may rise to 1 + clip_high.
         sequence_low: the sequence's ratio may fall to 1 - sequence_low.

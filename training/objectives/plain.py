@@ -16,7 +16,7 @@ from turnwise.training.objectives.tokens import LARGEST, Tokens
 
 @objective()
 def reinforce(tokens: Tokens) -> Losses:
-    """Give the policy gradient: l = -A n; the old policy is not used.
+    """Return the policy gradient: l = -A n; the old policy is not used.
 
     Source: Williams 1992.
     """
@@ -25,7 +25,7 @@ def reinforce(tokens: Tokens) -> Losses:
 
 @objective(everywhere=True, signed=("delta",))
 def asymre(tokens: Tokens, *, delta: float = -0.1) -> Losses:
-    """Give the policy gradient with the baseline moved, so that good actions weigh more than bad ones.
+    """Return the policy gradient with the baseline moved, so that good actions weigh more than bad ones.
 
     l = -(A - delta) n, where A is the score less the group's mean.
 
@@ -41,7 +41,7 @@ def asymre(tokens: Tokens, *, delta: float = -0.1) -> Losses:
 
 @objective()
 def opmd(tokens: Tokens, *, tau: float = 1.0) -> Losses:
-    """Give the policy gradient of mirror descent on the policy: l = -A n / (1 + tau).
+    """Return the policy gradient of mirror descent on the policy: l = -A n / (1 + tau).
 
     Args:
         tokens: the tokens; advantages are scores less the group's baseline, not divided by the spread.
@@ -54,7 +54,7 @@ def opmd(tokens: Tokens, *, tau: float = 1.0) -> Losses:
 
 @objective(everywhere=True)
 def dro(tokens: Tokens, *, beta: float = 0.1) -> Losses:
-    """Give the policy gradient with a quadratic pull towards the old policy: l = -(A n - beta (n - o)^2 / 2).
+    """Return the policy gradient with a quadratic pull towards the old policy: l = -(A n - beta (n - o)^2 / 2).
 
     Args:
         tokens: the tokens.
@@ -71,7 +71,7 @@ def _gain(tokens: Tokens) -> Tensor:
 
 @objective(scope="sequence", aggregation="seq-mean-token-sum-counted")
 def a_lol(tokens: Tokens, *, clip: float = 0.9) -> Losses:
-    """Give the log-likelihood of what was better than the reference, weighed by advantage and whole ratio.
+    """Return the log-likelihood of what was better than the reference, weighed by advantage and whole ratio.
 
     w = sg[clip(exp(sum over the sequence of (n - f)), 1 - clip, 1 + clip)], l = -w max(A, 0) n.
 
@@ -87,7 +87,7 @@ def a_lol(tokens: Tokens, *, clip: float = 0.9) -> Losses:
 
 @objective(aggregation="seq-mean-token-sum-counted")
 def a_lol_seq(tokens: Tokens, *, clip: float = 0.9) -> Losses:
-    """Give A-LoL with a ratio for each token: w = sg[clip(exp(n - f), 1 - clip, 1 + clip)], l = -w max(A, 0) n.
+    """Return A-LoL with a ratio for each token: w = sg[clip(exp(n - f), 1 - clip, 1 + clip)], l = -w max(A, 0) n.
 
     Args:
         tokens: the tokens, with `ref`.
@@ -101,7 +101,7 @@ def a_lol_seq(tokens: Tokens, *, clip: float = 0.9) -> Losses:
 
 @objective(aggregation="seq-mean-token-sum-counted")
 def a_lol_ref_free(tokens: Tokens) -> Losses:
-    """Give A-LoL without a ratio: l = -max(A, 0) n.
+    """Return A-LoL without a ratio: l = -max(A, 0) n.
 
     Source: Baheti et al. 2023, arXiv 2305.14718, and its code.
     """
@@ -110,7 +110,7 @@ def a_lol_ref_free(tokens: Tokens) -> Losses:
 
 @objective(everywhere=True)
 def kl_penalty(tokens: Tokens, *, estimator: str = "k3", corrected: bool = False) -> Losses:
-    """Give the divergence from the reference alone; see `kl`.
+    """Return the divergence from the reference alone; see `kl`.
 
     Args:
         tokens: the tokens, with `ref`.
@@ -128,7 +128,7 @@ def kl_penalty(tokens: Tokens, *, estimator: str = "k3", corrected: bool = False
 
 @objective(scope="sequence", everywhere=True)
 def llds(tokens: Tokens, *, weight: float = 0.2, gate: str = "action") -> Losses:
-    """Give the penalty on good actions that became less likely, alone; see `lowered`.
+    """Return the penalty on good actions that became less likely, alone; see `lowered`.
 
     Any objective takes it beside its own loss as the option `llds`.
 

@@ -24,7 +24,7 @@ def ppo_clip(
     dual_clip: float | None = None,
     delta: float | None = None,
 ) -> Losses:
-    """Give the clipped policy gradient.
+    """Return the clipped policy gradient.
 
     r = exp(n - o), l = max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)); with a dual clip c and A < 0,
     l = min(l, -A c); with delta, the r that is not clipped is min(r, delta). At n = o the value is -A and the
@@ -60,7 +60,7 @@ Staleness = Literal["mask", "clamp"]
 def decoupled(
     tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, cap: float = 5.0, over: str = "mask"
 ) -> Losses:
-    """Give PPO's clip around the policy at the start of the update, for samples of an older one.
+    """Return PPO's clip around the policy at the start of the update, for samples of an older one.
 
     r = exp(n - o), w = sg[exp(o - b)], l = w max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)); where w is above
     the cap it is 0 ("mask") or the cap ("clamp"). Tokens that are masked stay in the denominator.
@@ -91,7 +91,7 @@ def decoupled(
 def self_imitation(
     tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.28, weight: float = 1.0, least: float = 0.0
 ) -> Losses:
-    """Give the clipped policy gradient of what went better than expected, and nothing for the rest.
+    """Return the clipped policy gradient of what went better than expected, and nothing for the rest.
 
     l = weight * max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)) where A > least, else 0.
 
@@ -110,7 +110,7 @@ def self_imitation(
 
 
 def imitation_weight(step: int, *, warmup: int, peak: float = 1.0) -> float:
-    """Give the weight of self-imitation: 0 at first, peak after `warmup` steps, along half a cosine.
+    """Return the weight of self-imitation: 0 at first, peak after `warmup` steps, along half a cosine.
 
         peak (1 - cos(pi step / warmup)) / 2
 

@@ -15,7 +15,7 @@ Bound = float | Tensor
 
 
 def clipped(advantages: Tensor, ratio: Tensor, low: Bound, high: Bound, *, plain: Tensor | None = None) -> Losses:
-    """Give max(-A r, -A clip(r, low, high)), and where the second is larger.
+    """Return max(-A r, -A clip(r, low, high)), and where the second is larger.
 
     Args:
         advantages: float [M], A.
@@ -30,7 +30,7 @@ def clipped(advantages: Tensor, ratio: Tensor, low: Bound, high: Bound, *, plain
 
 
 def capped(advantages: Tensor, losses: Losses, dual_clip: float | None) -> Losses:
-    """Give min(l, -A c) where A < 0: for bad actions no ratio counts for more than c.
+    """Return min(l, -A c) where A < 0: for bad actions no ratio counts for more than c.
 
     Args:
         advantages: float [M], A.
@@ -53,5 +53,5 @@ def capped(advantages: Tensor, losses: Losses, dual_clip: float | None) -> Losse
 
 
 def uncut(losses: Tensor) -> Losses:
-    """Give the losses of a method that cuts no gradient off."""
+    """Return the losses of a method that cuts no gradient off."""
     return losses, torch.zeros_like(losses, dtype=torch.bool)

@@ -13,7 +13,7 @@ from turnwise.training.objectives.tokens import Tokens
 
 @objective()
 def cispo(tokens: Tokens, *, clip_low: float = 1.0, clip_high: float = 0.28, masked: bool = False) -> Losses:
-    """Give a policy gradient weighed by the clipped ratio, so that no token loses its gradient.
+    """Return a policy gradient weighed by the clipped ratio, so that no token loses its gradient.
 
     r = exp(n - o), l = -sg[clip(r, 1 - clip_low, 1 + clip_high)] A n; masked: 0 where PPO would have cut the gradient
     off (r above for A > 0, below for A < 0).
@@ -38,7 +38,7 @@ def cispo(tokens: Tokens, *, clip_low: float = 1.0, clip_high: float = 0.28, mas
 
 @objective(aggregation="seq-mean-token-mean")
 def sapo(tokens: Tokens, *, tau_pos: float = 1.0, tau_neg: float = 1.05) -> Losses:
-    """Give a policy gradient that fades out softly as the ratio leaves 1.
+    """Return a policy gradient that fades out softly as the ratio leaves 1.
 
     r = exp(n - o), l = -(4 / tau) sigmoid(tau (r - 1)) A, tau by the sign of A (zero counts as negative). At r = 1 the
     gradient is -A dn, as everywhere else.
@@ -63,7 +63,7 @@ def sapo(tokens: Tokens, *, tau_pos: float = 1.0, tau_neg: float = 1.05) -> Loss
 
 @objective()
 def dppo_tv(tokens: Tokens, *, low: float = 0.2, high: float = 0.2, cap: float = 20.0) -> Losses:
-    """Give a policy gradient cut off by how far the probability moved, not by the ratio.
+    """Return a policy gradient cut off by how far the probability moved, not by the ratio.
 
     p = exp(n), q = exp(o); l = -A sg[min(p / q, cap)] n where (A > 0 and p - q <= high) or (A <= 0 and
     p - q >= -low), else 0. Rare tokens may so change their ratio by much.

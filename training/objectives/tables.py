@@ -9,7 +9,7 @@ from turnwise.training.objectives.correction import CORRECTIONS
 
 
 def tables() -> dict[str, str]:
-    """Give the tables by name, as Markdown."""
+    """Return the tables by name, as Markdown."""
     methods = ["| name | method | when | options | checked against |", "|---|---|---|---|---|"]
     for name, entry in objectives().items():
         link = f" ([{entry.arxiv}](https://arxiv.org/abs/{entry.arxiv}))" if entry.arxiv else ""

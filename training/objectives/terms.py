@@ -105,7 +105,7 @@ SHARED = {name: name for name in Terms.__dataclass_fields__ if name != "entropy"
 def whole_loss(
     kernel: Callable[..., Losses], options: Mapping[str, Any], terms: Terms, tokens: Tokens, weights: Tensor
 ) -> tuple[Tensor, Stats]:
-    """Give the whole loss: method * correction + kl * divergence + llds * penalty - entropy bonus, equally weighed.
+    """Return the whole loss: method * correction + kl * divergence + llds * penalty - entropy bonus, equally weighed.
 
     Args:
         kernel: gives the method's token losses.

@@ -56,7 +56,7 @@ class Tokens:
         return (self.new - self.old).clamp(-LARGEST, LARGEST)
 
     def need(self, name: str) -> Tensor:
-        """Give an optional column.
+        """Return an optional column.
 
         Raises:
             ValueError: it did not come.
@@ -68,15 +68,15 @@ class Tokens:
         return column
 
     def sequence_sum(self, values: Tensor) -> Tensor:
-        """Give the sum over each sequence, float [S]; 0 for one without tokens."""
+        """Return the sum over each sequence, float [S]; 0 for one without tokens."""
         return values.new_zeros(self.sequences).index_add(0, self.sequence, values)
 
     def sequence_mean(self, values: Tensor) -> Tensor:
-        """Give the mean over each sequence's tokens, float [S]; 0 for one without tokens."""
+        """Return the mean over each sequence's tokens, float [S]; 0 for one without tokens."""
         return self.sequence_sum(values) / self.sequence_sum(torch.ones_like(values)).clamp(min=1.0)
 
     def by_span(self) -> Self:
-        """Give the same tokens with their sentences as sequences (turns, where no sentences are known)."""
+        """Return the same tokens with their sentences as sequences (turns, where no sentences are known)."""
         if self.spans is None:
             pairs = self.turn[:, None]
         else:
@@ -86,7 +86,7 @@ class Tokens:
 
 
 def through(value: Tensor, new: Tensor) -> Tensor:
-    """Give numbers whose gradient is that of `new` times their value: sg[value] * exp(n - sg n)."""
+    """Return numbers whose gradient is that of `new` times their value: sg[value] * exp(n - sg n)."""
     return value.detach() * torch.exp(new - new.detach())
 
 
@@ -102,7 +102,7 @@ def flatten(
     spans: Tensor | None = None,
     seed: int = 0,
 ) -> Tokens:
-    """Give the tokens of a batch in which each row is a sequence, and each unbroken stretch of the mask is a turn.
+    """Return the tokens of a batch in which each row is a sequence, and each unbroken stretch of the mask is a turn.
 
     Columns take the dtype of `logprobs`. A log-probability below -10,000 nats, -inf too, counts as -10,000 and has no
     gradient: what the policy cannot say does not make the whole batch infinite. NaN stays NaN.
