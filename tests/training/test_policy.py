@@ -217,7 +217,7 @@ def test_a_device_is_one_that_this_machine_has(monkeypatch: pytest.MonkeyPatch, 
     assert device_of("cpu") == "cpu"
     assert device_of("auto") == ("cuda" if cuda else "cpu")
     assert device_of("cuda:1", elsewhere=True) == ("cuda:1" if cuda else "cpu")
-    with pytest.raises(ConfigError, match="unknown policy.device 'tpu'"):
+    with pytest.raises(ConfigError, match=r"unknown policy.device 'tpu'"):
         device_of("tpu", elsewhere=True)
     if not cuda:
         with pytest.raises(ConfigError, match="no usable one"):
