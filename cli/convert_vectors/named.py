@@ -66,8 +66,9 @@ class NamedCase:
         """
         if expected is None:
             columns = {**columns, **self.inputs}
-            for lost in names.INTERMEDIATE.get(self.method, ()):
-                self.expected.pop(lost, None)
+            if lost := [name for name in names.INTERMEDIATE.get(self.method, ()) if name in self.expected]:
+                self.expected = {name: self.expected[name] for name in self.expected if name not in lost}
+                self.raw = {**self.raw, "note": f"{self.raw.get('note', '')} not compared: {', '.join(lost)}".strip()}
             if "returns" in self.expected and function.startswith("credit/"):
                 figures = {"advantage": self.expected.pop("returns")}
                 self.add("helper/returns", columns, {"gamma": options.get("gamma", 1.0)}, figures)
