@@ -37,7 +37,7 @@ from rich.table import Table
 from turnwise.agents.statistics import wilson
 from turnwise.envs.search.questions import Question, load_questions
 from turnwise.envs.search.rewards import exact_match, normalise
-from turnwise.tools.retrieval import Hits, Passages, Retriever, SentenceModel, open_library, packaged
+from turnwise.tools.retrieval import Hits, Passages, Retriever, SentenceModel, open_library, packaged_model
 from turnwise.tools.retrieval.hybrid import fuse
 
 SETS = ("nq_oracle", "hotpot_distractor100", "squad2_dev", "xquad_en")
@@ -73,7 +73,7 @@ def made(passages: Passages, asked: argparse.Namespace) -> dict[str, Retriever]:
     """Return the retrievers by name; a hybrid is made of the lists of both."""
     model = None
     if set(asked.index) != {"bm25"}:
-        model = packaged() if asked.model is None else SentenceModel(asked.model)
+        model = packaged_model() if asked.model is None else SentenceModel(asked.model)
         limit_threads(asked.threads)
     needed = [name for name in ("bm25", "dense") if name in asked.index or "hybrid" in asked.index]
     return {

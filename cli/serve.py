@@ -55,9 +55,9 @@ def shop(
     """Serve the web shop until Ctrl-C. Open /TASK to play the goal of a task, or / for any."""
     from turnwise.agents.store import check_suffix
     from turnwise.envs.shop.site.app import create_app
-    from turnwise.tools.serving import address, listen, need, run
+    from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
 
-    need()
+    require_packages()
     files = products, attributes, human
     given = {"level": level, "split": split, "goals": goals}
     _refuse_idle(given, files=products is not None)
@@ -69,8 +69,8 @@ def shop(
         env = _environment(files, given, reward=reward, seed=seed, observation=observation)
         source = env.source
         site = create_app(source.shop, source, on_purchase=None if save is None else _saver(env, save))
-        _announce(address(opened), source)
-        run(site, opened)
+        _announce(url_of(opened), source)
+        serve_forever(site, opened)
     finally:
         opened.close()
     say("closed")
@@ -148,15 +148,15 @@ def search(
     """Serve a corpus until Ctrl-C: POST /retrieve, GET /health."""
     from turnwise.tools.retrieval import BadCorpus, open_library
     from turnwise.tools.retrieval.server import create_app
-    from turnwise.tools.serving import address, listen, need, run
+    from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
 
-    need()
+    require_packages()
     opened = listen(host, port)
     try:
         library = open_library(corpus, index, strict=not skip, keep=keep, model=model, progress=warn)
         service = create_app(library, topk=topk, about=f"{corpus.name}, {index}")
-        _open_for_queries(address(opened), library, index)
-        run(service, opened)
+        _open_for_queries(url_of(opened), library, index)
+        serve_forever(service, opened)
     except BadCorpus as error:
         # What Python's callers are advised to do has another name here.
         raise UserError(str(error).replace("strict=False", "--skip")) from error

@@ -1,10 +1,10 @@
-"""Applications on a port of this machine: in the foreground for people, in a thread for whoever needs one at hand.
+"""Serve web applications on a port of this machine, in the foreground or in a thread.
 
     ServingError
-    ├── PortInUse      the port is taken, reserved, or none; or the host is not this machine
-    └── NotServing     the server did not begin to answer
+    ├── PortInUse      the port is taken, reserved or invalid, or the host is not this machine
+    └── NotServing     the server did not start in time
 
-Left out on purpose: passwords, encryption and several processes.
+Not included: authentication, encryption, several processes.
 """
 
 from __future__ import annotations
@@ -20,64 +20,69 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Server
 
-__all__ = ["NotServing", "PortInUse", "ServingError", "address", "listen", "need", "run", "running"]
+__all__ = [
+    "NotServing",
+    "PortInUse",
+    "ServingError",
+    "listen",
+    "require_packages",
+    "serve_forever",
+    "serve_in_thread",
+    "url_of",
+]
 
 _MISSING: Final = "serving needs fastapi, jinja2 and uvicorn: pip install turnwise[serve]"
 
-_BEGIN: Final = 60.0  # seconds for a thread to begin
-_END: Final = 10.0  # and to end
-
-_PATIENT: Final = (
-    120  # seconds that an idle connection is kept: longer than clients do, which are else cut off at times
-)
+_START: Final = 60.0  # seconds for a thread to start
+_STOP: Final = 10.0  # and to stop
+_KEEP_ALIVE: Final = 120  # seconds for an idle connection; clients give up earlier, so that they are never cut off
 
 
 class ServingError(Exception):
-    """Root of what can keep an application from being served; its text is one sentence for the user."""
+    """Base class of errors that prevent serving; the message is one sentence for the user."""
 
 
 class PortInUse(ServingError):
-    """Another program listens there, this one may not, or there is no such place."""
+    """The port is taken, reserved or invalid, or the host is not this machine."""
 
 
 class NotServing(ServingError):
-    """The server did not begin to answer in time."""
+    """The server did not start in time."""
 
 
 def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Args:
         host: address of this machine.
-        port: 0 for any free one.
+        port: 0: any free port.
 
     Raises:
-        PortInUse: the port is taken or reserved, there is none of that number, or the host is not this machine.
+        PortInUse: the port is taken, reserved or invalid, or the host is not this machine.
     """
     if not 0 <= port <= 65535:
-        raise PortInUse(f"a port is a number from 0 (any free one) to 65535; got {port}")
+        raise PortInUse(f"port must be from 0 (any free port) to 65535, got {port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         opened = socket.socket(family, kind, protocol)
-    except OSError as wrong:
-        raise PortInUse(f"{host!r} is no address of this machine ({wrong.strerror})") from wrong
+    except OSError as error:
+        raise PortInUse(f"host must be an address of this machine, got {host!r} ({error.strerror})") from error
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
         opened.listen(512)
-    except OSError as wrong:
+    except OSError as error:
         opened.close()
-        raise PortInUse(
-            f"cannot listen on {host} port {port}: {wrong.strerror}; choose another port, or 0 for any"
-        ) from wrong
+        reason = f"{error.strerror}; choose another port, or 0 for any free one"
+        raise PortInUse(f"cannot listen on {host} port {port}: {reason}") from error
     return opened
 
 
-def need() -> None:
-    """See that what serves is installed, before anything that takes time.
+def require_packages() -> None:
+    """Check that the packages for serving are installed.
 
     Raises:
-        ImportError: it is not.
+        ImportError: a package is missing.
     """
     try:
         import fastapi  # noqa: F401
@@ -86,65 +91,65 @@ def need() -> None:
         raise ImportError(_MISSING) from missing
 
 
-def run(app: FastAPI, opened: socket.socket) -> None:
-    """Serve until Ctrl-C, then end in order.
+def serve_forever(app: FastAPI, opened: socket.socket) -> None:
+    """Serve until Ctrl-C.
 
     Args:
-        app: what to serve.
-        opened: from `listen`; closed at the end.
+        app: the application.
+        opened: a socket from `listen`; closed in the end.
 
     Raises:
         ImportError: uvicorn is not installed.
     """
     try:
         _server(app).run(sockets=[opened])
-    except KeyboardInterrupt:  # uvicorn ends first, then hands the signal on
+    except KeyboardInterrupt:  # uvicorn shuts down, then raises the signal again
         pass
     finally:
         opened.close()
 
 
 @contextmanager
-def running(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve in a thread while the block runs; gives the address, without a slash at its end.
+def serve_in_thread(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve in a thread during a `with` block; yields the URL without a trailing slash.
 
     Args:
-        app: what to serve.
+        app: the application.
         host: address of this machine.
-        port: 0 for any free one.
+        port: 0: any free port.
 
     Raises:
         ImportError: uvicorn is not installed.
-        PortInUse: the port is taken.
-        NotServing: it did not begin to answer.
+        PortInUse: see `listen`.
+        NotServing: the server did not start in time.
     """
     opened = listen(host, port)
     try:
         server = _server(app)
         thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="server", daemon=True)
         thread.start()
-        _await(server, thread)
+        _wait_for_start(server, thread)
         try:
-            yield address(opened)
+            yield url_of(opened)
         finally:
             server.should_exit = True
-            thread.join(_END)
+            thread.join(_STOP)
     finally:
         opened.close()
 
 
-def address(opened: socket.socket) -> str:
-    """Return the address under which a listening socket is reached."""
+def url_of(opened: socket.socket) -> str:
+    """Return the URL of a listening socket."""
     host, port = opened.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _await(server: Server, thread: Thread) -> None:
-    limit = time.monotonic() + _BEGIN
+def _wait_for_start(server: Server, thread: Thread) -> None:
+    deadline = time.monotonic() + _START
     while not server.started:
-        if not thread.is_alive() or time.monotonic() > limit:
+        if not thread.is_alive() or time.monotonic() > deadline:
             server.should_exit = True
-            raise NotServing(f"the server did not begin to answer within {_BEGIN:.0f} s")
+            raise NotServing(f"the server did not start within {_START:.0f} s")
         time.sleep(0.005)
 
 
@@ -161,7 +166,7 @@ def _server(app: FastAPI) -> Server:
             lifespan="off",
             server_header=False,
             ws="none",
-            timeout_keep_alive=_PATIENT,
+            timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=2,
         )
     )

@@ -22,14 +22,14 @@ from turnwise.tools.retrieval import (
     NoRetriever,
     Passage,
     Passages,
-    Remote,
+    RemoteRetriever,
     RetrievalError,
     RetrieverDown,
     SentenceModel,
     open_library,
-    packaged,
+    packaged_model,
 )
-from turnwise.tools.retrieval.open import Index
+from turnwise.tools.retrieval.library import Index
 
 __all__ = ["PassageFinder", "PassageRanker", "RetrieverOptions", "SearchEngine", "SearchFailed", "open_retriever"]
 
@@ -166,7 +166,7 @@ def _lasting(error: Exception) -> bool:
 
 def _failed(how: str, error: Exception) -> SearchFailed:
     """Return the error for a failed search."""
-    at, why = (error.at, error.why) if isinstance(error, RetrievalError) else ("", str(error))
+    at, why = (error.url, error.reason) if isinstance(error, RetrievalError) else ("", str(error))
     place = f" at {at}" if at else ""
     return SearchFailed(f"the retriever{place} {how}: {why}", told=f"the retriever {how}: {why}")
 
@@ -210,7 +210,7 @@ def _named(name: str, corpus: Passages | None, options: RetrieverOptions) -> Pas
             # The search engine repeats failed searches.
             seconds = _PATIENCE if options.timeout is None else options.timeout
             limit = seconds if isfinite(seconds) else None
-            return Remote(name, tries=1, timeout=limit, deadline=limit)
+            return RemoteRetriever(name, tries=1, timeout=limit, deadline=limit)
         if name not in get_args(Index):
             raise UnknownOption(
                 f"unknown retriever {name!r}{suggest(name, get_args(Index))}, or the address of a service, or an object"
@@ -224,7 +224,7 @@ def _named(name: str, corpus: Passages | None, options: RetrieverOptions) -> Pas
 @lru_cache(maxsize=2)
 def _model(folder: str | None) -> SentenceModel:
     """Return a sentence encoder, loaded once per process."""
-    return packaged() if folder is None else SentenceModel(folder)
+    return packaged_model() if folder is None else SentenceModel(folder)
 
 
 def _needed(corpus: Passages | None) -> Passages:

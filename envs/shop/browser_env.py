@@ -276,12 +276,12 @@ def _site(shop: Shop, goals: GoalSource) -> _RunningSite:
         key = (os.getpid(), id(shop))
         if key not in _sites:
             from turnwise.envs.shop.site.app import create_app
-            from turnwise.tools.serving import running
+            from turnwise.tools.serving import serve_in_thread
 
             stack = ExitStack()
             try:
                 app = create_app(shop, goals)
-                address = stack.enter_context(running(app))
+                address = stack.enter_context(serve_in_thread(app))
             except ImportError as error:
                 raise EnvError(str(error)) from error
             atexit.register(stack.close)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from turnwise.envs.shop.catalogue_files import CatalogueError, CatalogueFiles, CatalogueReader
 from turnwise.envs.shop.product import HumanInstruction, Product
 from turnwise.tools.retrieval import BM25, BadIndex
-from turnwise.tools.retrieval.strings import Strings
+from turnwise.tools.retrieval.packed_strings import PackedStrings
 
 __all__ = ["StoredProducts", "contents", "open_stored", "source_key", "write_stored"]
 
@@ -116,7 +116,7 @@ class StoredProducts:
 
 
 def _strings(text: NDArray[Any], ends: NDArray[Any]) -> list[str]:
-    """Return the strings that `Strings` stored in two arrays."""
+    """Return the strings that `PackedStrings` stored in two arrays."""
     raw, places = text.tobytes(), ends.tolist()
     return [raw[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(places)]
 
@@ -281,7 +281,7 @@ class _CacheWriter:
     def close(self) -> list[str]:
         """Write the arrays, and return the names of all files."""
         self._file.close()
-        ids = Strings.of(self._ids)
+        ids = PackedStrings.of(self._ids)
         values = (self._ends, ids.text, ids.ends, self._low, self._high, self._goals)
         for (name, kind), one in zip(_ARRAYS.items(), values, strict=True):
             np.save(self._path / f"{name}.npy", np.asarray(one, dtype=kind), allow_pickle=False)

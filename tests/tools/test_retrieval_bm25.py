@@ -177,15 +177,15 @@ def test_leaving_out_documents_of_common_words_alone_changes_nothing(
 
     def counted(*args: Any) -> Any:
         nonlocal left_out
-        left_out += (found := contenders(*args)) is not None
+        left_out += (found := candidates(*args)) is not None
         return found
 
-    contenders = bm25._contenders
+    candidates = bm25._candidates
     for _ in range(200):
         query = " ".join(dice.choices(words, k=dice.randint(1, 6)))
-        monkeypatch.setattr(bm25, "_contenders", lambda *args: None)
+        monkeypatch.setattr(bm25, "_candidates", lambda *args: None)
         wanted = plain.search(query, 2000)
-        monkeypatch.setattr(bm25, "_contenders", counted)
+        monkeypatch.setattr(bm25, "_candidates", counted)
         for k in (1, 10, 50):
             assert index.search(query, k) == wanted[:k]
     assert left_out > 20
@@ -243,12 +243,12 @@ def test_documents_are_read_once_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("documents", "sentence"),
     [
-        ([], "there is no document"),
-        (iter(()), "there is no document"),
-        ([("a", "x"), ("b", "y"), ("a", "z")], "two documents have the id 'a'; the second is document 2"),
-        ([("a", b"x")], "the text of document 0, from 0, must be a str; came bytes"),
-        ([("a", "x"), ("b", None)], "the text of document 1, from 0, must be a str; came NoneType"),
-        ([(1, "x")], "the id of document 0, from 0, must be a str; came int"),
+        ([], "at least one document"),
+        (iter(()), "at least one document"),
+        ([("a", "x"), ("b", "y"), ("a", "z")], "documents\\[2\\] has the id 'a'"),
+        ([("a", b"x")], "the text of documents\\[0\\] must be a str, got bytes"),
+        ([("a", "x"), ("b", None)], "the text of documents\\[1\\] must be a str, got NoneType"),
+        ([(1, "x")], "the id of documents\\[0\\] must be a str, got int"),
         (["ab"], "must be a pair"),
         ([("a", "b", "c")], "must be a pair"),
         ({"a": "text"}, "must be a pair"),
@@ -264,19 +264,19 @@ def test_bad_documents_are_refused(documents: Any, sentence: str) -> None:
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, "3", None, True, math.nan])
 def test_a_bad_number_of_results_is_refused(k: Any) -> None:
-    with pytest.raises(BadQuery, match="whole number of at least 1"):
+    with pytest.raises(BadQuery, match="integer >= 1"):
         BM25.build([("a", "x")]).search("x", k)
 
 
 @pytest.mark.parametrize("query", [b"x", None, 3, ["x"]])
 def test_a_bad_query_is_refused(query: Any) -> None:
-    with pytest.raises(BadQuery, match=f"query must be a str; came {type(query).__name__}"):
+    with pytest.raises(BadQuery, match=f"query must be a str, got {type(query).__name__}"):
         BM25.build([("a", "x")]).search(query)
 
 
 @pytest.mark.parametrize("queries", ["x", b"x", None, 3])
 def test_what_is_no_batch_is_refused(queries: Any) -> None:
-    with pytest.raises(BadQuery, match=f"list of str; came one {type(queries).__name__}"):
+    with pytest.raises(BadQuery, match=f"list of str, got {type(queries).__name__}"):
         BM25.build([("a", "x")]).search_batch(queries)
 
 
@@ -301,7 +301,7 @@ def test_threads_share_an_index() -> None:
     ],
 )
 def test_bad_options_are_refused_before_anything_is_read(options: Any) -> None:
-    with pytest.raises(BadQuery, match=f"option {next(iter(options))} must be"):
+    with pytest.raises(BadQuery, match=rf"({next(iter(options))} must be|unknown ties)"):
         BM25.build(iter([pytest.fail] * 3), **options)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.tools.retrieval import RetrievalError
-from turnwise.tools.retrieval.characters import kinds
+from turnwise.tools.retrieval.characters import character_classes
 from turnwise.tools.retrieval.tokens import tokenize
 
 ZWJ, EMOJI, TEXT = "\u200d", "\ufe0f", "\ufe0e"
@@ -93,11 +93,11 @@ def plain_pattern() -> re.Pattern[str]:
 
 
 PLAIN = plain_pattern()
-SAMPLES = {kind: character for character in map(chr, range(0x20, 0xE0080)) for kind in kinds(character)}
+SAMPLES = {kind: character for character in map(chr, range(0x20, 0xE0080)) for kind in character_classes(character)}
 
 
 def plainly(text: str) -> list[str]:
-    kind, at, found = kinds(text), 0, []
+    kind, at, found = character_classes(text), 0, []
     while at < len(text):
         ends = (end for end in range(len(text), at, -1) if PLAIN.fullmatch(kind, at, end))
         end = next(ends, at)
@@ -109,7 +109,7 @@ def plainly(text: str) -> list[str]:
 
 def test_the_table_of_characters_has_every_kind() -> None:
     assert "".join(sorted(SAMPLES)) == "".join(sorted("ahAnkqdplmexSzvwgGcsjirEBM#."))
-    assert kinds("aZ09_:.;,'\"") == "aannelpmmqd"
+    assert character_classes("aZ09_:.;,'\"") == "aannelpmmqd"
 
 
 @settings(deadline=None, max_examples=300)
@@ -153,5 +153,5 @@ def test_a_long_text_takes_no_longer_than_its_length(piece: str) -> None:
 
 @pytest.mark.parametrize("text", [b"bytes", None, 7, ["a"]])
 def test_what_is_no_text_is_refused(text: object) -> None:
-    with pytest.raises(RetrievalError, match=f"came {type(text).__name__}"):
+    with pytest.raises(RetrievalError, match=f"got {type(text).__name__}"):
         tokenize(text)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.retrieval import BM25, BadCorpus, Finder, Library, Passage, Passages, Retriever
+from turnwise.tools.retrieval import BM25, BadCorpus, Library, Passage, Passages, PassageSearch, Retriever
 
 TEA, RYE = '"Tea"\nTea is a drink.\nIt is hot.', '"Rye"\nRye is a grass.'
 
@@ -65,24 +65,24 @@ def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
 
 
 BAD = [
-    (b'{"id": "1", "contents": "torn', "no JSON"),
-    (b"\xff\xfe", "no UTF-8"),
-    (b"[" * 100_000, "no JSON"),
-    (b"[1]", "came list"),
-    (b'{"contents": "x"}', "'id' must be a str; came nothing"),
-    (b'{"id": true, "contents": "x"}', "'id' must be a str; came bool"),
-    (b'{"id": "1"}', "'contents' must be a str; came nothing"),
-    (b'{"id": "1", "contents": 3}', "'contents' must be a str; came int"),
+    (b'{"id": "1", "contents": "torn', "not valid JSON"),
+    (b"\xff\xfe", "not valid UTF-8"),
+    (b"[" * 100_000, "not valid JSON"),
+    (b"[1]", "got list"),
+    (b'{"contents": "x"}', "'id' must be a str, got nothing"),
+    (b'{"id": true, "contents": "x"}', "'id' must be a str, got bool"),
+    (b'{"id": "1"}', "'contents' must be a str, got nothing"),
+    (b'{"id": "1", "contents": 3}', "'contents' must be a str, got int"),
     (b'{"id": "1", "contents": "  "}', "'contents' is empty"),
-    (b'{"id": "7", "contents": "again"}', "the id '7' is that of line 1"),
-    (b'{"id": 7, "contents": "again"}', "the id '7' is that of line 1"),
+    (b'{"id": "7", "contents": "again"}', "the id '7' is already used in line 1"),
+    (b'{"id": 7, "contents": "again"}', "the id '7' is already used in line 1"),
 ]
 
 
 @pytest.mark.parametrize(("line", "sentence"), BAD)
 def test_a_bad_line_is_named_or_left_out(line: bytes, sentence: str, tmp_path: Path) -> None:
     file = written(tmp_path / "c", {"id": "7", "contents": TEA}, b"", line, {"id": "8", "contents": RYE})
-    with pytest.raises(BadCorpus, match=r"c, line 3: .*; strict=False leaves such lines out") as caught:
+    with pytest.raises(BadCorpus, match=r"c, line 3: .*; strict=False skips such lines") as caught:
         Passages.open(file)
     assert sentence in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -97,13 +97,13 @@ def test_a_bad_line_is_named_or_left_out(line: bytes, sentence: str, tmp_path: P
 def test_what_is_no_corpus(tmp_path: Path) -> None:
     for path, sentence in [
         (tmp_path / "none", "cannot be read: No such file"),
-        (tmp_path, "is a folder"),
-        (written(tmp_path / "empty", b""), "holds no passage"),
-        (written(tmp_path / "packed", b"\x1f\x8b rest"), "is packed"),
+        (tmp_path, "is a directory"),
+        (written(tmp_path / "empty", b""), "has no passages"),
+        (written(tmp_path / "packed", b"\x1f\x8b rest"), "is compressed"),
     ]:
         with pytest.raises(BadCorpus, match=sentence):
             Passages.open(path)
-    with pytest.raises(BadCorpus, match="holds no passage"):
+    with pytest.raises(BadCorpus, match="has no passages"):
         Passages.open(written(tmp_path / "bad", b"x"), strict=False)
 
 
@@ -117,9 +117,9 @@ def test_memory_refuses_what_is_no_passage() -> None:
     for bad in (["ab", 3], [("a", 3)], [("a",)], "text"):
         with pytest.raises(BadCorpus):
             Passages.of(bad)  # type: ignore[arg-type]
-    with pytest.raises(BadCorpus, match="no passage"):
+    with pytest.raises(BadCorpus, match="at least one passage"):
         Passages.of([])
-    with pytest.raises(BadCorpus, match="passage 1, from 0, has the id 'a'"):
+    with pytest.raises(BadCorpus, match=r"passages\[1\] has the id 'a'"):
         Passages.of([("a", "x"), ("a", "y")])
     assert Passages.of([("a", "x"), ("a", "y")], strict=False)["a"].contents == "x"
 
@@ -127,7 +127,7 @@ def test_memory_refuses_what_is_no_passage() -> None:
 def test_a_file_that_changes_is_noticed(file: Path) -> None:
     passages = Passages.open(file)
     file.write_bytes(b"x" * file.stat().st_size)
-    with pytest.raises(BadCorpus, match="has changed"):
+    with pytest.raises(BadCorpus, match="was changed"):
         passages.title("7")
 
 
@@ -170,7 +170,7 @@ def test_fingerprints_tell_apart() -> None:
 
 def test_a_library_finds_passages(file: Path) -> None:
     library = Library(Passages.open(file))
-    assert isinstance(library, Finder)
+    assert isinstance(library, PassageSearch)
     assert isinstance(library.retriever, Retriever)
     found = library.find("a hot drink", k=2)
     assert [(passage.id, passage.name) for passage in found] == [("7", "Tea")]
@@ -181,5 +181,5 @@ def test_a_library_finds_passages(file: Path) -> None:
 
 def test_a_retriever_of_another_corpus_is_named(file: Path) -> None:
     library = Library(Passages.open(file), BM25.build([("99", "tea")]))
-    with pytest.raises(BadCorpus, match="'99', which the passages do not hold"):
+    with pytest.raises(BadCorpus, match="'99', which has no passage"):
         library.find("tea")

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, Remote, RetrieverDown
-from turnwise.tools.retrieval.server import Limits, create_app
-from turnwise.tools.serving import PortInUse, address, listen, running
+from turnwise.tools.retrieval import BadQuery, Hits, Library, Passage, Passages, RemoteRetriever, RetrieverDown
+from turnwise.tools.retrieval.server import RequestLimits, create_app
+from turnwise.tools.serving import PortInUse, listen, serve_in_thread, url_of
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
 for package in ("fastapi", "uvicorn"):
@@ -32,18 +32,18 @@ ROWS = [
 ]
 CLIENT = httpx.Client(timeout=60, trust_env=False)  # one for all: making one takes longer than a request
 LIBRARY = Library(Passages.of(ROWS))
-SMALL = Limits(queries=5, topk=4, letters=100, size=4000, documents=12)
+SMALL = RequestLimits(queries=5, topk=4, characters=100, size=4000, documents=12)
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running(create_app(LIBRARY, topk=2, about="drinks")) as address:
+    with serve_in_thread(create_app(LIBRARY, topk=2, about="drinks")) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[str]:
-    with running(create_app(LIBRARY, topk=2, limits=SMALL)) as address:
+    with serve_in_thread(create_app(LIBRARY, topk=2, limits=SMALL)) as address:
         yield address
 
 
@@ -87,7 +87,7 @@ def test_the_results_can_be_read_as_the_original_reads_them(url: str) -> None:
 
 
 def test_our_client_gets_what_the_library_has(url: str) -> None:
-    queries, remote = ["hot drink", "grass", "", "nothing of the kind", "drink"], Remote(url, batch=2)
+    queries, remote = ["hot drink", "grass", "", "nothing of the kind", "drink"], RemoteRetriever(url, batch=2)
     assert remote.find_batch(queries, 3) == LIBRARY.find_batch(queries, 3)
     assert remote.search_batch(queries, 3) == LIBRARY.retriever.search_batch(queries, 3)
     assert remote.find("grass") == [Passage("1", '"Rye"', "Rye is a grass.", LIBRARY.find("grass")[0].score)]
@@ -114,22 +114,22 @@ HOSTILE: list[tuple[Any, int, str]] = [
     (b"\xff\xfe", 422, "must be JSON"),
     (b"[" * 3000, 422, "must be JSON"),
     (b'{"queries": ["x"], "topk": ' + b"9" * 3000, 422, "must be JSON"),
-    ([], 422, "object with queries; came list"),
-    ({}, 422, "queries must be a list of str; came nothing"),
-    ({"queries": "grass"}, 422, "queries must be a list of str; came str"),
-    ({"queries": ["a", 3]}, 422, "query 1, from 0, must be a str; came int"),
-    ({"queries": ["a", None]}, 422, "came NoneType"),
-    ({"queries": ["a"], "topk": -1}, 422, "topk must be from 1 to 4, or 0 or null for 2; came -1"),
-    ({"queries": ["a"], "topk": 5}, 422, "came 5"),
-    ({"queries": ["a"], "topk": 10**30}, 422, "came 1000000"),
-    ({"queries": ["a"], "topk": "3"}, 422, "whole number or null; came '3'"),
-    ({"queries": ["a"], "topk": 2.0}, 422, "whole number or null; came 2.0"),
-    ({"queries": ["a"], "topk": True}, 422, "whole number or null; came True"),
+    ([], 422, "object, got list"),
+    ({}, 422, "queries must be a list of str, got nothing"),
+    ({"queries": "grass"}, 422, "queries must be a list of str, got str"),
+    ({"queries": ["a", 3]}, 422, "queries[1] must be a str, got int"),
+    ({"queries": ["a", None]}, 422, "got NoneType"),
+    ({"queries": ["a"], "topk": -1}, 422, "topk must be from 1 to 4, or 0 or null for the default (2), got -1"),
+    ({"queries": ["a"], "topk": 5}, 422, "got 5"),
+    ({"queries": ["a"], "topk": 10**30}, 422, "got 1000000"),
+    ({"queries": ["a"], "topk": "3"}, 422, "integer or null, got '3'"),
+    ({"queries": ["a"], "topk": 2.0}, 422, "integer or null, got 2.0"),
+    ({"queries": ["a"], "topk": True}, 422, "integer or null, got True"),
     ({"queries": ["a"], "return_scores": "yes"}, 422, "return_scores must be true or false"),
     ({"queries": ["a"] * 6}, 413, "at most 5 queries"),
-    ({"queries": ["a"] * 4, "topk": 4}, 413, "4 queries of 4 documents are more than 12"),
-    ({"queries": ["a", "x" * 101]}, 413, "query 1, from 0, has 101 characters; most are 100"),
-    ({"queries": ["x" * 10**6]}, 413, "a request may have 4,000 bytes"),
+    ({"queries": ["a"] * 4, "topk": 4}, 413, "at most 12 documents, got 4 queries of 4 documents"),
+    ({"queries": ["a", "x" * 101]}, 413, "queries[1] must have at most 100 characters, got 101"),
+    ({"queries": ["x" * 10**6]}, 413, "a request may have at most 4,000 bytes"),
 ]
 
 
@@ -145,11 +145,11 @@ def test_a_query_of_a_megabyte(url: str) -> None:
     answer = post(url, {"queries": ["x" * 10**6]})
     assert (answer.status_code, answer.json()) == (
         413,
-        {"detail": "query 0, from 0, has 1,000,000 characters; most are 20,000"},
+        {"detail": "queries[0] must have at most 20,000 characters, got 1,000,000"},
     )
-    with pytest.raises(BadQuery, match="most are 20,000"):
-        Remote(url).search("x" * 10**6)
-    assert Remote(url).find("grass", 1)[0].id == "1"
+    with pytest.raises(BadQuery, match="at most 20,000"):
+        RemoteRetriever(url).search("x" * 10**6)
+    assert RemoteRetriever(url).find("grass", 1)[0].id == "1"
 
 
 json_values = st.recursive(
@@ -188,7 +188,7 @@ def test_whatever_is_sent_gets_an_answer(small: str, said: Any) -> None:
 def test_many_clients_at_once(url: str) -> None:
     queries = ["hot drink", "grass", "malt", "milk"] * 25
     with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(lambda query: Remote(url).find(query, 2), queries))
+        found = list(pool.map(lambda query: RemoteRetriever(url).find(query, 2), queries))
     assert found == LIBRARY.find_batch(queries, 2)
 
 
@@ -205,7 +205,7 @@ def test_other_addresses_and_methods(url: str) -> None:
     assert CLIENT.get(f"{url}/retrieve").status_code == 405
     assert CLIENT.get(f"{url}/docs").status_code == 404
     with pytest.raises(RetrieverDown, match="404"):
-        Remote(f"{url}/elsewhere").search("x")
+        RemoteRetriever(f"{url}/elsewhere").search("x")
 
 
 class Broken:
@@ -226,11 +226,11 @@ class Broken:
     [
         (BadQuery("no such thing"), 422, "no such thing"),
         (RetrieverDown("gone"), 503, "gone"),
-        (ZeroDivisionError("secret"), 500, "something is wrong with the server"),
+        (ZeroDivisionError("secret"), 500, "internal server error"),
     ],
 )
 def test_a_library_that_fails(error: Exception, status: int, sentence: str, caplog: pytest.LogCaptureFixture) -> None:
-    with running(create_app(Broken(error))) as url:
+    with serve_in_thread(create_app(Broken(error))) as url:
         answer = post(url, {"queries": ["a"]})
         assert (answer.status_code, "secret" in answer.text) == (status, False)
         assert sentence in answer.json()["detail"]
@@ -256,27 +256,27 @@ class Odd:
 
 
 def test_scores_that_json_cannot_say() -> None:
-    with running(create_app(Library(Passages.of(ROWS), Odd()))) as url:
+    with serve_in_thread(create_app(Library(Passages.of(ROWS), Odd()))) as url:
         answer = post(url, {"queries": ["a"], "return_scores": True}).json()
     assert [hit["score"] for hit in answer["result"][0]] == [0.0, 0.0]
 
 
 def test_one_service_before_another(url: str) -> None:
-    with running(create_app(Remote(url), about="a relay")) as relay:
-        assert Remote(relay).find("hot drink", 3) == LIBRARY.find("hot drink", 3)
+    with serve_in_thread(create_app(RemoteRetriever(url), about="a relay")) as relay:
+        assert RemoteRetriever(relay).find("hot drink", 3) == LIBRARY.find("hot drink", 3)
         assert CLIENT.get(f"{relay}/health").json()["passages"] is None
 
 
 def test_impossible_options() -> None:
     with pytest.raises(BadQuery, match="topk must be from 1 to 4"):
         create_app(LIBRARY, topk=5, limits=SMALL)
-    with pytest.raises(BadQuery, match="limit size"):
-        Limits(size=0)
-    with listen() as taken, pytest.raises(PortInUse, match="choose another port, or 0 for any"):
+    with pytest.raises(BadQuery, match="size must be >= 1"):
+        RequestLimits(size=0)
+    with listen() as taken, pytest.raises(PortInUse, match="choose another port, or 0 for any free one"):
         listen(port=taken.getsockname()[1])
-    with pytest.raises(PortInUse, match="no address of this machine"):
+    with pytest.raises(PortInUse, match="must be an address of this machine"):
         listen("no.such.host.invalid")
-    with pytest.raises(PortInUse, match="from 0"):
+    with pytest.raises(PortInUse, match="port must be from 0"):
         listen(port=70_000)
 
 
@@ -286,7 +286,7 @@ def test_without_fastapi(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ImportError, match=r"pip install turnwise\[serve\]"):
         create_app(LIBRARY)
     with listen() as opened:
-        assert address(opened).startswith("http://127.0.0.1:")
+        assert url_of(opened).startswith("http://127.0.0.1:")
 
 
 @pytest.fixture
@@ -304,7 +304,7 @@ def test_the_command_serves_until_it_is_interrupted(corpus: Path) -> None:
         assert process.stdout is not None
         try:
             where = next(word for line in process.stdout for word in line.split() if word.startswith("http://"))
-            found = Remote(where).find("hot drink", 3)
+            found = RemoteRetriever(where).find("hot drink", 3)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=300)
         finally:
@@ -319,12 +319,12 @@ def test_the_command_serves_until_it_is_interrupted(corpus: Path) -> None:
     ("arguments", "sentence"),
     [
         (["{corpus}", "--port", "{port}"], "choose another"),
-        (["{corpus}", "--port", "0", "--host", "no.such.host.invalid"], "no address of this machine"),
-        (["{corpus}", "--port", "0", "--index", "bm52"], "bm25, dense, hybrid"),
+        (["{corpus}", "--port", "0", "--host", "no.such.host.invalid"], "must be an address of this machine"),
+        (["{corpus}", "--port", "0", "--index", "bm52"], "did you mean 'bm25'"),
         (["{corpus}", "--port", "0", "--topk", "5000"], "topk must be from 1 to 1000"),
         (["no-such-file.jsonl", "--port", "0"], "no-such-file.jsonl"),
-        (["{torn}", "--port", "0"], "; --skip leaves such lines out"),
-        (["{corpus}", "--port", "0", "--index", "dense", "--model", "{folder}"], "no config.json"),
+        (["{torn}", "--port", "0"], "; --skip"),
+        (["{corpus}", "--port", "0", "--index", "dense", "--model", "{folder}"], "config.json is missing"),
     ],
 )
 def test_mistakes_in_the_command_are_one_sentence(

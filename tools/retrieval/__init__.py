@@ -1,8 +1,9 @@
-"""Search in texts: by words (BM25 as in Apache Lucene), by meaning (vectors), by both, or on another machine."""
+"""Text search: by words (BM25 as in Apache Lucene), by meaning (vectors), by both, or through a server."""
 
 from turnwise.tools.retrieval.bm25 import BM25
+from turnwise.tools.retrieval.client import RemoteRetriever
 from turnwise.tools.retrieval.dense import Dense
-from turnwise.tools.retrieval.encoder import SentenceModel, packaged
+from turnwise.tools.retrieval.encoder import SentenceModel, packaged_model
 from turnwise.tools.retrieval.english import analyse
 from turnwise.tools.retrieval.errors import (
     BadCorpus,
@@ -14,10 +15,8 @@ from turnwise.tools.retrieval.errors import (
     RetrieverDown,
 )
 from turnwise.tools.retrieval.hybrid import Hybrid
-from turnwise.tools.retrieval.library import Finder, Library
-from turnwise.tools.retrieval.open import open_library
+from turnwise.tools.retrieval.library import Library, PassageSearch, open_library
 from turnwise.tools.retrieval.passages import Passage, Passages
-from turnwise.tools.retrieval.remote import Remote
 from turnwise.tools.retrieval.retriever import Hits, Retriever
 
 __all__ = [
@@ -27,19 +26,19 @@ __all__ = [
     "BadModel",
     "BadQuery",
     "Dense",
-    "Finder",
     "Hits",
     "Hybrid",
     "Library",
     "NoRetriever",
     "Passage",
+    "PassageSearch",
     "Passages",
-    "Remote",
+    "RemoteRetriever",
     "RetrievalError",
     "Retriever",
     "RetrieverDown",
     "SentenceModel",
     "analyse",
     "open_library",
-    "packaged",
+    "packaged_model",
 ]

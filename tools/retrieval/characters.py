@@ -1,14 +1,14 @@
-"""What each character is to the tokenizer: one letter a character, from Unicode's word breaks, scripts and emoji.
+"""Character classes of the tokenizer, one letter each, from Unicode's word breaks, scripts and emoji.
 
-Lucene 9 took word breaks, line breaks and scripts from Unicode 9 and emoji from Unicode 14, and so do we, whatever
-Unicode the interpreter has: a token must not depend on it. Characters that are not in the table begin no token.
+Like Lucene 9, the table uses word breaks, line breaks and scripts of Unicode 9 and emoji of Unicode 14, so that tokens
+do not depend on the interpreter's version of Unicode. Characters that are not in the table start no token.
 """
 
 import re
 from bisect import bisect_right
 
 OTHER = "."
-"""The kind of every character that is not in the table."""
+"""Class of all characters that are not in the table."""
 
 TABLE = """
 a  41-5a 61-7a aa b5 ba c0-d6 d8-f6 f8-2c1 2c6-2d1 2e0-2e4 2ec 2ee 370-374 376-377 37a-37d 37f 386 388-38a 38c 38e-3a1
@@ -120,29 +120,29 @@ B  261d 26f9 270a-270d 1f385 1f3c2-1f3c4 1f3c7 1f3ca-1f3cc 1f442-1f443 1f446-1f4
 M  1f3fb-1f3ff
 #  23 2a
 """
-"""A kind, then its characters as hexadecimal ranges.
+"""Each class, followed by its characters as hexadecimal ranges.
 
-a letters; h Hebrew letters; A letters that are emoji too; n digits; k Katakana; e connectors such as the underscore;
+a letters; h Hebrew letters; A letters that are also emoji; n digits; k Katakana; e connectors such as the underscore;
 q single quote; d double quote; p joins letters and digits; l joins letters; m joins digits; x marks and formats;
-s South East Asian; S marks among them; z zero-width joiner; v, w selectors of emoji and of text presentation;
-g tags, G the last tag; c keycap; # what else a keycap fits on; j Han; i Hiragana; r regional indicators; E emoji;
-B emoji that take a skin tone; M skin tones.
+s South East Asian; S South East Asian marks; z zero-width joiner; v, w selectors of emoji and text presentation;
+g tags, G the last tag; c keycap; # other bases of keycaps; j Han; i Hiragana; r regional indicators; E emoji;
+B emoji that accept a skin tone; M skin tones.
 """
 
 
 def _ranges() -> list[tuple[int, int, str]]:
-    """Return the table as (first, last, kind), ascending."""
-    found, kind = [], OTHER
+    """Return the table as sorted (first, last, class)."""
+    found, name = [], OTHER
     for word in TABLE.split():
         if match := re.fullmatch("([0-9a-f]{2,6})(?:-([0-9a-f]{2,6}))?", word):
-            found.append((int(match[1], 16), int(match[2] or match[1], 16), kind))
+            found.append((int(match[1], 16), int(match[2] or match[1], 16), name))
         else:
-            kind = word
+            name = word
     return sorted(found)
 
 
-class _Kinds(dict[int, str]):
-    """Kind of each code point, looked up in the table when first asked for; what `str.translate` takes."""
+class _ClassTable(dict[int, str]):
+    """Class of each code point, filled from the table on demand; usable with `str.translate`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,21 +150,18 @@ class _Kinds(dict[int, str]):
         self._starts = [first for first, _, _ in self._ranges]
 
     def __missing__(self, code: int) -> str:
-        first, last, kind = self._ranges[max(bisect_right(self._starts, code) - 1, 0)]
-        self[code] = kind if first <= code <= last else OTHER
+        first, last, name = self._ranges[max(bisect_right(self._starts, code) - 1, 0)]
+        self[code] = name if first <= code <= last else OTHER
         return self[code]
 
 
-_KINDS = _Kinds()
+_TABLE = _ClassTable()
 
 
-def kinds(text: str) -> str:
-    """Return the kind of every character, a string of the same length.
+def character_classes(text: str) -> str:
+    """Return the class of each character, as a string of the same length.
 
-    >>> kinds("I'm 41mm™")
+    >>> character_classes("I'm 41mm™")
     'aqa.nnaaE'
-
-    Args:
-        text: any text.
     """
-    return text.translate(_KINDS)
+    return text.translate(_TABLE)

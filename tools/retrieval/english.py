@@ -1,9 +1,9 @@
-"""English words of a text as Lucene's English analyser gives them: the words that documents are found by.
+"""Search terms of an English text, as in Lucene's EnglishAnalyzer.
 
-    tokens -> without a possessive 's -> lower case -> without stop words -> Porter's stems
+    tokens -> without possessive 's -> lower case -> without stop words -> Porter stems
 
-Lower case is taken character by character, as in Java: the Turkish dotted capital I becomes a plain i, and a capital
-sigma never becomes a final one.
+Text is lowercased character by character, as in Java: the Turkish dotted capital I becomes a plain i, and a capital
+sigma never becomes a final sigma.
 """
 
 from functools import lru_cache
@@ -18,20 +18,20 @@ STOP_WORDS = frozenset(
         *("will", "with"),
     ]
 )
-"""The 33 words that Lucene leaves out of English."""
+"""Lucene's 33 English stop words."""
 
 _APOSTROPHES = "'\u2019\uff07"
 
 
 @lru_cache(maxsize=1 << 16)
 def term(token: str) -> str:
-    """Return the word that a token is found by, or "" if it is a stop word.
+    """Return the search term of a token; "" for a stop word.
 
     >>> [term(token) for token in ("Women's", "Bands", "THE")]
     ['women', 'band', '']
 
     Args:
-        token: as `tokenize` gives it, not empty.
+        token: a result of `tokenize`, not empty.
     """
     if len(token) > 1 and token[-1] in "sS" and token[-2] in _APOSTROPHES:
         token = token[:-2]
@@ -40,7 +40,7 @@ def term(token: str) -> str:
 
 
 def analyse(text: str) -> list[str]:
-    """Return the words by which a text is found, in their order, repeated as often as they stand in it.
+    """Return the search terms of a text, in order and with repetitions.
 
     >>> analyse("The women's smartwatch bands, 41mm | 42mm")
     ['women', 'smartwatch', 'band', '41mm', '42mm']
@@ -49,7 +49,7 @@ def analyse(text: str) -> list[str]:
         text: any text.
 
     Raises:
-        RetrievalError: the text is no str.
+        RetrievalError: `text` is not a str.
 
     Source: Apache Lucene 9.5, EnglishAnalyzer.
     """

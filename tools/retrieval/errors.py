@@ -1,49 +1,48 @@
-"""What can go wrong in retrieval, as exceptions whose one sentence says what was wanted and what came.
+"""Exceptions of retrieval.
 
 RetrievalError (ValueError)
-├── BadCorpus      a document cannot be indexed, or there is none
-├── BadQuery       a query, a number of results or an option makes no sense
-├── BadIndex       a folder is no index, is torn, or is of another version
-├── BadModel       a model cannot be loaded, or what it gives are no vectors
-└── RetrieverDown  a retriever on another machine did not answer in time
-    └── NoRetriever  something answers there, but not as a retriever does: asking again does not help
+├── BadCorpus        a document that cannot be indexed, or an empty corpus
+├── BadQuery         an invalid query, number of results or option
+├── BadIndex         a directory that is not an index, is damaged, or has another version
+├── BadModel         a model that cannot be loaded, or an encoder that does not return vectors
+└── RetrieverDown    a remote retriever does not respond
+    └── NoRetriever  the server responds, but is not a retriever; trying again does not help
 """
 
 
 class RetrievalError(ValueError):
-    """Anything that retrieval refuses.
+    """Base class of all retrieval errors.
 
     Args:
-        sentence: what was wanted and what came.
-        at: address of the service that it is about; "" for none.
-        why: what is wrong, without the address; "" where the sentence has none.
+        message: one sentence for the user.
+        url: address of the server that the error is about; "" if there is none.
+        reason: the message without the address; default: the message.
     """
 
-    def __init__(self, sentence: str = "", *, at: str = "", why: str = "") -> None:
-        """Keep the address apart, for whoever must not see it."""
-        super().__init__(sentence)
-        self.at, self.why = at, why or sentence
+    def __init__(self, message: str = "", *, url: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.url, self.reason = url, reason or message
 
 
 class BadCorpus(RetrievalError):
-    """A document cannot be indexed, or there is none."""
+    """A document that cannot be indexed, or an empty corpus."""
 
 
 class BadQuery(RetrievalError):
-    """A query, a number of results or an option makes no sense."""
+    """An invalid query, number of results or option."""
 
 
 class BadIndex(RetrievalError):
-    """A folder is no index, is torn, or is of another version."""
+    """A directory that is not an index, is damaged, or has another version."""
 
 
 class BadModel(RetrievalError):
-    """A model cannot be loaded, or what it gives are no vectors."""
+    """A model that cannot be loaded, or an encoder that does not return vectors."""
 
 
 class RetrieverDown(RetrievalError):
-    """A retriever on another machine did not answer in time, or not as one does."""
+    """A remote retriever does not respond."""
 
 
 class NoRetriever(RetrieverDown):
-    """What answers on another machine does not answer as a retriever does, and will not the next time."""
+    """The server responds, but is not a retriever; trying again does not help."""

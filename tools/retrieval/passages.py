@@ -1,10 +1,9 @@
-"""Passages: texts with ids and titles, in memory or in a file of which only the places of the lines are kept.
+"""Passages: texts with ids and titles, in memory or in a file.
 
-The file is FlashRAG's: a JSON object a line, `{"id": "7", "contents": "\\"Title\\"\\nText"}`; the first line of the
-contents is the title, which keeps its quotation marks. Rows with `title` and `text` in place of `contents` are read.
-Of a file, 20 bytes a passage stay in memory: where its line begins and a hash of its id. It must not change meanwhile.
-
-Left out on purpose: packed files, which cannot be read from the middle; and any change to the passages.
+The file format is FlashRAG's: one JSON object per line, `{"id": "7", "contents": "\\"Title\\"\\nText"}`. The first line
+of the contents is the title, including its quotation marks. Rows with `title` and `text` instead of `contents` are
+accepted. For a file, 20 bytes per passage stay in memory: the offset of its line and a hash of its id. The file must
+not change while it is in use, and must not be compressed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import os
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
@@ -27,23 +26,23 @@ from turnwise.tools.retrieval.errors import BadCorpus
 
 __all__ = ["Passage", "Passages"]
 
-_SHOWN: Final = 100  # complaints that are kept; how many there were is counted on
-_PACKED: Final = (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1")
+_MAX_COMPLAINTS: Final = 100
+_COMPRESSED: Final = (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1")
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    r"""A text with an id and a title, and the score with which it was found.
+    r"""A text with an id and a title.
 
     >>> passage = Passage.of("7", '"Tea"\nTea is a drink.')
     >>> passage.title, passage.name, passage.text
     ('"Tea"', 'Tea', 'Tea is a drink.')
 
     Args:
-        id: what the corpus calls it.
-        title: the first line of its contents, with the quotation marks that the corpus has there.
-        text: the rest.
-        score: what the retriever gave it; 0 outside of a search.
+        id: id in the corpus.
+        title: first line of the contents, with its quotation marks.
+        text: the other lines.
+        score: score of a search result; otherwise 0.
     """
 
     id: str
@@ -53,38 +52,37 @@ class Passage:
 
     @property
     def name(self) -> str:
-        """Return the title without quotation marks around it."""
+        """The title without surrounding quotation marks."""
         return self.title.strip('"')
 
     @property
     def contents(self) -> str:
-        """Return title and text as the corpus has them, and as they are indexed."""
+        """Title and text as in the corpus; this is what is indexed."""
         return f"{self.title}\n{self.text}" if self.text else self.title
 
     @classmethod
     def of(cls, id: str, contents: str) -> Passage:
-        """Return the passage of some contents.
+        """Create a passage.
 
         Args:
-            id: what the corpus calls it.
-            contents: the title, a line break, the text.
+            id: id in the corpus.
+            contents: title, line break, text.
         """
         title, _, text = contents.partition("\n")
         return cls(id, title, text)
 
 
 class Passages(Mapping[str, Passage]):
-    """Many passages by their ids, in a fixed order.
+    """Passages by id, in a fixed order.
 
     >>> passages = Passages.of([("1", '"Tea"\\nTea is a drink.'), ("2", '"Rye"\\nRye is a grass.')])
     >>> passages.title("2"), passages.text("2"), len(passages), "3" in passages
     ('"Rye"', 'Rye is a grass.', 2, False)
 
     Attributes:
-        skipped: how many lines or passages were left out, because they could not be read or had an id for the second
-            time.
-        complaints: a sentence about each of the first hundred of them.
-        fingerprint: 32 hexadecimal digits; equal for the same ids and contents in the same order.
+        skipped: number of lines or passages that were skipped as unreadable or duplicates.
+        complaints: a message for each of the first 100 of them.
+        fingerprint: hash of ids and contents in order, 32 hexadecimal digits.
     """
 
     skipped: int
@@ -93,35 +91,35 @@ class Passages(Mapping[str, Passage]):
 
     @classmethod
     def of(cls, passages: Iterable[Passage | tuple[str, str]], *, strict: bool = True) -> Passages:
-        """Return passages that are kept in memory.
+        """Create passages in memory.
 
         Args:
             passages: passages, or pairs (id, contents).
-            strict: raise at an id that comes a second time; else keep the first and count the others.
+            strict: raise if an id is used twice; otherwise skip the second passage.
 
         Raises:
-            BadCorpus: something is no passage; two have one id (strict); there is none.
+            BadCorpus: an item is not a passage, an id is used twice (if strict), or there is no passage.
         """
-        return _InMemory(passages, strict=strict)
+        return _MemoryPassages(passages, strict=strict)
 
     @classmethod
     def open(cls, path: str | PathLike[str], *, strict: bool = True) -> Passages:
-        """Return the passages of a file, which is read through once and stays open.
+        """Open a file of passages; it is read once and stays open.
 
         Args:
-            path: JSON lines in FlashRAG's form; empty lines count for nothing.
-            strict: raise at the first torn line or second use of an id; else leave it out and count it.
+            path: JSON lines in FlashRAG's format; empty lines are ignored.
+            strict: raise at the first invalid line or duplicate id; otherwise skip it.
 
         Raises:
-            BadCorpus: the file cannot be read, a line is torn or has an id of before (strict), or no passage is in it.
+            BadCorpus: the file cannot be read, has an invalid line or duplicate id (if strict), or has no passage.
         """
-        return _InFile(Path(path), strict=strict)
+        return _FilePassages(Path(path), strict=strict)
 
     def __getitem__(self, id: str) -> Passage:
         """Return a passage.
 
         Raises:
-            KeyError: there is none of that id.
+            KeyError: no passage has that id.
         """
         contents = self._contents(id) if isinstance(id, str) else None
         if contents is None:
@@ -133,10 +131,10 @@ class Passages(Mapping[str, Passage]):
         return (id for id, _ in self.documents())
 
     def title(self, id: str) -> str:
-        """Return the title of a passage, as it stands.
+        """Return the title of a passage, with its quotation marks.
 
         Raises:
-            KeyError: there is none of that id.
+            KeyError: no passage has that id.
         """
         return self[id].title
 
@@ -144,59 +142,59 @@ class Passages(Mapping[str, Passage]):
         """Return the text of a passage, without its title.
 
         Raises:
-            KeyError: there is none of that id.
+            KeyError: no passage has that id.
         """
         return self[id].text
 
     def records(self) -> Iterator[dict[str, str]]:
-        """Yield the passages as rows of FlashRAG's form."""
+        """Yield the passages as rows in FlashRAG's format."""
         return ({"id": id, "contents": contents} for id, contents in self.documents())
 
     @abstractmethod
     def documents(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs (id, contents) in order: what an index is built of."""
+        """Yield pairs (id, contents) in order, to build an index of."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of passages."""
 
     @abstractmethod
     def _contents(self, id: str) -> str | None:
-        """Return the contents of a passage, or None if there is none of that id."""
+        """Return the contents of a passage; None if no passage has that id."""
 
 
-class _Log:
-    """What was left out, or the end of it all if nothing may be."""
+class _SkipLog:
+    """Records skipped passages; if strict, raises instead."""
 
     def __init__(self, strict: bool) -> None:
-        self.strict, self.count, self.sentences = strict, 0, list[str]()
+        self.strict, self.count, self.messages = strict, 0, list[str]()
 
-    def complain(self, sentence: str) -> None:
+    def skip(self, message: str) -> None:
         if self.strict:
-            raise BadCorpus(f"{sentence}; strict=False leaves such lines out")
+            raise BadCorpus(f"{message}; strict=False skips such lines")
         self.count += 1
-        if self.count <= _SHOWN:
-            self.sentences.append(sentence)
+        if self.count <= _MAX_COMPLAINTS:
+            self.messages.append(message)
 
 
-class _InMemory(Passages):
-    """A dictionary."""
+class _MemoryPassages(Passages):
+    """Passages in a dictionary."""
 
     def __init__(self, passages: Iterable[Passage | tuple[str, str]], *, strict: bool) -> None:
         if isinstance(passages, str | bytes) or not isinstance(passages, Iterable):
-            raise BadCorpus(f"passages must be an iterable of pairs (id, contents); came {type(passages).__name__}")
+            raise BadCorpus(f"passages must be an iterable of pairs (id, contents), got {type(passages).__name__}")
         self._all: dict[str, str] = {}
-        log, mark = _Log(strict), blake2b(digest_size=16)
+        log, hasher = _SkipLog(strict), blake2b(digest_size=16)
         for number, passage in enumerate(passages):
             id, contents = _pair(passage, number)
             if id in self._all:
-                log.complain(f"passage {number}, from 0, has the id {id!r} of one before it")
+                log.skip(f"passages[{number}] has the id {id!r} of an earlier passage")
                 continue
             self._all[id] = contents
-            _add(mark, id, contents)
+            _add(hasher, id, contents)
         if not self._all:
-            raise BadCorpus("there is no passage; at least one is needed")
-        self.skipped, self.complaints, self.fingerprint = log.count, tuple(log.sentences), mark.hexdigest()
+            raise BadCorpus("passages must contain at least one passage, got none")
+        self.skipped, self.complaints, self.fingerprint = log.count, tuple(log.messages), hasher.hexdigest()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -208,58 +206,56 @@ class _InMemory(Passages):
         return self._all.get(id)
 
 
-class _InFile(Passages):
-    """The places of lines, in the order of the file, and hashes of ids, ascending, each with the number of its line."""
+class _FilePassages(Passages):
+    """Passages in a file: offsets of lines in file order, and sorted hashes of ids, each with the row of its line."""
 
     def __init__(self, path: Path, *, strict: bool) -> None:
         self._path, self._strict = path, strict
         self._file = _opened(path)
-        log, mark = _Log(strict), blake2b(digest_size=16)
-        starts, hashes = self._scan(log, mark)
+        log, hasher = _SkipLog(strict), blake2b(digest_size=16)
+        starts, hashes = self._scan(log, hasher)
         order: NDArray[np.int64] = np.argsort(hashes, kind="stable")
-        good = self._without_repeats(starts, hashes, order, log)
-        if good is not None:  # only once something was left out: line numbers move, and the fingerprint too
-            starts, hashes = starts[good], hashes[good]
+        keep = self._first_occurrences(starts, hashes, order, log)
+        if keep is not None:
+            starts, hashes = starts[keep], hashes[keep]
             order = np.argsort(hashes, kind="stable")
         if not len(starts):
-            raise BadCorpus(f"{path} holds no passage; it needs lines such as {_EXAMPLE}")
+            raise BadCorpus(f"{path} has no passages; it needs lines such as {_EXAMPLE}")
         small = len(order) < 2**31
         self._starts, self._hashes = starts, hashes[order]
         self._order: NDArray[np.integer[Any]] = order.astype(np.int32) if small else order
-        self.skipped, self.complaints = log.count, tuple(log.sentences)
-        if good is not None:
-            mark = blake2b(digest_size=16)
+        self.skipped, self.complaints = log.count, tuple(log.messages)
+        if keep is not None:  # the fingerprint covers only what is kept
+            hasher = blake2b(digest_size=16)
             for id, contents in self.documents():
-                _add(mark, id, contents)
-        self.fingerprint = mark.hexdigest()
+                _add(hasher, id, contents)
+        self.fingerprint = hasher.hexdigest()
 
-    def _scan(self, log: _Log, mark: blake2b) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Return where each good line starts, int64 [n], and the hash of its id, uint64 [n]."""
-        starts, hashes, place = array("q"), array("Q"), 0
+    def _scan(self, log: _SkipLog, hasher: blake2b) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Return the offset of each valid line, int64 [n], and the hash of its id, uint64 [n]."""
+        starts, hashes, at = array("q"), array("Q"), 0
         try:
             for number, line in enumerate(self._file, 1):
-                start, place = place, place + len(line)
+                start, at = at, at + len(line)
                 if not line.strip():
                     continue
                 try:
                     id, contents = _row(line)
                 except ValueError as error:
-                    log.complain(f"{self._path}, line {number}: {error}")
+                    log.skip(f"{self._path}, line {number}: {error}")
                     continue
                 starts.append(start)
                 hashes.append(_hash(id))
-                _add(mark, id, contents)
+                _add(hasher, id, contents)
         except OSError as error:
             raise BadCorpus(f"{self._path} cannot be read: {error.strerror or error}") from error
-        self._end = place
-        return np.frombuffer(starts, dtype=np.int64) if starts else np.zeros(0, np.int64), (
-            np.frombuffer(hashes, dtype=np.uint64) if hashes else np.zeros(0, np.uint64)
-        )
+        self._end = at
+        return np.array(starts, dtype=np.int64), np.array(hashes, dtype=np.uint64)
 
-    def _without_repeats(
-        self, starts: NDArray[np.int64], hashes: NDArray[np.uint64], order: NDArray[np.int64], log: _Log
+    def _first_occurrences(
+        self, starts: NDArray[np.int64], hashes: NDArray[np.uint64], order: NDArray[np.int64], log: _SkipLog
     ) -> NDArray[np.bool_] | None:
-        """Return which lines to keep, bool [n], the first of those with one id; None: all."""
+        """Return which lines to keep, bool [n], without duplicate ids; None if nothing was skipped."""
         ascending = hashes[order]
         suspects = np.flatnonzero(ascending[1:] == ascending[:-1])
         repeats: list[tuple[int, int]] = []
@@ -273,21 +269,21 @@ class _InFile(Passages):
         for row, first in repeats:
             id = self._read(int(starts[row]))[0]
             lines = self._line_number(int(starts[row])), self._line_number(int(starts[first]))
-            log.complain(f"{self._path}, line {lines[0]}: the id {id!r} is that of line {lines[1]}")
+            log.skip(f"{self._path}, line {lines[0]}: the id {id!r} is already used in line {lines[1]}")
         keep = np.ones(len(starts), dtype=np.bool_)
         keep[[row for row, _ in repeats]] = False
         return keep if repeats or log.count else None
 
     def _line_number(self, start: int) -> int:
-        """Return the number of the line that starts there, from 1; only complaints need it."""
-        count, place, file = 1, 0, self._file.fileno()
-        while place < start:
-            piece = os.pread(file, min(1 << 20, start - place), place)
-            count, place = count + piece.count(b"\n"), place + (len(piece) or start)
+        """Return the number of the line at an offset, from 1, for messages."""
+        count, at, file = 1, 0, self._file.fileno()
+        while at < start:
+            piece = os.pread(file, min(1 << 20, start - at), at)
+            count, at = count + piece.count(b"\n"), at + (len(piece) or start)
         return count
 
     def _read(self, start: int) -> tuple[str, str]:
-        """Return id and contents of the line that starts there; threads and forks may do so at once."""
+        """Return id and contents of the line at an offset; safe for concurrent threads and forked processes."""
         line, step = b"", 4096
         while b"\n" not in line and start + len(line) < self._end:
             piece = os.pread(self._file.fileno(), step, start + len(line))
@@ -297,7 +293,7 @@ class _InFile(Passages):
         try:
             return _row(line.partition(b"\n")[0])
         except ValueError as error:
-            raise BadCorpus(f"{self._path} has changed since it was opened: {error}") from error
+            raise BadCorpus(f"{self._path} was changed after it was opened: {error}") from error
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -316,7 +312,7 @@ class _InFile(Passages):
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process as the path: what is there is read again."""
+        """Pickle as the path; the file is read again."""
         return _reopened, (str(self._path), self._strict)
 
 
@@ -328,31 +324,39 @@ def _reopened(path: str, strict: bool) -> Passages:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Return the file, open, or say why it cannot be read."""
+    """Open a file of passages.
+
+    Raises:
+        BadCorpus: it is a directory, compressed, or cannot be read.
+    """
     if path.is_dir():
-        raise BadCorpus(f"{path} is a folder; a corpus is a file of JSON lines such as {_EXAMPLE}")
+        raise BadCorpus(f"{path} is a directory; a corpus is a file of JSON lines such as {_EXAMPLE}")
     try:
         file = path.open("rb")
         head = file.peek(8)
     except OSError as error:
         raise BadCorpus(f"{path} cannot be read: {error.strerror or error}") from error
-    if head.startswith(_PACKED):
+    if head.startswith(_COMPRESSED):
         file.close()
-        raise BadCorpus(f"{path} is packed; unpack it into a file of JSON lines first")
+        raise BadCorpus(f"{path} is compressed; decompress it first")
     return file
 
 
 def _row(line: bytes) -> tuple[str, str]:
-    """Return id and contents of a line; ValueError says what is wrong with it."""
+    """Return id and contents of a line.
+
+    Raises:
+        ValueError: the line is not a passage.
+    """
     try:
         row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"no UTF-8 ({error.reason} at byte {error.start})") from error
+        raise ValueError(f"not valid UTF-8 ({error.reason} at byte {error.start})") from error
     except (ValueError, RecursionError) as error:
-        said = getattr(error, "msg", None) or "nested too deeply"
-        raise ValueError(f"no JSON ({said}): {line[:60]!r}") from error
+        reason = getattr(error, "msg", None) or "nested too deeply"
+        raise ValueError(f"not valid JSON ({reason}): {line[:60]!r}") from error
     if not isinstance(row, dict):
-        raise ValueError(f"a passage is a JSON object such as {_EXAMPLE}; came {type(row).__name__}")
+        raise ValueError(f"a passage must be a JSON object such as {_EXAMPLE}, got {type(row).__name__}")
     id, contents = row.get("id", row.get("_id")), row.get("contents")
     if isinstance(id, int) and not isinstance(id, bool):
         id = str(id)
@@ -360,46 +364,33 @@ def _row(line: bytes) -> tuple[str, str]:
         contents = f'"{" ".join(row["title"].splitlines())}"\n{row["text"]}'
     if not isinstance(id, str) or not isinstance(contents, str):
         name, value = ("contents", contents) if isinstance(id, str) else ("id", id)
-        came = "nothing" if value is None else type(value).__name__
-        raise ValueError(f"{name!r} must be a str; came {came}")
+        raise ValueError(f"{name!r} must be a str, got {'nothing' if value is None else type(value).__name__}")
     if not contents.strip():
         raise ValueError("'contents' is empty")
     return _clean(id), _clean(contents)
 
 
 def _clean(text: str) -> str:
-    """Return a text without halves of characters, which JSON can hold and no file or answer can."""
+    """Return a text with lone surrogates replaced, which JSON can contain but UTF-8 cannot."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _pair(passage: object, number: int) -> tuple[str, str]:
-    """Return id and contents of what should be a passage."""
+    """Return id and contents of a passage or pair."""
     if isinstance(passage, Passage):
         return _clean(passage.id), _clean(passage.contents)
     if isinstance(passage, tuple | list) and len(passage) == 2 and all(isinstance(part, str) for part in passage):
         return _clean(passage[0]), _clean(passage[1])
-    raise BadCorpus(f"passage {number}, from 0, must be a Passage or a pair (id, contents); came {passage!r:.80}")
+    raise BadCorpus(f"passages[{number}] must be a Passage or a pair (id, contents), got {passage!r:.80}")
 
 
 def _hash(id: str) -> int:
-    """Return 64 bits of an id, the same in every process."""
+    """Return a 64-bit hash of an id that is the same in every process."""
     return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little")
 
 
-def _add(mark: blake2b, id: str, contents: str) -> None:
-    """Add a passage to a fingerprint; lengths keep neighbours apart."""
+def _add(hasher: blake2b, id: str, contents: str) -> None:
+    """Add a passage to a fingerprint; lengths separate the parts."""
     for part in (id.encode(), contents.encode()):
-        mark.update(len(part).to_bytes(8, "little"))
-        mark.update(part)
-
-
-def scored(passages: Passages, id: str, score: float) -> Passage:
-    """Return a passage that a retriever found.
-
-    Raises:
-        BadCorpus: the retriever knows an id that the passages do not have.
-    """
-    found = passages.get(id)
-    if found is None:
-        raise BadCorpus(f"the retriever found {id!r}, which the passages do not hold: they are of another corpus")
-    return replace(found, score=score)
+        hasher.update(len(part).to_bytes(8, "little"))
+        hasher.update(part)

@@ -1,7 +1,7 @@
-"""Porter's stemmer as Lucene has it: the algorithm of 1980 with two later rules, and short words left alone.
+"""Porter's stemmer as in Lucene: the algorithm of 1980 with two later rules.
 
-It differs from the paper in 'bli' -> 'ble' (the paper: 'abli' -> 'able'), 'logi' -> 'log', and words of one or two
-letters, which stay as they are. Other letters than a to z are consonants, so other languages pass through unharmed.
+It differs from the paper in 'bli' -> 'ble' (paper: 'abli' -> 'able'), 'logi' -> 'log', and words of one or two letters,
+which are not changed. Letters other than a to z count as consonants, so other languages are mostly unaffected.
 """
 
 _STEP_2 = (
@@ -15,12 +15,12 @@ _STEP_4 = (
     *("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent"),
     *("sion", "tion", "ou", "ism", "ate", "iti", "ous", "ive", "ize"),
 )
-# Only words with these ends can change; most others are known at one look.
+# Only words with these endings can change.
 _ENDS = tuple("cdegilmnrstuy")
 
 
 def shape(word: str) -> str:
-    """Return "c" for each consonant and "v" for each vowel of a word; y is a vowel behind a consonant.
+    """Return "c" for each consonant and "v" for each vowel of a word; y is a vowel after a consonant.
 
     >>> shape("syzygy")
     'cvcvcv'
@@ -36,17 +36,17 @@ def shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """Return how often a vowel is followed by a consonant: Porter's m."""
+    """Return the number of vowel-consonant transitions: Porter's m."""
     return shape(word).count("vc")
 
 
 def _short(word: str) -> bool:
-    """Return whether the word ends in consonant, vowel, consonant, the last of them not w, x or y."""
+    """Return whether the word ends in consonant, vowel, consonant, where the last is not w, x or y."""
     return shape(word)[-3:] == "cvc" and word[-1] not in "wxy"
 
 
 def _double(word: str) -> bool:
-    """Return whether the word ends in twice the same consonant."""
+    """Return whether the word ends in a double consonant."""
     return len(word) > 1 and word[-1] == word[-2] and shape(word)[-1] == "c"
 
 
@@ -72,7 +72,7 @@ def _past(word: str) -> str:
 
 
 def _replaced(word: str, rules: tuple[tuple[str, str], ...]) -> str:
-    """Steps 2 and 3: the first suffix that fits is replaced, if anything measurable stands before it."""
+    """Steps 2 and 3: replace the first suffix that matches, if the rest has m > 0."""
     for suffix, new in rules:
         if word.endswith(suffix):
             stem = word[: -len(suffix)]
@@ -104,7 +104,7 @@ def stem(word: str) -> str:
     ['technolog', 'assembl', 'us', 'hop', 'relat']
 
     Args:
-        word: in lower case; of one or two UTF-16 units it comes back as it is.
+        word: in lower case; words of one or two UTF-16 units are returned unchanged.
 
     Source: Porter 1980, "An algorithm for suffix stripping"; Apache Lucene 9.5 for the differences above.
     """

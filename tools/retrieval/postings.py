@@ -1,10 +1,9 @@
-"""From texts to postings: for every word the documents that have it, and how often each has it.
+"""Build postings: for each word, the documents that contain it and how often.
 
-Documents stream through: what stays of one is a few bytes per different word. They are gathered in blocks, each block
-is sorted by word and document, and at the end the blocks are dealt out to the words: two passes over the postings, no
-sort of all of them.
+Documents are streamed; each leaves a few bytes per distinct word. They are collected in blocks, each block is sorted by
+word and document, and finally the blocks are merged in two passes without sorting all postings.
 
-Left out on purpose: places of words in the text, deletion, and more than 2^31 - 1 documents.
+Not included: positions of words, deletion, and more than 2^31 - 1 documents.
 """
 
 from array import array
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from turnwise.tools.retrieval.english import term
 from turnwise.tools.retrieval.errors import BadCorpus
-from turnwise.tools.retrieval.strings import Strings
+from turnwise.tools.retrieval.packed_strings import PackedStrings
 from turnwise.tools.retrieval.tokens import tokenize
 
 Counts = NDArray[np.integer[Any]]
@@ -25,31 +24,31 @@ Counts = NDArray[np.integer[Any]]
 BLOCK = 1 << 20
 """Tokens in a block."""
 
-MEMORY = 1 << 18
-"""How many spellings are remembered with their word; a shop has more of them than fit."""
+CACHE_SIZE = 1 << 18
+"""Maximum number of cached tokens with their words."""
 
 _STOP = -1
 
 
 def _length_table() -> NDArray[np.int64]:
-    """Return the 256 lengths that a byte can say: 0 to 39, then four significant bits."""
+    """Return the 256 lengths that fit into a byte: 0 to 39, then values with four significant bits."""
     code = np.arange(256 - 24)
     shift = np.maximum((code >> 3) - 1, 0)
     return np.concatenate([np.arange(24), 24 + (np.where(code < 8, code & 7, (code & 7) | 8) << shift)])
 
 
 LENGTHS = _length_table()
-"""int64 [256], the length that each byte stands for: Lucene's SmallFloat."""
+"""int64 [256], the length that each byte represents: Lucene's SmallFloat."""
 
 
 def quantised(length: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return for each length the byte of the longest length that is not above it, uint8 [n].
+    """Round lengths down to values of `LENGTHS` and return their bytes, uint8 [n].
 
     >>> LENGTHS[quantised(np.array([0, 39, 40, 41, 42, 1000]))].tolist()
     [0, 39, 40, 40, 42, 984]
 
     Args:
-        length: int64 [n], numbers of words, at least 0.
+        length: int64 [n], numbers of words.
 
     Source: Apache Lucene 9.5, SmallFloat.intToByte4.
     """
@@ -58,22 +57,22 @@ def quantised(length: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Words, documents, and which word stands how often where.
+    """Postings of V words and N documents.
 
     Attributes:
-        words: V different words, ascending.
-        ids: N ids, in the order of the documents.
-        starts: int64 [V + 1], where the postings of each word begin, and where the last end.
-        documents: int32 [P], the documents of each word, ascending.
-        counts: uint8, uint16 or int32 [P], how often each of them has the word.
-        norms: uint8 [N], the quantised length of each document, in words without stop words.
-        ranks: int32 [N], the place of each document among all by ascending id.
-        total: the sum of all lengths, not quantised.
-        filled: the number of documents that have a word at all.
+        words: the distinct words, ascending.
+        ids: ids of the documents, in their order.
+        starts: int64 [V + 1], start of the postings of each word, and the end of the last.
+        documents: int32 [P], the documents with each word, ascending.
+        counts: uint8, uint16 or int32 [P], how often each of them contains the word.
+        norms: uint8 [N], the quantised length of each document in words, without stop words.
+        ranks: int32 [N], the rank of each document by ascending id.
+        total: sum of all lengths, not quantised.
+        filled: number of documents with at least one word.
     """
 
-    words: Strings
-    ids: Strings
+    words: PackedStrings
+    ids: PackedStrings
     starts: NDArray[np.int64]
     documents: NDArray[np.int32]
     counts: Counts
@@ -84,14 +83,14 @@ class Postings:
 
 
 class _Vocabulary(dict[str, int]):
-    """Number of the word of each spelling, worked out when a spelling is first met, forgotten when there are many."""
+    """Number of the word of each token, computed on demand; the cache is emptied when it is full."""
 
     def __init__(self) -> None:
         super().__init__()
         self.words: dict[str, int] = {"": _STOP}
 
     def __missing__(self, token: str) -> int:
-        if len(self) >= MEMORY:
+        if len(self) >= CACHE_SIZE:
             self.clear()
         found = self.words.setdefault(term(token), len(self.words) - 1)
         self[token] = found
@@ -100,7 +99,7 @@ class _Vocabulary(dict[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The postings of some documents: runs of one word each, by word, then by document."""
+    """Postings of some documents, sorted by word, then by document."""
 
     word: NDArray[np.int32]
     size: NDArray[np.int64]
@@ -109,13 +108,13 @@ class _Block:
 
 
 def _narrow(counts: NDArray[np.int64]) -> Counts:
-    """Return the counts in the smallest type that holds them."""
+    """Return the counts in the smallest sufficient type."""
     largest = int(counts.max(initial=0))
     return counts.astype(np.uint8 if largest < 1 << 8 else np.uint16 if largest < 1 << 16 else np.int32)
 
 
 def _block(word: NDArray[np.int32], document: NDArray[np.int64]) -> _Block:
-    """Return the block of some tokens: int32 [t] their words, int64 [t] their documents."""
+    """Return the block of tokens with these words (int32 [t]) and documents (int64 [t])."""
     key = np.sort((word.astype(np.int64) << 32) | document)
     first = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else np.zeros(0, dtype=np.int64)
     counts = np.diff(np.append(first, len(key)))
@@ -123,8 +122,8 @@ def _block(word: NDArray[np.int32], document: NDArray[np.int64]) -> _Block:
     return _Block(words.astype(np.int32), sizes, (key[first] & 0x7FFFFFFF).astype(np.int32), _narrow(counts))
 
 
-class _Gatherer:
-    """Documents on their way into postings."""
+class _PostingsBuilder:
+    """Collects documents and builds their postings."""
 
     def __init__(self) -> None:
         self._vocabulary = _Vocabulary()
@@ -134,14 +133,14 @@ class _Gatherer:
         self._tokens, self._ends = array("i"), array("q")
 
     def __len__(self) -> int:
-        """Return how many documents have come."""
+        """Return the number of documents."""
         return len(self._ids)
 
     def add(self, document: object) -> None:
-        """Take one document."""
+        """Add a document."""
         name, text = _checked(document, len(self._ids))
         if name in self._ids:
-            raise BadCorpus(f"two documents have the id {name!r}; the second is document {len(self._ids)}, from 0")
+            raise BadCorpus(f"documents[{len(self._ids)}] has the id {name!r} of an earlier document")
         self._ids[name] = None
         self._tokens.extend(map(self._vocabulary.__getitem__, tokenize(text)))
         self._ends.append(len(self._tokens))
@@ -149,7 +148,7 @@ class _Gatherer:
             self._flush()
 
     def _flush(self) -> None:
-        """Make a block of the documents at hand."""
+        """Make a block of the documents since the last one."""
         word = np.array(self._tokens, dtype=np.int32)
         ends = np.array([0, *self._ends], dtype=np.int64)
         size = ends[1:] - ends[:-1]
@@ -160,26 +159,26 @@ class _Gatherer:
         self._tokens, self._ends = array("i"), array("q")
 
     def postings(self) -> Postings:
-        """Return the postings of everything taken, and forget it."""
+        """Return the postings; the builder cannot be used afterwards."""
         self._flush()
         del self._vocabulary.words[""]
         words, length = self._vocabulary.words, np.concatenate(self._lengths)
-        starts, documents, counts = _dealt(self._blocks, _ranks(list(words)))
+        starts, documents, counts = _merged(self._blocks, _ranks(list(words)))
         total, filled = int(length.sum()), int((length > 0).sum())
-        ranks, packed = _ranks(list(self._ids)).astype(np.int32), Strings.of(sorted(words))
-        ids, norms = Strings.of(self._ids), quantised(length)
+        ranks, packed = _ranks(list(self._ids)).astype(np.int32), PackedStrings.of(sorted(words))
+        ids, norms = PackedStrings.of(self._ids), quantised(length)
         return Postings(packed, ids, starts, documents, counts, norms, ranks, total, filled)
 
 
 def _ranks(strings: list[str]) -> NDArray[np.int64]:
-    """Return the place of each string among all, sorted, int64 [n]."""
+    """Return the rank of each string in sorted order, int64 [n]."""
     ranks = np.empty(len(strings), dtype=np.int64)
     ranks[sorted(range(len(strings)), key=strings.__getitem__)] = np.arange(len(strings))
     return ranks
 
 
-def _dealt(blocks: list[_Block], rank: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32], Counts]:
-    """Return starts, documents and counts of all blocks together, which are used up: the word w gets row rank[w]."""
+def _merged(blocks: list[_Block], rank: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32], Counts]:
+    """Merge blocks, consuming them; return starts, documents and counts, with word w in row rank[w]."""
     starts = np.zeros(len(rank) + 1, dtype=np.int64)
     for block in blocks:
         starts[1 + rank[block.word]] += block.size
@@ -196,29 +195,33 @@ def _dealt(blocks: list[_Block], rank: NDArray[np.int64]) -> tuple[NDArray[np.in
 
 
 def _checked(document: object, number: int) -> tuple[str, str]:
-    """Return id and text of a document, or say what is wrong with it."""
+    """Return id and text of a document.
+
+    Raises:
+        BadCorpus: it is not a pair of str.
+    """
     if not isinstance(document, tuple | list) or len(document) != 2:
-        raise BadCorpus(f"document {number}, from 0, must be a pair (id, text); came {document!r:.80}")
+        raise BadCorpus(f"documents[{number}] must be a pair (id, text), got {document!r:.80}")
     for what, value in zip(("id", "text"), document, strict=True):
         if not isinstance(value, str):
-            raise BadCorpus(f"the {what} of document {number}, from 0, must be a str; came {type(value).__name__}")
+            raise BadCorpus(f"the {what} of documents[{number}] must be a str, got {type(value).__name__}")
     return document[0], document[1]
 
 
-def gather(documents: Iterable[tuple[str, str]]) -> Postings:
-    """Return the postings of some documents, which are read once.
+def build_postings(documents: Iterable[tuple[str, str]]) -> Postings:
+    """Build the postings of documents, which are read once.
 
     Args:
-        documents: pairs (id, text), in any number below 2^31.
+        documents: fewer than 2^31 pairs (id, text).
 
     Raises:
-        BadCorpus: there is no document; two have one id; something is no pair of two str.
+        BadCorpus: there is no document, an id is used twice, or a document is not a pair of str.
     """
     if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
-        raise BadCorpus(f"documents must be an iterable of pairs (id, text); came {type(documents).__name__}")
-    gatherer = _Gatherer()
+        raise BadCorpus(f"documents must be an iterable of pairs (id, text), got {type(documents).__name__}")
+    builder = _PostingsBuilder()
     for document in documents:
-        gatherer.add(document)
-    if not len(gatherer):
-        raise BadCorpus("there is no document to index; at least one is needed")
-    return gatherer.postings()
+        builder.add(document)
+    if not len(builder):
+        raise BadCorpus("documents must contain at least one document, got none")
+    return builder.postings()

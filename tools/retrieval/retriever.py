@@ -1,7 +1,7 @@
-"""What every retriever is: a query in, ids of documents with scores out, the best first.
+"""Interface of retrievers: a query in, document ids with scores out.
 
-`BM25`, `Dense`, `Hybrid` and `Remote` are retrievers; so is anything of a user's with these two methods. What a score
-means is the retriever's own affair; only the order is shared.
+`BM25`, `Dense`, `Hybrid` and `RemoteRetriever` implement it, and so can any class with these two methods. Scores of
+different retrievers are not comparable.
 """
 
 from collections.abc import Iterable
@@ -11,34 +11,34 @@ import numpy as np
 
 from turnwise.tools.retrieval.errors import BadQuery
 
-__all__ = ["Hits", "Retriever", "checked_number", "checked_queries", "checked_query"]
+__all__ = ["Hits", "Retriever", "check_count", "check_queries"]
 
 Hits = list[tuple[str, float]]
-"""Pairs (id, score), the best first."""
+"""Pairs (document id, score), best first."""
 
 
 @runtime_checkable
 class Retriever(Protocol):
-    """Something that finds documents."""
+    """Anything that finds documents for a query."""
 
     def search(self, query: str, k: int = 10) -> Hits:
-        """Return at most k pairs (id, score), the best first, no id twice.
+        """Return the best documents for a query.
 
         Args:
             query: any text.
-            k: how many, at least 1.
+            k: maximum number of documents, at least 1.
 
         Raises:
-            BadQuery: the query is no str, or k is no whole number of at least 1.
+            BadQuery: `query` is not a str, or `k` is not an integer >= 1.
         """
         ...
 
     def search_batch(self, queries: Iterable[str], k: int = 10) -> list[Hits]:
-        """Return what `search` gives for each query.
+        """Return the result of `search` for each query.
 
         Args:
-            queries: texts; one str alone is refused, since its letters would be taken for queries.
-            k: how many each, at least 1.
+            queries: texts; a single str is refused, since it would be read as one query per character.
+            k: maximum number of documents per query, at least 1.
 
         Raises:
             BadQuery: see `search`.
@@ -46,34 +46,27 @@ class Retriever(Protocol):
         ...
 
 
-def checked_query(query: object) -> str:
-    """Return a query, or say what is wrong with it.
+def check_queries(queries: object) -> list[str]:
+    """Return queries as a list.
 
     Raises:
-        BadQuery: it is no str.
-    """
-    if not isinstance(query, str):
-        raise BadQuery(f"a query must be a str; came {type(query).__name__}")
-    return query
-
-
-def checked_queries(queries: object) -> list[str]:
-    """Return queries as a list, or say what is wrong with them.
-
-    Raises:
-        BadQuery: they are one str, nothing that can be gone through, or hold something else than str.
+        BadQuery: `queries` is a single str, not iterable, or contains something other than str.
     """
     if isinstance(queries, str | bytes) or not isinstance(queries, Iterable):
-        raise BadQuery(f"queries must be a list of str; came one {type(queries).__name__}")
-    return [checked_query(query) for query in queries]
+        raise BadQuery(f"queries must be a list of str, got {type(queries).__name__}")
+    found = list(queries)
+    for query in found:
+        if not isinstance(query, str):
+            raise BadQuery(f"a query must be a str, got {type(query).__name__}")
+    return found
 
 
-def checked_number(k: object) -> int:
-    """Return a number of results, or say what is wrong with it.
+def check_count(count: object, name: str = "k") -> int:
+    """Return a positive integer.
 
     Raises:
-        BadQuery: it is no whole number of at least 1.
+        BadQuery: `count` is not an integer >= 1.
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise BadQuery(f"k, the number of results, must be a whole number of at least 1; came {k!r}")
-    return int(k)
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise BadQuery(f"{name} must be an integer >= 1, got {count!r}")
+    return int(count)

@@ -1,15 +1,15 @@
-"""Search-R1's search service: any library behind POST /retrieve, as a FastAPI application.
+"""Retrieval server with the HTTP interface of Search-R1, as a FastAPI application: POST /retrieve.
 
     {"queries": [str, ...], "topk": int or null, "return_scores": bool}
     {"result": [[document, ...], ...]}                                          without scores
     {"result": [[{"document": document, "score": float}, ...], ...]}            with scores
 
-A document is {"id", "title", "text", "contents"}: what the original's BM25 gives and what its dense search gives,
-together. As there, no `topk`, null and 0 mean the server's own number, and further keys of a request count for nothing.
-An empty query finds nothing, since one model that has nothing to ask must not cost the others of its batch their
-answers. What is wrong gets a 4xx with a sentence, {"detail": str}; nothing that is sent ends the server.
+A document is {"id", "title", "text", "contents"}, which combines the documents of the original's BM25 and dense search.
+As in the original, a missing `topk`, null and 0 mean the default of the server, and other keys are ignored. An empty
+query finds nothing and does not affect the other queries of its batch. Invalid requests get status 4xx with
+{"detail": message}.
 
-Left out on purpose: passwords and encryption, and listening (`turnwise.tools.serving`).
+Not included: authentication and encryption. `turnwise.tools.serving` runs the application.
 """
 
 from __future__ import annotations
@@ -23,66 +23,66 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.tools.retrieval.errors import BadQuery, RetrievalError, RetrieverDown
-from turnwise.tools.retrieval.library import Finder
+from turnwise.tools.retrieval.library import PassageSearch
 from turnwise.tools.retrieval.passages import Passage
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
-__all__ = ["Limits", "create_app"]
+__all__ = ["RequestLimits", "create_app"]
 
-_MISSING: Final = "fastapi is not installed, which serving needs: pip install turnwise[serve]"
+_MISSING: Final = "the server needs fastapi: pip install turnwise[serve]"
 _LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one request may ask for.
+class RequestLimits:
+    """Limits of one request.
 
     Args:
-        queries: how many.
-        topk: documents a query.
-        letters: characters of a query.
+        queries: number of queries.
+        topk: documents per query.
+        characters: characters of a query.
         size: bytes of the body.
-        documents: results of all queries together.
+        documents: documents of all queries together.
+
+    Raises:
+        BadQuery: a limit is below 1.
     """
 
     queries: int = 8192
     topk: int = 1000
-    letters: int = 20_000
+    characters: int = 20_000
     size: int = 16 << 20
     documents: int = 100_000
 
     def __post_init__(self) -> None:
-        """Refuse what would allow nothing.
-
-        Raises:
-            BadQuery: a limit is below 1.
-        """
         for name in self.__slots__:
             if (value := getattr(self, name)) < 1:
-                raise BadQuery(f"limit {name} must be at least 1; came {value!r}")
+                raise BadQuery(f"{name} must be >= 1, got {value!r}")
 
 
-class _Refused(Exception):
-    """A request that gets a status and a sentence."""
+class _HttpError(Exception):
+    """A request that is answered with a status and a message."""
 
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
-def create_app(library: Finder, *, topk: int = 3, limits: Limits | None = None, about: str = "") -> FastAPI:
-    """Return the application.
+def create_app(
+    library: PassageSearch, *, topk: int = 3, limits: RequestLimits | None = None, about: str = ""
+) -> FastAPI:
+    """Create the application.
 
     Args:
-        library: what finds passages; it is asked by one request at a time.
-        topk: how many where a request does not say.
-        limits: what one request may ask for.
-        about: what is served, for /health.
+        library: finds passages; called by one request at a time.
+        topk: default number of passages per query.
+        limits: limits of one request.
+        about: description for /health.
 
     Raises:
-        BadQuery: topk is below 1 or beyond the limit.
+        BadQuery: `topk` is below 1 or above the limit.
         ImportError: the extra `serve` is not installed.
     """
     try:
@@ -91,27 +91,27 @@ def create_app(library: Finder, *, topk: int = 3, limits: Limits | None = None, 
         from starlette.requests import ClientDisconnect
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
-    desk = _Desk(library, topk, limits or Limits(), about)
+    service = _SearchService(library, topk, limits or RequestLimits(), about)
     app = FastAPI(title="turnwise search", docs_url=None, redoc_url=None, openapi_url=None)
 
-    def answer(status: int, said: Any) -> Response:
-        body = json.dumps(said, ensure_ascii=False, allow_nan=False).encode(errors="replace")
+    def respond(status: int, content: Any) -> Response:
+        body = json.dumps(content, ensure_ascii=False, allow_nan=False).encode(errors="replace")
         return Response(body, status_code=status, media_type="application/json")
 
     async def retrieve(request: Request) -> Response:
         try:
-            asked = desk.read(await _body(request, desk.limits.size))
-            return answer(200, await run_in_threadpool(desk.serve, asked))
-        except _Refused as refused:
-            return answer(refused.status, {"detail": str(refused)})
+            parsed = service.parse(await _body(request, service.limits.size))
+            return respond(200, await run_in_threadpool(service.search, parsed))
+        except _HttpError as error:
+            return respond(error.status, {"detail": str(error)})
         except ClientDisconnect:
-            return answer(400, {"detail": "the request ended early"})
-        except Exception:  # told to whoever runs the server, and kept from ending a connection that others share
-            _LOG.exception("a request could not be answered")
-            return answer(500, {"detail": "something is wrong with the server, not with what was asked of it"})
+            return respond(400, {"detail": "the request ended early"})
+        except Exception:
+            _LOG.exception("internal error")
+            return respond(500, {"detail": "internal server error"})
 
     async def health(request: Request) -> Response:
-        return answer(200, desk.health())
+        return respond(200, service.health())
 
     app.router.add_route("/retrieve", retrieve, methods=["POST"])
     app.router.add_route("/health", health, methods=["GET"])
@@ -119,20 +119,20 @@ def create_app(library: Finder, *, topk: int = 3, limits: Limits | None = None, 
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request that is in order."""
+class _SearchRequest:
+    """A valid request."""
 
     queries: list[str]
     topk: int
     scores: bool
 
 
-class _Desk:
-    """What reads requests and answers them."""
+class _SearchService:
+    """Parses and answers requests."""
 
-    def __init__(self, library: Finder, topk: int, limits: Limits, about: str) -> None:
+    def __init__(self, library: PassageSearch, topk: int, limits: RequestLimits, about: str) -> None:
         if not 1 <= topk <= limits.topk:
-            raise BadQuery(f"topk must be from 1 to {limits.topk}, the limit; came {topk!r}")
+            raise BadQuery(f"topk must be from 1 to {limits.topk}, got {topk!r}")
         self.library, self.topk, self.limits, self.about = library, topk, limits, about
         self._lock, self._answered = Lock(), 0
 
@@ -146,66 +146,65 @@ class _Desk:
             "queries_answered": self._answered,
         }
 
-    def read(self, body: bytes) -> _Asked:
-        """Return what a body asks for."""
+    def parse(self, body: bytes) -> _SearchRequest:
+        """Parse the body of a request."""
         try:
-            said = json.loads(body)
+            content = json.loads(body)
         except (ValueError, RecursionError):
-            raise _Refused(422, 'the body must be JSON such as {"queries": ["who wrote Faust"]}') from None
-        if not isinstance(said, dict):
-            raise _Refused(422, f"the body must be a JSON object with queries; came {type(said).__name__}")
-        queries = self._queries(said.get("queries"))
-        topk, scores = self._topk(said.get("topk"), len(queries)), said.get("return_scores", False)
+            raise _HttpError(422, 'the body must be JSON such as {"queries": ["who wrote Faust"]}') from None
+        if not isinstance(content, dict):
+            raise _HttpError(422, f"the body must be a JSON object, got {type(content).__name__}")
+        queries = self._queries(content.get("queries"))
+        topk, scores = self._topk(content.get("topk"), len(queries)), content.get("return_scores", False)
         if not isinstance(scores, bool):
-            raise _Refused(422, f"return_scores must be true or false; came {scores!r:.80}")
-        return _Asked(queries, topk, scores)
+            raise _HttpError(422, f"return_scores must be true or false, got {scores!r:.80}")
+        return _SearchRequest(queries, topk, scores)
 
     def _queries(self, queries: object) -> list[str]:
         limits = self.limits
         if not isinstance(queries, list):
-            came = "nothing" if queries is None else type(queries).__name__
-            raise _Refused(422, f"queries must be a list of str; came {came}")
+            found = "nothing" if queries is None else type(queries).__name__
+            raise _HttpError(422, f"queries must be a list of str, got {found}")
         if len(queries) > limits.queries:
-            raise _Refused(413, f"at most {limits.queries:,} queries in one request; came {len(queries):,}")
+            raise _HttpError(413, f"a request may have at most {limits.queries:,} queries, got {len(queries):,}")
         for number, query in enumerate(queries):
             if not isinstance(query, str):
-                raise _Refused(422, f"query {number}, from 0, must be a str; came {type(query).__name__}")
-            if len(query) > limits.letters:
-                raise _Refused(
-                    413, f"query {number}, from 0, has {len(query):,} characters; most are {limits.letters:,}"
-                )
+                raise _HttpError(422, f"queries[{number}] must be a str, got {type(query).__name__}")
+            if len(query) > limits.characters:
+                most = f"at most {limits.characters:,} characters"
+                raise _HttpError(413, f"queries[{number}] must have {most}, got {len(query):,}")
         return [query.encode(errors="replace").decode() for query in queries]
 
     def _topk(self, topk: object, queries: int) -> int:
         limits = self.limits
         if isinstance(topk, bool) or not isinstance(topk, int | None):
-            raise _Refused(422, f"topk must be a whole number or null; came {topk!r:.80}")
+            raise _HttpError(422, f"topk must be an integer or null, got {topk!r:.80}")
         if topk is not None and not 0 <= topk <= limits.topk:
-            raise _Refused(
-                422, f"topk must be from 1 to {limits.topk:,}, or 0 or null for {self.topk}; came {topk!r:.80}"
-            )
+            default = f"or 0 or null for the default ({self.topk})"
+            raise _HttpError(422, f"topk must be from 1 to {limits.topk:,}, {default}, got {topk!r:.80}")
         topk = topk or self.topk
         if topk * queries > limits.documents:
-            raise _Refused(413, f"{queries:,} queries of {topk:,} documents are more than {limits.documents:,} in all")
+            most = f"at most {limits.documents:,} documents"
+            raise _HttpError(413, f"a request may ask for {most}, got {queries:,} queries of {topk:,} documents")
         return topk
 
-    def serve(self, asked: _Asked) -> dict[str, Any]:
-        """Return the answer."""
+    def search(self, request: _SearchRequest) -> dict[str, Any]:
+        """Return the response to a request."""
         try:
             with self._lock:
-                found = self.library.find_batch(asked.queries, asked.topk)
+                found = self.library.find_batch(request.queries, request.topk)
         except BadQuery as error:
-            raise _Refused(422, str(error)) from error
+            raise _HttpError(422, str(error)) from error
         except RetrieverDown as error:
-            raise _Refused(503, str(error)) from error
+            raise _HttpError(503, str(error)) from error
         except RetrievalError as error:
-            raise _Refused(500, str(error)) from error
+            raise _HttpError(500, str(error)) from error
         self._answered += len(found)
-        return {"result": [[_result(passage, asked.scores) for passage in passages] for passages in found]}
+        return {"result": [[_result(passage, request.scores) for passage in passages] for passages in found]}
 
 
 def _result(passage: Passage, scores: bool) -> dict[str, Any]:
-    """Return a passage as the answer has it."""
+    """Return a passage as it appears in the response."""
     document = {"id": passage.id, "title": passage.name, "text": passage.text, "contents": passage.contents}
     if not scores:
         return document
@@ -213,10 +212,10 @@ def _result(passage: Passage, scores: bool) -> dict[str, Any]:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request, if it is not too long; what is sent beyond that is not kept."""
+    """Return the body of a request if it is not too long."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > most:
-            raise _Refused(413, f"a request may have {most:,} bytes")
+            raise _HttpError(413, f"a request may have at most {most:,} bytes")
     return bytes(body)

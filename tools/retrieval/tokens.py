@@ -1,41 +1,39 @@
-"""Text cut into words as Lucene's StandardTokenizer cuts it: word boundaries of UAX #29, with emoji as words.
+"""Tokenizer like Lucene's StandardTokenizer: word boundaries of UAX #29, with emoji as words.
 
-A token is the longest piece of text, from where the last one ended, that reads as one of
+Starting where the previous token ended, a token is the longest match of one of
 
     word      letters, digits, Katakana and connectors that UAX #29 does not separate ("i'm", "3.5", "snake_case")
     emoji     a pictograph with its marks, skin tone, joined pictographs or tags; a keycap; a flag ("™", "👩‍🚀", "🇫🇷")
     run       a run of a South East Asian script, which has no spaces
     sign      one Han or Hiragana character
 
-and a character that begins none of these is dropped. Patterns are written over the kinds of characters
-(`characters.kinds`), one letter each, so that they stay small. Repetitions are bounded, since no token may be longer
-than 255 UTF-16 units: a megabyte of anything takes time proportional to its length.
-
-Left out on purpose: types of tokens, and their places in the text.
+A character that starts none of these is dropped. The patterns match character classes (`character_classes`), one letter
+per class, to stay small. Repetitions are bounded, since a token has at most 255 UTF-16 units, so the time is linear in
+the length of the text. Token types and positions are not provided.
 """
 
 import re
 from collections.abc import Iterator
 
-from turnwise.tools.retrieval.characters import kinds
+from turnwise.tools.retrieval.characters import character_classes
 from turnwise.tools.retrieval.errors import RetrievalError
 
 LONGEST = 255
-"""A token ends after so many UTF-16 units, and what is left of the word begins the next token."""
+"""Most UTF-16 units of a token; a longer word is split."""
 
 _ASCII = re.compile(
-    # letters and digits, joined by what stands between two of their kind, and connected by underscores
+    # letters and digits, joined by punctuation between two of the same type, and connected by underscores
     "(?:_{0,254}+(?:[A-Za-z]++(?:[.:'][A-Za-z]++){0,255}+|[0-9]++(?:[.,;'][0-9]++){0,255}+){1,255}+){1,255}+_{0,254}"
 )
 
-_X = "[xzvwcgGS]"  # what belongs to the character before it
-_Y = "[xzcgGS]"  # the same in emoji, where the selectors have a meaning
+_X = "[xzvwcgGS]"  # characters that extend the one before
+_Y = "[xzcgGS]"  # the same in emoji, where selectors are significant
 
 
 def _word() -> str:
     """Return the pattern of words, rules WB5 to WB13b."""
     letter = f"(?:[aA][aAxzvwcgGS]*+|h{_X}*+)"
-    # Behind a Hebrew letter a quote may stand; such a letter begins a piece of its own.
+    # A Hebrew letter before a quote starts a new part.
     adjacent = f"(?:[aA][aAxzvwcgGS]*+|h{_X}*+(?!q|d{_X}*+h))"
     letters = f"{letter}(?:{adjacent}|[qpl]{_X}*+{letter}){{0,255}}+"
     digits = f"n[nxzvwcgGS]*+(?:[qpm]{_X}*+n[nxzvwcgGS]*+){{0,255}}+"
@@ -54,13 +52,13 @@ def _emoji() -> str:
     return f"{pictograph}|{keycap}|r{_X}*+r{_X}*+"
 
 
-_KINDS_OF_TOKENS = (_word(), _emoji(), "[sS][sSxzvwcgG]*+", f"[ji]{_X}*+")
-_FIRST = re.compile("|".join(f"(?:{pattern})" for pattern in _KINDS_OF_TOKENS))
-_EACH = tuple(re.compile(pattern) for pattern in _KINDS_OF_TOKENS)
+_PATTERNS = (_word(), _emoji(), "[sS][sSxzvwcgG]*+", f"[ji]{_X}*+")
+_FIRST = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
+_EACH = tuple(re.compile(pattern) for pattern in _PATTERNS)
 
 
 def tokenize(text: str) -> list[str]:
-    """Return the tokens of a text in their order, as they stand in it.
+    """Return the tokens of a text, in order and unchanged.
 
     >>> tokenize("I'm 1/4 off: snake_case, 3.5mm™")
     ["I'm", '1', '4', 'off', 'snake_case', '3.5mm', '™']
@@ -72,37 +70,37 @@ def tokenize(text: str) -> list[str]:
         Tokens of 1 to 255 UTF-16 units.
 
     Raises:
-        RetrievalError: the text is no str; bytes have no characters until somebody says in which encoding.
+        RetrievalError: `text` is not a str.
 
     Source: Unicode Standard Annex #29, Unicode Technical Standard #51; Apache Lucene 9.5.
     """
     if not isinstance(text, str):
-        raise RetrievalError(f"a text must be a str; came {type(text).__name__}")
+        raise RetrievalError(f"text must be a str, got {type(text).__name__}")
     if text.isascii():
         found = _ASCII.findall(text)
-        whole = max(map(len, found), default=0) <= LONGEST
-        return found if whole else list(_slowly(text, kinds(text)))
-    kind = kinds(text)
-    if "A" not in kind:
-        found = [text[match.start() : match.end()] for match in _FIRST.finditer(kind)]
+        fits = max(map(len, found), default=0) <= LONGEST
+        return found if fits else list(_tokens_one_by_one(text, character_classes(text)))
+    classes = character_classes(text)
+    if "A" not in classes:
+        found = [text[match.start() : match.end()] for match in _FIRST.finditer(classes)]
         if 2 * max(map(len, found), default=0) <= LONGEST:
             return found
-    return list(_slowly(text, kind))
+    return list(_tokens_one_by_one(text, classes))
 
 
-def _slowly(text: str, kind: str) -> Iterator[str]:
-    """Yield the tokens of a text in which one is too long, or where two patterns begin with one character."""
+def _tokens_one_by_one(text: str, classes: str) -> Iterator[str]:
+    """Yield the tokens of a text with long tokens, or with characters that start tokens of two patterns."""
     at = 0
     while at < len(text):
         end = _window(text, at)
-        stop = max((match.end() for each in _EACH if (match := each.match(kind, at, end))), default=at)
+        stop = max((match.end() for each in _EACH if (match := each.match(classes, at, end))), default=at)
         if stop > at:
             yield text[at:stop]
         at = max(stop, at + 1)
 
 
 def _window(text: str, at: int) -> int:
-    """Return where the longest possible token that begins at `at` ends."""
+    """Return the end of the longest possible token that starts at `at`."""
     piece = text[at : at + LONGEST]
     if piece.isascii():
         return at + len(piece)

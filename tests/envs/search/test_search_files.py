@@ -31,11 +31,11 @@ def test_binary_and_missing_files_are_one_sentence(tmp_path):
     questions, _ = write_files(tmp_path)
     path = tmp_path / "c.jsonl"
     path.write_bytes(b"\xff\xfe\x00\n" * 3)
-    for strict, said in ((True, "line 1"), (False, "holds no passage")):
+    for strict, said in ((True, "line 1"), (False, "has no passages")):
         with pytest.raises(NoGames, match=said):
             SearchEnv(questions, path, strict=strict)
     for missing in (tmp_path / "none", tmp_path):
-        with pytest.raises(NoGames, match=r"cannot be read|is a folder"):
+        with pytest.raises(NoGames, match=r"cannot be read|is a directory"):
             SearchEnv(questions, missing)
         with pytest.raises(NoGames, match="cannot be read"):
             load_questions(missing)
@@ -48,7 +48,7 @@ def test_a_corpus_that_changes_under_an_episode_is_told(tmp_path):
     with open(path, "r+b") as file:
         file.write(b"!" * 200)
     assert "The search failed" in env.step("<search>red lamp</search>")[0]
-    with pytest.raises(NoGames, match="has changed since it was opened"):
+    with pytest.raises(NoGames, match="was changed after it was opened"):
         env.reset(options={"task": "q1"})
 
 

@@ -24,7 +24,7 @@ SEARCH = "<search>Red Lamp</search>"
 def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatch, timeout):
     made = []
 
-    class Recorded(search_engine.Remote):
+    class Recorded(search_engine.RemoteRetriever):
         def __init__(self, *args, **options):
             super().__init__(*args, clock=lambda: 0.0, **options)  # no time passes before it asks
 
@@ -32,7 +32,7 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
             made.append(timeout)
             return {"result": [[]]}
 
-    monkeypatch.setattr(search_engine, "Remote", Recorded)
+    monkeypatch.setattr(search_engine, "RemoteRetriever", Recorded)
     env = SearchEnv(write_files(tmp_path)[0], retriever="http://search.invalid", timeout=timeout)
     env.reset(options=Q2)
     assert "No results." in env.step(SEARCH)[0]
@@ -43,8 +43,8 @@ def test_a_service_may_take_as_long_as_the_environment_says(tmp_path, monkeypatc
     ("status", "body", "said"),
     [
         (422, b'{"detail": "too long"}', "too long"),
-        (200, b"<html>", "no JSON"),
-        (200, b'{"result": []}', "as many lists"),
+        (200, b"<html>", "invalid JSON"),
+        (200, b'{"result": []}', "one list per query"),
         (404, b"", "status 404"),
     ],
 )
@@ -105,7 +105,7 @@ def encoder(monkeypatch):
             cached.cache_clear()
 
     monkeypatch.setattr(search_engine, "SentenceModel", Letters)
-    monkeypatch.setattr(search_engine, "packaged", lambda: pytest.fail("the model of the extra was asked for"))
+    monkeypatch.setattr(search_engine, "packaged_model", lambda: pytest.fail("the model of the extra was asked for"))
     anew()
     yield asked, anew
     anew()
@@ -179,7 +179,7 @@ def test_an_environment_with_a_model_travels(tmp_path, encoder):
         ({"retriever": lambda corpus: corpus, "keep": "k"}, "keep requires"),
         ({"retriever": "dense", "model": 3}, "model must be the path of a folder or None, got 3"),
         ({"keep": ""}, "keep must be the path of a folder or None, got ''"),
-        ({"retriever": "dense", "model": "no-such-folder"}, "holds no model"),
+        ({"retriever": "dense", "model": "no-such-folder"}, "has no model"),
     ],
 )
 def test_means_that_make_no_sense_are_refused_in_one_sentence(tmp_path, options, said):
@@ -192,7 +192,7 @@ def test_a_folder_of_another_corpus_is_refused(tmp_path):
     SearchEnv(questions, corpus, keep=tmp_path / "kept")
     with open(corpus, "a") as file:
         file.write('{"id": "e", "contents": "more"}\n')
-    with pytest.raises(EnvError, match="of another corpus"):
+    with pytest.raises(EnvError, match="belong to another corpus"):
         SearchEnv(questions, corpus, keep=tmp_path / "kept")
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvError, match="cannot create the retriever"):

@@ -21,7 +21,7 @@ from turnwise.envs.shop.session import Page
 from turnwise.envs.shop.site.addresses import href
 from turnwise.envs.shop.site.app import create_app
 from turnwise.tools.browser import open_tab
-from turnwise.tools.serving import running
+from turnwise.tools.serving import serve_in_thread
 
 Env = gymnasium.Env[Any, str]
 
@@ -203,7 +203,7 @@ class Cups:
 def test_pages_are_read_without_decoration_or_doubles() -> None:
     cups = [Product(f"C{number}", f"cup {number}", query="cups", price_tag=f"${number}") for number in range(10)]
     shop = shop_of(MUG, *cups)
-    with running(create_app(shop, Cups())) as address:
+    with serve_in_thread(create_app(shop, Cups())) as address:
         tab = open_tab(address + href("s", Page("item", ("cup",), 1, "C0")))
         tab.close()
         tab = open_tab(address + href("s", Page("results", ("cup",), 1)))

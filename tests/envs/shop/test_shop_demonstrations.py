@@ -19,7 +19,7 @@ from turnwise.envs.shop.session import Page
 from turnwise.envs.shop.site.addresses import href
 from turnwise.envs.shop.site.app import create_app
 from turnwise.envs.shop.site.visits import actions_between
-from turnwise.tools.serving import running
+from turnwise.tools.serving import serve_in_thread
 from turnwise.training.policy import build_policy
 
 httpx = pytest.importorskip("httpx", reason="needs httpx")
@@ -38,7 +38,7 @@ def env() -> WebShopEnv:
 @pytest.fixture
 def site(env: WebShopEnv, tmp_path: Path) -> Iterator[Any]:
     app = create_app(env.shop, env.source, on_purchase=_saver(env, tmp_path / "mine.jsonl"))
-    with running(app) as address, httpx.Client(base_url=address, follow_redirects=True) as client:
+    with serve_in_thread(app) as address, httpx.Client(base_url=address, follow_redirects=True) as client:
         yield client
 
 

@@ -26,7 +26,7 @@ from turnwise.envs.shop.site.addresses import SiteError, href
 from turnwise.envs.shop.site.app import create_app
 from turnwise.envs.shop.site.session_store import SessionStore
 from turnwise.tools.browser import find_browser
-from turnwise.tools.serving import PortInUse, listen, running
+from turnwise.tools.serving import PortInUse, listen, serve_in_thread
 
 httpx = pytest.importorskip("httpx")
 for package in ("fastapi", "jinja2", "uvicorn"):
@@ -54,7 +54,7 @@ class Numbered:
 @pytest.fixture(scope="module")
 def site() -> Iterator[tuple[str, SessionStore]]:
     app = create_app(SHOP, Numbered(), kept=400)
-    with running(app) as address:
+    with serve_in_thread(app) as address:
         yield address, app.state.sessions
 
 
@@ -281,7 +281,7 @@ def test_head_is_answered_as_get_without_the_body(visitor: httpx.Client) -> None
 def test_products_named_as_folders_can_be_visited(visitor: httpx.Client, site: tuple[str, SessionStore]) -> None:
     odd = [Product(asin, "mug", pricing=(1.0,), options={"color": ("red",)}) for asin in (".", "..", "a/b")]
     with (
-        running(create_app(shop_of(*odd), Numbered())) as address,
+        serve_in_thread(create_app(shop_of(*odd), Numbered())) as address,
         httpx.Client(base_url=address, timeout=60) as client,
     ):
         results = Reader(client.get("/search_results/s/mug/1").text).nodes
@@ -359,14 +359,14 @@ def test_a_taken_port_is_one_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUse, match=f"port {port}.*choose another"):
             listen(port=port)
-    with pytest.raises(PortInUse, match="no address of this machine"):
+    with pytest.raises(PortInUse, match="must be an address of this machine"):
         listen("no.such.host.invalid")
     with pytest.raises(PortInUse, match="to 65535"):
         listen(port=70_000)
 
 
 def test_a_server_leaves_nothing_behind() -> None:
-    with running(create_app(SHOP, Numbered())) as address:
+    with serve_in_thread(create_app(SHOP, Numbered())) as address:
         host, port = address.removeprefix("http://").split(":")
         assert httpx.get(f"{address}/s", timeout=60).status_code == 200
     with pytest.raises(ConnectionRefusedError):
@@ -407,7 +407,7 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
     ("arguments", "sentence"),
     [
         (["--port", "{port}"], "choose another port"),
-        (["--host", "no.such.host.invalid"], "no address of this machine"),
+        (["--host", "no.such.host.invalid"], "must be an address of this machine"),
         (["--port", "0", "--level", "tinny"], "'tiny'"),
         (["--port", "0", "--level", "tiny", "--split", "tran"], "'train'"),
         (["--port", "0", "no-such-file.json"], "no-such-file.json"),
