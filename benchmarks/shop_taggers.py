@@ -1,11 +1,11 @@
 """How often the choice of the part-of-speech tagger changes a reward of the shop.
 
-    python benchmarks/shop_taggers.py PRODUCTS ATTRIBUTES [--taggers own nltk:PATH] [--near 10] [--far 5] [--goals N]
+    python benchmarks/shop_taggers.py PRODUCTS ATTRIBUTES [--taggers own nltk:FOLDER] [--near 10] [--far 5] [--goals N]
 
-Every goal made of the products is judged by both taggers for three kinds of purchase, each with the best options and at
-its price: its own product, the first products that a search for its instruction finds, and products drawn at random.
-"changed" is the share of purchases whose title score, type or reward differs, "won" of those that win with one tagger
-alone. Rewards differ only through the type.
+Both taggers compute the reward of every goal for three kinds of purchase, each with the best options and at its price:
+its own product, the first products of a search for its instruction, and random products. "changed" is the share of
+purchases whose title score, type or reward differs, "won" the share that wins with one tagger alone. Rewards differ
+only through the type. nltk:FOLDER is NLTK's tagger with nltk_averaged_perceptron_tagger.zip from a folder.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from turnwise.envs.shop.catalogue import Catalogue
@@ -23,13 +26,14 @@ from turnwise.envs.shop.goals import make_goals
 from turnwise.envs.shop.prices import draw_prices
 from turnwise.envs.shop.product import Product
 from turnwise.envs.shop.reward import RewardFunction
+from turnwise.envs.shop.tagger import Tagger, find_tagger
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("products")
     parser.add_argument("attributes")
-    parser.add_argument("--taggers", nargs=2, default=["own", "nltk"], help="names as the environment takes them")
+    parser.add_argument("--taggers", nargs=2, default=["own", "spacy"], help="own, spacy or nltk:FOLDER")
     parser.add_argument("--rule", default="original")
     parser.add_argument("--near", type=int, default=10, help="products of a goal's search")
     parser.add_argument("--far", type=int, default=5, help="products drawn at random")
@@ -43,10 +47,19 @@ def main() -> None:
     goals = make_goals(catalogue, prices, human=False, rng=rng)
     if asked.goals:
         goals = rng.sample(goals, min(asked.goals, len(goals)))
-    judges = [RewardFunction(asked.rule, tagger) for tagger in asked.taggers]
+    judges = [RewardFunction(asked.rule, tagger_of(name)) for name in asked.taggers]
     report: dict[str, Any] = {"goals": len(goals), "taggers": asked.taggers, "rule": asked.rule}
     report["nouns shared"] = round(shared_nouns(catalogue, judges), 4)
     print(json.dumps(report | compared(catalogue, prices, goals, judges, asked), indent=2))
+
+
+def tagger_of(name: str) -> Tagger:
+    """The tagger of a name."""
+    if not name.startswith("nltk:"):
+        return find_tagger(name)
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "envs" / "shop"))
+    tagger: Tagger = import_module("nltk_tagger").nltk_tagger(Path(name.removeprefix("nltk:")))
+    return tagger
 
 
 def shared_nouns(catalogue: Catalogue, judges: list[RewardFunction]) -> float:
