@@ -223,12 +223,14 @@ def step_result(
         TypeError, ValueError: a value of the wrong type, or a reward or score that is not finite.
     """
     text, images = read_observation(observation)
+    if not isinstance(info, Mapping):
+        raise TypeError(f"info must be a mapping, got {type(info).__name__}")
     if not math.isfinite(reward):
-        raise ValueError(f"the reward is {reward}")
+        raise ValueError(f"the reward must be finite, got {reward}")
     read = info.get
     listed, valid, won, score, kind = (read(key) for key in (ADMISSIBLE, VALID, WON, SCORE, TASK_TYPE))
     if score is not None and not math.isfinite(score):
-        raise ValueError(f"the score is {score}")
+        raise ValueError(f"the score must be finite, got {score}")
     return StepResult(
         observation=text,
         reward=reward,

@@ -265,9 +265,9 @@ def test_only_live_episodes_are_sampled() -> None:
         (broken, "ZeroDivisionError in step(): the ceiling fell"),
         (lambda: 3, "step() must return (observation"),
         (lambda: (b"bytes", 0.0, False, False, {}), "the observation must be a string"),
-        (lambda: ("text", float("nan"), False, False, {}), "the reward is nan"),
-        (lambda: ("text", 0.0, False, False, {"score": float("nan")}), "the score is nan"),
-        (lambda: ("text", 0.0, False, False, None), "step() must return (observation"),
+        (lambda: ("text", float("nan"), False, False, {}), "the reward must be finite, got nan"),
+        (lambda: ("text", 0.0, False, False, {"score": float("nan")}), "the score must be finite, got nan"),
+        (lambda: ("text", 0.0, False, False, None), "info must be a mapping, got NoneType"),
         (lambda: ("text", 0.0, False, False, {"score": "high"}), "step() must return (observation"),
         (
             lambda: ("text", 0.0, False, False, {"admissible_actions": [3]}),

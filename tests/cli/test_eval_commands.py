@@ -194,3 +194,10 @@ def test_damaged_results_are_one_sentence(turnwise: Call, tmp_path: Path, damage
     file = tmp_path / "result.json"
     file.write_bytes(damage.encode("latin-1"))
     one_sentence(turnwise("compare", file, file), "result.json")
+
+
+def test_any_sampler_can_be_named_by_module_and_attribute() -> None:
+    player = load_player("turnwise.agents.samplers.scripted:Random", {"parser": "think-action"}, seed=3)
+    assert isinstance(player.sampler, Random)
+    with pytest.raises(AgentError, match=r"the sampler 'turnwise.agents:Nobody' cannot be loaded"):
+        load_player("turnwise.agents:Nobody")
