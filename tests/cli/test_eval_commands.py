@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 from commands import ENV, Call, one_sentence
 
+from turnwise.agents.errors import AgentError
+from turnwise.agents.samplers import Random
+from turnwise.cli.players import load_player
+
 
 def test_a_panel_is_written_read_and_paired(turnwise: Call, tmp_path: Path) -> None:
     panel, a, b = tmp_path / "panel.json", tmp_path / "a.json", tmp_path / "b.json"
