@@ -79,6 +79,30 @@ def test_the_readme_names_the_packages_that_are_installed_and_loaded() -> None:
         assert set(found.stdout.split()) == set(packages.split(", ")), module
 
 
+def test_the_mixin_for_trl_replaces_the_advantages() -> None:
+    torch = pytest.importorskip("torch")
+    seen: dict[str, Any] = {}
+    exec(compile(blocks("docs/other_trainers.md")[-1], "docs/other_trainers.md", "exec"), seen)
+    mask = torch.tensor([[1, 0, 1], [1, 1, 1]])
+
+    class Base:
+        num_generations = 2
+        accelerator = types.SimpleNamespace(process_index=0)
+
+        def _calculate_rewards(self) -> Any:
+            return torch.tensor([[1.0, 0.5], [0.0, float("nan")]])
+
+        def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
+            self._calculate_rewards()
+            return {"completion_mask": mask, "advantages": torch.zeros(len(inputs))}
+
+    trainer = type("Trainer", (seen["TurnAdvantages"], Base), {})()
+    advantages = trainer._generate_and_score_completions([{}, {}])["advantages"]
+    assert advantages.shape == mask.shape
+    assert advantages[0, 2] > 0 > advantages[1, 0]
+    assert advantages[0, 1] == 0
+
+
 def test_the_examples_of_contributing_are_there() -> None:
     text = "\n".join(blocks("CONTRIBUTING.md"))
     assert "(TextEnv)" in text
