@@ -1,4 +1,4 @@
-"""`turnwise ablate`: one run several ways, with several seeds; and whether the difference is more than noise."""
+"""`turnwise ablate`: train variants of a run with several seeds, and test whether they differ."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 FAILED = 1
 QUIET = 30.0
-"""Seconds after which, off a terminal, it is said how far everything is."""
+"""Seconds between progress lines without a terminal."""
 WARM = "warm start"
 SHORT = {"demonstrations": "demos", "imitation": "imitation", "evaluation": "eval"}
-"""What a run does beside its iterations, in a word that fits a cell."""
+"""Phases of a run beside its iterations, short enough for a cell."""
 
 
 class AblationProgress:
-    """Arms by seeds, as they stand: a live table in a terminal, lines elsewhere; a context manager."""
+    """Shows the state of every arm and seed: a live table on a terminal, lines elsewhere; a context manager."""
 
     def __init__(self, jobs: Sequence[PooledRun], workers: int) -> None:
-        """Look at jobs, which change while they are carried out."""
+        """Watch jobs, whose state changes while they run."""
         self.jobs, self.workers, self.console = jobs, workers, out()
         self.latest: dict[tuple[str, int], dict[str, Any]] = {}
         self.success = {(job.name, job.seed): _success(job) for job in jobs if job.state == "finished"}
@@ -50,7 +50,7 @@ class AblationProgress:
         self.live: Live | None = None
 
     def __enter__(self) -> AblationProgress:
-        """Show the table, on a terminal."""
+        """Start the live table, on a terminal."""
         if self.console.is_terminal:
             self.live = Live(console=self.console, get_renderable=self.render, refresh_per_second=2)
             self.live.start()
@@ -59,13 +59,13 @@ class AblationProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the last table on the screen."""
+        """Stop updating; the last table stays on the screen."""
         if self.live is not None:
             self.live.stop()
             self.live = None
 
     def __call__(self, job: PooledRun, event: dict[str, Any]) -> None:
-        """Take in what a job says."""
+        """Record an event of a job."""
         key, phase = (job.name, job.seed), event["phase"]
         if phase == "begun":
             self.begun[key] = time.monotonic()
@@ -82,28 +82,28 @@ class AblationProgress:
             self._say(job, phase)
 
     def _say(self, job: PooledRun, phase: str) -> None:
-        verb = {"begun": "begins", "failed": f"failed: {job.text}"}.get(phase, job.state)
+        verb = {"begun": "started", "failed": f"failed: {job.text}"}.get(phase, job.state)
         known = job.state == "finished" and (job.name, job.seed) in self.success
         rest = f" {percent(self.success[job.name, job.seed])}" if known else ""
         say(f"{job.name}, seed {job.seed}: {verb}{rest}{'' if phase == 'begun' else f'   ({self.standing()})'}")
         self.spoke = time.monotonic()
 
     def idle(self) -> None:
-        """Off a terminal, say now and then how far everything is."""
+        """Without a terminal, print the progress at regular intervals."""
         if self.live is None and time.monotonic() - self.spoke > QUIET:
             self.spoke = time.monotonic()
             running = [f"{job.name}/{job.seed} {self.cell(job).plain}" for job in self.jobs if job.state == "running"]
             say(f"  {self.standing()}; {', '.join(running)}")
 
     def standing(self) -> str:
-        """How many runs are finished, and how long the others will take."""
+        """Return how many runs are finished and the estimated time left."""
         done = sum(job.state == "finished" for job in self.jobs)
-        words = [f"{done} of {len(self.jobs)} runs finished", f"{duration(time.monotonic() - self.start)} gone"]
+        words = [f"{done} of {len(self.jobs)} runs finished", f"{duration(time.monotonic() - self.start)} elapsed"]
         left = self.left()
         return ", ".join([*words, f"about {duration(left)} left"] if left else words)
 
     def left(self) -> float | None:
-        """Seconds that are left: what running runs expect, and for the others what one takes; None if nobody knows."""
+        """Return the estimated seconds left, or None while no run has an estimate."""
         now = time.monotonic()
         running = [(job.name, job.seed) for job in self.jobs if job.state == "running" and job.name != WARM]
         rest = {key: max(0.0, self.until[key] - now) for key in running if key in self.until}
@@ -115,7 +115,7 @@ class AblationProgress:
         return (waiting + sum(rest.get(key, max(0.0, mean - now + self.begun[key])) for key in running)) / self.workers
 
     def cell(self, job: PooledRun) -> Text:
-        """How one run stands, in a few characters."""
+        """Return the state of a run in a few characters."""
         key = (job.name, job.seed)
         if job.state == "finished":
             return Text(f"✓ {percent(self.success[key])}" if key in self.success else "✓", style="green")
@@ -131,7 +131,7 @@ class AblationProgress:
         return Text(f"{at}{shown}", style="cyan")
 
     def render(self) -> RenderableType:
-        """The table as it is now."""
+        """Return the live table."""
         table = Table(box=None, padding=(0, 2), header_style="dim")
         table.add_column("")
         seeds = list(dict.fromkeys(job.seed for job in self.jobs))
@@ -145,14 +145,14 @@ class AblationProgress:
 
 
 def _success(job: PooledRun) -> float:
-    """Success of a run that was finished before, on the panel."""
+    """Return the success rate of a finished run."""
     from turnwise.agents.evaluation import EvaluationResult
 
     return EvaluationResult.load(job.run.folder / "after.json").summary().success.value or 0.0
 
 
 def jobs_of(ablation: Ablation) -> list[PooledRun]:
-    """The runs in the order in which they are begun: seed by seed, the warm start first."""
+    """Return the runs in their starting order: seed by seed, the warm start first."""
     from turnwise.training.process_pool import PooledRun
 
     found: list[PooledRun] = []
@@ -163,7 +163,7 @@ def jobs_of(ablation: Ablation) -> list[PooledRun]:
 
 
 def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, Any]:
-    """The findings, after they were written as results.json, results.md and curves.png."""
+    """Write results.json, results.md and curves.png, and return the results."""
     from turnwise.training.ablation_results import ablation_results
     from turnwise.training.folder import write_json, write_text
 
@@ -181,12 +181,12 @@ def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, An
 
 
 def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
-    """The ablation that the command line names: of a run's file, or the one that a folder holds."""
+    """Return the ablation of a run's file, or the one that a folder holds."""
     from turnwise.training.ablation import is_axis, plan, read_plan
 
     if file.is_dir():
         if words or output is not None:
-            raise UserError(f"{file} is the folder of an ablation; it goes on as it was begun, without other words.")
+            raise UserError(f"{file} is an ablation folder and continues unchanged: remove the other arguments")
         return read_plan(file)
     run = load_run(file, [word for word in words if not is_axis(word)], None)
     folder = output or (Path(run.output) if run.output else Path("runs") / f"ablate-{run.name}")
@@ -195,18 +195,18 @@ def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
 
 
 def ablate(
-    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or the folder of an ablation.")],
+    file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or an ablation folder.")],
     options: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="KEY=VALUE",
-            help="credit=grpo,gigpo,gigpo:w=0.5 or KEY=A,B for arms, seeds=5, and keys of the file to replace.",
+            help="Arms as credit=grpo,gigpo:w=0.5 or KEY=A,B; seeds=5; overrides of the file's keys.",
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of everything.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Runs at a time, each with the run's threads.")] = 1,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Number of runs at a time, each with the run's threads.")] = 1,
 ) -> None:
-    """Train arms that differ in named keys from one warm start, with several seeds, and compare them."""
+    """Train arms that differ in named keys, each seed from one warm start, and compare them."""
     from turnwise.training.ablation import CALLS, check, open_folder
     from turnwise.training.folder import locked
     from turnwise.training.process_pool import train_all
@@ -231,10 +231,10 @@ def ablate(
     for job in failed:
         warn(f"{job.name}, seed {job.seed} failed: {job.text}")
     if not whole:
-        say("stopped; the same command goes on", "bold yellow")
+        say("stopped; run the same command again to continue", "bold yellow")
         raise typer.Exit(INTERRUPTED)
     if failed:
-        say("the same command tries what failed again", "bold yellow")
+        say("run the same command again to retry the failed runs", "bold yellow")
         raise typer.Exit(FAILED)
 
 
@@ -243,7 +243,7 @@ def _print_plan(ablation: Ablation, workers: int) -> None:
     say(f"{len(ablation.arms)} arms x {len(ablation.seeds)} seeds = {runs} runs, {workers} at a time", "bold")
     for text in ablation.remarks():
         say(f"  note: {text}")
-    say(f"  Everything goes to {ablation.folder}. Ctrl-C ends in good order, and the same command goes on.\n")
+    say(f"  Results go to {ablation.folder}. Ctrl-C stops with checkpoints; the same command continues.\n")
 
 
 def _print_results(ablation: Ablation, found: dict[str, Any]) -> None:
@@ -251,7 +251,7 @@ def _print_results(ablation: Ablation, found: dict[str, Any]) -> None:
     say(f"\nSuccess on {tasks} tasks after training, in per cent, with 95 % intervals", "bold")
     out().print(terminal_table(found))
     say(
-        "  (mean over seeds: t-interval; all episodes: Wilson; the verdict: paired over seeds, corrected by Holm)",
+        "  (mean over seeds: t-interval; all episodes: Wilson's interval; verdict: paired over seeds, Holm-corrected)",
         "dim",
     )
     for name in ("results.md", "results.json", "curves.png"):

@@ -81,7 +81,7 @@ def save_picture(
         subtitle=f"{group.task}: {len(group.finished)} trajectories, {graph.graph['won']} won; "
         f"from the start (left) to the end, turns compared by {anchor}",
         texts=texts_of(group, anchor),
-        estimators=list(comparison.results),
+        rules=list(comparison.results),
     )
     if form == "column":
         save_column(diagram, path)

@@ -1,4 +1,4 @@
-"""`turnwise serve`: what other programs and people can visit (`shop`: the web shop; `search`: a search service)."""
+"""`turnwise serve`: the web shop as a site (`shop`) and a corpus as a search service (`search`)."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ app = typer.Typer(
 @app.command("shop", short_help="The web shop as a site, for people and browsers.")
 def shop(
     products: Annotated[
-        Path | None, typer.Argument(help="Products as the original's file; without it, our own catalogue.")
+        Path | None, typer.Argument(help="Product file of the original shop. Default: a generated catalogue.")
     ] = None,
-    attributes: Annotated[Path | None, typer.Argument(help="Their attributes and sentences, likewise.")] = None,
-    human: Annotated[Path | None, typer.Argument(help="What people wrote, likewise.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 3000,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    attributes: Annotated[Path | None, typer.Argument(help="Its file of attributes.")] = None,
+    human: Annotated[Path | None, typer.Argument(help="Its file of human instructions.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses a free port.")] = 3000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
     level: Annotated[
-        str | None, typer.Option(help="Our catalogue: tiny, small (without it), medium, large, or with dials.")
+        str | None, typer.Option(help="Generated catalogue: tiny, small (default), medium, large, or adjusted.")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Our catalogue: whose goals visitors get, train or held_out (without it).")
+        str | None, typer.Option(help="Goals of a generated catalogue: train or held_out (default).")
     ] = None,
     goals: Annotated[
-        str | None, typer.Option(help="The original's files: auto (without it), human or synthetic.")
+        str | None, typer.Option(help="Goals of product files: auto (default), human or synthetic.")
     ] = None,
-    reward: Annotated[str, typer.Option(help="original or fixed.")] = "original",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of our catalogue, or of the prices of the original's.")] = 0,
+    reward: Annotated[str, typer.Option(help="Reward: original or fixed.")] = "original",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the catalogue, or of the prices of product files.")] = 0,
     save: Annotated[
         Path | None, typer.Option(help="Append finished episodes to this file (.jsonl), as demonstrations.")
     ] = None,
@@ -77,11 +77,11 @@ def shop(
 
 
 def _refuse_idle(given: dict[str, str | None], *, files: bool) -> None:
-    """Refuse an option that what is served has no use for."""
+    """Refuse options that do not apply to the served catalogue."""
     for name in ("level", "split") if files else ("goals",):
         if given[name] is not None:
-            what, other = ("our own catalogue", "product files are") if files else ("product files", "our catalogue is")
-            raise UserError(f"--{name} is for {what}, and {other} served: leave one of them out.")
+            what = "a generated catalogue" if files else "product files"
+            raise UserError(f"--{name} applies to {what}, but product files are {'given' if files else 'not given'}")
 
 
 def _environment(
@@ -134,8 +134,8 @@ def _announce(where: str, source: GoalSource) -> None:
 def search(
     corpus: Annotated[Path, typer.Argument(help='JSON lines such as {"id": "7", "contents": "\\"Title\\"\\nText"}.')],
     index: Annotated[str, typer.Option(help="bm25 (words), dense (meaning) or hybrid (both).")] = "bm25",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8000,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses a free port.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
     topk: Annotated[int, typer.Option(min=1, help="Passages a query, where a request does not say.")] = 3,
     keep: Annotated[
         Path | None, typer.Option(help="Folder in which indexes are kept, so that the next start is quick.")

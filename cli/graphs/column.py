@@ -25,19 +25,19 @@ _KEYS = 10
 Point = tuple[float, float]
 
 
-def save_column(diagram: Diagram, path: Path, estimator: str | None = None) -> None:
+def save_column(diagram: Diagram, path: Path, rule: str | None = None) -> None:
     """Write a diagram as a narrow figure.
 
     Args:
         diagram: what to draw.
         path: an .svg or .pdf file; its folder exists.
-        estimator: the rule whose advantages colour the steps; the first if None.
+        rule: the rule whose advantages colour the steps; the first if None.
 
     Raises:
         UserError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
-    rule = estimator or (diagram.estimators[0] if diagram.estimators else "")
+    rule = rule or (diagram.rules[0] if diagram.rules else "")
     layout = layout_of(diagram)
     numbered = _decisive(diagram, rule)
     layers, key = max(layout.layers, default=0) + 1, _KEY_LINE * len(numbered)
@@ -69,11 +69,11 @@ _BADGE = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "#111
 def _decisive(diagram: Diagram, rule: str) -> list[DiagramEdge]:
     """Return the decisive edges that are numbered, those with the largest advantages first."""
     found = [edge for edge in diagram.edges if edge.kind == "decisive" and edge.start != edge.end]
-    return sorted(found, key=lambda edge: -abs(edge.worth.get(rule, 0.0)))[:_KEYS]
+    return sorted(found, key=lambda edge: -abs(edge.advantage.get(rule, 0.0)))[:_KEYS]
 
 
 def _draw_edge(axes: Any, diagram: Diagram, edge: DiagramEdge, points: list[Point], rule: str) -> None:
-    paint = colour(edge.worth.get(rule, 0.0), diagram.extent.get(rule, 0.0))
+    paint = colour(edge.advantage.get(rule, 0.0), diagram.extent.get(rule, 0.0))
     (x0, y0), (x1, y1) = points[edge.start], points[edge.end]
     if edge.start == edge.end:  # a loop: a ring beside the node
         axes.plot([x0 - 0.035], [y0], "o", markersize=5, fillstyle="none", markeredgecolor=paint, zorder=1)
@@ -120,10 +120,10 @@ def _draw_key(figure: Any, diagram: Diagram, rule: str, numbered: list[DiagramEd
     figure.text(0.02, top - 0.3 * line, f"advantage ({rule})", **text)
     figure.text(0.35, top - 0.3 * line, f"{-extent:+.2f}", ha="right", **text)
     figure.text(0.67, top - 0.3 * line, f"{extent:+.2f}", **text)
-    figure.text(0.02, top - 1.5 * line, "★ won · ✕ not won · numbered: decides · dashed: dead end", **text)
+    figure.text(0.02, top - 1.5 * line, "★ won · ✕ not won · numbered: decisive · dashed: dead end", **text)
     for number, edge in enumerate(numbered, start=1):
         action = " ".join(edge.actions[0][0].split()) or "(no action)"
         more = f" +{len(edge.actions) - 1}" if len(edge.actions) > 1 else ""
         words = f"{number}: {action if len(action) <= 38 else action[:37] + '…'}{more} ×{edge.count}"
         figure.text(0.02, top - (1.5 + number) * line, words, **text)
-        figure.text(0.98, top - (1.5 + number) * line, signed(edge.worth.get(rule, 0.0)), ha="right", **text)
+        figure.text(0.98, top - (1.5 + number) * line, signed(edge.advantage.get(rule, 0.0)), ha="right", **text)

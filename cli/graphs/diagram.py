@@ -1,9 +1,7 @@
-"""What is drawn of a trajectory graph: its states and steps, with what only one trajectory did folded up.
+"""The content of a picture of a trajectory graph: nodes and edges, without coordinates and colours.
 
-A state that a single trajectory saw, and that decides nothing, has nothing beside it to be compared with. Such states
-are folded into one node ("7 states seen by one trajectory"), else they would bury the ones that matter.
-
-Left out on purpose: coordinates and colours (`layout`, `svg`).
+States that only one trajectory saw, and that no win goes through, cannot be compared with anything. Connected ones are
+folded into one node ("7 states that one trajectory saw"), so that they do not hide the states that matter.
 """
 
 from __future__ import annotations
@@ -14,22 +12,22 @@ from typing import Any
 
 FATES = ("won", "open", "lost")
 KINDS = {
-    "decisive": "decides: a win was open before it, and won or lost after it",
-    "shared": "shared: several trajectories went here, both ends still possible",
-    "detour": "taken by one trajectory, both ends still possible",
-    "winning": "leads only to wins",
+    "decisive": "decisive: before it a win was possible, after it the outcome is settled",
+    "shared": "shared: taken by several trajectories, both outcomes still possible",
+    "detour": "detour: taken by one trajectory, both outcomes still possible",
+    "winning": "winning: leads only to wins",
     "dead end": "dead end: no win from here on in any trajectory",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DiagramNode:
-    """A state, or several that were folded up.
+    """A state, or several folded states.
 
-    `fate` is "won" (only wins lie ahead), "lost" (none does) or "open"; `states` counts what was folded up.
+    `fate` is "won" (every trajectory from here wins), "lost" (none wins) or "open"; `states` is the number of states.
     """
 
-    gist: str
+    label: str
     text: str
     fate: str
     start: bool
@@ -43,9 +41,9 @@ class DiagramNode:
 
 @dataclass(frozen=True, slots=True)
 class DiagramEdge:
-    """A step from one node to another (numbers of nodes), or several that were folded up.
+    """Steps from one node to another, given by their indices.
 
-    `worth` is the mean advantage by estimator; `actions` says what was done and how often.
+    `advantage` is the mean advantage by rule; `actions` are the actions with their counts.
     """
 
     start: int
@@ -56,37 +54,37 @@ class DiagramEdge:
     trajectories: int
     won: int
     invalid: int
-    worth: Mapping[str, float]
+    advantage: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """A picture's content."""
+    """The content of a picture."""
 
     title: str
     subtitle: str
-    estimators: tuple[str, ...]
+    rules: tuple[str, ...]
     nodes: tuple[DiagramNode, ...]
     edges: tuple[DiagramEdge, ...]
 
     @property
     def extent(self) -> dict[str, float]:
-        """The largest mean advantage of a step by estimator, sign aside; the end of its colour scale."""
-        return {name: max((abs(edge.worth[name]) for edge in self.edges), default=0.0) for name in self.estimators}
+        """The largest absolute mean advantage of a step, by rule: the end of its colour scale."""
+        return {name: max((abs(edge.advantage[name]) for edge in self.edges), default=0.0) for name in self.rules}
 
 
 def diagram_of(
-    graph: Any, *, title: str, subtitle: str, texts: Mapping[str, str], estimators: Sequence[str], fold: bool = True
+    graph: Any, *, title: str, subtitle: str, texts: Mapping[str, str], rules: Sequence[str], fold: bool = True
 ) -> Diagram:
-    """Return what is to be drawn of the graph of one task.
+    """Return the diagram of the graph of one task.
 
     Args:
-        graph: of `turnwise.credit.trajectory_graph`, whose edges have `advantage <name>` for every estimator.
-        title: the first line.
-        subtitle: the second.
-        texts: what the agent saw in a state, by node; a node without one shows its key.
-        estimators: names.
-        fold: fold up what only one trajectory saw.
+        graph: from `turnwise.credit.trajectory_graph`, with an edge attribute `advantage <name>` for every rule.
+        title: first line of the heading.
+        subtitle: second line of the heading.
+        texts: what the agent saw, by state; a state without a text shows its key.
+        rules: names of the credit rules.
+        fold: whether to fold states that only one trajectory saw.
     """
     members = _folded(graph) if fold else [[node] for node in graph]
     number = {node: index for index, nodes in enumerate(members) for node in nodes}
@@ -95,22 +93,22 @@ def diagram_of(
     for start, end, data in graph.edges(data=True):
         a, b = number[start], number[end]
         if a == b and nodes[a].states > 1:
-            continue  # inside of what was folded up
+            continue  # inside a folded node
         together = a == b or nodes[a].states > 1 or nodes[b].states > 1
         bundles.setdefault((a, b, data["kind"] if together else data["action"]), []).append(data)
-    edges = tuple(_edge(a, b, data, estimators) for (a, b, _), data in bundles.items())
-    return Diagram(title, subtitle, tuple(estimators), nodes, edges)
+    edges = tuple(_edge(a, b, data, rules) for (a, b, _), data in bundles.items())
+    return Diagram(title, subtitle, tuple(rules), nodes, edges)
 
 
 def fate(data: Mapping[str, Any]) -> str:
-    """What lies ahead of a node: "won", "open" or "lost"."""
+    """Return the outcomes that are possible from a node: "won", "open" or "lost"."""
     if data["settled"]:
         return "won"
     return "open" if data["alive"] else "lost"
 
 
 def _folded(graph: Any) -> list[list[str]]:
-    """The nodes, those that one trajectory alone saw and that no win goes through in connected heaps."""
+    """Return the states of each node: connected states that only one losing trajectory saw share a node."""
     heaps: list[list[str]] = []
     done: set[str] = set()
     for node in graph:
@@ -141,13 +139,13 @@ def _node(graph: Any, nodes: Sequence[str], texts: Mapping[str, str]) -> Diagram
     all_data = [graph.nodes[node] for node in nodes]
     first = all_data[0]
     text = texts.get(nodes[0], first["state"])
-    gist = text
+    label = text
     if len(nodes) > 1:
-        gist = f"{len(nodes)} states that one trajectory saw"
+        label = f"{len(nodes)} states that one trajectory saw"
         text = "\n".join(f"· {' '.join(texts.get(node, graph.nodes[node]['state']).split())}" for node in nodes[:12])
-        text = f"{gist}:\n{text}" + (f"\n… {len(nodes) - 12} more" if len(nodes) > 12 else "")
+        text = f"{label}:\n{text}" + (f"\n… {len(nodes) - 12} more" if len(nodes) > 12 else "")
     return DiagramNode(
-        gist=gist,
+        label=label,
         text=text,
         fate=fate(first),
         start=any(data["first"] == 0 for data in all_data),
@@ -160,12 +158,12 @@ def _node(graph: Any, nodes: Sequence[str], texts: Mapping[str, str]) -> Diagram
     )
 
 
-def _edge(start: int, end: int, data: Sequence[Mapping[str, Any]], estimators: Sequence[str]) -> DiagramEdge:
+def _edge(start: int, end: int, data: Sequence[Mapping[str, Any]], rules: Sequence[str]) -> DiagramEdge:
     count = sum(edge["count"] for edge in data)
     actions: dict[str, int] = {}
     for edge in data:
         actions[edge["action"]] = actions.get(edge["action"], 0) + edge["count"]
-    worth = {name: sum(edge[f"advantage {name}"] * edge["count"] for edge in data) / count for name in estimators}
+    advantage = {name: sum(edge[f"advantage {name}"] * edge["count"] for edge in data) / count for name in rules}
     return DiagramEdge(
         start,
         end,
@@ -175,5 +173,5 @@ def _edge(start: int, end: int, data: Sequence[Mapping[str, Any]], estimators: S
         max(edge["trajectories"] for edge in data),
         max(edge["won"] for edge in data),
         sum(edge["invalid"] for edge in data),
-        worth,
+        advantage,
     )

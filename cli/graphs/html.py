@@ -29,7 +29,7 @@ const rgb={p:[33,102,172],z:[150,150,150],n:[217,95,2]};
 function paint(v,e){const s=e>0?Math.max(-1,Math.min(1,v/e)):0,a=Math.pow(Math.abs(s),.6),c=s>0?rgb.p:rgb.n;
 return'rgb('+rgb.z.map((g,i)=>Math.round(g+(c[i]-g)*a)).join(',')+')'}
 function show(name){const e=data.extent[name];
-document.querySelectorAll('.step').forEach(g=>{const c=paint(data.edges[g.dataset.edge].worth[name],e);
+document.querySelectorAll('.step').forEach(g=>{const c=paint(data.edges[g.dataset.edge].advantage[name],e);
 g.querySelectorAll('.ink').forEach(p=>p.setAttribute('stroke',c));
 g.querySelectorAll('.tip').forEach(p=>p.setAttribute('fill',c))});
 document.getElementById('whose').textContent='advantage ('+name+')';
@@ -46,21 +46,19 @@ document.getElementById('view').addEventListener('mouseleave',()=>{tip.style.dis
 """
 
 
-def page(diagram: Diagram, estimator: str | None = None) -> str:
+def page(diagram: Diagram, rule: str | None = None) -> str:
     """Return the HTML of a diagram.
 
     Args:
         diagram: what is drawn.
-        estimator: whose advantages colour the steps at first; the reader can change it.
+        rule: whose advantages colour the steps at first; the reader can change it.
     """
-    chosen = estimator or (diagram.estimators[0] if diagram.estimators else "")
-    options = "".join(
-        f"<option{' selected' if name == chosen else ''}>{text(name)}</option>" for name in diagram.estimators
-    )
+    chosen = rule or (diagram.rules[0] if diagram.rules else "")
+    options = "".join(f"<option{' selected' if name == chosen else ''}>{text(name)}</option>" for name in diagram.rules)
     data = {
         "extent": diagram.extent,
         "nodes": [node_tip(node) for node in diagram.nodes],
-        "edges": [{"worth": dict(edge.worth), "tip": edge_tip(edge)} for edge in diagram.edges],
+        "edges": [{"advantage": dict(edge.advantage), "tip": edge_tip(edge)} for edge in diagram.edges],
     }
     # "</" would end the script element wherever it stands
     stored = json.dumps(data, ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")
@@ -80,8 +78,8 @@ def page(diagram: Diagram, estimator: str | None = None) -> str:
 
 
 def _table(diagram: Diagram) -> str:
-    """Every step with its mean advantage by estimator, the decisive ones first."""
-    heads = "".join(f'<th class="n">{text(name)}</th>' for name in diagram.estimators)
+    """Every step with its mean advantage by rule, the decisive ones first."""
+    heads = "".join(f'<th class="n">{text(name)}</th>' for name in diagram.rules)
     order = sorted(diagram.edges, key=lambda edge: (list(KINDS).index(edge.kind), -edge.count))
     rows = "".join(_row(diagram, edge) for edge in order)
     return (
@@ -92,10 +90,10 @@ def _table(diagram: Diagram) -> str:
 
 def _row(diagram: Diagram, edge: DiagramEdge) -> str:
     node = diagram.nodes[edge.start]
-    start = "start" if node.start else " ".join(node.gist.split())[:60]
+    start = "start" if node.start else " ".join(node.label.split())[:60]
     actions = ", ".join(action or "(no action)" for action, _ in edge.actions[:3])
     actions += f" and {len(edge.actions) - 3} more" if len(edge.actions) > 3 else ""
-    numbers = "".join(f'<td class="n">{signed(edge.worth[name])}</td>' for name in diagram.estimators)
+    numbers = "".join(f'<td class="n">{signed(edge.advantage[name])}</td>' for name in diagram.rules)
     return (
         f'<tr class="{edge.kind}"><td>{edge.kind}</td><td>{text(start)}</td><td>{text(actions)}</td>'
         f'<td class="n">{edge.count}</td><td class="n">{edge.won} of {edge.trajectories}</td>{numbers}</tr>'

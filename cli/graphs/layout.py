@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from turnwise.cli.graphs.diagram import FATES, Diagram, DiagramEdge
 
 WIDTH, HEIGHT = 156.0, 50.0
-"""Size of a node."""
+"""Size of a node in pixels."""
 PITCH, ROW = 312.0, 76.0
-"""Distance from layer to layer, and least distance of two nodes in a layer."""
+"""Distance between layers, and minimum distance of two nodes in a layer, in pixels."""
 MARGIN = 40.0
 _PASSES = 12
 
@@ -24,7 +24,7 @@ Links = dict[int, list[tuple[int, float]]]
 
 @dataclass(frozen=True, slots=True)
 class DiagramLayout:
-    """Centres of the nodes, the layer of each, and the size of the whole drawing."""
+    """The centre and the layer of each node, and the size of the drawing."""
 
     centres: tuple[Point, ...]
     layers: tuple[int, ...]
@@ -33,7 +33,7 @@ class DiagramLayout:
 
 
 def layout_of(diagram: Diagram) -> DiagramLayout:
-    """Return where the nodes of a diagram go; the same diagram gives the same picture."""
+    """Return the layout of a diagram, which is deterministic."""
     layers = _layers(diagram)
     columns = _columns(diagram, layers)
     links = _links(diagram, layers)
@@ -56,13 +56,13 @@ def layout_of(diagram: Diagram) -> DiagramLayout:
 
 
 def _layers(diagram: Diagram) -> list[int]:
-    """The least number of steps from a start to each node."""
+    """Return the minimum number of steps from a start to each node."""
     following: dict[int, list[int]] = {}
     for edge in diagram.edges:
         following.setdefault(edge.start, []).append(edge.end)
     layer = {node: 0 for node, data in enumerate(diagram.nodes) if data.start}
     queue = list(layer)
-    for node in queue:  # grows as it is walked
+    for node in queue:  # grows during the iteration
         for other in following.get(node, ()):
             if other not in layer:
                 layer[other] = layer[node] + 1
@@ -71,7 +71,7 @@ def _layers(diagram: Diagram) -> list[int]:
 
 
 def _links(diagram: Diagram, layers: Sequence[int]) -> Links:
-    """The neighbours of each node in other layers, with how strongly they pull: steps back pull little."""
+    """Return the neighbours of each node in other layers with their weights; backward edges have little weight."""
     links: Links = {}
     for edge in diagram.edges:
         if layers[edge.start] == layers[edge.end]:
@@ -83,7 +83,7 @@ def _links(diagram: Diagram, layers: Sequence[int]) -> Links:
 
 
 def _columns(diagram: Diagram, layers: Sequence[int]) -> list[list[int]]:
-    """The nodes of each layer, the lucky ones first."""
+    """Return the nodes of each layer, ordered by fate and share of wins."""
     columns: list[list[int]] = [[] for _ in range(max(layers, default=0) + 1)]
     for node, layer in enumerate(layers):
         columns[layer].append(node)
@@ -101,7 +101,7 @@ def _share_won(diagram: Diagram, node: int) -> float:
 
 
 def _order(diagram: Diagram, columns: list[list[int]], links: Links, *, forwards: bool) -> None:
-    """Sort each layer by where its neighbours in the layer before it (or after it) lie; fates stay apart."""
+    """Sort each layer by the mean position of its neighbours in the previous (or next) layer, within each fate."""
     for number in range(1, len(columns)) if forwards else range(len(columns) - 2, -1, -1):
         beside = _rows(columns[number - 1 if forwards else number + 1])
         rows = _rows(columns[number])
@@ -110,7 +110,7 @@ def _order(diagram: Diagram, columns: list[list[int]], links: Links, *, forwards
 
 
 def _untangle(diagram: Diagram, columns: list[list[int]], links: Links) -> None:
-    """Swap nodes that lie beside one another wherever fewer steps cross then."""
+    """Swap adjacent nodes of a layer where that reduces edge crossings."""
     for number, column in enumerate(columns):
         sides = [_rows(columns[other]) for other in (number - 1, number + 1) if 0 <= other < len(columns)]
         for row in range(len(column) - 1):
@@ -122,7 +122,7 @@ def _untangle(diagram: Diagram, columns: list[list[int]], links: Links) -> None:
 
 
 def _crossings(above: int, below: int, sides: Sequence[dict[int, float]], links: Links) -> int:
-    """How many steps of two nodes cross when one lies above the other."""
+    """Count the edge crossings of two nodes if one is placed above the other."""
     return sum(
         side[one] > side[two]
         for side in sides
@@ -134,12 +134,12 @@ def _crossings(above: int, below: int, sides: Sequence[dict[int, float]], links:
 
 
 def _rows(column: Sequence[int]) -> dict[int, float]:
-    """The row of each node, counted from the middle of its layer."""
+    """Return the row of each node, counted from the middle of its layer."""
     return {node: row - (len(column) - 1) / 2 for row, node in enumerate(column)}
 
 
 def _settle(column: Sequence[int], links: Links, height: list[float]) -> None:
-    """Move the nodes of a layer towards their neighbours, keeping their order and their distance."""
+    """Move the nodes of a layer towards their neighbours, keeping their order and minimum distance."""
     wish = [_mean(((height[other], pull) for other, pull in links.get(node, ())), height[node]) for node in column]
     placed: list[float] = []
     for y in wish:
@@ -156,12 +156,12 @@ def _mean(values: Iterable[tuple[float, float]], otherwise: float) -> float:
 
 
 def curve(layout: DiagramLayout, edge: DiagramEdge, bend: float = 0.0) -> tuple[Point, Point, Point, Point]:
-    """Return the four points of a cubic curve that draws a step.
+    """Return the control points of the cubic curve of an edge.
 
     Args:
-        layout: where the nodes are.
-        edge: the step.
-        bend: how far the middle is moved off the straight line, for parallel edges.
+        layout: positions of the nodes.
+        edge: the edge.
+        bend: offset of the middle from the straight line in pixels, for parallel edges.
     """
     (x0, y0), (x1, y1) = layout.centres[edge.start], layout.centres[edge.end]
     jump = layout.layers[edge.end] - layout.layers[edge.start]

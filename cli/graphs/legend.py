@@ -1,4 +1,4 @@
-"""Title and legend, drawn above the graph: every mark of the picture once, with its meaning."""
+"""The heading and the legend above the graph."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from turnwise.cli.graphs.style import CHARACTER, DIAMOND, DIAMOND_EDGE, FILL, LI
 
 _LEFT = 24.0
 _STEPS = {
-    "decisive": "decisive: settles win or loss",
+    "decisive": "decisive: settles the outcome",
     "shared": "shared, still open",
     "detour": "one trajectory, still open",
     "winning": "only wins ahead",
     "dead end": "dead end: no win ahead",
 }
-_PLACES = {"won": "only wins ahead", "open": "open", "lost": "no win ahead"}
+_NODES = {"won": "only wins ahead", "open": "open", "lost": "no win ahead"}
 _REST = (
     "line width: how often taken   ·   ★ ended here, won   ✕ ended here, not won   ·   "
     "stacked box: states that only one trajectory saw"
 )
 
 
-def head(diagram: Diagram, estimator: str) -> list[str]:
-    """Return the lines of SVG that say what the picture shows.
+def head(diagram: Diagram, rule: str) -> list[str]:
+    """Return the heading and the legend as lines of SVG.
 
     Args:
         diagram: what is drawn.
-        estimator: whose advantages colour the steps.
+        rule: whose advantages colour the steps.
     """
     return [
         f'<text x="{_LEFT}" y="28" class="title">{text(diagram.title)}</text>',
         f'<text x="{_LEFT}" y="47" class="under">{text(diagram.subtitle)}</text>',
         *_kinds(),
-        *_scale(estimator, diagram.extent.get(estimator, 0.0)),
+        *_scale(rule, diagram.extent.get(rule, 0.0)),
     ]
 
 
@@ -39,7 +39,7 @@ def _kinds() -> list[str]:
     out, x = [], _LEFT
     for kind, words in _STEPS.items():
         if kind == "winning":
-            continue  # a plain line like a shared one; its nodes say it
+            continue  # drawn like a shared step; its nodes show it
         dash = f' stroke-dasharray="{LINE[kind]}"' if LINE[kind] else ""
         wide = 2 if kind == "detour" else 5
         if kind == "decisive":
@@ -49,7 +49,7 @@ def _kinds() -> list[str]:
             out.append(f'<path d="M{x + 14} 72{DIAMOND}" fill="#8a8a8a" {DIAMOND_EDGE}/>')
         out.append(f'<text class="label" x="{x + 51}" y="76">{words}</text>')
         x += 74 + len(words) * CHARACTER
-    for fate, words in _PLACES.items():
+    for fate, words in _NODES.items():
         fill, edge = FILL[fate]
         dash = ' stroke-dasharray="4 2"' if fate == "lost" else ""
         box = f'width="24" height="16" rx="4" fill="{fill}" stroke="{edge}" stroke-width="1.6"{dash}'
@@ -59,8 +59,8 @@ def _kinds() -> list[str]:
     return out
 
 
-def _scale(estimator: str, extent: float) -> list[str]:
-    words = f"advantage ({estimator})"
+def _scale(rule: str, extent: float) -> list[str]:
+    words = f"advantage ({rule})"
     x = _LEFT + len(words) * CHARACTER + 46
     bars = [
         f'<rect x="{x + 4 * n:.1f}" y="90" width="4.2" height="11" fill="{colour(n / 20 - 1, 1)}"/>' for n in range(41)

@@ -1,9 +1,8 @@
-"""A diagram as SVG: width says how often, colour what the estimator thinks of it, the line's form what kind it is.
+"""A diagram as one SVG text without external fonts or files.
 
-Blue is a positive advantage, orange a negative one, grey none: told apart by every kind of colour vision, and none of
-it is said by colour alone. Decisive steps carry a diamond, dead ends are dashed, and wins and losses have their marks.
-
-Left out on purpose: fonts and files from elsewhere. The picture is one text.
+The width of an edge shows how often it was taken, its colour the mean advantage (blue positive, orange negative, grey
+zero, distinguishable with any colour vision), and its line style the kind of step. Nothing is shown by colour alone:
+decisive steps have a diamond, dead ends are dashed, and wins and losses have markers.
 """
 
 from __future__ import annotations
@@ -33,16 +32,15 @@ _HEAD = 112.0
 _LABEL = 23
 
 
-def draw(diagram: Diagram, estimator: str | None = None, *, tips: bool = True) -> str:
+def draw(diagram: Diagram, rule: str | None = None, *, tips: bool = True) -> str:
     """Return the SVG of a diagram.
 
     Args:
         diagram: what is drawn.
-        estimator: whose advantages colour the steps; the first when absent.
-        tips: put the details of every node and step into `<title>`, which viewers show under the pointer. A page with
-            tips of its own leaves them out.
+        rule: whose advantages colour the steps; the first when absent.
+        tips: add the details of every node and step as `<title>`, which viewers show as tooltips.
     """
-    chosen = estimator or (diagram.estimators[0] if diagram.estimators else "")
+    chosen = rule or (diagram.rules[0] if diagram.rules else "")
     layout = layout_of(diagram)
     width, height = max(layout.width, 1180.0), layout.height + _HEAD
     bends = _bends(diagram)
@@ -67,7 +65,7 @@ def draw(diagram: Diagram, estimator: str | None = None, *, tips: bool = True) -
 
 
 def node_tip(node: DiagramNode) -> str:
-    """Return what is said of a node under the pointer."""
+    """Return the tooltip of a node."""
     here = f"{_number(node.trajectories, 'trajectory', 'trajectories')} here, {node.won} won"
     lines = [node.text, f"{here}; {_number(node.visits, 'turn', 'turns')} from here"]
     if node.ends:
@@ -77,7 +75,7 @@ def node_tip(node: DiagramNode) -> str:
 
 
 def edge_tip(edge: DiagramEdge) -> str:
-    """Return what is said of a step under the pointer."""
+    """Return the tooltip of an edge."""
     shown = [f"{action or '(no action)'}  x{count}" for action, count in edge.actions[:10]]
     if len(edge.actions) > 10:
         shown.append(f"… {len(edge.actions) - 10} more")
@@ -85,7 +83,12 @@ def edge_tip(edge: DiagramEdge) -> str:
     by = _number(edge.trajectories, "trajectory", "trajectories")
     taken = f"{_number(edge.count, 'time', 'times')} by {by}, {edge.won} won{refused}"
     return "\n".join(
-        [*shown, KINDS[edge.kind], taken, *(f"{name}: {signed(worth)}" for name, worth in edge.worth.items())]
+        [
+            *shown,
+            KINDS[edge.kind],
+            taken,
+            *(f"{name}: {signed(advantage)}" for name, advantage in edge.advantage.items()),
+        ]
     )
 
 
@@ -94,12 +97,12 @@ def _number(count: int, one: str, several: str) -> str:
 
 
 def _importance(edge: DiagramEdge, layout: DiagramLayout) -> tuple[bool, bool, int]:
-    """Drawn later and labelled first: decisive steps, then steps forward, then the often taken."""
+    """Return the sort key of an edge; important ones are drawn last and labelled first."""
     return edge.kind == "decisive", layout.layers[edge.end] > layout.layers[edge.start], edge.count
 
 
 def _bends(diagram: Diagram) -> list[float]:
-    """Steps between the same two nodes lie beside one another."""
+    """Return an offset for each edge, so that parallel edges do not coincide."""
     seen: dict[tuple[int, int], int] = {}
     bends = []
     for edge in diagram.edges:
@@ -114,7 +117,7 @@ def _edge(diagram: Diagram, layout: DiagramLayout, number: int, chosen: str, ben
     points = curve(layout, edge, bend)
     (x0, y0), (x1, y1), (x2, y2), (x3, y3) = points
     wide = thickness(edge.count)
-    paint = colour(edge.worth.get(chosen, 0.0), diagram.extent.get(chosen, 0.0))
+    paint = colour(edge.advantage.get(chosen, 0.0), diagram.extent.get(chosen, 0.0))
     path = f"M{x0:.1f} {y0:.1f}C{x1:.1f} {y1:.1f} {x2:.1f} {y2:.1f} {x3:.1f} {y3:.1f}"
     forward = layout.layers[edge.end] > layout.layers[edge.start]
     faint = "" if forward or edge.kind == "decisive" else ' opacity="0.6"'
@@ -147,7 +150,7 @@ def _node(node: DiagramNode, number: int, centre: Point, tips: bool) -> str:
     dash = ' stroke-dasharray="5 3"' if node.fate == "lost" else ""
     wide = 2.4 if node.trajectories > 1 else 1.0
     tip = f"<title>{text(node_tip(node))}</title>" if tips else ""
-    lines = textwrap.wrap(" ".join(node.gist.split()), 24, max_lines=2, placeholder="…") or [""]
+    lines = textwrap.wrap(" ".join(node.label.split()), 24, max_lines=2, placeholder="…") or [""]
     if node.start:
         lines = ["start"]
     box = f'width="{WIDTH:.0f}" height="{HEIGHT:.0f}" rx="7" fill="{fill}" stroke="{edge}"{dash}'
@@ -157,7 +160,7 @@ def _node(node: DiagramNode, number: int, centre: Point, tips: bool) -> str:
     parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" stroke-width="{wide}" {box}/>')
     for row, line in enumerate(lines):
         bold = _bold(node.start)
-        parts.append(f'<text class="gist" x="{x + 8:.1f}" y="{y + 15 + 13 * row:.1f}"{bold}>{text(line)}</text>')
+        parts.append(f'<text class="name" x="{x + 8:.1f}" y="{y + 15 + 13 * row:.1f}"{bold}>{text(line)}</text>')
     parts.append(_bar(node, x + 8, y + HEIGHT - 9))
     parts.append(_marks(node, x + WIDTH, y))
     return "".join([*parts, "</g>"])
@@ -168,7 +171,7 @@ def _bold(wanted: bool) -> str:
 
 
 def _bar(node: DiagramNode, x: float, y: float) -> str:
-    """How many trajectories came here, and what share of them won: a bar in two colours with the numbers beside it."""
+    """Return a bar with the share of trajectories through a node that won, and the numbers beside it."""
     whole = 62.0
     won = whole * node.won / max(node.trajectories, 1)
     return (
@@ -179,7 +182,7 @@ def _bar(node: DiagramNode, x: float, y: float) -> str:
 
 
 def _marks(node: DiagramNode, right: float, top: float) -> str:
-    """Where trajectories ended: a star for the wins, a cross for the others, each with its number."""
+    """Return the markers of trajectories that ended in a node: a star for wins, a cross for others, with counts."""
     marks = []
     if node.ends_won:
         marks.append(("★", node.ends_won, WON_INK))
@@ -196,7 +199,7 @@ def _marks(node: DiagramNode, right: float, top: float) -> str:
 
 
 def _labels(diagram: Diagram, layout: DiagramLayout, order: Sequence[int], bends: Sequence[float]) -> list[str]:
-    """The actions on the steps, where there is room: the important ones first, none upon another."""
+    """Return the labels of the edges that fit without overlap, the important ones first."""
     taken = [(x - WIDTH / 2 - 2, y - HEIGHT / 2 - 8, x + WIDTH / 2 + 2, y + HEIGHT / 2 + 3) for x, y in layout.centres]
     for number in order:
         if diagram.edges[number].kind == "decisive":

@@ -123,13 +123,13 @@ def test_a_killed_worker_is_reported_and_the_next_arm_begins(finished: tuple[Pat
     assert re.search(
         r"^grpo, seed 0: failed: its process was killed \(SIGKILL\); the same command", first, re.MULTILINE
     )
-    assert first.index("grpo, seed 0: failed") < first.index("gigpo:w=0.5, seed 0: begins")
+    assert first.index("grpo, seed 0: failed") < first.index("gigpo:w=0.5, seed 0: started")
     assert str(folder / "grpo/seed-0/worker.log") in first
 
 
 def test_the_second_call_goes_on_where_the_first_was_killed(finished: tuple[Path, str, str]) -> None:
     folder, _, second = finished
-    assert "warm start, seed 0: begins" not in second
+    assert "warm start, seed 0: started" not in second
     for arm in ("grpo", "gigpo-w-0.5"):
         events = [json.loads(line) for line in (folder / arm / "seed-0/metrics.jsonl").read_text().splitlines()]
         assert [event["iteration"] for event in events if event["phase"] == "train"] == [1, 2, 3]
@@ -196,11 +196,11 @@ def test_a_folder_goes_on_as_it_was_begun(finished: tuple[Path, str, str], turnw
     before = json.loads((folder / "results.json").read_text())
     said = turnwise("ablate", folder)
     assert said.code == 0, said.err
-    assert "begins" not in said.out
+    assert "started" not in said.out
     after = json.loads((folder / "results.json").read_text())
     assert (after["comparisons"], after["command"]) == (before["comparisons"], before["command"])
     assert after["command"].startswith("turnwise ablate ")
-    assert "without other words" in turnwise("ablate", folder, "train.lr=1").err
+    assert "remove the other arguments" in turnwise("ablate", folder, "train.lr=1").err
 
 
 def test_mistakes_are_one_sentence(file: Path, turnwise: Any, tmp_path: Path) -> None:

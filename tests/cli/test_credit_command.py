@@ -193,7 +193,7 @@ def test_the_mixed_task_is_drawn(turnwise: Call, file: Path, tmp_path: Path) -> 
     nodes = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("class") == "node"]
     assert (len(steps), len(nodes)) == (4, 4)
     titles = [group[0].text for group in steps]
-    assert sum("decides" in (title or "") for title in titles) == 2
+    assert sum("decisive:" in (title or "") for title in titles) == 2
     assert sum("dead end" in (title or "") for title in titles) == 1
     assert "stroke-dasharray" in text
     assert "&lt;the&gt;" in text
@@ -212,7 +212,7 @@ def test_the_page_is_whole_and_fetches_nothing(turnwise: Call, file: Path, tmp_p
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert len(data["edges"]) == 4
     assert set(data["extent"]) == {"gigpo", "grpo"}
-    assert any("decides" in edge["tip"] for edge in data["edges"])
+    assert any("decisive:" in edge["tip"] for edge in data["edges"])
     assert re.search(r'<tr class="decisive"><td>decisive</td><td>A door\.</td><td>open</td>', text)
 
 
@@ -276,7 +276,7 @@ def big_graph() -> Any:
 
 
 def test_no_place_lies_on_another_and_layers_go_right() -> None:
-    diagram = diagram_of(big_graph(), title="", subtitle="", texts={}, estimators=["it"], fold=False)
+    diagram = diagram_of(big_graph(), title="", subtitle="", texts={}, rules=["it"], fold=False)
     layout = layout_of(diagram)
     boxes = list(layout.centres)
     for number, (x, y) in enumerate(boxes):
@@ -297,14 +297,14 @@ def test_what_one_trajectory_saw_is_folded_up() -> None:
         for turn, (state, after) in enumerate(itertools.pairwise(path))
     ]
     graph = trajectory_graph(Steps.from_rows(rows))
-    diagram = diagram_of(graph, title="", subtitle="", texts={"c": "A cellar."}, estimators=[])
+    diagram = diagram_of(graph, title="", subtitle="", texts={"c": "A cellar."}, rules=[])
     assert sorted(node.states for node in diagram.nodes) == [1, 1, 1, 5]
     heap = next(node for node in diagram.nodes if node.states == 5)
     assert (heap.visits, heap.trajectories, heap.ends, heap.ends_won, heap.fate) == (4, 1, 1, 0, "lost")
     assert "A cellar." in heap.text
     assert [(edge.kind, edge.count) for edge in diagram.edges if diagram.nodes[edge.end] is heap] == [("decisive", 1)]
     assert len(diagram.edges) == 3
-    assert len(diagram_of(graph, title="", subtitle="", texts={}, estimators=[], fold=False).nodes) == len(graph) == 8
+    assert len(diagram_of(graph, title="", subtitle="", texts={}, rules=[], fold=False).nodes) == len(graph) == 8
 
 
 def test_colours_are_symmetric_and_grey_at_zero() -> None:

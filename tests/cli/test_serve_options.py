@@ -13,9 +13,9 @@ FILES = "products.json", "attributes.json"
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((*FILES, "--level", "tiny"), "--level is for our own catalogue, and product files are served"),
-        ((*FILES, "--split", "train"), "--split is for our own catalogue, and product files are served"),
-        (("--goals", "human"), "--goals is for product files, and our catalogue is served"),
+        ((*FILES, "--level", "tiny"), "--level applies to a generated catalogue, but product files are given"),
+        ((*FILES, "--split", "train"), "--split applies to a generated catalogue, but product files are given"),
+        (("--goals", "human"), "--goals applies to product files, but product files are not given"),
         (FILES, "products.json"),
     ],
 )
