@@ -272,15 +272,11 @@ def test_there_are_no_import_cycles() -> None:
     assert [group for group in groups if group[0].rpartition(".")[0] not in KNOWN_CYCLES] == []
 
 
-SHARED_NAMES = "Limits"
-"""Class names that several modules still define."""
-
-
 def test_no_two_classes_share_a_name() -> None:
     modules: dict[str, list[str]] = defaultdict(list)
     for path in sources():
         for node, _ in walk(tree(path), False):
-            if isinstance(node, ast.ClassDef) and node.name not in SHARED_NAMES.split():
+            if isinstance(node, ast.ClassDef):
                 modules[node.name].append(relative(path))
     assert {name: files for name, files in modules.items() if len(files) > 1} == {}
 

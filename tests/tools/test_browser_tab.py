@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from toys.chromium import Site, need_chromium, processes
+from toys.waiting import eventually
 
 from turnwise.tools.browser import (
     ActionResult,
@@ -73,16 +74,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def hurry(tab: Tab, seconds: float) -> None:
     """Give further calls less time than the opening had: a page opens as fast as the machine does it."""
     tab._options = dataclasses.replace(tab._options, deadline=seconds)
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
-    """Return whether something comes to hold: the kernel and the browser's thread take a moment."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def named(tab: Tab, name: str) -> str:

@@ -8,7 +8,6 @@ import functools
 import json
 import math
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 import tool_samples as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toys.waiting import gone
 
 from turnwise.tools.functions import BadTool, Call, Tool, Toolbox, truncate
 from turnwise.tools.functions.docstring import read_docstring
@@ -271,19 +271,6 @@ def test_an_async_function_is_awaited_and_stopped(monkeypatch: pytest.MonkeyPatc
     assert answer(samples.later, {"seconds": 0}, seconds=None) == ("", "awake")
     problem, text = answer(samples.later, {"seconds": 60}, seconds=0.05)
     assert (problem, text) == ("late", "later exceeded its limit of 0.05 s and was cancelled.")
-
-
-def gone(pid: int) -> bool:
-    """Whether a process ends within a minute (what is dead and not yet buried has ended)."""
-    for _ in range(1200):
-        try:
-            if f"/proc/{pid}" and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-            os.kill(pid, 0)
-        except (ProcessLookupError, FileNotFoundError):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_an_isolated_function_is_killed_with_what_it_started(tmp_path: Path) -> None:

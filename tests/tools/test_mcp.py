@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from toys.waiting import gone
 
 from turnwise.tools.functions import Call, McpServer, ServerFailed, Toolbox
 
@@ -22,17 +21,6 @@ PATIENT = 120.0  # the server's first failure imports what it logs with, which t
 def server() -> Iterator[McpServer]:
     with McpServer([sys.executable, TOY], seconds=PATIENT, start_seconds=PATIENT) as started:
         yield started
-
-
-def gone(pid: int) -> bool:
-    """Whether a process ends within a minute."""
-    for _ in range(1200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_tools_of_a_server_are_tools(server: McpServer) -> None:

@@ -82,7 +82,9 @@ def test_any_text_has_words(text: str) -> None:
         assert word not in STOP_WORDS or word != term(word)
 
 
-@pytest.mark.parametrize("name", ["bm25", "characters", "english", "porter", "postings", "packed_strings", "tokens"])
+@pytest.mark.parametrize(
+    "name", ["bm25", "character_classes", "english", "porter", "postings", "packed_strings", "tokens"]
+)
 def test_the_examples_in_the_modules(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"turnwise.tools.retrieval.{name}"))
     assert result.attempted > 0

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.tools.retrieval import RetrievalError
-from turnwise.tools.retrieval.characters import character_classes
+from turnwise.tools.retrieval.character_classes import character_classes
 from turnwise.tools.retrieval.tokens import tokenize
 
 ZWJ, EMOJI, TEXT = "\u200d", "\ufe0f", "\ufe0e"

@@ -420,7 +420,7 @@ def test_a_daemon_that_dies_under_a_run_is_one_sentence(
             running.result(300)
     assert time.monotonic() - begin < 300
     for call in (lambda: box.run(["true"]), lambda: box.put("a", "b"), box.snapshot):
-        with pytest.raises(sandbox.BoxLost, match="Docker stopped answering"):
+        with pytest.raises(sandbox.BoxLost, match="Docker stopped responding"):
             call()
     box.close()
     with pytest.raises(DockerUnavailable, match="Docker does not respond at unix://"):

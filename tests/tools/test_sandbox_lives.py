@@ -4,15 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed
+from toys.waiting import eventually
 
 from turnwise.tools.sandbox import BoxLost, SandboxError, start
 from turnwise.tools.sandbox.fork_client import ForkServerClient
@@ -57,15 +56,6 @@ def open_files(process: int | str) -> list[str]:
 
 def fork_server() -> int:
     return ForkServerClient.get().process.pid
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
-    until = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.mark.parametrize("backend", LOCAL)

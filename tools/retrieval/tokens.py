@@ -15,7 +15,7 @@ the length of the text. Token types and positions are not provided.
 import re
 from collections.abc import Iterator
 
-from turnwise.tools.retrieval.characters import character_classes
+from turnwise.tools.retrieval.character_classes import character_classes
 from turnwise.tools.retrieval.errors import RetrievalError
 
 LONGEST = 255

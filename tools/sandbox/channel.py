@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import select
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from turnwise.tools.sandbox.limits import Stop
 
@@ -25,3 +28,19 @@ class Channel(ABC):
     @abstractmethod
     def close(self) -> Stop:
         """Kill the program, release the channel and return why the program stopped, if known."""
+
+
+def write_all(fd: int, write: Callable[[memoryview], int], data: bytes, deadline: float) -> bool:
+    """Write all bytes to a non-blocking descriptor; return False at the deadline or if the other end is closed."""
+    left, poll = memoryview(data), select.poll()
+    poll.register(fd, select.POLLOUT)
+    while left:
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            return False
+        try:
+            left = left[write(left) :]
+        except BlockingIOError:
+            continue
+        except OSError:
+            return False
+    return True

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from turnwise.tools.sandbox.channel import Channel
+from turnwise.tools.sandbox.channel import Channel, write_all
 from turnwise.tools.sandbox.errors import BoxLost
 from turnwise.tools.sandbox.limits import Stop
 
@@ -158,18 +158,7 @@ class DockerChannel(Channel):
 
     def send(self, data: bytes, deadline: float) -> bool:
         """Write all bytes; return False if the program did not read them in time or has ended."""
-        left, poll = memoryview(data), select.poll()
-        poll.register(self.command.socket, select.POLLOUT)
-        while left:
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                return False
-            try:
-                left = left[self.command.socket.send(left) :]
-            except BlockingIOError:
-                continue
-            except OSError:
-                return False
-        return True
+        return write_all(self.command.socket.fileno(), self.command.socket.send, data, deadline)
 
     def receive(self, deadline: float) -> bytes | None:
         """Return available bytes; b"" after the end of the stream, None if nothing arrived in time."""

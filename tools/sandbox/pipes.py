@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from turnwise.tools.sandbox.channel import Channel
+from turnwise.tools.sandbox.channel import Channel, write_all
 from turnwise.tools.sandbox.errors import BoxLost
 from turnwise.tools.sandbox.fork_client import parse_reply
 from turnwise.tools.sandbox.limits import Stop
@@ -136,19 +136,7 @@ class PipeChannel(Channel):
 
     def send(self, data: bytes, deadline: float) -> bool:
         """Write all bytes; return False if the program did not read them in time or has ended."""
-        left = memoryview(data)
-        writable = select.poll()
-        writable.register(self.stdin, select.POLLOUT)
-        while left:
-            if not writable.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                return False
-            try:
-                left = left[os.write(self.stdin, left) :]
-            except BlockingIOError:
-                continue
-            except BrokenPipeError:
-                return False
-        return True
+        return write_all(self.stdin, lambda left: os.write(self.stdin, left), data, deadline)
 
     def receive(self, deadline: float) -> bytes | None:
         """Return available bytes; b"" after the end of the stream, None if nothing arrived in time."""

@@ -17,97 +17,24 @@ import errno
 import os
 import struct
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Final
 
 from turnwise.tools.sandbox import kernel
 
-# name: (x86-64, aarch64); None if the architecture does not have the call.
-_NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
-    "acct": (163, 89),
-    "add_key": (248, 217),
-    "adjtimex": (159, 171),
-    "bpf": (321, 280),
-    "chmod": (90, None),
-    "chown": (92, None),
-    "chroot": (161, 51),
-    "clock_adjtime": (305, 266),
-    "clock_settime": (227, 112),
-    "delete_module": (176, 106),
-    "fanotify_init": (300, 262),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "fchownat": (260, 54),
-    "finit_module": (313, 273),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fsopen": (430, 430),
-    "fspick": (433, 433),
-    "futimesat": (261, None),
-    "init_module": (175, 105),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "io_uring_setup": (425, 425),
-    "ioprio_set": (251, 30),
-    "kcmp": (312, 272),
-    "kexec_file_load": (320, 294),
-    "kexec_load": (246, 104),
-    "keyctl": (250, 219),
-    "lchown": (94, None),
-    "lremovexattr": (198, 15),
-    "lsetxattr": (189, 6),
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "migrate_pages": (256, 238),
-    "mknod": (133, None),
-    "mknodat": (259, 33),
-    "mount": (165, 40),
-    "mount_setattr": (442, 442),
-    "move_mount": (429, 429),
-    "move_pages": (279, 239),
-    "mq_open": (240, 180),
-    "msgget": (68, 186),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    "open_tree": (428, 428),
-    "open_tree_attr": (467, 467),
-    "perf_event_open": (298, 241),
-    "pidfd_getfd": (438, 438),
-    "pivot_root": (155, 41),
-    "process_madvise": (440, 440),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "ptrace": (101, 117),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "reboot": (169, 142),
-    "removexattr": (197, 14),
-    "removexattrat": (466, 466),
-    "request_key": (249, 218),
-    "sched_setaffinity": (203, 122),
-    "sched_setattr": (314, 274),
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "semget": (64, 190),
-    "setdomainname": (171, 162),
-    "sethostname": (170, 161),
-    "setns": (308, 268),
-    "setpriority": (141, 140),
-    "settimeofday": (164, 170),
-    "setxattr": (188, 5),
-    "setxattrat": (463, 463),
-    "shmget": (29, 194),
-    "socket": (41, 198),
-    "swapoff": (168, 225),
-    "swapon": (167, 224),
-    "syslog": (103, 116),
-    "umount2": (166, 39),
-    "unshare": (272, 97),
-    "userfaultfd": (323, 282),
-    "utime": (132, None),
-    "utimensat": (280, 88),
-    "utimes": (235, None),
-    "vhangup": (153, 58),
-}
+
+def _read_numbers() -> dict[str, tuple[int | None, int | None]]:
+    """Return system call -> its numbers on x86-64 and aarch64; None if the architecture does not have the call."""
+    lines = files("turnwise.tools.sandbox").joinpath("system_calls.txt").read_text(encoding="ascii").splitlines()
+    rows = [line.split() for line in lines]
+    return {name: (_number(first), _number(second)) for name, first, second in rows}
+
+
+def _number(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+_NUMBERS: Final = _read_numbers()
 _CLONE: Final = (56, 220)
 _CLONE3: Final = 435
 _PRLIMIT: Final = (302, 261)
@@ -116,12 +43,7 @@ _ARCHITECTURES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _SOCKET: Final = ("socket",)
 _LASTING: Final = ("memfd_create", "mq_open", "msgget", "semget", "shmget")
 _PRIORITY: Final = (
-    "ioprio_set",
-    "sched_setaffinity",
-    "sched_setattr",
-    "sched_setparam",
-    "sched_setscheduler",
-    "setpriority",
+    *("ioprio_set", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"),
 )
 _METADATA: Final = (
     *("chmod", "chown", "fchmodat", "fchmodat2", "fchownat", "futimesat", "lchown", "lremovexattr", "lsetxattr"),
