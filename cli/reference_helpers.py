@@ -88,7 +88,7 @@ def _hgpo_with_base(steps: Steps, *, given: Array, alpha: float = 1.0, eps: floa
 
 
 def _spear_replay(steps: Steps, *, memory: object, **options: Any) -> Advantages:
-    """Return SPEAR's advantages of stored episodes; the option `state` of ours would be taken for a column."""
+    """Return SPEAR's advantages of stored episodes. The option is not called `state`, which is a column."""
     return spear_replay(steps, state=memory, **options)
 
 

@@ -97,7 +97,7 @@ def _chosen(
             choose("function in these files", method, known)
         known = names
     if needs_one and len(known) > 1:
-        raise UserError(f"--function stands for one function; choose with --method: {', '.join(known)}.")
+        raise UserError(f"--function replaces one function; choose which with --method: {', '.join(known)}.")
     chosen = {path: [case for case in found if case.function in known] for path, found in cases.items()}
     return {path: found for path, found in chosen.items() if found}
 

@@ -271,6 +271,6 @@ def test_a_function_of_somebody_else(turnwise: Call, file: Path, name: str, code
 
 @pytest.mark.usefixtures("theirs")
 def test_a_loss_of_somebody_else(turnwise: Call, file: Path) -> None:
-    one_sentence(turnwise("verify", file, "--function", "their_port:ppo"), "choose with --method")
+    one_sentence(turnwise("verify", file, "--function", "their_port:ppo"), "choose which with --method")
     said = turnwise("verify", file, "--function", "their_port:ppo", "--method", "objective/ppo_clip")
     assert said.code == 0, said.out
