@@ -27,7 +27,18 @@ TEXTS = st.lists(
         st.text(max_size=30),
         st.binary(max_size=30).map(lambda raw: raw.decode("utf-8", "surrogateescape")),
         st.sampled_from(
-            ["", "look", "\0", "\ud800", "go east\n", "x" * 30_000, "<action>look</action>", "</think>" * 3]
+            [
+                "",
+                "look",
+                "\0",
+                "\ud800",
+                "go east\n",
+                "x" * 30_000,
+                "\x00\udcff\x1b[2J",
+                "\u2028",
+                "<action>look</action>",
+                "</think>" * 3,
+            ]
         ),
         st.sampled_from(["take key", "go east", "<think>a</think><action>take key</action>"]),
     ),

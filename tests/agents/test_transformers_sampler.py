@@ -1,4 +1,4 @@
-"""The transformers sampler: right log-probabilities, whoever shares the batch, with and without kept caches."""
+"""The transformers sampler: right log-probabilities in any batch, with and without a cache."""
 
 from __future__ import annotations
 
@@ -98,6 +98,14 @@ def full_logprobs(model, prompt: Sequence[int], tokens: Sequence[int], temperatu
     return [float(table[len(prompt) + i - 1, token]) for i, token in enumerate(tokens)]
 
 
+def assert_right(model, requests: Iterable[Request], answers: Iterable[Completion]) -> None:
+    """Compare the log-probabilities of the answers with those of a full forward pass."""
+    for asked, answer in zip(requests, answers, strict=True):
+        expected = full_logprobs(model, asked.prompt, answer.tokens, asked.temperature or 1.0)
+        assert len(answer.tokens) > 0
+        assert answer.logprobs == pytest.approx(expected, abs=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "mistral", "gpt2"])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_logprobs_are_those_of_a_full_forward(kind: str, temperature: float):
@@ -105,10 +113,7 @@ def test_logprobs_are_those_of_a_full_forward(kind: str, temperature: float):
     sampler = TransformersSampler(model, Letters(), slots=4, context=64)
     assert sampler.uncached_reason is None
     requests = [request(prompt_of(n, n), f"e{n}", temperature=temperature, seed=n) for n in (1, 3, 11, 20)]
-    for asked, answer in zip(requests, serve(sampler, *requests), strict=True):
-        assert len(answer.tokens) == len(answer.logprobs) > 0
-        expected = full_logprobs(model, asked.prompt, answer.tokens, temperature)
-        assert answer.logprobs == pytest.approx(expected, abs=1e-4)
+    assert_right(model, requests, serve(sampler, *requests))
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "bloom"])
@@ -177,23 +182,19 @@ def test_a_prompt_that_does_not_extend_is_computed_from_where_it_differs():
     sampler = TransformersSampler(model, Letters(), slots=2, context=128)
     serve(sampler, request(prompt_of(30)))
     other = [*prompt_of(30)[:10], 39, 38, 37, 36]
-    (answer,) = serve(sampler, request(other, turn=1))
-    assert sampler.counts.reused == 10
-    assert answer.logprobs == pytest.approx(full_logprobs(model, other, answer.tokens), abs=1e-4)
-    shorter = other[:6]
-    (answer,) = serve(sampler, request(shorter, turn=2))
-    assert answer.logprobs == pytest.approx(full_logprobs(model, shorter, answer.tokens), abs=1e-4)
+    for asked in (request(other, turn=1), request(other[:6], turn=2)):
+        assert_right(model, [asked], serve(sampler, asked))
+        assert sampler.counts.reused == 10 + (5 if asked.turn == 2 else 0)
 
 
 def test_equal_first_prompts_are_computed_once():
     model = make()
     sampler = TransformersSampler(model, Letters(), slots=8, context=64)
-    prompt = prompt_of(20)
-    answers = serve(sampler, *(request(prompt, f"e{k}", seed=k) for k in range(8)))
+    requests = [request(prompt_of(20), f"e{k}", seed=k) for k in range(8)]
+    answers = serve(sampler, *requests)
     assert sampler.counts.prefilled == 20
     assert len({answer.tokens for answer in answers}) > 1  # each has its own seed
-    for answer in answers:
-        assert answer.logprobs == pytest.approx(full_logprobs(model, prompt, answer.tokens), abs=1e-4)
+    assert_right(model, requests, answers)
 
 
 def test_more_episodes_than_slots():
@@ -217,11 +218,10 @@ def test_forget_frees_the_slot_and_the_others_keep_theirs():
     sampler.forget("never seen")
     assert decoder.used == 3
     computed = sampler.counts.prefilled
-    seconds = {f"e{k}": [*prompts[f"e{k}"], *firsts[k].tokens, 9, 9] for k in (3, 1, 2)}
-    answers = serve(sampler, *(request(ids, name, 1) for name, ids in seconds.items()))
-    assert sampler.counts.prefilled - computed == 9  # three rows with one token not yet fed and two new ones
-    for ids, answer in zip(seconds.values(), answers, strict=True):
-        assert answer.logprobs == pytest.approx(full_logprobs(model, ids, answer.tokens), abs=1e-4)
+    seconds = [request([*prompts[f"e{k}"], *firsts[k].tokens, 9, 9], f"e{k}", 1) for k in (3, 1, 2)]
+    assert_right(model, seconds, serve(sampler, *seconds))
+    # three rows with two new tokens, and with one that was sampled and not fed; sampling itself counts as decoded
+    assert sampler.counts.prefilled - computed == 9
     for name in prompts:
         sampler.forget(name)
     assert decoder.used == 0
@@ -372,13 +372,14 @@ def test_the_end_token_ends_and_is_not_in_the_text():
 def test_temperature_zero_is_greedy():
     model = make()
     sampler = TransformersSampler(model, Letters(), slots=2, context=64)
-    (answer,) = serve(sampler, request(prompt_of(7), temperature=0.0))
+    asked = request(prompt_of(7), temperature=0.0)
+    (answer,) = serve(sampler, asked)
     ids = prompt_of(7)
     for token in answer.tokens:
         with torch.no_grad():
             assert int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()) == token
         ids.append(token)
-    assert answer.logprobs == pytest.approx(full_logprobs(model, prompt_of(7), answer.tokens), abs=1e-4)
+    assert_right(model, [asked], [answer])
 
 
 def test_context_is_never_exceeded_and_full_prompts_are_refused():
@@ -515,8 +516,7 @@ def test_diverged_weights_are_an_error_and_do_not_poison_the_caches():
     sampler.load(good, 2)
     # The short one comes first, into the slot that held the long one, and its unused columns are read along.
     requests = [request(prompt_of(5), "b"), request(prompt_of(18, 1), "c")]
-    for asked, answer in zip(requests, serve(sampler, *requests), strict=True):
-        assert answer.logprobs == pytest.approx(full_logprobs(model, asked.prompt, answer.tokens), abs=1e-4)
+    assert_right(model, requests, serve(sampler, *requests))
 
 
 def test_bf16_computes_on_a_copy():
@@ -550,7 +550,5 @@ def test_long_prompts_go_through_in_several_passes():
     model = make()
     sampler = TransformersSampler(model, Letters(), slots=12, context=128)
     requests = [request(prompt_of(4 + (97 * k) % 100, k), f"e{k}", max_tokens=2, seed=k) for k in range(12)]
-    for asked, answer in zip(requests, serve(sampler, *requests), strict=True):
-        expected = full_logprobs(model, asked.prompt, answer.tokens)
-        assert answer.logprobs == pytest.approx(expected, abs=1e-4)
+    assert_right(model, requests, serve(sampler, *requests))
     assert sampler.counts.prefilled == sum(len(asked.prompt) for asked in requests)
