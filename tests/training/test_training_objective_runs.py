@@ -118,7 +118,7 @@ def test_every_objective_can_be_chosen(name):
     [
         (["objective.name=gpso"], "unknown objective 'gpso'; did you mean 'gspo'"),
         (["objective.name=gspo", "objective.options={clip_hig=0.1}"], "gspo has no option 'clip_hig'.*'clip_high'"),
-        (["objective.options={clip_high=true}"], "'clip_high' must be a finite number, not True"),
+        (["objective.options={clip_high=true}"], "'clip_high' must be a finite number, got True"),
         (["objective.name=reinforce", "objective.options.clip_high=0.1"], "reinforce has no option 'clip_high'"),
         (["objective.name=icepop"], 'is not an objective but a correction; set objective.correction = "icepop"'),
         (["objective.name=no_such_module:rule"], "cannot be loaded: ModuleNotFoundError"),
@@ -127,7 +127,10 @@ def test_every_objective_can_be_chosen(name):
         (["objective.options.dual_clip=0.5"], "dual_clip .* above 1"),
         (["objective.correction=icepop"], 'set objective.old to "recomputed"'),
         (["objective.name=decoupled"], "'decoupled' compares.*set objective.old to .recomputed"),
-        (["objective.correction=icpop", 'objective.old="recomputed"'], "'icpop' is not known; did you mean 'icepop'"),
+        (
+            ["objective.correction=icpop", 'objective.old="recomputed"'],
+            "'icpop'; did you mean 'icepop'",
+        ),
         (
             ['objective.correction={name="icepop", hi=1.0}', 'objective.old="recomputed"'],
             "objective.correction has no option 'hi'",
@@ -140,8 +143,11 @@ def test_every_objective_can_be_chosen(name):
         (["objective.kl_target=0.1"], "objective.kl_target has no effect"),
         (["objective.kl=0.1", "objective.kl_horizon=9.0"], "objective.kl_horizon has no effect"),
         (["objective.kl=0.1", "objective.kl_in=reward", "objective.kl_corrected=true"], "kl_corrected has no effect"),
-        (["objective.kl=0.1", "objective.kl_in=reward", "objective.kl_estimator=k4"], "'k4' is not known"),
-        (["objective.kl=0.1", "objective.kl_estimator=k4"], "'k4' is not known"),
+        (
+            ["objective.kl=0.1", "objective.kl_in=reward", "objective.kl_estimator=k4"],
+            "unknown objective.kl_estimator 'k4'",
+        ),
+        (["objective.kl=0.1", "objective.kl_estimator=k4"], "unknown objective.kl_estimator 'k4'"),
         (["objective.entropy_step=0.1"], "objective.entropy_step has no effect"),
         (["objective.norm=9.0"], "objective.norm has no effect"),
     ],

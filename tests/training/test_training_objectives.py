@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.training.coefficient_schedules import Control, adaptive_entropy, adaptive_kl
+from turnwise.training.coefficient_schedules import CoefficientSchedule, adaptive_entropy, adaptive_kl
+from turnwise.training.config import ObjectiveSection
 from turnwise.training.errors import ConfigError
 from turnwise.training.objectives import (
     AGGREGATIONS,
@@ -411,7 +412,7 @@ def test_a_mask_of_sequences_goes_with_any_objective():
         loss, stats = decoupled(n, old, advantages, mask, rollout=more["rollout"], correction=name)
         assert torch.isfinite(loss)
         assert 0 <= stats["correction"] <= stats["tokens"]
-    with pytest.raises(ConfigError, match="once more"):
+    with pytest.raises(ConfigError, match="apply it twice"):
         decoupled(n, old, advantages, mask, rollout=more["rollout"], correction="icepop")
 
 
@@ -453,12 +454,16 @@ def test_coefficients_follow_their_targets():
     assert adaptive_kl(0.1, 0.1, target=0.1, horizon=100, episodes=50) == 0.1
     assert adaptive_entropy(0.001, 0.3, target=0.2, step=0.005) == 0.0
     assert adaptive_entropy(0.999, 0.1, target=0.2, step=0.005) == 1.0
-    control = Control(kl=0.1, kl_target=0.1, kl_horizon=100, entropy_target=0.2, entropy_step=0.01)
-    now = control.begin()
+    control = CoefficientSchedule(
+        ObjectiveSection(kl=0.1, kl_target=0.1, kl_horizon=100, entropy_target=0.2, entropy_step=0.01)
+    )
+    now = control.first()
     assert now == {"kl": 0.1, "entropy": 0.0}
     assert control.after(now, {}, 50) == now
     assert control.after(now, {"kl": 0.11, "entropy": 0.1}, 50) == pytest.approx({"kl": 0.105, "entropy": 0.01})
-    assert Control(kl=0.1, entropy=0.2).after({"kl": 0.1, "entropy": 0.2}, {"kl": 9.0, "entropy": 9.0}, 50) == {
+    assert CoefficientSchedule(ObjectiveSection(kl=0.1, entropy=0.2)).after(
+        {"kl": 0.1, "entropy": 0.2}, {"kl": 9.0, "entropy": 9.0}, 50
+    ) == {
         "kl": 0.1,
         "entropy": 0.2,
     }
@@ -479,17 +484,17 @@ def test_self_imitation_leaves_failures_out():
     ("call", "message"),
     [
         (lambda: token_weights("token_mean", np.zeros(1, int), np.zeros(1, int)), "token_mean.*mean 'token-mean'"),
-        (lambda: token_weights("token-mean", np.zeros(1, int), np.zeros(1, int), norm=0), "positive, not 0"),
-        (lambda: kl(torch.zeros(1), torch.zeros(1), "k4"), "k4.*choices: k1"),
-        (lambda: get("gpso"), "no objective 'gpso'; did you mean 'gspo'"),
+        (lambda: token_weights("token-mean", np.zeros(1, int), np.zeros(1, int), norm=0), "> 0, got 0"),
+        (lambda: kl(torch.zeros(1), torch.zeros(1), "k4"), "k4.*choose one of: k1"),
+        (lambda: get("gpso"), "unknown objective 'gpso'; did you mean 'gspo'"),
         (lambda: Objective(name="gpso"), "gpso"),
         (lambda: Objective(options={"clip_hi": 0.2}), "ppo_clip has no option 'clip_hi'; did you mean 'clip_high'"),
-        (lambda: Objective(options={"clip_high": "0.2"}), "'clip_high' must be a finite number, not '0.2'"),
-        (lambda: Objective(options={"clip_high": -0.2}), "'clip_high' must not be negative"),
+        (lambda: Objective(options={"clip_high": "0.2"}), "'clip_high' must be a finite number, got '0.2'"),
+        (lambda: Objective(options={"clip_high": -0.2}), "'clip_high' must be >= 0"),
         (lambda: Objective(options={"clip_low": float("nan")}), "finite"),
         (lambda: Objective(options={"dual_clip": 0.5}), "above 1"),
         (lambda: Objective(options={"delta": 1.1}), "delta .* above 1 \\+ clip_high"),
-        (lambda: Objective(name="hapo", options={"released": 1}), "'released' must be a bool, not 1"),
+        (lambda: Objective(name="hapo", options={"released": 1}), "'released' must be a bool, got 1"),
         (lambda: Objective(name="hapo", options={"pivot": 2.0}), "pivot"),
         (lambda: Objective(name="llds", options={"gate": "actoin"}), "did you mean 'action'"),
         (lambda: Objective(name="sapo", options={"tau_pos": 0.0}), "tau_pos"),
@@ -503,15 +508,15 @@ def test_self_imitation_leaves_failures_out():
         (lambda: Objective(correction="icepop", correction_low=6.0), "0 <= low <= high"),
         (
             lambda: Objective(name="decoupled", correction="tis_token"),
-            "decoupled weighs .* 'tis_token' would do it once",
+            "decoupled already corrects .* 'tis_token' would apply it twice",
         ),
-        (lambda: Objective(correction_low=0.5), "correction_low bounds a correction, and none"),
+        (lambda: Objective(correction_low=0.5), "correction_low is the bound of a correction"),
         (lambda: Objective(correction="icepop", correction_high="5"), "correction_high must be a finite number"),
-        (lambda: Objective(kl=-0.1), "objective.kl must not be negative"),
+        (lambda: Objective(kl=-0.1), "objective.kl must be >= 0"),
         (lambda: Objective(kl=float("nan")), "objective.kl must be a finite number"),
-        (lambda: Objective(llds=True), "objective.llds must be a finite number, not True"),
-        (lambda: Objective(entropy_target=-1.0), "entropy_target must not be negative"),
-        (lambda: Objective(norm=0), "objective.norm must be positive"),
+        (lambda: Objective(llds=True), "objective.llds must be a finite number, got True"),
+        (lambda: Objective(entropy_target=-1.0), "entropy_target must be >= 0"),
+        (lambda: Objective(norm=0), "objective.norm must be > 0"),
         (lambda: Objective(kl_corrected=1), "kl_corrected must be true or false"),
         (lambda: Objective(aggregation=["token-mean"]), "objective.aggregation"),
     ],

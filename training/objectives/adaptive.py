@@ -1,6 +1,6 @@
-"""Bounds that differ from token to token: DCPO by probability, ETR by advantage, HAPO by entropy.
+"""Objectives with token-dependent bounds: DCPO by probability, ETR by advantage, HAPO by entropy.
 
-Left out on purpose: HAPO's temperatures, which belong to the sampler.
+Not included: HAPO's temperatures, which belong to the sampler.
 """
 
 import torch
@@ -14,15 +14,15 @@ from turnwise.training.objectives.tokens import Tokens
 
 @objective(aggregation="seq-sum-token-mean")
 def dcpo(tokens: Tokens, *, clip_low: float = 0.16, clip_high: float = 0.2, dual_clip: float | None = 10.0) -> Losses:
-    """Return PPO's clip with bounds that are the wider, the rarer the token was.
+    """Return the clipped policy gradient with wider bounds for rarer tokens.
 
     q = exp(o), low = 1/2 + sqrt(max(1 - 4 clip_low / q, 0)) / 2, high = min(1/2 + sqrt(1 + 4 clip_high / q) / 2, c)
     with c = max(dual_clip, 10); then as ppo_clip with the dual clip.
 
     Args:
         tokens: the tokens.
-        clip_low: below.
-        clip_high: above.
+        clip_low: controls the lower bound.
+        clip_high: controls the upper bound.
         dual_clip: c > 1; None or 0 for none (high is then at most 10).
 
     Source: Yang et al. 2025, arXiv 2509.02333, and its code. The smoothed advantages of that paper are the credit rule
@@ -39,20 +39,20 @@ def dcpo(tokens: Tokens, *, clip_low: float = 0.16, clip_high: float = 0.2, dual
 def etr(
     tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.28, alpha: float = 0.5, limits: bool = True
 ) -> Losses:
-    """Return PPO's clip with bounds that grow with the advantage.
+    """Return the clipped policy gradient with bounds that grow with the advantage.
 
     e = clip * (1 + alpha tanh |A|), within [clip / 2, 3 clip] under `limits`;
     l = max(-A r, -A clip(r, 1 - e_low, 1 + e_high)).
 
     Args:
         tokens: the tokens.
-        clip_low: below, before it grows.
-        clip_high: above, before it grows.
-        alpha: how much it grows.
-        limits: whether growth is limited.
+        clip_low: controls the lower bound, before it grows.
+        clip_high: controls the upper bound, before it grows.
+        alpha: strength of the growth.
+        limits: whether the growth is limited.
 
-    Source: Our reading of the abstract of arXiv 2601.03723; its second scale, by the variance of the group, is not
-    here, since a token does not know its group.
+    Source: Our reading of the abstract of arXiv 2601.03723. Its second scale, by the variance of the group, is omitted,
+    since a token does not know its group.
     """
     grown = 1.0 + alpha * torch.tanh(tokens.advantages.abs())
     grown = grown.clamp(0.5, 3.0) if limits else grown
@@ -71,32 +71,32 @@ def hapo(
     dual_clip: float | None = 10.0,
     released: bool = False,
 ) -> Losses:
-    """Return PPO's clip with bounds, and advantages, by how uncertain the policy was at each token.
+    """Return the clipped policy gradient with bounds and advantages that depend on the entropy at each token.
 
     x = log max(H, 1e-8); h = (x - q) / std about q, q the `pivot` quantile of x over the batch; h~ = h over its
     largest value for h > 0, over the size of its smallest for h <= 0, so within [-1, 1].
-    e_low = clip_low (1 + alpha |h~|) for h~ <= 0, e_high = clip_high (1 + alpha h~) for h~ > 0, plain otherwise; PPO's
-    clip to [1 - e_low, 1 + e_high]. With beta, A (1 + beta h~) stands for A where h~ > 0 and r is outside of
-    (1 - e_low / 2, 1 + e_high / 2), and where h~ <= 0 and r is inside.
+    e_low = clip_low (1 + alpha |h~|) for h~ <= 0, e_high = clip_high (1 + alpha h~) for h~ > 0, unchanged otherwise;
+    clip to [1 - e_low, 1 + e_high]. With beta, A (1 + beta h~) replaces A where h~ > 0 and r is outside of (1 - e_low /
+    2, 1 + e_high / 2), and where h~ <= 0 and r is inside.
 
     Args:
         tokens: the tokens, with `entropy`; the statistics are over the tokens of one optimizer step.
-        clip_low: below, before it grows.
-        clip_high: above, before it grows.
-        pivot: quantile, in [0, 1].
-        alpha: how much bounds grow.
-        beta: how much advantages change; 0 for none.
+        clip_low: controls the lower bound, before it grows.
+        clip_high: controls the upper bound, before it grows.
+        pivot: quantile in [0, 1].
+        alpha: strength of the growth of the bounds.
+        beta: strength of the change of the advantages; 0 for none.
         dual_clip: c > 1; None or 0 for none.
-        released: compute as the published code does, where the h~ of certain tokens is positive through a slip of the
-            sign, so that only upper bounds ever grow.
+        released: compute as the published code does, in which a wrong sign makes h~ positive for certain tokens, so
+            that only upper bounds grow.
 
     Raises:
-        ConfigError: the pivot is no quantile.
+        ConfigError: the pivot is not in [0, 1].
 
-    Source: Liu et al. 2025, arXiv 2509.16591, and its code; what is computed by default is what the paper says.
+    Source: Liu et al. 2025, arXiv 2509.16591, and its code; the default follows the paper.
     """
     if pivot > 1:
-        raise ConfigError(f"hapo: option 'pivot' is a quantile in [0, 1], not {pivot}")
+        raise ConfigError(f"hapo: option 'pivot' must be in [0, 1], got {pivot}")
     level, unsure = _uncertainty(tokens.need("entropy").detach(), pivot, released)
     low = clip_low * (1.0 - alpha * level.clamp(max=0.0))
     high = clip_high * (1.0 + alpha * level.clamp(min=0.0))

@@ -1,10 +1,8 @@
-"""Aggregation: which weight each token's loss has in the one number that is minimised.
+"""Aggregation: the weight of each token's loss in the total.
 
-Every mode is a vector of weights, computed once from the whole optimizer step's batch; the loss is then
-sum(weights * token losses). That makes the gradient independent of how the batch is cut into micro-batches,
-and of whether a trajectory's turns were merged into one sequence: "sequence" in a run is always the trajectory.
-
-Left out on purpose: micro-batch local means, whose gradient depends on the cut.
+Every mode is a vector of weights, computed once for the batch of an optimizer step; the loss is sum(weights * token
+losses). The gradient therefore depends neither on the micro-batches nor on whether the turns of a trajectory were
+merged into one sequence: in a run, a sequence is always a trajectory.
 """
 
 import numpy as np
@@ -37,7 +35,7 @@ def token_weights(
     norm: float = 1.0,
     sequences: int | None = None,
 ) -> NDArray[np.float64]:
-    """Weigh the tokens that carry loss, such that the aggregated loss is sum(weights * losses).
+    """Return the weights of the tokens that carry loss; the aggregated loss is sum(weights * losses).
 
     With N tokens, S trajectories with tokens, S' with and without, R turns, n(x) tokens of x:
     token-mean 1/N; seq-mean-token-mean 1/(S n(trajectory)); turn-mean 1/(R n(turn));
@@ -48,8 +46,8 @@ def token_weights(
         mode: a key of AGGREGATIONS.
         trajectory: int64 [M], the trajectory of each token.
         turn: int64 [M], the turn of each token, unique over the batch.
-        norm: tokens, the constant of the modes with "norm".
-        sequences: S', for the modes with "counted"; None: as many as have tokens.
+        norm: divisor of the modes with "norm", in tokens.
+        sequences: S', for the modes with "counted"; None: the number of trajectories with tokens.
 
     Returns:
         float64 [M].
@@ -59,7 +57,7 @@ def token_weights(
 
     Source: token-mean Yu et al. 2025, arXiv 2503.14476; seq-mean-token-mean Shao et al. 2024, arXiv 2402.03300;
     the constant length Liu et al. 2025, arXiv 2503.20783; seq-sum-token-mean Yang et al. 2025, arXiv 2509.02333.
-    There a sequence is a row of the batch.
+    In these, a sequence is a row of the batch.
 
     >>> import numpy as np
     >>> token_weights("seq-mean-token-mean", np.array([0, 0, 1]), np.array([0, 1, 2])).tolist()
@@ -68,7 +66,7 @@ def token_weights(
     if mode not in AGGREGATIONS:
         raise ConfigError(f"unknown aggregation {mode!r}{suggest(mode, AGGREGATIONS)}")
     if norm <= 0:
-        raise ConfigError(f"the length that sums of tokens are divided by must be positive, not {norm}")
+        raise ConfigError(f"objective.norm must be > 0, got {norm}")
     if len(trajectory) == 0:
         return np.zeros(0)
     if mode == "token-mean":

@@ -34,15 +34,15 @@ Evidence = Literal["reference code", "paper", "our reading"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveInfo:
-    """An objective and what is to be known about it.
+    """An objective, with what a reader needs to choose it.
 
     Attributes:
         name: the name in a run's file.
         title: the method's full name.
         arxiv: id of the paper; None for a method without one.
-        needs: what it reads beyond log-probabilities, advantages and the mask: "ref", "rollout", "entropy".
-        evidence: what the formula was checked against: "reference code", the "paper", or "our reading".
-        use: one line, when to take it.
+        needs: further tensors that it reads: "ref", "rollout", "entropy".
+        evidence: what the formula was checked against: "reference code", the "paper", or "our reading" of an abstract.
+        use: when to use it, in one line.
         function: (logprobs, old, advantages, mask, *, ref, rollout, entropy, **options) -> (loss, stats).
     """
 
@@ -55,7 +55,7 @@ class ObjectiveInfo:
     function: ObjectiveFunction
 
     def __call__(self, *tensors: Any, **options: Any) -> Any:
-        """Return loss and stats; see `ObjectiveFunction.__call__`."""
+        """Return loss and statistics; see `ObjectiveFunction.__call__`."""
         return self.function(*tensors, **options)
 
 
@@ -64,60 +64,60 @@ BUILTIN = (
     ObjectiveInfo("ppo_clip", "Proximal Policy Optimization, clipped", "1707.06347", (), "reference code",
           "The default; clip_high above clip_low is DAPO's clip-higher, dual_clip caps bad actions.", ppo_clip),
     ObjectiveInfo("decoupled", "Decoupled PPO (AReaL)", "2505.24298", ("rollout",), "reference code",
-          "Samples of an older policy than the one that is updated.", decoupled),
+          "For samples of an older policy than the one that is updated.", decoupled),
     ObjectiveInfo("self_imitation", "Self-imitation (SPEAR)", "2509.22601", (), "paper",
-          "Only what went better than expected, for replayed trajectories.", self_imitation),
+          "Only actions that went better than expected, for replayed trajectories.", self_imitation),
     ObjectiveInfo("dcpo", "Dynamic Clipping Policy Optimization", "2509.02333", (), "reference code",
-          "Wider bounds for rare tokens; the credit rule dcpo_sas belongs to it.", dcpo),
+          "Wider bounds for rare tokens; use it with the credit rule dcpo_sas.", dcpo),
     ObjectiveInfo("hapo", "Heterogeneous Adaptive Policy Optimization", "2509.16591", ("entropy",), "reference code",
-          "Bounds by entropy: wider above where the policy is uncertain, wider below where it is sure.", hapo),
+          "Bounds by entropy: a wider upper one where the policy is uncertain, else a wider lower one.", hapo),
     ObjectiveInfo("etr", "Outcome-guided Elastic Trust Regions", "2601.03723", (), "our reading",
           "Bounds that grow with the advantage.", etr),
     # Ratios of sequences.
     ObjectiveInfo("gspo", "Group Sequence Policy Optimization", "2507.18071", (), "paper",
-          "One ratio a sequence; steadier for mixtures of experts.", gspo),
+          "One ratio per sequence; more stable for mixture-of-experts models.", gspo),
     ObjectiveInfo("gspo_token", "Group Sequence Policy Optimization, token form", "2507.18071", (), "reference code",
-          "The same where advantages differ within a sequence, as step-level credit makes them.", gspo_token),
+          "The same for advantages that differ within a sequence, as those of step-level credit do.", gspo_token),
     ObjectiveInfo("gmpo", "Geometric-Mean Policy Optimization", "2507.20673", (), "reference code",
           "Ratios are clipped one by one and then averaged geometrically.", gmpo),
     ObjectiveInfo("sspo", "Sub-Sentence Policy Optimization", "2511.04256", (), "our reading",
-          "One ratio a sentence; for an agent, a turn.", sspo),
+          "One ratio per sentence; for an agent, per turn.", sspo),
     ObjectiveInfo("dhpo", "Dynamic Hybrid Policy Optimization", "2601.05607", ("entropy",), "our reading",
-          "A mixture of the token's ratio and the sequence's.", dhpo),
+          "A mixture of token ratio and sequence ratio.", dhpo),
     ObjectiveInfo("vespo", "Variational Sequence-level Soft Policy Optimization", "2602.10693", (), "paper",
-          "A smooth weight of the whole sequence's ratio.", vespo),
-    # Weights in place of a clip.
+          "A smooth weight of the sequence's product ratio.", vespo),
+    # Weights instead of a clip.
     ObjectiveInfo("cispo", "Clipped IS-weight Policy Optimization (MiniMax-M1)", "2506.13585", (), "reference code",
-          "No token loses its gradient, its weight is bounded.", cispo),
+          "No token loses its gradient; its weight is bounded.", cispo),
     ObjectiveInfo("sapo", "Soft Adaptive Policy Optimization", "2511.20347", (), "reference code",
-          "A soft gate in place of the clip.", sapo),
+          "A soft gate instead of the clip.", sapo),
     ObjectiveInfo("dppo_tv", "Divergence PPO, total variation", "2602.04879", (), "reference code",
-          "Bounds on probabilities in place of ratios; rare tokens move freely.", dppo_tv),
+          "Bounds on probabilities instead of ratios; rare tokens can change freely.", dppo_tv),
     # Against the collapse of entropy.
     ObjectiveInfo("kl_cov", "KL-Cov", "2505.22617", (), "reference code",
-          "A penalty on the tokens where log-probability and advantage go together most.", kl_cov),
+          "A penalty on the tokens with the highest covariance of log-probability and advantage.", kl_cov),
     ObjectiveInfo("clip_cov", "Clip-Cov", "2505.22617", (), "reference code",
           "Some of those tokens lose their gradient.", clip_cov),
-    # Without a region of trust.
+    # Without a trust region.
     ObjectiveInfo("reinforce", "REINFORCE", None, (), "reference code",
-          "The plain policy gradient; one optimizer step a batch.", reinforce),
+          "The plain policy gradient; use one optimizer step per batch.", reinforce),
     ObjectiveInfo("asymre", "Asymmetric REINFORCE", "2506.20520", (), "paper",
-          "A lower baseline, so that good actions weigh more than bad ones.", asymre),
+          "A lower baseline: good actions weigh more than bad ones.", asymre),
     ObjectiveInfo("opmd", "Online Policy Mirror Descent", "2505.17826", (), "paper",
-          "A damped policy gradient that never looks at the old policy.", opmd),
+          "A damped policy gradient that does not use the old policy.", opmd),
     ObjectiveInfo("dro", "Direct Reward Optimization", "2405.19107", (), "reference code",
-          "A quadratic pull towards the old policy.", dro),
+          "A quadratic penalty on the distance from the old policy.", dro),
     ObjectiveInfo("a_lol", "Advantage-Leftover Lunch", "2305.14718", ("ref",), "paper",
-          "Offline: raise what was better than the reference.", a_lol),
+          "Offline: increases the likelihood of what was better than the reference.", a_lol),
     ObjectiveInfo("a_lol_seq", "Advantage-Leftover Lunch, token ratios", "2305.14718", ("ref",), "paper",
-          "The same with a ratio a token.", a_lol_seq),
+          "The same with one ratio per token.", a_lol_seq),
     ObjectiveInfo("a_lol_ref_free", "Advantage-Leftover Lunch, no ratio", "2305.14718", (), "paper",
           "The same without a reference.", a_lol_ref_free),
-    # Terms taken alone.
+    # Single terms.
     ObjectiveInfo("kl_penalty", "Divergence from the reference", None, ("ref",), "reference code",
-          "The divergence alone; beside another objective, take the key kl.", kl_penalty),
+          "The divergence alone; to add it to another objective, set objective.kl.", kl_penalty),
     ObjectiveInfo("llds", "Lazy Likelihood Displacement penalty", "2512.04220", (), "reference code",
-          "The penalty alone; beside another objective, take the key llds.", llds),
+          "The penalty alone; to add it to another objective, set objective.llds.", llds),
 )  # fmt: skip
 
 

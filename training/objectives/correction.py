@@ -1,10 +1,10 @@
-"""Corrections of the rollout's mismatch: factors of the loss where the sampling engine's policy is not the trainer's.
+"""Corrections of the sampler mismatch: factors of the loss where sampling engine and learner compute differently.
 
-With b the log-probability that the engine gave and o the trainer's own for the same weights, w = exp(o - b) is the
+With b the log-probability from the engine and o that of the learner for the same weights, w = exp(o - b) is the
 importance of a token; sequences have products or geometric means of it. Factors carry no gradient.
 
-Left out on purpose: factors normalised to mean one, and masks that leave the denominator, since both make a token's
-weight depend on which others were dropped.
+Not included: factors normalised to mean one, and masks that change the denominator, since both make the weight of a
+token depend on the other tokens.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ class Correction:
     """A correction.
 
     Attributes:
-        about: one line.
+        about: description in one line.
         function: (tokens, low, high) -> float [M].
         low: default of the lower bound.
         high: default of the upper bound.
-        whole: whether it looks at whole sequences.
-        weighs: whether the factor is a ratio, and not only 0 or 1.
+        whole: whether it needs whole sequences.
+        weighs: whether the factor is a ratio rather than 0 or 1.
     """
 
     about: str
@@ -48,7 +48,7 @@ def _importance(log: Tensor) -> Tensor:
 
 
 def _within(factor: Tensor, measure: Tensor, low: float, high: float) -> Tensor:
-    """The factor where low <= measure <= high, else 0."""
+    """Return the factor where low <= measure <= high, else 0."""
     return torch.where((measure >= low) & (measure <= high), factor, torch.zeros_like(factor))
 
 
@@ -87,18 +87,20 @@ def _off_policy(tokens: Tokens, low: float, high: float) -> Tensor:
 
 
 CORRECTIONS: dict[str, Correction] = {
-    "tis_token": Correction("token ratio, kept within the bounds (TIS)", _tis_token, 0.0, 2.0, False),
-    "tis_sequence": Correction("product ratio of the sequence, kept within the bounds", _tis_sequence, 0.0, 2.0, True),
+    "tis_token": Correction("token ratio, clipped to the bounds (TIS)", _tis_token, 0.0, 2.0, False),
+    "tis_sequence": Correction("product ratio of the sequence, clipped to the bounds", _tis_sequence, 0.0, 2.0, True),
     "icepop": Correction("token ratio, 0 outside the bounds (IcePop)", _icepop, 0.5, 5.0, False),
-    "mis_sequence": Correction("product ratio of the sequence, 0 outside (MIS)", _mis_sequence, 0.0, 3.0, True),
+    "mis_sequence": Correction(
+        "product ratio of the sequence, 0 outside the bounds (MIS)", _mis_sequence, 0.0, 3.0, True
+    ),
     "seq_mask_tis": Correction(
         "token ratio, 0 where the sequence's geometric mean is outside the bounds", _seq_mask_tis, 0.9, 1.1, True
     ),
     "seq_mask": Correction(
-        "1, and 0 where the sequence's geometric mean is outside", _seq_mask, 0.999, 1.001, True, False
+        "1, or 0 where the sequence's geometric mean is outside the bounds", _seq_mask, 0.999, 1.001, True, False
     ),
     "off_policy": Correction(
-        "1, and 0 in sequences with A < 0 whose mean b - n is above the upper bound", _off_policy, 0.0, 0.1, True, False
+        "1, or 0 in sequences with A < 0 whose mean b - n is above the upper bound", _off_policy, 0.0, 0.1, True, False
     ),
 }
 
@@ -112,7 +114,7 @@ def corrections(tokens: Tokens, name: str, low: float | None = None, high: float
     off_policy 1, 0 where A < 0 and the sequence's mean of b - n is above high. o - b is kept within +-20.
 
     Args:
-        tokens: the tokens, with `rollout`; sequences must be whole for those of sequences.
+        tokens: the tokens, with `rollout`; sequence-level corrections need whole sequences.
         name: a key of CORRECTIONS.
         low: lower bound of the ratio; None: the correction's own.
         high: upper bound of the ratio (off_policy: nats); None: the correction's own.
@@ -134,7 +136,7 @@ def corrections(tokens: Tokens, name: str, low: float | None = None, high: float
 
 
 def bounds(name: str, low: float | None, high: float | None) -> tuple[float, float]:
-    """Return the bounds of a correction, its own where none are said.
+    """Return the bounds of a correction: the given ones, or its defaults.
 
     Raises:
         ConfigError: they are in the wrong order.
@@ -143,5 +145,5 @@ def bounds(name: str, low: float | None, high: float | None) -> tuple[float, flo
     lowest = correction.low if low is None else low
     highest = correction.high if high is None else high
     if not 0.0 <= lowest <= highest:
-        raise ConfigError(f"correction {name!r} needs bounds with 0 <= low <= high, not {lowest} and {highest}")
+        raise ConfigError(f"correction {name!r} needs bounds with 0 <= low <= high, got {lowest} and {highest}")
     return lowest, highest

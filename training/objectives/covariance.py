@@ -1,8 +1,6 @@
-"""Objectives that restrain the few tokens at which log-probability and advantage go together: KL-Cov and Clip-Cov.
+"""Objectives that restrain tokens with a high covariance of log-probability and advantage: KL-Cov and Clip-Cov.
 
-The covariance is over the tokens of one optimizer step, however it is cut into micro-batches.
-
-Left out on purpose: means over a micro-batch, as published trainers take them.
+The covariance is over all tokens of an optimizer step, while published trainers compute it per micro-batch.
 """
 
 import torch
@@ -24,13 +22,13 @@ def _covariance(tokens: Tokens) -> Tensor:
 
 @objective(scope="batch", everywhere=True)
 def kl_cov(tokens: Tokens, *, share: float = 2e-4, beta: float = 1.0) -> Losses:
-    """Return the policy gradient without a clip, and a penalty on the tokens of highest covariance.
+    """Return the unclipped policy gradient, with a penalty on the tokens of highest covariance.
 
     l = -A r, and -A r + beta |n - o| at the max(1, floor(share N)) tokens with the highest (A - mean A)(n - mean n).
 
     Args:
         tokens: the tokens.
-        share: of all tokens.
+        share: share of all tokens.
         beta: strength of the penalty.
 
     Source: Cui et al. 2025, arXiv 2505.22617, as in verl.
@@ -52,14 +50,14 @@ def clip_cov(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> Losses:
-    """Return PPO's clip without some tokens of high covariance, drawn at random.
+    """Return the clipped policy gradient without some randomly drawn tokens of high covariance.
 
-    Of the tokens that PPO does not cut off and whose (A - mean A)(n - mean n) is between low and high,
+    Of the tokens that PPO does not clip and whose (A - mean A)(n - mean n) is between low and high,
     max(1, floor(share N)) are drawn and their loss is 0.
 
     Args:
-        tokens: the tokens; their seed draws.
-        share: of all tokens.
+        tokens: the tokens; their seed decides the draw.
+        share: share of all tokens.
         low: covariance above which tokens may be drawn.
         high: covariance below which they may be drawn.
         clip_low: the ratio's lower bound is 1 - clip_low.
@@ -71,11 +69,13 @@ def clip_cov(
     Source: Cui et al. 2025, arXiv 2505.22617, as in verl.
     """
     if low > high:
-        raise ConfigError(f"clip_cov: option 'low' must not be above 'high', but {low} > {high}")
+        raise ConfigError(f"clip_cov: option 'low' must be <= 'high', got {low} > {high}")
     loss, cut = clipped(tokens.advantages, torch.exp(tokens.drift), 1.0 - clip_low, 1.0 + clip_high)
     covariance = _covariance(tokens)
     able = torch.nonzero(~cut & (covariance > low) & (covariance < high))[:, 0]
-    able = able[torch.argsort(tokens.turn[able], stable=True)]  # the same draw however turns lie in rows
+    able = able[
+        torch.argsort(tokens.turn[able], stable=True)
+    ]  # so that the draw does not depend on how turns are merged into rows
     order = torch.randperm(len(able), generator=torch.Generator().manual_seed(tokens.seed)).to(able.device)
     drawn = torch.zeros_like(cut)
     drawn[able[order[: max(1, int(share * len(tokens)))]]] = True

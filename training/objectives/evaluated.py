@@ -1,7 +1,4 @@
-"""A loss and its gradient as plain numbers, for whoever compares objectives with figures from elsewhere.
-
-Left out on purpose: training. The update computes the same loss in pieces, on the run's device.
-"""
+"""Loss and gradient of an objective as plain numbers, for comparisons with reference figures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

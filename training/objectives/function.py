@@ -1,15 +1,13 @@
-"""What an objective is: a function from tokens to token losses, with what the update must know to compute it right.
+"""The decorator that turns a function from tokens to token losses into an objective.
 
     @objective(scope="sequence", aggregation="seq-mean-token-mean")
     def gspo(tokens: Tokens, *, clip_low: float = 3e-4, clip_high: float = 4e-4) -> Losses: ...
 
-makes of the function below the decorator one with the signature that all objectives share:
+gives the function the signature that all objectives share:
 
     loss, stats = gspo(logprobs, old, advantages, mask, clip_low=0.1, kl=0.01, ref=reference)
 
-The loss is sum(weights * token losses), and so nothing but the token losses differs from method to method.
-
-Left out on purpose: names and papers (`catalogue`).
+The loss is sum(weights * token losses), so that objectives differ in their token losses only.
 """
 
 import inspect
@@ -33,16 +31,16 @@ Kernel = Callable[..., Losses]
 
 
 class ObjectiveFunction:
-    """An objective: called with [B, L] tensors it gives loss and stats.
+    """An objective: called with [B, L] tensors, it returns the loss and statistics.
 
     Attributes:
         kernel: (tokens, **options) -> (losses [M], cut [M]).
-        scope: what must be computed together: "token" (nothing), "turn", "sequence", or the "batch" of one
-            optimizer step.
-        aggregation: the mode that the method's authors use.
-        everywhere: whether there is a gradient even where every advantage is zero.
+        scope: the unit that must be computed together: "token", "turn", "sequence", or the "batch" of one optimizer
+            step.
+        aggregation: the aggregation of the method's authors.
+        everywhere: whether there is a gradient even if every advantage is zero.
         signed: options that may be negative.
-        weighed: whether the losses are multiplied by the ratio of old to rollout already.
+        weighed: whether the losses already contain the ratio of old to rollout probabilities.
     """
 
     def __init__(
@@ -66,10 +64,10 @@ class ObjectiveFunction:
         return {name for name, p in parameters.items() if type(None) in get_args(p.annotation)}
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Refuse options that the method does not have, or values that it cannot have.
+        """Check names and values of options.
 
         Raises:
-            ConfigError: it names the option, and the near one.
+            ConfigError: an option is unknown, or its value is invalid.
         """
         for name, value in options.items():
             if name not in self.options:
@@ -79,19 +77,19 @@ class ObjectiveFunction:
                 continue
             _check_kind(what, value, self.options[name])
             if isinstance(value, int | float) and value < 0 and name not in self.signed:
-                raise ConfigError(f"{what} must not be negative, and is {value}")
+                raise ConfigError(f"{what} must be >= 0, got {value}")
         self.kernel(_nothing(), **options)
 
     def check_terms(self, terms: Terms) -> None:
-        """Refuse a correction that would count the rollout's mismatch twice.
+        """Check that a correction does not apply the sampler mismatch twice.
 
         Raises:
-            ConfigError: it names both.
+            ConfigError: the objective contains the correction already.
         """
         if self.weighed and terms.correction and CORRECTIONS[terms.correction].weighs:
             raise ConfigError(
-                f"{self.__name__} weighs tokens by the mismatch of the rollout itself; the correction "
-                f"{terms.correction!r} would do it once more"
+                f"{self.__name__} already corrects the sampler mismatch, so the correction {terms.correction!r} would "
+                "apply it twice"
             )
 
     def __call__(
@@ -108,19 +106,19 @@ class ObjectiveFunction:
         seed: int = 0,
         **options: Any,
     ) -> tuple[Tensor, Stats]:
-        """Return the loss, to be minimised, and sums over tokens for a report.
+        """Return the loss to minimise, and sums over tokens for reports.
 
         Args:
             logprobs: float [B, L], n, nats, under the policy (carries gradient).
             old: float [B, L], o, nats, under the policy at the start of the update.
             advantages: float [B, L], A.
             mask: bool [B, L], tokens that carry loss; a row is a sequence.
-            ref: float [B, L], f, nats, under a reference policy, for methods and terms that need it.
-            rollout: float [B, L], b, nats, as the sampling engine gave them.
-            entropy: float [B, L], H, nats; carries gradient where a bonus is given for it.
-            spans: int64 [B, L], sentences within each row; an unbroken stretch of the mask is one without them.
-            seed: of what is drawn.
-            **options: the method's own options, and what every method takes: aggregation (empty: the method's own),
+            ref: float [B, L], f, nats, under a reference policy, where a method or term needs it.
+            rollout: float [B, L], b, nats, from the sampling engine.
+            entropy: float [B, L], H, nats; carries gradient where there is an entropy bonus.
+            spans: int64 [B, L], sentences within each row; by default, a contiguous part of the mask is one.
+            seed: of random choices.
+            **options: the method's own options, and those of every method: aggregation (empty: the method's own),
                 norm, kl, kl_estimator, kl_corrected, entropy_bonus, entropy_target, correction, correction_low,
                 correction_high, llds; see `Terms`.
 
@@ -128,8 +126,8 @@ class ObjectiveFunction:
             The loss, 0-dimensional, and sums over tokens: see `whole_loss`.
 
         Raises:
-            ConfigError: an option is unknown or cannot have its value.
-            ValueError: shapes differ, or a tensor that is needed is missing.
+            ConfigError: an option is unknown, or its value is invalid.
+            ValueError: shapes differ, or a required tensor is missing.
         """
         own = {name: value for name, value in options.items() if name not in SHARED}
         for name in own:
@@ -155,28 +153,28 @@ def objective(
     signed: tuple[str, ...] = (),
     weighed: bool = False,
 ) -> Callable[[Kernel], ObjectiveFunction]:
-    """Make a rule of a function from tokens to losses; see `ObjectiveFunction` for the arguments."""
+    """Turn a function from tokens to losses into an objective; see `ObjectiveFunction` for the arguments."""
     return lambda kernel: ObjectiveFunction(kernel, scope, aggregation, everywhere, signed, weighed)
 
 
 def _signature(kernel: Kernel) -> inspect.Signature:
-    """The common signature with the method's own options in place of **options."""
+    """Return the common signature with the method's own options."""
     common = list(inspect.signature(ObjectiveFunction.__call__).parameters.values())[1:]
     own = list(inspect.signature(kernel).parameters.values())[1:]
     return inspect.Signature([*common[:-1], *own, common[-1]])
 
 
 def _check_kind(what: str, value: Any, default: Any) -> None:
-    """Refuse a value of another kind than the default; numbers are finite."""
+    """Check that a value is of the same kind as the default, and finite."""
     if isinstance(default, bool | str):
         if type(value) is not type(default):
-            raise ConfigError(f"{what} must be a {type(default).__name__}, not {value!r}")
+            raise ConfigError(f"{what} must be a {type(default).__name__}, got {value!r}")
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{what} must be a finite number, not {value!r}")
+        raise ConfigError(f"{what} must be a finite number, got {value!r}")
 
 
 def _nothing() -> Tokens:
-    """No tokens at all, with every column."""
+    """Return an empty set of tokens with every column."""
     none, codes = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
     return Tokens(none, none, none, codes, codes, 0, ref=none, rollout=none, entropy=none, spans=codes)

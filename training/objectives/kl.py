@@ -1,8 +1,4 @@
-"""Estimates of the divergence from a reference policy, one number a token, and the objective that has nothing else.
-
-Left out on purpose: the divergence inside the reward and controllers of its coefficient, which belong to the loop
-(`turnwise.training.coefficient_schedules`).
-"""
+"""Per-token estimates of the KL divergence from a reference policy."""
 
 import torch
 from torch import Tensor
@@ -11,19 +7,19 @@ from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
 
 KL_ESTIMATORS: dict[str, str] = {
-    "k1": "n - f: unbiased value; useless as a loss, its expected gradient on policy is zero",
-    "k2": "(n - f)^2 / 2: the right gradient on policy, a biased value",
-    "k3": "exp(f - n) - (f - n) - 1: unbiased, never negative; kept below 10, as in verl",
+    "k1": "n - f: unbiased; not useful as a loss, since its expected gradient on policy is zero",
+    "k2": "(n - f)^2 / 2: correct gradient on policy, biased value",
+    "k3": "exp(f - n) - (f - n) - 1: unbiased, never negative; clipped at 10, as in verl",
     "k3+": "value of k3, gradient of k2",
     "k3-unbounded": "k3 without a bound, as in the GRPO paper and TRL",
 }
 
 
 def kl(logprobs: Tensor, reference: Tensor, estimator: str = "k3") -> Tensor:
-    """Estimate KL(policy || reference) at each sampled token, in nats.
+    """Return an estimate of KL(policy || reference) at each sampled token, nats.
 
     With d = f - n: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1 (d kept within +-20, the value below 10),
-    k3+ = k3 in value and k2 in gradient, k3-unbounded = exp(min(d, 60)) - d - 1, which so stays a number.
+    k3+ = k3 in value and k2 in gradient, k3-unbounded = exp(min(d, 60)) - d - 1, which stays finite.
 
     Args:
         logprobs: float [...], n, log-probabilities under the policy (carries gradient).

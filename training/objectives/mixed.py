@@ -1,8 +1,6 @@
-"""Ratios between a token's and a sequence's: SSPO's of a sentence, DHPO's mixture.
+"""Ratios between token level and sequence level: SSPO's sentences, DHPO's mixture.
 
-Both are our reading of abstracts: no code and no full text was to be had.
-
-Left out on purpose: cutting text into sentences; in a run a turn is one, else `spans` say.
+Both follow our reading of the abstracts. A sentence is given by `spans`; in a run, it is a turn.
 """
 
 import torch
@@ -21,7 +19,7 @@ def _straight_through(tokens: Tokens) -> Tensor:
 
 @objective(scope="sequence")
 def sspo(tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, by_entropy: bool = False) -> Losses:
-    """Return PPO's clip with one ratio for a sentence (in a run: for a turn).
+    """Return the clipped policy gradient with one ratio per sentence (in a run: per turn).
 
     s = exp(mean over the sentence of (n - o)) with each token's own gradient, l = max(-A s, -A clip(s, 1 - clip_low,
     1 + clip_high)). by_entropy: both bounds times clip(H / mean H, 1/2, 3/2), H the sentence's mean entropy and the
@@ -65,7 +63,7 @@ def dhpo(
     mix: float = 0.5,
     by_entropy: bool = False,
 ) -> Losses:
-    """Return PPO's clip with a mixture of a token's ratio and its sequence's, each clipped in its own bounds first.
+    """Return the clipped policy gradient with a mixture of token and sequence ratio, each with its own bounds.
 
     R = w r + (1 - w) s, Rc = w clip(r, 1 - clip_low, 1 + clip_high) + (1 - w) clip(s, 1 - sequence_low,
     1 + sequence_high), l = max(-A R, -A Rc); r the token's ratio, s that of gspo_token, w = mix, or with by_entropy the
@@ -97,7 +95,7 @@ def dhpo(
 
 
 def _range(values: Tensor) -> Tensor:
-    """Where each value is between the least (0) and the largest (1); 1/2 where all are equal."""
+    """Return each value scaled to [0, 1] between the smallest and the largest; 1/2 if all are equal."""
     if not len(values):
         return values
     least, largest = values.min(), values.max()

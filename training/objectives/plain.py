@@ -1,4 +1,4 @@
-"""Policy gradients without a trust region: REINFORCE and its kin, DRO, A-LoL.
+"""Policy gradients without a trust region: REINFORCE and variants, DRO, A-LoL.
 
 Left out on purpose: baselines. An advantage comes from a credit rule; OPMD and AsymRE want one without division by the
 spread (`scale = "none"`).
@@ -25,23 +25,23 @@ def reinforce(tokens: Tokens) -> Losses:
 
 @objective(everywhere=True, signed=("delta",))
 def asymre(tokens: Tokens, *, delta: float = -0.1) -> Losses:
-    """Return the policy gradient with the baseline moved, so that good actions weigh more than bad ones.
+    """Return the policy gradient with a shifted baseline, so that good actions weigh more than bad ones.
 
-    l = -(A - delta) n, where A is the score less the group's mean.
+    l = -(A - delta) n, where A is the score minus the group's mean.
 
     Args:
         tokens: the tokens.
         delta: in units of reward; negative lowers the baseline.
 
-    Source: Arnal et al. 2025, arXiv 2506.20520, as in Trinity-RFT. There a group of one has the baseline 0; here it
-    has the advantage that the credit rule gave it.
+    Source: Arnal et al. 2025, arXiv 2506.20520, as in Trinity-RFT. There, a group of one has the baseline 0; here, it
+    has the advantage from the credit rule.
     """
     return uncut(-(tokens.advantages - delta) * tokens.new)
 
 
 @objective()
 def opmd(tokens: Tokens, *, tau: float = 1.0) -> Losses:
-    """Return the policy gradient of mirror descent on the policy: l = -A n / (1 + tau).
+    """Return the policy gradient of policy mirror descent: l = -A n / (1 + tau).
 
     Args:
         tokens: the tokens; advantages are scores less the group's baseline, not divided by the spread.
@@ -71,7 +71,7 @@ def _gain(tokens: Tokens) -> Tensor:
 
 @objective(scope="sequence", aggregation="seq-mean-token-sum-counted")
 def a_lol(tokens: Tokens, *, clip: float = 0.9) -> Losses:
-    """Return the log-likelihood of what was better than the reference, weighed by advantage and whole ratio.
+    """Return the log-likelihood of actions with positive advantage, weighted by advantage and sequence ratio.
 
     w = sg[clip(exp(sum over the sequence of (n - f)), 1 - clip, 1 + clip)], l = -w max(A, 0) n.
 
@@ -110,7 +110,7 @@ def a_lol_ref_free(tokens: Tokens) -> Losses:
 
 @objective(everywhere=True)
 def kl_penalty(tokens: Tokens, *, estimator: str = "k3", corrected: bool = False) -> Losses:
-    """Return the divergence from the reference alone; see `kl`.
+    """Return the KL divergence from the reference as the only loss; see `kl`.
 
     Args:
         tokens: the tokens, with `ref`.
@@ -128,9 +128,9 @@ def kl_penalty(tokens: Tokens, *, estimator: str = "k3", corrected: bool = False
 
 @objective(scope="sequence", everywhere=True)
 def llds(tokens: Tokens, *, weight: float = 0.2, gate: str = "action") -> Losses:
-    """Return the penalty on good actions that became less likely, alone; see `lowered`.
+    """Return the penalty on good actions that became less likely as the only loss; see `lowered`.
 
-    Any objective takes it beside its own loss as the option `llds`.
+    Any objective can add it to its own loss with the option `llds`.
 
     Args:
         tokens: the tokens.

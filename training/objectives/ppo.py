@@ -1,7 +1,4 @@
-"""PPO's clipped objective, its decoupled form for stale samples, and the one for replayed successes.
-
-Left out on purpose: other ratios and other regions of trust, each in a file of its family.
-"""
+"""PPO's clipped objective, its decoupled form for stale samples, and self-imitation for replayed successes."""
 
 import math
 from typing import Literal, get_args
@@ -47,7 +44,7 @@ def ppo_clip(
     plain = None
     if delta:
         if delta <= 1.0 + clip_high:
-            raise ConfigError(f"delta caps the ratio and must be above 1 + clip_high = {1 + clip_high}, not {delta}")
+            raise ConfigError(f"delta must be above 1 + clip_high = {1 + clip_high}, got {delta}")
         plain = -tokens.advantages * ratio.clamp(max=delta)
     losses = clipped(tokens.advantages, ratio, 1.0 - clip_low, 1.0 + clip_high, plain=plain)
     return capped(tokens.advantages, losses, dual_clip)
@@ -60,25 +57,25 @@ Staleness = Literal["mask", "clamp"]
 def decoupled(
     tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, cap: float = 5.0, over: str = "mask"
 ) -> Losses:
-    """Return PPO's clip around the policy at the start of the update, for samples of an older one.
+    """Return PPO's clip around the policy at the start of the update, for samples of an older policy.
 
     r = exp(n - o), w = sg[exp(o - b)], l = w max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)); where w is above
-    the cap it is 0 ("mask") or the cap ("clamp"). Tokens that are masked stay in the denominator.
+    the cap it is 0 ("mask") or the cap ("clamp"). Masked tokens stay in the denominator.
 
     Args:
-        tokens: the tokens; `rollout` is what sampled them, `old` what the update started from.
+        tokens: the tokens; `rollout` is from the policy that sampled them, `old` from the start of the update.
         clip_low: the ratio's lower bound is 1 - clip_low.
         clip_high: its upper bound is 1 + clip_high.
-        cap: highest w.
+        cap: maximum of w.
         over: "mask" or "clamp".
 
     Raises:
-        ConfigError: `over` is neither.
+        ConfigError: `over` is invalid.
 
-    Source: Fu et al. 2025 (AReaL), arXiv 2505.24298; an o - b that is not finite counts as 0, as there.
+    Source: Fu et al. 2025 (AReaL), arXiv 2505.24298; a non-finite o - b counts as 0, as there.
     """
     if over not in get_args(Staleness):
-        raise ConfigError(f"decoupled: over={over!r} is not known{suggest(over, get_args(Staleness))}")
+        raise ConfigError(f"decoupled: unknown option over={over!r}{suggest(over, get_args(Staleness))}")
     stale = torch.nan_to_num(tokens.old - tokens.need("rollout"), nan=0.0, posinf=0.0, neginf=0.0)
     weight = torch.exp(stale.clamp(-LARGEST, LARGEST))
     above = weight > cap
@@ -91,7 +88,7 @@ def decoupled(
 def self_imitation(
     tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.28, weight: float = 1.0, least: float = 0.0
 ) -> Losses:
-    """Return the clipped policy gradient of what went better than expected, and nothing for the rest.
+    """Return the clipped policy gradient of actions that went better than expected.
 
     l = weight * max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high)) where A > least, else 0.
 
@@ -99,8 +96,8 @@ def self_imitation(
         tokens: the tokens of replayed (or fresh) trajectories; `old` is under the policy that collected them.
         clip_low: the ratio's lower bound is 1 - clip_low.
         clip_high: its upper bound is 1 + clip_high.
-        weight: factor of the loss; `imitation_weight` raises it over a run.
-        least: advantages up to this are left out.
+        weight: factor of the loss; `imitation_weight` increases it over a run.
+        least: advantages up to this are ignored.
 
     Source: Oh et al. 2018, arXiv 1806.05635, in the clipped form of Qin et al. 2025 (SPEAR), arXiv 2509.22601.
     """
@@ -110,7 +107,7 @@ def self_imitation(
 
 
 def imitation_weight(step: int, *, warmup: int, peak: float = 1.0) -> float:
-    """Return the weight of self-imitation: 0 at first, peak after `warmup` steps, along half a cosine.
+    """Return the weight of self-imitation: a half cosine from 0 to peak over `warmup` steps.
 
         peak (1 - cos(pi step / warmup)) / 2
 
@@ -120,7 +117,7 @@ def imitation_weight(step: int, *, warmup: int, peak: float = 1.0) -> float:
     Args:
         step: from 0.
         warmup: steps.
-        peak: highest weight.
+        peak: maximum weight.
 
     Source: Qin et al. 2025 (SPEAR), arXiv 2509.22601.
     """

@@ -1,7 +1,4 @@
-"""Two pieces that the clipped objectives share: PPO's clip for any ratio and any bounds, and the dual clip.
-
-Left out on purpose: the ratios themselves. Each method has its own.
-"""
+"""Functions that the clipped objectives share: PPO's clip for any ratio and bounds, and the dual clip."""
 
 import torch
 from torch import Tensor
@@ -9,20 +6,20 @@ from torch import Tensor
 from turnwise.training.errors import ConfigError
 
 Losses = tuple[Tensor, Tensor]
-"""Token losses, float [M], and which tokens' gradient was cut off, bool [M]."""
+"""Token losses, float [M], and the tokens whose gradient was clipped, bool [M]."""
 
 Bound = float | Tensor
 
 
 def clipped(advantages: Tensor, ratio: Tensor, low: Bound, high: Bound, *, plain: Tensor | None = None) -> Losses:
-    """Return max(-A r, -A clip(r, low, high)), and where the second is larger.
+    """Return max(-A r, -A clip(r, low, high)), and where the clipped term is larger.
 
     Args:
         advantages: float [M], A.
         ratio: float [M], r.
         low: lower bound of the ratio, a number or float [M].
         high: upper bound of the ratio, a number or float [M].
-        plain: float [M], what stands in place of -A r.
+        plain: float [M], replaces -A r.
     """
     plain = -advantages * ratio if plain is None else plain
     bounded = -advantages * torch.clamp(ratio, low, high)  # type: ignore[arg-type]  # both numbers, or both tensors
@@ -30,7 +27,7 @@ def clipped(advantages: Tensor, ratio: Tensor, low: Bound, high: Bound, *, plain
 
 
 def capped(advantages: Tensor, losses: Losses, dual_clip: float | None) -> Losses:
-    """Return min(l, -A c) where A < 0: for bad actions no ratio counts for more than c.
+    """Return min(l, -A c) where A < 0, which limits the ratio of bad actions to c.
 
     Args:
         advantages: float [M], A.
@@ -53,5 +50,5 @@ def capped(advantages: Tensor, losses: Losses, dual_clip: float | None) -> Losse
 
 
 def uncut(losses: Tensor) -> Losses:
-    """Return the losses of a method that cuts no gradient off."""
+    """Return the losses of a method that clips no gradient."""
     return losses, torch.zeros_like(losses, dtype=torch.bool)

@@ -16,7 +16,7 @@ from turnwise.training.objectives.tokens import LARGEST, Tokens, through
 
 @objective(scope="sequence", aggregation="seq-mean-token-mean")
 def gspo(tokens: Tokens, *, clip_low: float = 3e-4, clip_high: float = 4e-4) -> Losses:
-    """Return PPO's clip with one ratio for a whole sequence, the geometric mean over its tokens.
+    """Return the clipped policy gradient with one ratio per sequence, the geometric mean over its tokens.
 
     s = exp(mean over the sequence of (n - o)), l = max(-a s, -a clip(s, 1 - clip_low, 1 + clip_high)) at each token of
     it, a the mean of A over the sequence; the gradient goes through s.
@@ -35,7 +35,7 @@ def gspo(tokens: Tokens, *, clip_low: float = 3e-4, clip_high: float = 4e-4) -> 
 
 @objective(scope="sequence", aggregation="seq-mean-token-mean")
 def gspo_token(tokens: Tokens, *, clip_low: float = 3e-4, clip_high: float = 4e-4) -> Losses:
-    """Return GSPO in the form for advantages that differ from token to token.
+    """Return GSPO for advantages that differ between tokens.
 
     s[t] = sg[s] exp(n - sg n), which is s in value and has each token's own gradient; else as gspo.
 
@@ -56,7 +56,7 @@ def gmpo(tokens: Tokens, *, clip_low: float = 0.4, clip_high: float = 0.4) -> Lo
     """Return the geometric mean of clipped ratios times the sequence's mean advantage.
 
     d = n - o, d' = sgn(A) min(sgn(A) d, sgn(A) clip(d, -clip_low, clip_high)), l = -mean(A) exp(mean of d') at each
-    token of the sequence. The bounds are of logarithms.
+    token of the sequence. The bounds apply to logarithms.
 
     Args:
         tokens: the tokens.
@@ -78,7 +78,7 @@ def gmpo(tokens: Tokens, *, clip_low: float = 0.4, clip_high: float = 0.4) -> Lo
 def vespo(
     tokens: Tokens, *, k_pos: float = 2.0, lambda_pos: float = 3.0, k_neg: float = 3.0, lambda_neg: float = 2.0
 ) -> Losses:
-    """Return a policy gradient whose weight rises and falls smoothly with the sequence's whole ratio.
+    """Return a policy gradient whose weight varies smoothly with the product ratio of the sequence.
 
     W = exp(sum over the sequence of (n - o)), phi = exp(lambda + k log W - lambda W), l = -sg[phi] A n; k and lambda
     by the sign of A (zero counts as positive). phi is 1 at W = 1 and largest at W = k / lambda.

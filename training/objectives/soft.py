@@ -1,6 +1,6 @@
-"""Weights in place of PPO's clip: CISPO, SAPO, DPPO.
+"""Objectives with weights instead of PPO's clip: CISPO, SAPO, DPPO.
 
-Left out on purpose: CISPO with the sampling engine's log-probabilities in the denominator; take a correction.
+For CISPO with the sampling engine's log-probabilities in the denominator, add a correction.
 """
 
 import torch
@@ -13,10 +13,10 @@ from turnwise.training.objectives.tokens import Tokens
 
 @objective()
 def cispo(tokens: Tokens, *, clip_low: float = 1.0, clip_high: float = 0.28, masked: bool = False) -> Losses:
-    """Return a policy gradient weighed by the clipped ratio, so that no token loses its gradient.
+    """Return a policy gradient weighted by the clipped ratio, so that no token loses its gradient.
 
-    r = exp(n - o), l = -sg[clip(r, 1 - clip_low, 1 + clip_high)] A n; masked: 0 where PPO would have cut the gradient
-    off (r above for A > 0, below for A < 0).
+    r = exp(n - o), l = -sg[clip(r, 1 - clip_low, 1 + clip_high)] A n; masked: 0 where PPO would clip
+    the gradient (r above for A > 0, below for A < 0).
 
     Args:
         tokens: the tokens.
@@ -38,10 +38,10 @@ def cispo(tokens: Tokens, *, clip_low: float = 1.0, clip_high: float = 0.28, mas
 
 @objective(aggregation="seq-mean-token-mean")
 def sapo(tokens: Tokens, *, tau_pos: float = 1.0, tau_neg: float = 1.05) -> Losses:
-    """Return a policy gradient that fades out softly as the ratio leaves 1.
+    """Return a policy gradient that decays smoothly as the ratio departs from 1.
 
     r = exp(n - o), l = -(4 / tau) sigmoid(tau (r - 1)) A, tau by the sign of A (zero counts as negative). At r = 1 the
-    gradient is -A dn, as everywhere else.
+    gradient is -A dn, as in the other objectives.
 
     Args:
         tokens: the tokens.
@@ -63,10 +63,10 @@ def sapo(tokens: Tokens, *, tau_pos: float = 1.0, tau_neg: float = 1.05) -> Loss
 
 @objective()
 def dppo_tv(tokens: Tokens, *, low: float = 0.2, high: float = 0.2, cap: float = 20.0) -> Losses:
-    """Return a policy gradient cut off by how far the probability moved, not by the ratio.
+    """Return a policy gradient that is cut off by the change of the probability instead of the ratio.
 
     p = exp(n), q = exp(o); l = -A sg[min(p / q, cap)] n where (A > 0 and p - q <= high) or (A <= 0 and
-    p - q >= -low), else 0. Rare tokens may so change their ratio by much.
+    p - q >= -low), else 0. The ratio of rare tokens may therefore change a lot.
 
     Args:
         tokens: the tokens.

@@ -1,7 +1,4 @@
-"""The tables of docs/objectives.md, from the code; a test compares them.
-
-Left out on purpose: the text around them.
-"""
+"""The tables of docs/objectives.md, rendered from the code; a test compares them."""
 
 from turnwise.training.objectives.aggregate import AGGREGATIONS
 from turnwise.training.objectives.catalogue import objectives
@@ -18,8 +15,7 @@ def tables() -> dict[str, str]:
         methods.append(f"| `{name}` | {entry.title}{link} | {entry.use}{needs} | {options} | {entry.evidence} |")
     ways = [f"- `{name}`: {text}" for name, text in AGGREGATIONS.items()]
     factors = [
-        f"- `{name}`: {one.about}; bounds {one.low:g} and {one.high:g} unless said otherwise"
-        for name, one in CORRECTIONS.items()
+        f"- `{name}`: {one.about}; default bounds {one.low:g} and {one.high:g}" for name, one in CORRECTIONS.items()
     ]
     return {"methods": "\n".join(methods), "aggregations": "\n".join(ways), "corrections": "\n".join(factors)}
 

@@ -1,6 +1,6 @@
-"""What any objective can be joined by: divergence from a reference, entropy, correction of the rollout's mismatch.
+"""Terms that can be added to any objective: KL divergence, entropy bonus, correction of the sampler mismatch.
 
-Left out on purpose: coefficients that change from step to step; `turnwise.training.coefficient_schedules` has them.
+Schedules of their coefficients are in `turnwise.training.coefficient_schedules`.
 """
 
 import math
@@ -27,19 +27,19 @@ SCOPES: tuple[Scope, ...] = ("token", "turn", "sequence", "batch")
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """How token losses are aggregated, and what is added to them or multiplied with them.
+    """How token losses are aggregated, and the terms that are added to them or multiplied with them.
 
     Attributes:
-        aggregation: a key of AGGREGATIONS; empty: the method's own.
-        norm: tokens, the constant of aggregations with "norm".
-        kl: coefficient of the divergence from the reference; 0 for none.
+        aggregation: a key of AGGREGATIONS; empty for the method's own.
+        norm: divisor of aggregations with "norm", in tokens.
+        kl: coefficient of the KL divergence from the reference; 0 for none.
         kl_estimator: a key of KL_ESTIMATORS.
-        kl_corrected: multiply the divergence by the ratio exp(n - o), gradient included, since the tokens are
-            samples of the old policy.
+        kl_corrected: multiply the KL term by the ratio exp(n - o), including its gradient, since the tokens are sampled
+            from the old policy.
         entropy: coefficient of the entropy bonus; 0 for none.
-        entropy_target: nats; the bonus is given only while the mean entropy is at most this; 0: always.
-        correction: a key of CORRECTIONS, what the loss is multiplied with because the sampling engine's
-            probabilities are not the trainer's; empty for none.
+        entropy_target: nats; there is a bonus only while the mean entropy is at most this; 0: always.
+        correction: a key of CORRECTIONS, a factor of the loss for the mismatch between sampling engine and learner;
+            empty for none.
         correction_low: lower bound of the correction's ratio; None: the correction's own.
         correction_high: its upper bound.
         llds: coefficient of the penalty on good actions that became less likely; 0 for none.
@@ -58,35 +58,35 @@ class Terms:
     llds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse names that nobody knows, and numbers that cannot be."""
+        """Check names and numbers."""
         known = {"aggregation": {*AGGREGATIONS, ""}, "kl_estimator": {*KL_ESTIMATORS}, "correction": {*CORRECTIONS, ""}}
         for name, choices in known.items():
             value = getattr(self, name)
             if not isinstance(value, str) or value not in choices:
-                raise ConfigError(f"objective.{name} {value!r} is not known{suggest(str(value), choices - {''})}")
+                raise ConfigError(f"unknown objective.{name} {value!r}{suggest(str(value), choices - {''})}")
         self._check_numbers()
         if self.correction:
             bounds(self.correction, self.correction_low, self.correction_high)
 
     def _check_numbers(self) -> None:
-        """Refuse numbers that are none, negative ones, and bounds of no correction."""
+        """Check that numbers are finite and in range, and that bounds belong to a correction."""
         wanted = {name: getattr(self, name) for name in ("norm", "kl", "entropy", "entropy_target", "llds")}
         ends = {name: getattr(self, name) for name in ("correction_low", "correction_high")}
         for name, value in (wanted | {name: end for name, end in ends.items() if end is not None}).items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise ConfigError(f"objective.{name} must be a finite number, not {value!r}")
+                raise ConfigError(f"objective.{name} must be a finite number, got {value!r}")
             if value < 0 and name in {"kl", "entropy_target", "llds"}:
-                raise ConfigError(f"objective.{name} must not be negative, and is {value}")
+                raise ConfigError(f"objective.{name} must be >= 0, got {value}")
             if name in ends and not self.correction:
-                raise ConfigError(f"objective.{name} bounds a correction, and none is chosen")
+                raise ConfigError(f"objective.{name} is the bound of a correction, but there is no correction")
         if self.norm <= 0:
-            raise ConfigError(f"objective.norm must be positive, not {self.norm}")
+            raise ConfigError(f"objective.norm must be > 0, got {self.norm}")
         if not isinstance(self.kl_corrected, bool):
-            raise ConfigError(f"objective.kl_corrected must be true or false, not {self.kl_corrected!r}")
+            raise ConfigError(f"objective.kl_corrected must be true or false, got {self.kl_corrected!r}")
 
     @property
     def scope(self) -> Scope:
-        """What the terms need to be computed together."""
+        """The unit that the terms need to be computed together."""
         if self.entropy and self.entropy_target:
             return "batch"
         whole = self.llds or (self.correction and CORRECTIONS[self.correction].whole)
@@ -94,7 +94,7 @@ class Terms:
 
     @property
     def everywhere(self) -> bool:
-        """Whether the terms have a gradient even where every advantage is zero."""
+        """Whether the terms have a gradient even if every advantage is zero."""
         return bool(self.kl or self.entropy or self.llds)
 
 
@@ -105,22 +105,22 @@ SHARED = {name: name for name in Terms.__dataclass_fields__ if name != "entropy"
 def whole_loss(
     kernel: Callable[..., Losses], options: Mapping[str, Any], terms: Terms, tokens: Tokens, weights: Tensor
 ) -> tuple[Tensor, Stats]:
-    """Return the whole loss: method * correction + kl * divergence + llds * penalty - entropy bonus, equally weighed.
+    """Return the total loss: objective * correction + kl * divergence + llds * penalty - entropy bonus.
 
     Args:
-        kernel: gives the method's token losses.
+        kernel: returns the method's token losses.
         options: of the method.
-        terms: what joins them.
-        tokens: the tokens; sequences (or the batch) must be whole where the method's scope says so.
+        terms: the additional terms.
+        tokens: the tokens, complete in the unit that the method's scope requires.
         weights: float [M], from token_weights.
 
     Returns:
-        The loss (0-dimensional), and sums over tokens: tokens, clipped (tokens whose gradient the method cut off),
+        The loss (0-dimensional), and sums over tokens: tokens, clipped (tokens whose gradient the method clipped),
         ratio, old_kl (k3 of the old policy, nats), and where there are any mismatch (|o - b|, nats), kl, entropy
         (nats), llds (nats), correction (the factor).
 
     Raises:
-        ValueError: a coefficient is set and what it weighs is missing.
+        ValueError: a term has a coefficient, but its tensor is missing.
     """
     losses, cut = kernel(tokens, **options)
     with torch.no_grad():
@@ -145,7 +145,7 @@ def whole_loss(
             corrected = divergence * torch.exp(tokens.drift) if terms.kl_corrected else divergence
             loss = loss + terms.kl * (weights * corrected).sum()
     elif terms.kl:
-        raise ValueError("a coefficient of the divergence is set, and no reference log-probabilities came")
+        raise ValueError("the KL term needs reference log-probabilities")
     if terms.llds:
         penalty = lowered(tokens)
         loss, stats["llds"] = loss + terms.llds * (weights * penalty).sum(), penalty.detach().sum()
@@ -153,10 +153,10 @@ def whole_loss(
 
 
 def _less_entropy(loss: Tensor, terms: Terms, tokens: Tokens, weights: Tensor, stats: Stats) -> Tensor:
-    """Take the entropy bonus off, if there is one."""
+    """Subtract the entropy bonus, if there is one."""
     if tokens.entropy is None:
         if terms.entropy:
-            raise ValueError("a coefficient of the entropy is set, and no entropies came")
+            raise ValueError("the entropy bonus needs entropies")
         return loss
     stats["entropy"] = tokens.entropy.detach().sum()
     target = terms.entropy_target

@@ -1,9 +1,8 @@
-"""What every objective reads: the tokens that carry loss, one after another, with the sequence and turn of each.
+"""The input of every objective: the tokens that carry loss, in one row, with the sequence and turn of each.
 
 Masks are gone here: a token that carries no loss is not among them, whatever stands in its place. Sums over sequences
 and turns go by their codes, so that it does not matter in how many rows of a batch a trajectory lies.
 
-Left out on purpose: how token losses become one number (`aggregate`).
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 LARGEST = 20.0  # nats; exp of more says nothing, and would swamp everything else
-IMPOSSIBLE = -1e4  # nats; stands for the logarithm of a probability of zero, of which differences are numbers
+IMPOSSIBLE = -1e4  # nats; replaces the logarithm of zero, so that differences stay finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Tokens:
         return self.sequence_sum(values) / self.sequence_sum(torch.ones_like(values)).clamp(min=1.0)
 
     def by_span(self) -> Self:
-        """Return the same tokens with their sentences as sequences (turns, where no sentences are known)."""
+        """Return the same tokens with sentences as sequences (turns if there are no sentences)."""
         if self.spans is None:
             pairs = self.turn[:, None]
         else:
@@ -86,7 +85,7 @@ class Tokens:
 
 
 def through(value: Tensor, new: Tensor) -> Tensor:
-    """Return numbers whose gradient is that of `new` times their value: sg[value] * exp(n - sg n)."""
+    """Return the values with the gradient of `new` times the value: sg[value] * exp(n - sg n)."""
     return value.detach() * torch.exp(new - new.detach())
 
 
@@ -102,10 +101,10 @@ def flatten(
     spans: Tensor | None = None,
     seed: int = 0,
 ) -> Tokens:
-    """Return the tokens of a batch in which each row is a sequence, and each unbroken stretch of the mask is a turn.
+    """Return the tokens of a batch in which each row is a sequence, and each contiguous part of the mask is a turn.
 
-    Columns take the dtype of `logprobs`. A log-probability below -10,000 nats, -inf too, counts as -10,000 and has no
-    gradient: what the policy cannot say does not make the whole batch infinite. NaN stays NaN.
+    Columns take the dtype of `logprobs`. Log-probabilities below -10,000 nats, including -inf, count as -10,000 and
+    have no gradient, so that an impossible token does not make the whole batch infinite. NaN stays NaN.
 
     Args:
         logprobs: float [B, L], nats.
