@@ -125,7 +125,7 @@ class WebShopEnv(SavableEnv):
         self._before = integer("num_prev_obs", num_prev_obs), integer("num_prev_actions", num_prev_actions)
         seed = integer("catalogue_seed", catalogue_seed)
         if products is None:
-            unset = {"attributes": attributes, "human": human, "num_products": num_products}
+            unset: dict[str, object] = {"attributes": attributes, "human": human, "num_products": num_products}
             unset |= {"keep": keep, "limit": limit}
             refuse_given(
                 {name: (value, None) for name, value in unset.items()}

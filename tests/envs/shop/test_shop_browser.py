@@ -176,10 +176,10 @@ def test_keywords_are_known_by_name() -> None:
 
 def test_what_a_browser_has_no_use_for_is_refused() -> None:
     for name in ("observation", "num_prev_obs", "num_prev_actions"):
-        with pytest.raises(UnknownOption, match=f"{name} is no option of the shop in a browser"):
+        with pytest.raises(UnknownOption, match=f"the shop in a browser has no option {name}"):
             WebShopBrowserEnv(level="tiny", **{name: 1})
     for many in (2, 0, "x", None):
-        with pytest.raises(UnknownOption, match=r"catalogues is .*; the shop in a browser has one"):
+        with pytest.raises(UnknownOption, match="catalogues must be 1 in a browser"):
             WebShopBrowserEnv(level="tiny", catalogues=many)
     assert WebShopBrowserEnv(level="tiny", catalogues=1).task_ids(1) == ["train/tiny/000000"]
 

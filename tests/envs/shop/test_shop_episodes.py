@@ -12,6 +12,7 @@ from nltk_tagger import nltk_tagger
 
 from turnwise.envs.shop.env import WebShopEnv
 from turnwise.envs.shop.expert import plan
+from turnwise.envs.shop.reward import RewardFunction
 
 KEYS = {"text": "text", "text_rich": "text_rich", "url": "url"}
 
@@ -55,7 +56,10 @@ def test_recorded_episodes(data_dir: Path, cache: Path, observation: str, number
     assert terminated
     assert info["score"] == steps[-1]["reward"]
     assert info["won"] == (steps[-1]["reward"] == 1.0)
-    assert info["reward_parts"] == episode["verbose_info"]
+    assert list(info["reward_parts"].items()) == list(episode["verbose_info"].items())
+    product = env.shop.product(episode["bought"])
+    own = RewardFunction(tagger="own")(product, env.session.goal, episode["price_of_bought"], episode["options"])
+    assert own.total == info["score"]
 
 
 def test_the_set_of_a_thousand_products(data_dir: Path, cache: Path) -> None:
