@@ -1,9 +1,7 @@
-"""The few pieces that estimators are made of: returns, group keys, weights, centring and scaling.
+"""Building blocks of credit rules: returns, group keys, and statistics within groups.
 
-All of it is float64 and vectorised over the whole table; nothing loops over rows. Sums within a group are exact, so a
-permutation of the rows gives the same bits and not only nearly the same numbers.
-
-Left out on purpose: statistics over the whole batch, but for `whiten`; the methods that want it say so.
+Everything is float64 and vectorised over the whole table. Sums within a group are exact, so permuting the rows gives
+bit-identical results.
 """
 
 from typing import Any, Literal, get_args
@@ -21,21 +19,20 @@ Compat = Literal["verl-agent"]
 Middle = Literal["mean", "median"]
 
 ROUNDING = 1e-12
-"""A group whose values differ by less than this has no spread: its advantages are zero.
+"""A group whose values differ by less than this has no spread, and its advantages are zero.
 
-It is relative to the size of what was added up, since that is what rounding errors are relative to: equal rewards that
-were summed or discounted along different ways differ by some 1e-16 of it, real ones by far more. Without the rule a
-standard deviation of rounding noise is scaled up to a full-sized advantage.
+The tolerance is relative to the size of the summed terms: equal rewards added in different orders differ by about 1e-16
+of it, real differences are far larger. Without it, rounding noise would be scaled up to a full-sized advantage.
 """
 
 
 def discounted_returns(steps: Steps, gamma: float = 0.95, *, reward: Floats | None = None) -> Floats:
-    """Return the discounted sum of rewards from each turn on, float64 [N].
+    """Return the discounted sum of rewards from each turn to the end, float64 [N].
 
         R[i, t] = sum over k >= 0 of gamma^k * r[i, t + k]
 
-    `t + k` counts the turns that the table has, in the order of `turn`. The sum is taken by doubling, in log2(T) passes
-    over the table, T the turns of the longest trajectory. A copy gets the return of its original.
+    `t + k` counts the turns in the table, in the order of `turn`. The sum takes log2(T) passes over the table, with T
+    the length of the longest trajectory. A copy gets the return of its original.
 
         >>> steps = Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[1, 0], reward=[1.0, 0.0])
         >>> discounted_returns(steps, 0.5).tolist()
@@ -44,7 +41,7 @@ def discounted_returns(steps: Steps, gamma: float = 0.95, *, reward: Floats | No
     Args:
         steps: the table.
         gamma: discount per turn, in [0, 1].
-        reward: float64 [N] to be used in place of `steps.reward`.
+        reward: float64 [N], used instead of `steps.reward`.
 
     Raises:
         BadOption: gamma is outside [0, 1].
@@ -58,7 +55,7 @@ def discounted_returns(steps: Steps, gamma: float = 0.95, *, reward: Floats | No
 
 
 def discounted_sums(value: Floats, owner: Ints, factor: float) -> Floats:
-    """Return the sum of each value and the later ones of its owner, discounted by distance, float64 [N].
+    """Return the sum of each value and all later ones of its owner, discounted by distance, float64 [N].
 
     Args:
         value: float64 [N], owner after owner, each in order of time.
@@ -83,7 +80,7 @@ def trajectory_scores(steps: Steps, *, reward: Floats | None = None) -> tuple[Fl
 
     Args:
         steps: the table.
-        reward: float64 [N] to be used in place of `steps.reward`.
+        reward: float64 [N], used instead of `steps.reward`.
 
     Returns:
         scores float64 [J], tasks int64 [J] (codes), and member int64 [N] with the number j of each row's trajectory.
@@ -99,7 +96,7 @@ def trajectory_scores(steps: Steps, *, reward: Floats | None = None) -> tuple[Fl
 
 
 def positions(steps: Steps) -> Ints:
-    """Return how many turns of its trajectory came before each row, int64 [N]: 0 for the first, gaps do not count.
+    """Return the number of turns before each row in its trajectory, int64 [N]; gaps do not count.
 
     >>> positions(Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[7, 2], reward=[0.0, 0.0])).tolist()
     [1, 0]
@@ -113,10 +110,10 @@ def positions(steps: Steps) -> Ints:
 
 
 def compact(*columns: Ints) -> Ints:
-    """Return one key per row, int64 [N] from 0 to the number of distinct rows less one; equal rows have equal keys.
+    """Return one key per row, int64 [N] from 0 to the number of distinct keys - 1; equal rows have equal keys.
 
     Args:
-        *columns: integer [N] each, not negative; a row's key stands for its values in all of them.
+        *columns: integer [N] each, >= 0; rows are equal if they agree in all columns.
     """
     key = columns[0]
     for column in columns[1:]:
@@ -127,7 +124,7 @@ def compact(*columns: Ints) -> Ints:
 
 
 def _is_small(*columns: Ints) -> bool:
-    """Whether a key made of these columns can be counted in an array not much longer than the table."""
+    """Whether the keys fit in an array not much longer than the table."""
     most = 1
     for column in columns:
         if not len(column) or int(column.min()) < 0:
@@ -137,7 +134,7 @@ def _is_small(*columns: Ints) -> bool:
 
 
 def _relabelled(column: Ints) -> Ints:
-    """The values of a column as 0, 1, 2, ... in ascending order; without sorting where they are small."""
+    """The values of a column as 0, 1, 2, ... in ascending order."""
     if not _is_small(column):
         return np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64, copy=False)
     there = np.bincount(column) > 0
@@ -156,11 +153,10 @@ def group_sums(key: Ints, value: Floats, count: int) -> Floats:
 
 
 def exact_sums(key: Ints, share: Floats, count: int) -> Floats:
-    """Return the sum of each group, float64 [count], to the same bits for every order of rows.
+    """Return the sum of each group, float64 [count], bit-identical for every order of rows.
 
-    Each value is rounded to a multiple of 2^-52 and split into two whole numbers below 2^26; sums of these are exact up
-    to 2^27 rows, so nothing depends on the order of adding. Where a share is multiplied by a weight above 1, such as a
-    number of tokens, the weights must not add up to more.
+    Each value is rounded to a multiple of 2^-52 and split into two integers below 2^26, whose sums are exact up to 2^27
+    rows. With weights above 1, such as numbers of tokens, the weights must not add up to more.
 
     Args:
         key: compact int64 [N], the group of each row.
@@ -179,15 +175,15 @@ def groups_of(key: Ints) -> int:
 
 
 def unit_weights(key: Ints, trajectory: Ints, unit: Unit) -> Floats | None:
-    """Return how much each row counts in the statistics of its group, float64 [N]; None stands for one each.
+    """Return the weight of each row in the statistics of its group, float64 [N]; None means 1 each.
 
-    With `unit="trajectory"` a trajectory counts once in each group, evenly split over its rows there, so that neither a
-    long episode nor one that walks in a circle outvotes the others. With `unit="turn"` every row counts once.
+    With unit="trajectory" a trajectory counts once in each group, evenly split over its rows there, so that long
+    episodes do not dominate. With unit="turn" every row counts once.
 
     Args:
         key: compact int64 [N], the group of each row.
         trajectory: int64 [N].
-        unit: what counts once.
+        unit: see `GroupOptions`.
     """
     if unit == "turn":
         return None
@@ -197,23 +193,24 @@ def unit_weights(key: Ints, trajectory: Ints, unit: Unit) -> Floats | None:
 
 
 class Groups:
-    """Statistics of a value within groups: how many count, where the centre lies, how wide the spread is.
+    """Statistics of a value within groups: size, centre and spread.
 
     Args:
         value: float64 [N].
         key: compact int64 [N], the group of each row.
-        weight: float64 [N], how much a row counts (`unit_weights`); None for one each.
-        size_of_terms: float64 [N], sum of the absolute values of which each value is the sum; None takes |value|.
+        weight: float64 [N], weight of each row (`unit_weights`); None means 1 each.
+        size_of_terms: float64 [N], sum of the absolute terms of each value, for the rounding tolerance; None takes
+            |value|.
 
     Attributes:
-        size: float64 [groups], what counts in each group: rows, or trajectories under `unit="trajectory"`.
-        flat: bool [groups], whether the values are equal but for rounding. A group of one is flat.
+        size: float64 [groups], number of rows, or of trajectories under unit="trajectory".
+        flat: bool [groups], whether the values are equal up to rounding. A group of one is flat.
     """
 
     def __init__(
         self, value: Floats, key: Ints, weight: Floats | None = None, *, size_of_terms: Floats | None = None
     ) -> None:
-        """Measure the extent of every group."""
+        """Compute the range of every group."""
         self.value, self.key = value, key
         self._centres: dict[Middle, Floats] = {}
         self._count = groups_of(key)
@@ -225,12 +222,12 @@ class Groups:
         np.maximum.at(largest, key, np.abs(value) if size_of_terms is None else size_of_terms)
         width, self._noise = high - self._low, ROUNDING * largest
         self.flat: Bools = width <= self._noise
-        # Values counted from their group's lowest, in units of the power of two above its width: no cancellation, no
-        # overflow of squares, and whole rewards keep whole-numbered means.
+        # Values relative to the group's minimum, in units of the next power of two above its range: this avoids
+        # cancellation and overflow, and keeps means of integers exact.
         self._unit = np.where(self.flat, 1.0, np.ldexp(1.0, np.frexp(width)[1]))
         self._share = np.where(self.flat[key], 0.0, (value - self._low[key]) / self._unit[key])
         self.size = exact_sums(key, self._weight, self._count)
-        whole = np.rint(self.size)  # three thirds are one, to the last bit
+        whole = np.rint(self.size)  # three thirds are exactly one
         self.size = np.where(np.abs(self.size - whole) < 1e-6, whole, self.size)
 
     def _centre(self, middle: Middle) -> Floats:
@@ -250,7 +247,7 @@ class Groups:
         return value[order[rows[np.unique(group[rows], return_index=True)[1]]]]
 
     def centre(self, middle: Middle = "mean") -> Floats:
-        """Return the mean or lower median of each group, float64 [groups]; of a flat group its lowest value."""
+        """Return the mean or lower median of each group, float64 [groups]; for a flat group its minimum."""
         return self._low + self._centre(middle) * self._unit
 
     def mean(self) -> Floats:
@@ -258,12 +255,12 @@ class Groups:
         return self._low + np.where(self.flat, 0.0, self._centre("mean") * self._unit)
 
     def centred(self, middle: Middle = "mean") -> Floats:
-        """Return value less centre, float64 [N]; exactly zero in a flat group, and where rounding alone tells them."""
+        """Return value minus centre, float64 [N]; exactly zero in a flat group and within rounding of the centre."""
         distance = (self._share - self._centre(middle)[self.key]) * self._unit[self.key]
         return np.where(np.abs(distance) <= self._noise[self.key], 0.0, distance)
 
     def row_centres(self, middle: Middle = "mean") -> Floats:
-        """Return the centre of each row's group, float64 [N]; in a flat group the row's own value, to the bit."""
+        """Return the centre of each row's group, float64 [N]; in a flat group the row's own value."""
         centre = self._low + self._centre(middle) * self._unit
         return np.where(self.flat[self.key], self.value, centre[self.key])
 
@@ -286,20 +283,19 @@ def standardise(
     eps: float = 1e-6,
     singleton: Singleton = "zero",
 ) -> Floats:
-    """Return each value relative to its group, float64 [N].
+    """Return each value normalised within its group, float64 [N].
 
         none:  x - mean
         std:   (x - mean) / (std + eps)          std = sqrt(sum w (x - mean)^2 / (n - ddof))
         mad:   (x - median) / (mad + eps)        mad = median |x - median|, both the lower median
 
-    where n = sum w. Where the mad is zero although the values differ (a lone winner), the deviation around the median
-    takes its place: dividing by eps alone would blow the winner up to a million. A group without spread gives exactly
-    zero, whatever the scale.
+    where n = sum w. If the mad is zero although the values differ (a single winner), the standard deviation around the
+    median replaces it. A group without spread gives exactly zero under every scale.
 
     Args:
         groups: the values with their groups and weights.
         scale, ddof, eps: see above.
-        singleton: what a group of one gives: "zero", or "raw", its value, over (1 + eps) when scaled.
+        singleton: value of a group of one: "zero", or "raw", its value, divided by (1 + eps) if scaled.
     """
     middle: Middle = "median" if scale == "mad" else "mean"
     out = groups.centred(middle)
@@ -313,7 +309,7 @@ def standardise(
 
 
 def divisors(groups: Groups, *, scale: Scale = "std", ddof: int = 1, eps: float = 1e-6) -> Floats:
-    """Return what `standardise` divides by in each group, float64 [groups]: the spread plus eps, or one without scale.
+    """Return the divisor of `standardise` for each group, float64 [groups]: the spread plus eps, or 1 without scale.
 
     Args:
         groups: the values with their groups and weights.
@@ -335,24 +331,23 @@ def whiten(
     eps: float = 1e-8,
     size_of_terms: Floats | None = None,
 ) -> Floats:
-    """Return the values with mean zero and spread one over all tokens that they stand for, float64 [N].
+    """Return the values whitened over all their tokens, float64 [N].
 
         W_i = (x_i - m) / sqrt(v + eps)
         m = sum n_i x_i / n        v = sum n_i (x_i - m)^2 / (n - ddof)        n = sum n_i
 
-    where n_i is the number of tokens that have the value x_i, so that a row counts as often as its tokens would. Values
-    without tokens do not count and come back as zero; without any spread all of them are zero. Bits do not depend on
-    the order of rows.
+    where n_i is the number of tokens with the value x_i. Values without tokens do not count and become zero; without
+    spread all values become zero. The order of rows has no effect.
 
         >>> whiten(np.array([1.0, 3.0, 9.0]), np.array([1, 1, 0]), eps=0.0).round(6).tolist()
         [-0.707107, 0.707107, 0.0]
 
     Args:
         value: float64 [N].
-        tokens: [N], n_i, none negative; a mask of tokens if the values are of tokens already. None counts each once.
+        tokens: [N], n_i >= 0, or a mask if the values are tokens. None counts each value once.
         ddof: 1 divides the squares by n - 1, 0 by n.
         eps: added to the variance, inside the root.
-        size_of_terms: float64 [N], as for `Groups`: what rounding is judged against.
+        size_of_terms: float64 [N], see `Groups`.
     """
     number = np.ones(len(value)) if tokens is None else np.asarray(tokens, dtype=np.float64)
     counted = number > 0.0
@@ -365,7 +360,7 @@ def whiten(
 
 
 def penalties(steps: Steps, coefficient: float) -> Floats:
-    """Return what each row's invalid action costs, float64 [N] in units of reward: the coefficient, or zero."""
+    """Return the penalty of each row, float64 [N], in units of reward; zero for valid actions."""
     return np.where(steps.invalid, float(coefficient), 0.0)
 
 

@@ -1,7 +1,4 @@
-"""Generalised advantage estimation over flat sequences: the recursion that turns, tokens and both at once share.
-
-Left out on purpose: the critic. Values come from whoever trains one.
-"""
+"""Generalised advantage estimation over flat sequences of turns or tokens."""
 
 import numpy as np
 
@@ -12,15 +9,15 @@ from turnwise.credit.steps import Floats, Ints
 def lambda_advantages(reward: Floats, value: Floats, owner: Ints, gamma: float, lam: float) -> Floats:
     """Return generalised advantages, float64 [N].
 
-        d_t = r_t + gamma * V_{t+1} - V_t            V = 0 after the last place of an owner
+        d_t = r_t + gamma * V_{t+1} - V_t            V = 0 after the last element
         A_t = d_t + gamma * lam * A_{t+1}
 
     Args:
         reward: float64 [N], owner after owner, each in order of time.
-        value: float64 [N], V before each place.
-        owner: int64 [N], the sequence that each place belongs to; those of one lie together.
-        gamma: discount per place, in [0, 1].
-        lam: how far errors are carried back, in [0, 1].
+        value: float64 [N], value before each element.
+        owner: int64 [N], the sequence of each element; sequences are contiguous.
+        gamma: discount per element, in [0, 1].
+        lam: decay of temporal differences, in [0, 1].
     """
     following = np.zeros(len(value))
     if len(value):

@@ -1,7 +1,4 @@
-"""The table of turns seen as episodes: one score, task, length ... a trajectory, for methods that compare outcomes.
-
-Left out on purpose: the comparing. Each method has its own file.
-"""
+"""The trajectories of a table, with one score, task and length each, for rules that compare outcomes."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -26,7 +23,7 @@ class Episodes:
         score: float64 [J], the sum of each trajectory's rewards, in units of reward.
         task: compact int64 [J], the group of each trajectory.
         member: compact int64 [N], the trajectory of each row.
-        size_of_terms: float64 [J], the sum of the absolute rewards, against which rounding is judged.
+        size_of_terms: float64 [J], the sum of the absolute rewards, for the rounding tolerance.
     """
 
     steps: Steps
@@ -41,7 +38,7 @@ class Episodes:
 
         Args:
             steps: the table.
-            reward: float64 [N] to be used in place of `steps.reward`.
+            reward: float64 [N], used instead of `steps.reward`.
         """
         paid = steps.reward if reward is None else reward
         score, task, member = trajectory_scores(steps, reward=paid)
@@ -70,7 +67,7 @@ class Episodes:
 
     @cached_property
     def place(self) -> Ints:
-        """int64 [J], places when sorted by the text of the ids, to break ties in a task whatever the order of rows."""
+        """int64 [J], ranks of the ids sorted as text, to break ties independently of the order of rows."""
         codes = np.zeros(len(self), dtype=np.int64)
         codes[self.member] = self.steps.trajectory
         names = self.steps.names.get("trajectory", ())
@@ -81,7 +78,7 @@ class Episodes:
 
     @cached_property
     def counts(self) -> dict[str, float]:
-        """What a report says of the groups: how many, how many of one, how many with equal scores."""
+        """Counts for the report: groups, groups of one, and groups with equal scores."""
         return {
             "groups": float(len(self.groups.size)),
             "groups_of_one": float((self.groups.size == 1.0).sum()),
@@ -95,13 +92,13 @@ class Episodes:
 
     @cached_property
     def tokens(self) -> Floats:
-        """float64 [J], number of trained tokens; the method must have asked for the column `tokens`."""
+        """float64 [J], number of trained tokens; needs `tokens`."""
         return group_sums(self.member, self.steps.column("tokens").astype(np.float64), len(self))
 
     @cached_property
     def logprob(self) -> Floats:
-        """float64 [J], mean log-probability of the trajectory's tokens, nats; turns weigh by `tokens` where given."""
-        order = self.steps.time_order  # so that no order of rows changes a bit
+        """float64 [J], mean log-probability of the trajectory's tokens, nats; weighted by `tokens` if given."""
+        order = self.steps.time_order  # a fixed order of addition
         tokens = np.ones(len(order))
         if "tokens" in self.steps:
             tokens = np.maximum(self.steps.column("tokens")[order], 0).astype(np.float64)
@@ -110,10 +107,10 @@ class Episodes:
         return np.divide(total, count, out=np.zeros(len(self)), where=count > 0.0)
 
     def of_trajectory(self, method: str, name: str) -> Floats | Ints:
-        """Return a column that says one thing of each trajectory, [J] or [J, M]: its rows must agree.
+        """Return a column that is constant within each trajectory, [J] or [J, M].
 
         Args:
-            method: name of the estimator, for the message.
+            method: name of the rule, for the message.
             name: the column, which the table must have.
 
         Raises:
@@ -128,13 +125,13 @@ class Episodes:
         return value
 
     def task_keys(self, method: str) -> list[Hashable]:
-        """Return what a memory calls each task, in the order of `task`: its own id; an array or a list as text.
+        """Return the dict key of each task, in the order of `task`: its id, or the text of an array or list.
 
         Args:
-            method: name of the estimator, for the message.
+            method: name of the rule, for the message.
 
         Raises:
-            BadTable: no dict can hold an id, or two ids are equal to Python.
+            BadTable: an id is not hashable, or two ids are equal as dict keys.
         """
         codes = np.unique(self.steps.task).tolist()
         names = self.steps.names.get("task", ())
@@ -161,11 +158,11 @@ class Episodes:
         keep: Bools | None = None,
         state: object = None,
     ) -> Advantages:
-        """Return advantages in which each row has the value of its trajectory.
+        """Return advantages that give each row the value of its trajectory.
 
         Args:
             value: float64 [J].
-            parts: terms by name, float64 [J] each; the value alone, as "episode", when absent.
+            parts: terms by name, float64 [J] each; None is the value alone, as "episode".
             report: scalars.
             keep: bool [J], the trajectories to train on; None keeps all.
             state: memory for the next call.

@@ -2,9 +2,6 @@
 
 The states are nodes and each (state, action, next state) is one edge, however often it was walked. Where trajectories
 meet in a state and part again, step-level credit has something to compare; the graph shows where that is.
-
-Left out on purpose: pictures. `to_graphml`, `to_dot` and `to_json` are read by the usual programs, and
-`turnwise credit` draws one. networkx is imported when a graph is made, so that credit alone needs numpy only.
 """
 
 from __future__ import annotations

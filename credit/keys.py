@@ -1,12 +1,8 @@
-"""Ids and state keys of any kind, turned into integer codes.
+"""Integer codes for ids and state keys of any kind.
 
-Estimators compare keys for equality only, so a table stores small integers and keeps the originals beside them.
-The comparison is aware of types: `1`, `1.0`, `True` and `"1"` are four keys, and an array, a list and a tuple with the
-same numbers are three. Two states that merely print alike must not share a baseline, and silent merging (a 2 x 2 board
-equal to its flattened list, `True` equal to `1`) is a known fault of other implementations. numpy scalars count as the
-Python values that they hold.
-
-Left out on purpose: hashes as keys. A collision would merge two states; here equal code means equal key.
+Rules compare keys for equality only. The comparison includes types: `1`, `1.0`, `True` and `"1"` are four keys, and an
+array, a list and a tuple with the same numbers are three, so that states which merely print alike do not share a
+baseline. numpy scalars count as the Python values that they hold.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -18,15 +14,14 @@ from turnwise.credit.errors import BadTable
 from turnwise.credit.tensors import plain
 
 Codes = npt.NDArray[np.int64]
-_PLAIN = frozenset({str, bytes, type(None)})  # these never equal a value of another type
+_PLAIN = frozenset({str, bytes, type(None)})  # never equal to a value of another type
 
 
 def freeze(value: object) -> Hashable:
-    """Return a hashable stand-in that is equal for two values exactly when they are the same key.
+    """Return a hashable object that is equal for two values if and only if they are the same key.
 
     Arrays (numpy, torch, anything with `__array__`) compare by shape, dtype and content; lists, tuples, sets and
-    mappings by type and content, the latter two without regard to order; other values by type and their own equality.
-    NaN equals NaN here, since a key that is not equal to itself groups nothing.
+    mappings by type and content, the latter two regardless of order; other values by type and equality. NaN equals NaN.
 
     Args:
         value: an id or a key.
@@ -80,19 +75,19 @@ def _short(value: object) -> str:
 
 
 class Coder:
-    """Hands out one integer code for every distinct key, in order of first appearance."""
+    """Assigns an integer code to every distinct key, in order of first appearance."""
 
     def __init__(self) -> None:
-        """Start without any key."""
+        """Create an encoder without keys."""
         self._codes: dict[Hashable, int] = {}
         self.names: list[object] = []
 
     def encode(self, values: Iterable[object]) -> Codes:
-        """Return the codes of `values`, int64 [N]; keys that are new get the next free codes.
+        """Return the codes of `values`, int64 [N]; new keys get the next free codes.
 
         Args:
-            values: ids or keys, any hashable or array-like. An array with a plain number or text dtype is coded as its
-                Python values, faster than value by value.
+            values: ids or keys, any hashable or array-like. Arrays of numbers or strings are encoded without a Python
+                loop.
 
         Raises:
             BadTable: a value is neither hashable nor array-like.

@@ -1,10 +1,8 @@
-"""Whether two texts reach a ratio of `difflib.SequenceMatcher`, found out sooner than by computing the ratio.
+"""Fast tests whether two texts reach a ratio of `difflib.SequenceMatcher`.
 
-Same answers as difflib, whose ratio is 2 M / (length of both), M the characters of its matching blocks. Two short cuts:
-M is at most the longest common subsequence, which bit operations find for many texts at once; and the search for blocks
-stops as soon as the sum of what is found, or of what can still be found, decides.
-
-Left out on purpose: junk characters, which nobody passes here, and texts that are no `str`.
+The results equal those of difflib, whose ratio is 2 M / (length of both) with M the characters in matching blocks. M is
+at most the length of the longest common subsequence, which bit operations compute for many texts at once; and the
+search for blocks stops as soon as the result is decided.
 """
 
 from bisect import bisect_left
@@ -13,21 +11,21 @@ from difflib import SequenceMatcher
 
 Places = Mapping[str, Sequence[int]]
 LOOK = 48
-"""After so many characters a pack looks whether any of its texts can still reach what it needs."""
+"""Number of characters after which a batch checks whether any of its texts can still reach its length."""
 
 
 def places_of(text: str) -> Places:
-    """Return where difflib looks for each character of a text; from 200 characters on it skips frequent ones."""
+    """Return difflib's index of the characters of a text, which skips frequent ones from 200 characters on."""
     found: Places = SequenceMatcher(None, "", text).b2j  # type: ignore[attr-defined]  # documented, but not typed
     return found
 
 
 def matches_needed(threshold: float, length: int) -> int:
-    """Return the smallest M with `2 * M / length >= threshold`, computed as difflib computes it.
+    """Return the smallest M with `2 * M / length >= threshold`, with difflib's rounding.
 
     Args:
-        threshold: from 0 to 1.
-        length: of both texts together.
+        threshold: in [0, 1].
+        length: total length of both texts.
     """
     if not length:
         return 0
@@ -38,20 +36,20 @@ def matches_needed(threshold: float, length: int) -> int:
 
 
 def reaches(one: str, other: str, places: Places, needed: int) -> bool:
-    """Return whether difflib's matching blocks of two texts hold at least `needed` characters.
+    """Return whether difflib's matching blocks of two texts have at least `needed` characters.
 
         >>> reaches("abxcd", "abcd", places_of("abcd"), 4), reaches("cdab", "abcd", places_of("abcd"), 3)
         (True, False)
 
     Args:
-        one: the text that difflib calls a.
-        other: the text that it calls b.
+        one: the first text.
+        other: the second text.
         places: `places_of(other)`.
         needed: see `matches_needed`.
     """
     where = [i for i, character in enumerate(one) if character in places]
     found, todo = 0, [(0, len(one), 0, len(other))]
-    hope = min(len(one), len(other))  # most that the blocks not yet looked for can hold
+    hope = min(len(one), len(other))  # upper bound of the characters still to be found
     while found < needed:
         if found + hope < needed or not todo:
             return False
@@ -70,8 +68,7 @@ def reaches(one: str, other: str, places: Places, needed: int) -> bool:
 def _longest_block(
     one: str, other: str, places: Places, where: Sequence[int], part: tuple[int, int, int, int]
 ) -> tuple[int, int, int]:
-    """What `SequenceMatcher.find_longest_match` finds: the longest run of the characters that it looks for, earliest
-    first, and then made longer on both sides by whatever is equal."""
+    """The result of `SequenceMatcher.find_longest_match`."""
     low, high, start, stop = part
     best_i, best_j, best = low, start, 0
     lengths: dict[int, int] = {}
@@ -95,14 +92,13 @@ def _longest_block(
 
 
 class TextBatch:
-    """Some texts side by side in one whole number, a bit a character, to be compared with a text all at once.
+    """Several texts in one integer, one bit per character, compared with a text at once.
 
-    A common subsequence is found by Hyyro's addition: a bit is cleared where the sequence grows. Between two texts lies
-    a bit that is always clear and catches the carry.
+    Common subsequences are found by Hyyro's bit-parallel algorithm. A separator bit between texts stops the carry.
     """
 
     def __init__(self) -> None:
-        """Start without texts."""
+        """Create an empty batch."""
         self._masks: dict[str, int] = {}
         self._parts: list[tuple[int, int]] = []
         self._all, self._end = 0, 0
@@ -112,7 +108,7 @@ class TextBatch:
         return len(self._parts)
 
     def add(self, text: str) -> None:
-        """Put a text beside the others."""
+        """Add a text."""
         part = (1 << len(text)) - 1
         for offset, character in enumerate(text, start=self._end):
             self._masks[character] = self._masks.get(character, 0) | 1 << offset
@@ -121,18 +117,17 @@ class TextBatch:
         self._end += len(text) + 1
 
     def sharing(self, text: str, needed: Mapping[int, int]) -> list[int]:
-        """Return which of the texts have a long enough common subsequence with a text, in order.
+        """Return the numbers of the texts whose common subsequence with a text is long enough.
 
-        >>> pack = TextBatch()
-        >>> pack.add("kitten")
-        >>> pack.add("mitt")
-        >>> pack.sharing("sitting", {0: 4, 1: 3}), pack.sharing("sitting", {0: 5, 1: 3})
+        >>> batch = TextBatch()
+        >>> batch.add("kitten")
+        >>> batch.add("mitt")
+        >>> batch.sharing("sitting", {0: 4, 1: 3}), batch.sharing("sitting", {0: 5, 1: 3})
         ([0, 1], [1])
 
         Args:
             text: the text.
-            needed: the numbers of the texts that are of interest, in the order of `add`, with the length that each must
-                reach. The others are not looked at.
+            needed: required length by number of the text, in the order of `add`; other texts are skipped.
         """
         bits, everything, masks = self._all, self._all, self._masks
         alive = dict(needed)

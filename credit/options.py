@@ -1,7 +1,4 @@
-"""What methods that compare within groups have in common: options, the penalty, the sum of their terms, copies.
-
-Left out on purpose: the terms themselves. Each method has its own file.
-"""
+"""What rules that compare within groups share: options, the penalty for invalid actions, sums of terms, copies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,14 +23,31 @@ from turnwise.credit.errors import BadOption
 from turnwise.credit.steps import Floats, Steps, need
 
 INVALID_PENALTY = 0.1
-"""What an invalid action costs in every estimator that asks, in units of reward: one default, so that rules compare."""
+"""Default penalty of an invalid action, in units of reward, the same in every rule so that rules are comparable."""
 PRESET = {"unit": "turn", "singleton": "raw", "penalty_in": "return"}
-"""What `compat` sets in every rule."""
+"""The values that `compat` sets in every rule."""
 
 
 @dataclass(frozen=True)
 class GroupOptions:
-    """How values of a group become advantages; the options that every group method shares (see `grpo`)."""
+    """The options that rules share.
+
+    Args:
+        scale: "std" divides by the standard deviation of the group, "none" only subtracts the mean, "mad" subtracts the
+            median and divides by the median absolute deviation.
+        unit: "trajectory" counts each trajectory once in a group's statistics, evenly split over its rows; "turn"
+            counts every row.
+        singleton: the value of a group of one: "zero", or its "raw" score.
+        ddof: 1 divides squares by n - 1, 0 by n.
+        eps: added to the standard or absolute deviation.
+        invalid_penalty: subtracted for a turn whose `valid` is False, in units of reward.
+        penalty_in: "reward" subtracts the penalty from the turn's reward, so that earlier turns see it discounted;
+            "return" from the row's own score and return; "advantage" from the row's own advantage, unscaled.
+        normalize_by_length: divide an episode's score by its number of turns.
+
+    Raises:
+        BadOption: an option has an impossible value.
+    """
 
     scale: Scale = "std"
     unit: Unit = "trajectory"
@@ -45,7 +59,7 @@ class GroupOptions:
     normalize_by_length: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an unknown choice or an impossible number, naming the option."""
+        """Check the values."""
         check_choice("scale", self.scale, Scale)
         check_choice("unit", self.unit, Unit)
         check_choice("singleton", self.singleton, Singleton)
@@ -56,10 +70,10 @@ class GroupOptions:
         check_flag("normalize_by_length", self.normalize_by_length)
 
     def with_preset(self, compat: Compat | None) -> "GroupOptions":
-        """Return the rule as a compatibility preset has it; unchanged without one.
+        """Return the options under a compatibility preset; unchanged for None.
 
         Raises:
-            BadOption: an option asks for what is neither its default nor the preset's.
+            BadOption: an option is neither at its default nor at the preset's value.
         """
         if compat is None:
             return self
@@ -69,29 +83,29 @@ class GroupOptions:
         return replace(self, unit="turn", singleton="raw", penalty_in="return")
 
     def normalise(self, groups: Groups) -> Floats:
-        """Return each value relative to its group (`standardise`) under scale, ddof, eps and singleton, float64 [N]."""
+        """Return each value normalised within its group, float64 [N]; see `standardise`."""
         return standardise(groups, scale=self.scale, ddof=self.ddof, eps=self.eps, singleton=self.singleton)
 
     def penalised_reward(self, steps: Steps) -> Floats:
-        """Return the rewards that returns are taken of, float64 [N]: less the penalty where it enters the reward."""
+        """Return the rewards, float64 [N], minus the penalty under penalty_in="reward"."""
         if self.penalty_in != "reward":
             return steps.reward
         return steps.reward - penalties(steps, self.invalid_penalty)
 
     def return_penalty(self, steps: Steps) -> Floats | float:
-        """Return what a row's own score and return lose after discounting, float64 [N]: zero but for "return"."""
+        """Return the penalty of a row's own score and return, float64 [N]; zero unless penalty_in="return"."""
         return penalties(steps, self.invalid_penalty) if self.penalty_in == "return" else 0.0
 
 
 def check_beside(compat: Compat | None, name: str, value: object, default: object, fixed: object) -> None:
-    """Raise BadOption where an option asks for something, and a compatibility preset for something else.
+    """Raise BadOption if an option conflicts with a compatibility preset.
 
     Args:
-        compat: the preset; None has no say.
+        compat: the preset, or None.
         name: the option.
-        value: what came.
-        default: what stands for not asking.
-        fixed: what the preset sets.
+        value: its value.
+        default: its default.
+        fixed: the preset's value.
     """
     if compat is not None and value not in (default, fixed):
         raise BadOption(f"{name}={value!r} conflicts with compat={compat!r}, which sets {name}={fixed!r}")
@@ -106,15 +120,15 @@ def combined(
     w: float = 1.0,
     values: Floats | None = None,
 ) -> Advantages:
-    """Return the sum of an episode term, w times a step term, and the penalty where it enters the advantage itself.
+    """Return the sum of an episode term, w times a step term, and the penalty under penalty_in="advantage".
 
     Args:
         steps: the table.
-        rule: the options.
-        parts: "episode" and, if there is one, "step", float64 [N] each.
+        options: the options.
+        parts: "episode" and optionally "step", float64 [N] each.
         report: scalars.
         w: factor of the step term.
-        values: float64 [N], what the parts come to where it is no such sum.
+        values: float64 [N], the total if it is not this sum.
     """
     if values is None:
         values = parts["episode"] + w * parts["step"] if "step" in parts else parts["episode"].copy()

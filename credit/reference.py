@@ -1,8 +1,6 @@
 """The tables of columns, estimators and token transforms in docs/credit.md, rendered from the code.
 
-    python -m turnwise.credit.reference docs/credit.md        writes them anew
-
-Left out on purpose: options. A function's signature and docstring have them, and a second copy would go stale.
+python -m turnwise.credit.reference docs/credit.md        writes them anew
 """
 
 import sys

@@ -1,7 +1,4 @@
-"""Rows by the agent that acted, for methods that treat one role apart from the others.
-
-Left out on purpose: what a role means. The column `role` holds the caller's own names.
-"""
+"""Rows by the agent that acted, for rules that treat one role separately."""
 
 import numpy as np
 
@@ -11,30 +8,30 @@ from turnwise.credit.steps import Bools, Steps
 
 
 def rows_of_role(steps: Steps, role: object) -> Bools:
-    """Return which rows one role acted in, bool [N]; none of a table that has no such role.
+    """Return the rows in which a role acted, bool [N].
 
         >>> rows = [dict(task=0, trajectory=0, turn=t, reward=0.0, role=r) for t, r in enumerate(["plan", "act"])]
         >>> rows_of_role(Steps.from_rows(rows), "plan").tolist()
         [True, False]
 
     Args:
-        steps: the table, with `role` unless it is empty.
-        role: the role as the caller's rows have it; its code where the table has codes without names.
+        steps: the table; needs `role`.
+        role: the role as given in the rows; its code if the table has no names.
     """
     wanted = freeze(role)
     return np.asarray([freeze(one) == wanted for one in steps.ids("role").tolist()], dtype=np.bool_)
 
 
 def need_role(steps: Steps, method: str, role: object) -> None:
-    """Make sure that a role acts somewhere in the table, whatever it is that the method does with it.
+    """Check that a role acts somewhere in the table.
 
     Args:
-        steps: the table, with `role` unless it is empty.
-        method: name of the estimator, for the message.
-        role: the role that an option of the method names.
+        steps: the table; needs `role`.
+        method: name of the rule, for the message.
+        role: the role that an option names.
 
     Raises:
-        BadTable: nobody has the role, so that the option must be a slip.
+        BadTable: no row has the role.
     """
     if len(steps) and not rows_of_role(steps, role).any():
         known = dict.fromkeys(map(repr, steps.ids("role").tolist()))

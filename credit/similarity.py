@@ -1,8 +1,4 @@
-"""Near-identical texts, or embeddings, as one state: clusters that do not depend on the order of rows.
-
-Left out on purpose: making embeddings, and other distances. Whoever has clusters writes their ids into `state`, and
-needs no similarity here.
-"""
+"""Clusters of similar states, by text or by embedding, independent of the order of rows."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -14,24 +10,23 @@ from turnwise.credit.matching import Places, TextBatch, matches_needed, places_o
 from turnwise.credit.steps import Ints, Steps
 
 PACKED = 16
-"""How many leaders a text is compared with at once: more would be compared in vain when an early one takes it."""
+"""Number of leaders that a text is compared with at once."""
 
 
 def similar_states(steps: Steps, threshold: float, *, order: str = "sorted") -> Ints:
-    """Return the cluster of each row's state, int64 [N]; two rows of one task share it when their texts are similar.
+    """Return the cluster of each row's state, int64 [N]; rows of one task with similar texts share it.
 
-    The rule: the distinct texts of a task are taken in sorted order; each joins the first leader with
-    `difflib.SequenceMatcher(None, text, leader).ratio() >= threshold`, or becomes a leader itself. How often a text
-    occurs, and in which row, has no influence.
+    The distinct texts of a task are taken in sorted order; each joins the first leader with
+    `difflib.SequenceMatcher(None, text, leader).ratio() >= threshold`, or becomes a leader itself.
 
     Args:
-        steps: a table with `state`, every state a text.
-        threshold: from above 0 to 1; 1 keeps only equal texts together.
-        order: "sorted", or "rows" for the first appearance in the table, which other implementations use and which
-            makes the clusters depend on the order of rows.
+        steps: a table whose `state` holds strings.
+        threshold: in (0, 1]; 1 merges equal texts only.
+        order: "sorted", or "rows" for the order of first appearance, as in other implementations; the clusters then
+            depend on the order of rows.
 
     Raises:
-        BadTable: a state is not a text.
+        BadTable: a state is not a string.
     """
     pairs = np.stack([steps.task, steps.column("state")], axis=1)
     distinct, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
@@ -49,22 +44,22 @@ def similar_states(steps: Steps, threshold: float, *, order: str = "sorted") -> 
 
 
 def similar_vectors(steps: Steps, threshold: float) -> Ints:
-    """Return the cluster of each row's embedding, int64 [N]; two rows of one task share it when they point alike.
+    """Return the cluster of each row's embedding, int64 [N]; rows of one task with similar embeddings share it.
 
-    The rule is that of `similar_states`: the distinct embeddings of a task, sorted by their numbers, each join the
-    first leader with a cosine of at least the threshold, or lead.
+    As in `similar_states`, the sorted distinct embeddings of a task each join the first leader with a cosine of at
+    least the threshold, or become leaders.
 
     Args:
         steps: a table with `metric`, the embeddings, float64 [N, M].
-        threshold: from above 0 to 1.
+        threshold: in (0, 1].
 
     Raises:
-        BadTable: an embedding is zero, and so points nowhere.
+        BadTable: an embedding is zero.
     """
     if not len(steps):
         return np.zeros(len(steps), dtype=np.int64)
     vectors = steps.column("metric").reshape(len(steps), -1)
-    vectors = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-300)  # so that no square overflows
+    vectors = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-300)  # avoids overflow
     length = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
     if (length == 0.0).any():
         raise BadTable(f"row {int(np.argmin(length))} has an embedding of zeros in 'metric', which has no direction")
@@ -84,14 +79,14 @@ def similar_vectors(steps: Steps, threshold: float) -> Ints:
 
 
 def follow_leaders(texts: Sequence[str], threshold: float) -> list[int]:
-    """Return, for each of distinct texts, the position of its leader (its own when it leads).
+    """Return the position of each text's leader; its own if it is a leader.
 
-    Same result as comparing each text with every leader by `SequenceMatcher.ratio`; the lengths, the counts of
-    characters and the longest common subsequence bound the ratio from above, so that most comparisons are never made.
+    Same result as comparing each text with every leader by `SequenceMatcher.ratio`; upper bounds from lengths,
+    character counts and the longest common subsequence avoid most comparisons.
 
     Args:
-        texts: distinct texts in the order in which they choose.
-        threshold: smallest ratio that counts as similar.
+        texts: distinct texts, in order of clustering.
+        threshold: smallest ratio of similar texts.
     """
     counts = _character_counts(texts)
     lengths = np.asarray([len(text) for text in texts], dtype=np.int64)
@@ -102,7 +97,7 @@ def follow_leaders(texts: Sequence[str], threshold: float) -> list[int]:
     for number, text in enumerate(texts):
         found = number
         candidates = _candidates(number, leaders[: len(places)], counts, lengths, threshold)
-        for rank in _worth_a_look(text, candidates, packs, lengths[leaders], threshold):
+        for rank in _filtered(text, candidates, packs, lengths[leaders], threshold):
             other = texts[leaders[rank]]
             if reaches(text, other, places[rank], matches_needed(threshold, len(text) + len(other))):
                 found = int(leaders[rank])
@@ -118,7 +113,7 @@ def follow_leaders(texts: Sequence[str], threshold: float) -> list[int]:
 
 
 def _candidates(number: int, leaders: Ints, counts: Ints, lengths: Ints, threshold: float) -> list[int]:
-    """Ranks of the leaders, in order, whose ratio with the text can reach the threshold by lengths and characters."""
+    """Ranks of the leaders whose ratio can reach the threshold by lengths and character counts."""
     both = lengths[leaders] + lengths[number]
     near = np.flatnonzero(2 * np.minimum(lengths[leaders], lengths[number]) >= threshold * both - 1e-9 * both)
     common = np.minimum(counts[leaders[near]], counts[number]).sum(axis=1)
@@ -127,10 +122,10 @@ def _candidates(number: int, leaders: Ints, counts: Ints, lengths: Ints, thresho
     return kept
 
 
-def _worth_a_look(
+def _filtered(
     text: str, candidates: Sequence[int], packs: Sequence[TextBatch], lengths: Ints, threshold: float
 ) -> Iterator[int]:
-    """Those of the candidates whose longest common subsequence with the text reaches the threshold as well."""
+    """The candidates whose longest common subsequence with the text can reach the threshold."""
     for packed, ranks in groupby(candidates, key=lambda rank: rank // PACKED):
         needed = {rank % PACKED: matches_needed(threshold, len(text) + int(lengths[rank])) for rank in ranks}
         for number in packs[packed].sharing(text, needed):

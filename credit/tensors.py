@@ -1,7 +1,4 @@
-"""Tensors of any framework as numpy arrays, wherever numbers come in.
-
-Left out on purpose: importing a framework to ask whether something is its tensor. It is known by what it can do.
-"""
+"""Tensors of any framework as numpy arrays."""
 
 from typing import Any
 
@@ -9,7 +6,7 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """Return a tensor (one that can be detached and moved to the CPU) as a numpy array, and anything else as it is.
+    """Return a tensor as a numpy array, and any other value unchanged.
 
     Args:
         value: a tensor, an array, a list, ...
@@ -19,14 +16,14 @@ def plain(value: Any) -> Any:
     tensor = value.detach().cpu()
     try:
         return tensor.numpy()
-    except TypeError:  # bfloat16 and the like, which numpy does not have
+    except TypeError:  # such as bfloat16, which numpy does not have
         return tensor.float().numpy()
 
 
 def unboxed(array: Any) -> Any:
-    """Return an array of objects that are all true or false, or all integers, with that dtype; others as they are.
+    """Return an array of objects that are all bool or all int with that dtype, and other arrays unchanged.
 
-    Trainers that carry what is no tensor through their batches box it: `np.array([True, False], dtype=object)`.
+    Some trainers store non-tensor columns as `np.array([True, False], dtype=object)`.
 
     Args:
         array: a numpy array.

@@ -1,7 +1,4 @@
-"""Which turn follows which, what a turn has behind it, and where it led: for methods that look along episodes.
-
-Left out on purpose: returns. They are sums and live in `turnwise.credit.blocks`.
-"""
+"""Previous and next turns, histories and next states, for rules that look along episodes."""
 
 import numpy as np
 
@@ -10,12 +7,11 @@ from turnwise.credit.steps import Ints, Steps
 
 
 def previous_turns(steps: Steps, *, order: Ints | None = None) -> Ints:
-    """Return the row of the turn before each row's, int64 [N]; -1 for the first turn of a trajectory, and for copies.
+    """Return the row of the previous turn of each row, int64 [N]; -1 for first turns and copies.
 
     Args:
         steps: the table.
-        order: int64 [M], rows with each trajectory's in one piece and in order of time; None takes `steps.time_order`.
-            Rows that it leaves out get -1.
+        order: int64 [M], rows by trajectory and time; None takes `steps.time_order`. Missing rows get -1.
     """
     order = steps.time_order if order is None else order
     before = np.full(len(steps), -1, dtype=np.int64)
@@ -25,10 +21,10 @@ def previous_turns(steps: Steps, *, order: Ints | None = None) -> Ints:
 
 
 def next_turns(before: Ints) -> Ints:
-    """Return the row of the turn after each row's, int64 [N]; -1 for the last turn of a trajectory.
+    """Return the row of the next turn of each row, int64 [N]; -1 for last turns.
 
     Args:
-        before: what `previous_turns` returned.
+        before: the result of `previous_turns`.
     """
     after = np.full(len(before), -1, dtype=np.int64)
     rows = np.flatnonzero(before >= 0)
@@ -37,15 +33,15 @@ def next_turns(before: Ints) -> Ints:
 
 
 def history_keys(key: Ints, before: Ints, depth: int) -> list[Ints]:
-    """Return the keys of ever longer histories, `depth + 1` arrays of compact int64 [N].
+    """Return the keys of histories of length 0 to `depth`, compact int64 [N] each.
 
-    Two rows share key k when they, and the k turns before each, have equal keys. A history that the start of its
-    trajectory cuts short equals only histories that are cut short at the same place.
+    Two rows share key k when they, and the k turns before each, have equal keys. A history cut short by
+    the start of its trajectory equals only histories cut short at the same place.
 
     Args:
-        key: compact int64 [N], what is compared turn by turn.
+        key: compact int64 [N], compared turn by turn.
         before: int64 [N], see `previous_turns`.
-        depth: how many turns to look back.
+        depth: number of turns to look back.
     """
     keys = [key]
     for _ in range(depth):
@@ -54,11 +50,11 @@ def history_keys(key: Ints, before: Ints, depth: int) -> list[Ints]:
 
 
 def turns_behind(before: Ints, most: int) -> Ints:
-    """Return how many turns each row has behind it in its trajectory, counted up to `most`, int64 [N].
+    """Return the number of turns before each row in its trajectory, at most `most`, int64 [N].
 
     Args:
         before: int64 [N], see `previous_turns`.
-        most: where to stop counting.
+        most: the maximum.
     """
     behind = np.zeros(len(before), dtype=np.int64)
     row = before
@@ -72,9 +68,9 @@ def turns_behind(before: Ints, most: int) -> Ints:
 
 
 def next_states(steps: Steps, after: Ints) -> Ints:
-    """Return the code of the state to which each turn led, int64 [N]; -1 where nobody says, as after a last turn.
+    """Return the code of the state after each turn, int64 [N]; -1 if unknown, as after a last turn.
 
-    The column `next_state`, or without it the state in which the trajectory's next turn started.
+    This is the column `next_state`, or without it the state of the trajectory's next turn.
 
     Args:
         steps: a table with `state`.

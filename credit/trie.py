@@ -1,7 +1,4 @@
-"""Trajectories of a task as paths in a tree: turns that follow the same history lie on the same edge.
-
-Left out on purpose: what the tree is used for. Each method has its own file.
-"""
+"""Trajectories of a task as paths in a prefix tree: turns with the same history share an edge."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,8 +24,8 @@ class Paths:
 
     Args:
         before: int64 [N], the node from which each turn starts.
-        after: int64 [N], the node to which it leads. Turns with equal `after` have the same history, themselves
-            included. The number of a node is larger than that of the node above it.
+        after: int64 [N], the node to which it leads. Turns with equal `after` have the same history,
+            including themselves. Nodes have larger numbers than their parents.
         root: compact int64 [J], the node from which each trajectory starts, in the numbering of `member`.
         member: compact int64 [N], the trajectory of each turn.
     """
@@ -40,7 +37,7 @@ class Paths:
 
     @cached_property
     def sharers(self) -> Ints:
-        """int64 [N], how many trajectories have the turn, with all that was before it."""
+        """int64 [N], the number of trajectories that share the turn and its history."""
         return np.bincount(self.after)[self.after] if len(self.after) else self.after
 
     def means(self, score: Floats) -> Floats:
@@ -52,7 +49,7 @@ class Paths:
         return Groups(np.append(score, score[self.member]), np.append(self.root, self.after)).centre()
 
     def differences(self, score: Floats) -> Floats:
-        """Return by how much each turn moves the mean score of those who share its history, float64 [N].
+        """Return the change in mean score at each turn, float64 [N].
 
             V(after) - V(before)        V(node) = mean score of the trajectories that pass the node
 
@@ -64,32 +61,32 @@ class Paths:
 
 
 def need_paths(steps: Steps, method: str, key: PrefixKey) -> None:
-    """Make sure that the option `key` is a known one and that its columns are there.
+    """Check the option `key`, and that its columns are present.
 
     Args:
         steps: the table.
-        method: name of the estimator, for the message.
+        method: name of the rule, for the message.
         key: the option.
 
     Raises:
         BadOption: the key is unknown.
-        MissingColumn: a column is absent; instead of `next_state`, `state` will do.
+        MissingColumn: a column is absent; `state` can replace `next_state`.
     """
     check_choice("key", key, PrefixKey)
     need(steps, method, *(name for name in COLUMNS[key] if name != "next_state" or "state" not in steps))
 
 
 def paths(steps: Steps, key: PrefixKey) -> Paths:
-    """Return the tree of a table without copies.
+    """Return the prefix tree of a table without copies.
 
     Args:
-        steps: the table, with the columns of the key unless it is empty.
-        key: what makes two turns after the same history the same: "transition" (action and next state), "action",
-            "next_state", or "parent": the search that made the trajectories says so. Under "parent" a turn is the edge
-            below the node `parent`, and leads to the `parent` of the trajectory's next turn; the last turn of a
-            trajectory is its own leaf. Ids of nodes are told apart by `tree` where the table has it, and the roots are
-            those of the trees; under the other keys all trajectories of a task start from one root. Without the column
-            `next_state` a turn leads to the `state` of the next one, and a last turn to an end of its own.
+        steps: the table; needs the columns of the key.
+        key: what identifies equal turns after equal histories: "transition" (action and next state), "action",
+            "next_state", or "parent", the nodes of a tree search. Under "parent" a turn is the edge from the node
+            `parent` to the `parent` of the trajectory's next turn; the last turn leads to a leaf of its own. Node ids
+            are unique within `tree` (or the task), and each tree has a root; under the other keys each task has one.
+            Without the column `next_state` a turn leads to the `state` of the next turn, and the last turn to an end of
+            its own.
     """
     order = steps.time_order
     member = compact(steps.trajectory)
@@ -115,7 +112,7 @@ def paths(steps: Steps, key: PrefixKey) -> Paths:
 
 
 def _of_the_next(code: Ints, last: Ints) -> Ints:
-    """The code of the next place, in order of time; a code of its own at the last place of each trajectory."""
+    """The code of the next turn; a unique code at the last turn of each trajectory."""
     following = np.append(code[1:], 0)
     following[last] = groups_of(code) + np.arange(len(last))
     return following
@@ -124,11 +121,10 @@ def _of_the_next(code: Ints, last: Ints) -> Ints:
 def prefix_nodes(symbol: Ints, first: Ints, length: Ints, root: Ints) -> tuple[Ints, Ints]:
     """Return the nodes of a prefix tree before and after each symbol of some sequences, int64 [N] each.
 
-    Two symbols lead to the same node exactly when their sequences have the same root and agree up to them. Level after
-    level, over the sequences that still share a node with another one; what follows is nobody else's.
+    Two symbols lead to the same node if and only if their sequences have the same root and agree up to them.
 
     Args:
-        symbol: int64 [N], not negative, sequence after sequence.
+        symbol: int64 [N], >= 0, sequence after sequence.
         first: int64 [J], where each sequence starts.
         length: int64 [J].
         root: compact int64 [J], the root of each sequence; roots keep these numbers.

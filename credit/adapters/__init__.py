@@ -4,9 +4,6 @@ from turnwise.credit import gigpo
 from turnwise.credit.adapters import from_verl
 packed = from_verl(uid=..., traj_uid=..., rewards=..., anchor_obs=..., response_mask=...)
 advantages = packed.tokens(gigpo(packed.steps))          # float64 [B, L]
-
-Left out on purpose: the trainers themselves. Nothing here imports them, torch, pandas or polars; what comes in is known
-by what it can do.
 """
 
 from turnwise.credit.adapters.frames import from_frame, with_advantages

@@ -1,7 +1,4 @@
-"""Tensors of any framework, arrays and lists as numpy arrays, with errors that name the argument.
-
-Left out on purpose: importing a framework to ask whether something is its tensor.
-"""
+"""Tensors of any framework, arrays and lists as numpy arrays, with errors that name the argument."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""The table of turns from a pandas or polars frame, and advantages back into one.
-
-Left out on purpose: importing either. A frame is known by what it can do, and so neither is needed for the other.
-"""
+"""The table of turns from a pandas or polars frame, and advantages back into one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""A table of turns that remembers which tokens each turn has in the batch of a trainer.
-
-Left out on purpose: the loss. Other trainers have theirs; they get advantages and a mask.
-"""
+"""A table of turns that remembers which tokens each turn has in the batch of a trainer."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,4 @@
-"""Batches in which a row is a whole conversation: its trained tokens, broken by the environment's answers, are turns.
-
-Left out on purpose: finding the turns by their text. The mask says where the model spoke.
-"""
+"""Batches in which a row is a whole conversation, and every unbroken run of trained tokens is a turn."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""Lists as TRL's trainers hand them to reward functions: prompts, completions, rewards, groups of `num_generations`.
-
-Left out on purpose: generating, and reward functions. What comes in has been sampled and judged.
-"""
+"""Lists as TRL's trainers hand them to reward functions: prompts, completions, rewards, groups of `num_generations`."""
 
 from collections.abc import Mapping
 from typing import Any

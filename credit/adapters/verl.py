@@ -1,8 +1,4 @@
-"""Batches of verl-style trainers in which a row is a turn, as verl-agent and its relatives have them.
-
-Left out on purpose: their padding, balancing and penalties. Pass the rows as they are gathered; the estimators have
-their own options for the rest. Batches whose rows are whole conversations: `from_sequences`.
-"""
+"""Batches of verl-style trainers in which a row is a turn, as verl-agent and its relatives have them."""
 
 from typing import Any
 

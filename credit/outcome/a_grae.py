@@ -1,12 +1,9 @@
-"""A-GRAE: weight hard tasks more as the batch gets easier, and hold positive credit back while it is hard.
-
-Left out on purpose: a schedule over the run. The batch's own success rate takes its place.
-"""
+"""A-GRAE: shift weight to hard tasks as the batch gets easier, and damp positive credit while it is hard."""
 
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Scale, Singleton, check_number, exact_sums, standardise
+from turnwise.credit.blocks import Scale, Singleton, check_number, exact_sums
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, share, solved
@@ -24,35 +21,27 @@ def a_grae(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return GRPO's advantage reweighted by how hard the task is and how able the policy has become.
+    """Return GRPO's advantage, weighted by the difficulty of the task and the success rate of the batch.
 
         s = GRPO's advantage        p = share of the task's episodes that are right        m = mean of p over the tasks
         A = (1 - m) * s / (2 (1 - sqrt(p) + eps)) + m * s / (2 (sqrt(p) + eps))
         A = A * min(1, m / alpha)        where A > 0
 
-    The first term favours easy tasks and counts while the policy is weak, the second favours hard ones. A task whose
-    episodes are all right or all wrong gets zero: one of the weights has no finite value there. The mean m is taken
-    over the whole batch, so groups do see each other here.
+    The first term favours easy tasks and dominates at low success rates; the second favours hard ones. A task whose
+    episodes are all right or all wrong gets zero, since one weight is infinite there. m is over the whole batch, so
+    groups depend on each other.
 
     Args:
-        steps: the table; needs no column beyond the required ones.
-        alpha: success rate of the batch from which on positive advantages count in full, above 0.
-        threshold: a score above it is right.
-        scale: "std", "none" (mean only) or "mad", for s.
-        singleton: a group of one gives "zero" or its "raw" score as s; its weights are zero all the same.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread and in the weights.
-        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+        steps: the table.
+        alpha: success rate of the batch from which positive advantages have full weight, > 0.
+        threshold: episodes with a higher score are right.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`; for s. `eps` is also added in the weights.
 
     Returns:
-        Advantages with the parts "episode" (the result) and "grpo" (s); its report has the mean success rate m.
+        Advantages with the parts "episode" (the result) and "grpo" (s); the report has m.
 
-    Raises:
-        BadOption: an option has an impossible value.
-
-    Source: Yu et al. 2026, arXiv 2602.05548; the formula is that of the published code, which takes the
-    square root of p and was run for binary rewards. We differ where rewards are not binary: p and m
-    count episodes that are right.
+    Source: Yu et al. 2026, arXiv 2602.05548; the formula is that of the published code. We differ where rewards
+    are not binary: p and m count right episodes.
     """
     options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("threshold", threshold)
@@ -60,7 +49,7 @@ def a_grae(
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=options.penalised_reward(table))
-        base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
+        base = options.normalise(episodes.groups)
         right = share(solved(table, threshold), episodes.task)
         ability = _mean_over_tasks(right, episodes)
         mixed = np.asarray((1.0 - ability) * _halved(base, 1.0 - np.sqrt(right), eps, right))

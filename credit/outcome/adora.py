@@ -1,12 +1,9 @@
-"""ADORA: full credit only where the right answers are the longer ones, a tenth of it elsewhere.
-
-Left out on purpose: other measures of use than length, which the paper has for pictures.
-"""
+"""ADORA: full credit only in tasks where the right answers are the longer ones."""
 
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Scale, Singleton, check_number, group_sums, standardise
+from turnwise.credit.blocks import Scale, Singleton, check_number, group_sums
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, solved
@@ -25,34 +22,26 @@ def adora(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return GRPO's advantage, scaled down in tasks where thinking longer did not pay.
+    """Return GRPO's advantage, scaled down in tasks where longer answers were not better.
 
         A = GRPO's advantage * w
 
-    where w is 1 if the task's longest right episode has more tokens than its wrong ones on average, and lam otherwise.
-    A task without a right episode has w = lam, one without a wrong episode w = 1.
+    where w is 1 if the task's longest right episode has more tokens than its wrong ones on average, else lam. A task
+    without right episodes has w = lam, one without wrong episodes w = 1.
 
     Args:
         steps: the table; needs `tokens`.
         lam: the smaller factor.
-        threshold: a score above it is right.
-        max_tokens: wrong episodes with at least so many tokens are not counted as wrong, since they were cut off; None
-            counts all. The published code has 4054.
-        scale: "std", "none" (mean only) or "mad".
-        singleton: a group of one gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+        threshold: episodes with a higher score are right.
+        max_tokens: wrong episodes with at least this many tokens are ignored as truncated; None counts all. The
+            published code has 4054.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the parts "episode" (the result) and "grpo"; its report has the share of tasks in full.
+        Advantages with the parts "episode" (the result) and "grpo"; the report has the share of tasks with w = 1.
 
-    Raises:
-        MissingColumn: there is no `tokens`.
-        BadOption: an option has an impossible value.
-
-    Source: Ren et al. 2026, arXiv 2602.10019, in the form that its published code has for texts. We differ in the
-    threshold: the code's 1.01 belongs to its own reward.
+    Source: Ren et al. 2026, arXiv 2602.10019, the form of its published code for texts. We differ in the
+    threshold, which is specific to the reward.
     """
     options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("lam", lam, 0.0)
@@ -63,12 +52,12 @@ def adora(
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=options.penalised_reward(table))
-        base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
+        base = options.normalise(episodes.groups)
         right = solved(table, threshold)
         wrong = ~right if max_tokens is None else ~right & (episodes.tokens < max_tokens)
         full = _length_pays(episodes, right, wrong)
         value = base * np.where(full, 1.0, float(lam))[episodes.task]
-        report = {**episodes.counts, "tasks_in_full": float(full.mean()) if len(full) else 0.0}
+        report = {**episodes.counts, "tasks_in_full": float(full.mean())}
         return episodes.advantages(value, {"episode": value, "grpo": base}, report)
 
     return without_copies(steps, estimate)

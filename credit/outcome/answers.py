@@ -1,7 +1,4 @@
-"""What the answers of a group say together: which were right, how much they differ, which one most members gave.
-
-Left out on purpose: reading an answer out of a text. The table's column `label` holds the key of each answer's class.
-"""
+"""Statistics of the answers of a group: which were right, how much they differ, and which one is the majority's."""
 
 import numpy as np
 
@@ -9,12 +6,11 @@ from turnwise.credit.blocks import compact, exact_sums, groups_of, trajectory_sc
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 THRESHOLD = 0.5
-"""A score above it counts as correct: right for rewards of 0 and 1, of -1 and 1, of 0 and 10, with a small bonus or
-penalty for the form."""
+"""Scores above it count as right; this fits rewards of 0 and 1, -1 and 1, or 0 and 10, with small format terms."""
 
 
 def solved(steps: Steps, threshold: float = THRESHOLD) -> Bools:
-    """Return whether each trajectory's summed reward exceeds the threshold, bool [J]; no penalty is taken off before.
+    """Return whether each trajectory's summed reward exceeds the threshold, bool [J]; without penalties.
 
     Args:
         steps: the table.
@@ -24,7 +20,7 @@ def solved(steps: Steps, threshold: float = THRESHOLD) -> Bools:
 
 
 def share(flag: Bools, task: Ints) -> Floats:
-    """Return the share of a group's trajectories that are flagged, float64 [J], the same for all of a group.
+    """Return the share of flagged trajectories in each trajectory's group, float64 [J].
 
     Args:
         flag: bool [J].
@@ -35,7 +31,7 @@ def share(flag: Bools, task: Ints) -> Floats:
 
 
 def answer_entropy(task: Ints, label: Ints) -> Floats:
-    """Return the entropy of the answers in each trajectory's group, float64 [J] in nats, the same for all of a group.
+    """Return the entropy of the answers in each trajectory's group, float64 [J], nats.
 
         H_g = - sum over answers c of p_c log p_c        p_c = share of the group's trajectories with answer c
 
@@ -56,13 +52,12 @@ def answer_entropy(task: Ints, label: Ints) -> Floats:
 def majority(task: Ints, label: Ints, counted: Bools) -> Bools:
     """Return whether each trajectory gave its group's most frequent answer, bool [J].
 
-    Answers that are equally frequent are all of the majority: none has more support than another, and to take the one
-    that comes first would make the result depend on the order of rows.
+    Equally frequent answers are all majority answers, so that the result does not depend on the order of rows.
 
     Args:
         task: compact int64 [J], the group of each trajectory.
         label: int64 [J], code of the answer's class.
-        counted: bool [J], false for a trajectory without an answer: it has no vote and is of no majority.
+        counted: bool [J], False for a trajectory without an answer, which has no vote.
     """
     answer = compact(task, label)
     votes = np.bincount(answer, weights=counted)[answer]

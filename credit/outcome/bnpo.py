@@ -1,7 +1,4 @@
-"""BNPO: the outcome of an episode less the mean of its task, over a Beta density fitted to the tasks' success rates.
-
-Left out on purpose: the paper's decomposition for several rewards, which is the same rule once a reward.
-"""
+"""BNPO: the outcome minus the mean of its task, divided by a Beta density fitted to the tasks' success rates."""
 
 import math
 
@@ -23,7 +20,7 @@ def bnpo(
     weight_max: float = 1e6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the episode's distance from its task's mean, weighed by how rare tasks of that mean are in the batch.
+    """Return the episode's score minus its task's mean, weighted by how rare tasks of that mean are in the batch.
 
         x[i] = (E[i] - low) / (high - low)        p = mean of x over the task        E[i] = sum over t of r[i, t]
         A[i, t] = min(1 / Beta(p; alpha, beta), weight_max) * (x[i] - p)
@@ -31,30 +28,30 @@ def bnpo(
         beta  = max(1 + b / 3, 1)                 b = (m (1 - m) / v - 1) (1 - m)
         m, v: mean and variance (over n - 1) of p over the tasks of the batch
 
-    The density is the batch's, so a group's advantages depend on the others. A batch of one group, or one whose tasks
-    all have the same mean, has no density; its weights are 1.
+    The density is that of the batch, so groups depend on each other. A batch of one group, or one in which all tasks
+    have the same mean, has weights of 1.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=range(4), turn=[0] * 4, reward=[1.0, 0, 0, 0])
         >>> bnpo(steps).values.tolist()
         [0.75, -0.25, -0.25, -0.25]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        low, high: the scores that count as 0 and 1, in units of reward; None takes the batch's lowest and highest. Give
-            both where rewards are graded, so that the scale is not the batch's.
+        steps: the table.
+        low, high: the scores that map to 0 and 1, in units of reward; None takes the batch's lowest and highest. Set
+            both for graded rewards, so that the scale does not depend on the batch.
         weight_max: the largest weight.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward.
+        invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the part "episode", in units of high - low. A group of one gives zero and stays out of m and v.
-        The report has "alpha" and "beta".
+        Advantages with the part "episode", in units of high - low. A group of one gives zero and does not enter m and
+        v. The report has "alpha" and "beta".
 
     Raises:
-        BadOption: an option has an impossible value, or high is not above low.
-        BadTable: low and high are given, and the mean of a task lies outside.
+        BadOption: high <= low.
+        BadTable: low and high are given, and the mean of a task is outside.
 
-    Source: Xiao et al. 2025, arXiv 2506.02864. We differ in the group of one, to which the published code gives its
-    reward times the largest weight, and in tasks of equal means, where its parameters are infinite.
+    Source: Xiao et al. 2025, arXiv 2506.02864. We differ in the group of one, and in
+    batches of equal means, where the published parameters are infinite.
     """
     options = GroupOptions(invalid_penalty=invalid_penalty)
     for name, bound in (("low", low), ("high", high)):
@@ -76,7 +73,7 @@ def bnpo(
 
 
 def _to_unit(episodes: Episodes, low: float | None, high: float | None) -> tuple[Groups, float]:
-    """The scores on the scale where low is 0 and high is 1, in their tasks, and high - low."""
+    """The scores on the scale where low is 0 and high is 1, by task, and high - low."""
     score = episodes.score
     bottom = float(score.min(initial=np.inf)) if low is None else float(low)
     top = float(score.max(initial=-np.inf)) if high is None else float(high)
@@ -94,7 +91,7 @@ def _to_unit(episodes: Episodes, low: float | None, high: float | None) -> tuple
 
 
 def _fitted(rate: Floats) -> tuple[float, float]:
-    """The two parameters of the density; 1 and 1, which is flat, where the rates do not say any."""
+    """The parameters of the density; 1 and 1 (uniform) where they are undefined."""
     tasks = Groups(rate, np.zeros(len(rate), dtype=np.int64))
     if not len(rate) or tasks.flat[0]:
         return 1.0, 1.0

@@ -1,8 +1,4 @@
-"""CANON: compare an episode with those on the other side of a metric, and with those on its own side.
-
-Left out on purpose: the published code's division by a constant length, which is an aggregation of the loss, and its
-schedules of mu, which a caller can follow by changing the option.
-"""
+"""CANON: compare an episode with the other half of its group by a metric, and with its own half."""
 
 from typing import Literal
 
@@ -28,17 +24,16 @@ def canon(
     singleton: Singleton = "zero",
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return a mixture of the episode's standing against the other half of its task and within its own half.
+    """Return a mix of the episode's score relative to the other half of its task and relative to its own half.
 
     A task's n episodes are sorted by a metric; the first floor(n / 2) are the low half, the rest the high half.
 
         inter = r - mean of the other half        intra = r - mean of the own half
         A = mu * inter + (1 - mu) * intra
 
-    With mu = 0.5 and halves of one size this is r less the mean of the task. Episodes with equal metrics at the border
-    belong to both halves in part, with the same share each, so that no order of rows decides between them. If alpha and
-    beta differ from 1 and 0, inter compares rewards of which those of the chosen half are multiplied by alpha, and
-    those of the high half have beta added.
+    With mu = 0.5 and halves of equal size this is r minus the mean of the task. Episodes with equal metrics at the
+    boundary belong to both halves with equal shares, so that the order of rows has no effect. In inter, the rewards of
+    the chosen half are multiplied by alpha, and beta is added to those of the high half.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=range(4), turn=[0] * 4, reward=[1.0, 0, 1, 1],
         ...                            metric=[0.4, 0.1, 0.3, 0.2])
@@ -46,22 +41,19 @@ def canon(
         [0.5, -1.0, 0.5, 0.0]
 
     Args:
-        steps: the table; needs `metric`, one number that is the same in all rows of a trajectory (its mean entropy,
-            say), or else `tokens`: without a metric the trajectory's length is the metric.
-        mu: weight [0, 1] of the comparison with the other half. The published code's default is 1.
+        steps: the table; needs `metric`, one number per trajectory (such as its mean entropy), or else `tokens`: the
+            default metric is the trajectory's length.
+        mu: weight of inter, in [0, 1]; 1 in the published code.
         alpha: factor of the chosen half's rewards in inter.
         beta: added to the high half's rewards in inter.
         alpha_on: the chosen half: "high" (as published for lengths) or "low" (as published for entropy).
-        singleton: a group of one gives "zero" or its "raw" score.
-        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+        singleton, invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the parts "episode" (the result), "inter" and "intra".
 
     Raises:
-        MissingColumn: there is neither `metric` nor `tokens`.
         BadTable: `metric` differs within a trajectory or holds several numbers.
-        BadOption: an option has an impossible value.
 
     Source: Chen et al. 2025, arXiv 2509.23962. We differ in ties and in the group of one.
     """
@@ -87,11 +79,11 @@ def canon(
 
 
 def metric_of(episodes: Episodes, method: str) -> Floats:
-    """Return the number by which a method sorts trajectories, float64 [J]: the column `metric`, else their tokens.
+    """Return the metric of each trajectory, float64 [J]: the column `metric`, or else its number of tokens.
 
     Args:
         episodes: the trajectories.
-        method: name of the estimator, for a message.
+        method: name of the rule, for messages.
 
     Raises:
         BadTable: `metric` differs within a trajectory or holds several numbers.
@@ -105,11 +97,11 @@ def metric_of(episodes: Episodes, method: str) -> Floats:
 
 
 def low_share(episodes: Episodes, metric: Floats) -> Floats:
-    """Return how far each trajectory belongs to the low half of its task, float64 [J] from 0 to 1.
+    """Return the share with which each trajectory belongs to the low half of its task, float64 [J] in [0, 1].
 
     Args:
         episodes: the trajectories.
-        metric: float64 [J], by which they are sorted; equal ones share the places that they take.
+        metric: float64 [J], by which they are sorted; equal values share their ranks.
     """
     order = np.lexsort((metric, episodes.task))
     size = np.bincount(episodes.task)

@@ -1,7 +1,4 @@
-"""COPO: where the answers of a group agree, compare groups with each other instead of the members of one.
-
-Left out on purpose: parsing of answers. The column `label` says which answers are the same.
-"""
+"""COPO: where the answers of a group agree, compare groups with each other instead of episodes."""
 
 import numpy as np
 
@@ -24,38 +21,32 @@ def copo(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the episode's standing in its group, blended with its group's standing in the batch.
+    """Return the episode's normalised score in its group, mixed with the group's normalised mean in the batch.
 
         local = norm(E over the episodes of the task)                norm(x) = (x - mean) / (std + eps)
         global = norm(mean of E over the tasks of the batch)
         A = w * local + (1 - w) * global        w = 1 / (1 + exp(-steepness * (H - pivot)))
 
-    where H is the entropy of the group's answers in bits. The more the answers agree, the more the comparison of
-    groups counts, which gives a signal where all are right or all wrong. By that the method is about the whole batch:
-    groups do see each other.
+    where H is the entropy of the group's answers in bits. The global term gives a signal where all answers of a group
+    are right or wrong. It is over the whole batch, so groups depend on each other.
 
     Args:
-        steps: the table; needs `label`, the key of the answer's class, the same in all rows of a trajectory.
-        steepness: how sharply w changes with the entropy, per bit.
-        pivot: entropy in bits at which both terms weigh the same.
-        consistency: whether a group's score is held down by the entropy of its n answers: the global term is then that
-            of mean of E * (1 - k H), k = (1 - 1 / n) / log2 n. (Ours.)
-        scale: "std", "none" (mean only) or "mad", for both terms.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+        steps: the table; needs `label`, the key of the answer's class, constant within a trajectory.
+        steepness: slope of w in the entropy, per bit.
+        pivot: entropy in bits at which both terms have equal weight.
+        consistency: reduce a group's mean by the entropy of its n answers: mean of E * (1 - k H) with
+            k = (1 - 1 / n) / log2 n. (Our addition.)
+        scale, ddof, eps, invalid_penalty: see `GroupOptions`; for both terms.
 
     Returns:
-        Advantages with the parts "episode" (the result), "local" and "global"; its report has the mean entropy. A batch
-        of one task has a global term of zero, a group of one a local term of zero.
+        Advantages with the parts "episode" (the result), "local" and "global"; the report has the mean entropy. The
+        global term is zero for a batch of one task, the local term for a group of one.
 
     Raises:
-        MissingColumn: there is no `label`.
         BadTable: `label` differs within a trajectory.
-        BadOption: an option has an impossible value.
 
-    Source: Han et al. 2025, arXiv 2508.04138. Our reading: we had no code to check it against, and the equations were
-    not available. H in bits, the pivot, and that the advantages are blended and not the losses, are ours.
+    Source: Han et al. 2025, arXiv 2508.04138. Our reading of the abstract; H in bits, the pivot, and mixing advantages
+    instead of losses are ours.
     """
     options = GroupOptions(scale=scale, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("steepness", steepness, 0.0)
@@ -77,7 +68,7 @@ def copo(
 
 
 def _between(episodes: Episodes, bits: Floats, options: GroupOptions) -> Floats:
-    """Standing of each episode's group among the groups of the batch, float64 [J]."""
+    """Mean of each episode's group, normalised over the groups of the batch, float64 [J]."""
     tasks = len(episodes.groups.size)
     size = episodes.groups.size
     most = (1.0 - 1.0 / np.maximum(size, 1.0)) / np.log2(np.maximum(size, 2.0))
@@ -90,7 +81,7 @@ def _between(episodes: Episodes, bits: Floats, options: GroupOptions) -> Floats:
 
 
 def _means(episodes: Episodes) -> Floats:
-    """Mean score of each episode's group, float64 [J], to the same bits whatever the order of rows."""
+    """Mean score of each episode's group, float64 [J]."""
     order = np.lexsort((episodes.score, episodes.task))
     total = np.bincount(episodes.task[order], weights=episodes.score[order])
     return np.asarray((total / np.maximum(episodes.groups.size, 1.0))[episodes.task], dtype=np.float64)

@@ -1,7 +1,4 @@
-"""DCPO's smoothed advantages: an episode against this batch's group and against all that its task ever gave.
-
-Left out on purpose: the clip with bounds by probability that the paper has with it; it is the objective `dcpo`.
-"""
+"""DCPO's smoothed advantages: an episode relative to this batch's group and to all earlier visits of its task."""
 
 from collections.abc import Hashable, Mapping
 
@@ -18,15 +15,15 @@ Memory = Mapping[Hashable, tuple[int, float, float]]
 
 
 def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = None) -> Advantages:
-    """Return the smaller of two mixtures of an episode's standing in this batch and in all visits of its task.
+    """Return the smaller of two mixes of an episode's normalised score in this batch and over all visits of its task.
 
         new = (E - m) / (s + eps)          m, s: mean and std of the task's episodes in this batch
-        total = (E - M) / (S + eps)        M, S: of all i visits of the task, this one included
-        A = ((i - 1) new + total) / i  or  (new + (i - 1) total) / i, whichever is nearer to zero
+        total = (E - M) / (S + eps)        M, S: of all i visits of the task, including this one
+        A = ((i - 1) new + total) / i  or  (new + (i - 1) total) / i, whichever is closer to zero
 
-    with M <- ((i - 1) M + m) / i and S^2 <- ((i - 1) S^2 + s^2 + (i - 1) / i (m - M before)^2) / i. A spread of zero
-    gives zero in its term. On the first visit both terms are equal, and so is A. A group whose episodes are all alike
-    still learns from what earlier visits brought: that is the purpose. So does a group of one, on its second visit.
+    with M <- ((i - 1) M + m) / i and S^2 <- ((i - 1) S^2 + s^2 + (i - 1) / i (m - M before)^2) / i. A term
+    with a spread of zero is zero. On the first visit both terms equal A. On later visits, groups without spread and
+    groups of one get a signal from the earlier visits.
 
         >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[1.0, 1.0])
         >>> result = dcpo_sas(steps, eps=0.0, state={"t": (1, 0.0, 0.0)})
@@ -35,19 +32,18 @@ def dcpo_sas(steps: Steps, *, ddof: int = 1, eps: float = 1e-6, state: object = 
 
     Args:
         steps: the table.
-        ddof: 1 divides the squares of a batch's group by n - 1, 0 by n.
-        eps: added to the spreads.
-        state: what the last call gave back: a dict from the task's own id to (visits, M, S).
+        ddof, eps: see `GroupOptions`.
+        state: the state that the previous call returned: a dict from the task id to (visits, M, S).
 
     Returns:
         Advantages with the parts "episode", "new" and "total"; `state` is a new dict.
 
     Raises:
-        BadOption: an option has an impossible value, or `state` is not what a call gave back.
-        BadTable: a task's id cannot be remembered.
+        BadOption: `state` is not a state of this function.
+        BadTable: a task id is not hashable.
 
-    Source: Yang et al. 2025, arXiv 2509.02333, and its code, without eps there; where both mixtures are equally far
-    from zero the first is taken.
+    Source: Yang et al. 2025, arXiv 2509.02333, and its code, which has no eps; of two mixes of equal size we take
+    the first.
     """
     options = GroupOptions(ddof=ddof, eps=eps)
     known = _checked(state)

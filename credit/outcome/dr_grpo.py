@@ -1,8 +1,4 @@
-"""Dr. GRPO: the outcome of an episode less the mean of its task, without dividing by a spread.
-
-Left out on purpose: the other half of the paper, a loss that divides by a constant instead of by lengths; it belongs to
-training.
-"""
+"""Dr. GRPO: the outcome of an episode minus the mean of its task, without scaling."""
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.blocks import PenaltyIn, Singleton, Unit
@@ -19,7 +15,7 @@ def dr_grpo(
     invalid_penalty: float = INVALID_PENALTY,
     penalty_in: PenaltyIn = "reward",
 ) -> Advantages:
-    """Return how much better an episode did than the mean of its task, the same for all of its turns.
+    """Return the episode's score minus the mean of its task, for all of its turns.
 
         E[i] = sum over t of r[i, t]
         A[i, t] = E[i] - mean        over the trajectories i of one task
@@ -29,19 +25,14 @@ def dr_grpo(
         [0.5, -0.5, -0.5]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        unit: "trajectory" counts each episode once in the mean; "turn" counts it once per turn.
-        singleton: a group of one gives "zero" or its "raw" score.
-        invalid_penalty: what an invalid action costs, in units of reward.
-        penalty_in: where it enters: the turn's "reward", the row's "return" or the row's "advantage" (see `grpo`).
+        steps: the table.
+        unit, singleton, invalid_penalty, penalty_in: see `GroupOptions`.
 
     Returns:
         Advantages with the part "episode" (and "penalty" under penalty_in="advantage"), in units of reward.
 
-    Raises:
-        BadOption: an option has an impossible value.
-
-    Source: Liu et al. 2025, arXiv 2503.20783. We differ in the group of one, which trainers give its raw score.
+    Source: Liu et al. 2025, arXiv 2503.20783. We differ in the group of one, which gets its raw score in other
+    trainers.
     """
     return grpo(
         steps, scale="none", unit=unit, singleton=singleton, invalid_penalty=invalid_penalty, penalty_in=penalty_in

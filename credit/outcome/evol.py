@@ -1,7 +1,4 @@
-"""EVOL-RL: the majority's answer is the label, and novelty decides how much an answer on either side of it is worth.
-
-Left out on purpose: the model that embeds the answers. Embeddings, or novelties made of them, come as `metric`.
-"""
+"""EVOL-RL: the majority's answer is the label, and novelty grades the answers on both sides of it."""
 
 from typing import Literal
 
@@ -28,35 +25,29 @@ def evol(
     ddof: int = 1,
     eps: float = 1e-6,
 ) -> Advantages:
-    """Return GRPO's advantage of rewards for an answer that is the majority's and for reasoning that is new.
+    """Return GRPO's advantage of a reward for the majority's answer and for novel reasoning.
 
         r = 0.5 + 0.5 u on the majority's side, -1 + 0.5 u on the other, -1 without an answer
         u = novelty, stretched to [0, 1] within its side        A = (r - mean) / (std + eps)
 
-    See `novelty_rewards` and `novelty`. The turns' own rewards are not read, unless `by="score"`.
+    See `novelty_rewards` and `novelty`. The rewards of the table are only read under by="score".
 
     Args:
-        steps: the table; needs `metric` and (for the majority) `label`, each the same in all rows of a trajectory. A
-            `metric` of one number is the novelty, of more numbers an embedding from which it is computed. A trajectory
-            whose last turn has `valid` false gave no answer.
-        by: "majority" takes the group's most frequent label for right (equally frequent ones all), "score" asks
-            whether the summed reward exceeds the threshold.
+        steps: the table; needs `metric` and (for the majority) `label`, each constant within a trajectory. A
+            `metric` of one number is the novelty; several numbers are an embedding from which it is computed. A
+            trajectory whose last turn is not `valid` has no answer.
+        by: "majority" treats the group's most frequent labels as right, "score" scores above the threshold.
         threshold: see `by`.
-        scale: "std", "none" (mean only) or "mad".
-        singleton: a group of one gives "zero" or its "raw" reward r.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
+        scale, singleton, ddof, eps: see `GroupOptions`.
 
     Returns:
-        Advantages with the part "episode"; its report has the share of the majority's side.
+        Advantages with the part "episode"; the report has the share of right answers.
 
     Raises:
-        MissingColumn: there is no `metric` (no `label`).
         BadTable: a column differs within a trajectory.
-        BadOption: an option has an impossible value.
 
     Source: Zhou et al. 2025, arXiv 2509.15194. We differ in ties between answers, where the published code takes the
-    one that comes first, and in a group with one valid answer, which it gives -1 like the invalid ones.
+    first one, and in groups with one valid answer.
     """
     options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps)
     check_choice("by", by, By)
@@ -84,12 +75,12 @@ def evol(
 
 
 def novelty_rewards(right: Bools, new: Floats, task: Ints | None = None, answered: Bools | None = None) -> Floats:
-    """Return the reward of each answer by its side and its novelty there, float64 [J].
+    """Return the reward of each answer by its side and its novelty, float64 [J].
 
         right:  0.5 + 0.5 u        wrong:  -1 + 0.5 u        no answer:  -1
         u = (novelty - least of the side) / (most - least)
 
-    Where all of a side are equally new, u is 0.5; an answer alone on its side has u = 1.
+    If all answers of a side are equally novel, u is 0.5; a single answer has u = 1.
 
         >>> novelty_rewards(np.array([True, True, False]), np.array([0.1, 0.3, 0.2])).tolist()
         [0.5, 1.0, -0.5]
@@ -114,12 +105,12 @@ def novelty_rewards(right: Bools, new: Floats, task: Ints | None = None, answere
 
 
 def novelty(embedding: Floats, task: Ints, right: Bools, answered: Bools | None = None) -> Floats:
-    """Return how far each answer is from the others of its task, float64 [J] from 0 to 1.
+    """Return the novelty of each answer within its task, float64 [J] in [0, 1].
 
         novelty = 1 - (mean similarity to the others of its side + largest similarity to any other) / 2
 
-    Similarity is the cosine, cut to [0, 1]. Alone on its side, an answer is compared with all others instead; alone in
-    its task, it gets 0.5. Answers that are none count nowhere and get 0.
+    Similarity is the cosine, clipped to [0, 1]. An answer alone on its side is compared with all others; an answer
+    alone in its task gets 0.5. Missing answers are ignored and get 0.
 
     Args:
         embedding: float64 [J, M]; a row of zeros is similar to nothing.

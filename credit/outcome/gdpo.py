@@ -1,7 +1,4 @@
-"""GDPO: several rewards, each brought to its own scale within the task before they are added up.
-
-Left out on purpose: rewards that only count where another one was earned; whoever computes `multi` can do that.
-"""
+"""GDPO: several rewards, each normalised within the task before they are added."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -27,16 +24,15 @@ def gdpo(
     ddof: int = 1,
     eps: float = 1e-6,
 ) -> Advantages:
-    """Return the weighted sum of the episode's standings in each of its rewards, on one scale for the batch.
+    """Return the weighted sum of the episode's normalised rewards, scaled over the batch.
 
-        z[i, k] = (E[i, k] - mean) / (std + eps)        over the task's trajectories, for each reward k apart
+        z[i, k] = (E[i, k] - mean) / (std + eps)        over the task's trajectories, for each reward k
         S[i] = sum over k of w[k] z[i, k]               E[i, k] = sum over t of multi[i, t, k]
         A[i, t] = (S[i] - mean) / (std + eps)           over="samples": over all trajectories of the batch
         A[i, t] = (S[i] - m) / sqrt(v + 1e-8)           over="tokens": m, v over all trained tokens of the batch
 
-    Added up first and scaled then, as GRPO would, two episodes with (1, 0) and (0, 1) are the same; here the rarer
-    reward counts more. The last line makes a group's advantages depend on the other groups. A group of one gets zero
-    and stays out of the batch's mean and spread.
+    Unlike GRPO on the sum, this gives rarer rewards more weight. The last line is over the batch, so groups depend on
+    each other. A group of one gets zero and does not enter the statistics of the batch.
 
         >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[0, 0],
         ...                            multi=[[1.0, 8.0], [0.0, 8.0]])
@@ -44,22 +40,19 @@ def gdpo(
         [1.0, -1.0]
 
     Args:
-        steps: the table; needs `multi`, and `tokens` under over="tokens". `reward` and `valid` are not looked at.
-        weights: K factors w, none negative; None takes 1 each.
-        over: what counts once in the batch's mean and spread.
-        singleton: "zero", or "raw": a group of one enters with its raw rewards.
-        ddof: 1 divides squares by n - 1, 0 by n; at both levels.
-        eps: added to the spread, at both levels; over="tokens" has 1e-8 inside the root at the second.
+        steps: the table; needs `multi`, and `tokens` under over="tokens". `reward` and `valid` are not read.
+        weights: K factors w >= 0; None uses 1 for each.
+        over: the unit of the batch's statistics.
+        singleton, ddof, eps: see `GroupOptions`; at both levels, except that over="tokens" has the eps above.
 
     Returns:
-        Advantages with the parts "reward_0", "reward_1", ... (w z, which add up to S, before the last line).
+        Advantages with the parts "reward_0", "reward_1", ... (w z, which add up to S).
 
     Raises:
-        MissingColumn: there is no `multi`, or no `tokens` where they count.
-        BadOption: an option has an impossible value, or there are not as many weights as rewards.
+        BadOption: the number of weights is not K.
 
-    Source: Liu et al. 2026, arXiv 2601.05242; over="tokens" is the published code's form for one trainer (verl),
-    over="samples" with eps=1e-4 that for another (TRL). We differ in the group of one.
+    Source: Liu et al. 2026, arXiv 2601.05242; over="tokens" is the published code for verl, over="samples" with
+    eps=1e-4 that for TRL. We differ in the group of one.
     """
     options = GroupOptions(singleton=singleton, ddof=ddof, eps=eps)
     check_choice("over", over, Over)
@@ -93,7 +86,7 @@ def _checked(weights: Sequence[float] | None) -> list[float] | None:
 
 
 def _standings(steps: Steps, weights: list[float] | None, options: GroupOptions) -> list[Floats]:
-    """K times float64 [J], each reward's weighted standing within its task."""
+    """K times float64 [J], each reward normalised within its task and weighted."""
     rewards = steps.column("multi")
     factors = [1.0] * rewards.shape[1] if weights is None else weights
     if len(factors) != rewards.shape[1]:

@@ -1,7 +1,4 @@
-"""GRPO: the outcome of an episode relative to the other episodes of its task.
-
-Left out on purpose: the clipped objective and the KL term that the paper has with it; they belong to training.
-"""
+"""GRPO: the outcome of an episode relative to the other episodes of its task."""
 
 import numpy as np
 
@@ -15,7 +12,6 @@ from turnwise.credit.blocks import (
     Unit,
     compact,
     penalties,
-    standardise,
     trajectory_scores,
     unit_weights,
 )
@@ -24,11 +20,11 @@ from turnwise.credit.steps import Floats, Steps, need
 
 
 def episode_term(steps: Steps, options: GroupOptions) -> tuple[Floats, dict[str, float]]:
-    """Return the advantage of each row's episode within its task, float64 [N], and counts for a report.
+    """Return the normalised score of each row's episode, float64 [N], and counts for the report.
 
     Args:
-        steps: the table. Its copies count as rows where rows count.
-        rule: the options.
+        steps: the table; its copies count as rows.
+        options: the options.
     """
     paid = options.penalised_reward(steps)
     scores, tasks, member = trajectory_scores(steps, reward=paid)
@@ -44,7 +40,7 @@ def episode_term(steps: Steps, options: GroupOptions) -> tuple[Floats, dict[str,
         groups = Groups(scores[member] - late, key, weight, size_of_terms=terms[member] + late)
     else:
         groups = Groups(scores, compact(tasks), size_of_terms=terms)
-    term = standardise(groups, scale=options.scale, ddof=options.ddof, eps=options.eps, singleton=options.singleton)
+    term = options.normalise(groups)
     report = {
         "groups": float(len(groups.size)),
         "groups_of_one": float((groups.size == 1.0).sum()),
@@ -68,37 +64,25 @@ def grpo(
     compat: Compat | None = None,
     normalize_by_length: bool = False,
 ) -> Advantages:
-    """Return the episode's standing among the episodes of its task, the same for all of its turns.
+    """Return the episode's score normalised over the episodes of its task, for all of its turns.
 
         E[i] = sum over t of r[i, t]
         A[i, t] = (E[i] - mean) / (std + eps)        over the trajectories i of one task
 
-    A group whose scores are equal gets exactly zero.
+    A group with equal scores gets exactly zero.
 
         >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "b", "b"], turn=[0, 0, 1], reward=[1.0, 0, 0])
         >>> grpo(steps, scale="none").values.tolist()
         [0.5, -0.5, -0.5]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        scale: "std", "none" (mean only, as Dr. GRPO) or "mad" (median over median absolute deviation).
-        unit: "trajectory" counts each episode once in mean and spread; "turn" counts it once per turn, as many trainers
-            do without saying so.
-        singleton: a group of one gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward.
-        penalty_in: "reward" takes it from that turn's reward; "return" from the row's own score, so that turns of one
-            episode differ; "advantage" from the row's own advantage, where no spread rescales it.
-        compat: "verl-agent" fixes unit="turn", singleton="raw", penalty_in="return", and lets copies count as rows;
-            another choice of these is refused.
-        normalize_by_length: divide an episode's score by its number of turns.
+        steps: the table.
+        compat: "verl-agent" sets unit="turn", singleton="raw", penalty_in="return", and counts copies as rows; other
+            values of these options are refused.
+        scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length: see `GroupOptions`.
 
     Returns:
         Advantages with the part "episode" (and "penalty" under penalty_in="advantage").
-
-    Raises:
-        BadOption: an option has an impossible value.
 
     Source: Shao et al. 2024, arXiv 2402.03300, outcome supervision. We differ in the group of one and in groups
     without spread.

@@ -1,7 +1,4 @@
-"""HAPO's token-level group average: outcomes compared within a task as if each token were an episode of its own.
-
-Left out on purpose: the redistribution by entropy, which works on tokens; it is `turnwise.credit.tokens.hapo`.
-"""
+"""HAPO's token-level group average: outcomes normalised within a task with tokens as weights."""
 
 import numpy as np
 
@@ -20,12 +17,11 @@ def hapo(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the episode's standing among the tokens of its task, or among its episodes where that is extreme.
+    """Return the episode's score normalised over the tokens of its task, or over its episodes where that is extreme.
 
         A = (E - mean) / (std + eps)        mean and std over the task's tokens, each with the score of its episode
 
-    If any |A| of a task reaches `fallback_at`, the whole task gets GRPO's advantage (over episodes, with the squares
-    divided by n - 1). All tokens of an episode have the same value, so this is a method of rows with tokens as weights.
+    If any |A| of a task reaches `fallback_at`, the whole task gets GRPO's advantage (over episodes, with ddof=1).
 
         >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[1.0, 0], tokens=[3, 1])
         >>> hapo(steps).values.round(4).tolist()
@@ -33,20 +29,14 @@ def hapo(
 
     Args:
         steps: the table; needs `tokens`.
-        fallback_at: size of an advantage from which on the task falls back.
-        ddof: 0 divides the squares by the number of tokens, 1 by one less.
-        eps: added to the standard deviation.
-        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+        fallback_at: size of an advantage that makes the task fall back.
+        ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the part "episode"; its report counts the tasks that fell back. A group of one gives zero.
+        Advantages with the part "episode"; the report counts the tasks that fell back. A group of one gives zero.
 
-    Raises:
-        MissingColumn: there is no `tokens`.
-        BadOption: an option has an impossible value.
-
-    Source: Liu et al. 2025, arXiv 2509.16591. We differ where the published code tests padding for extreme advantages
-    too, by which results depend on how long the batch's longest answer is; here only tokens count.
+    Source: Liu et al. 2025, arXiv 2509.16591. The published code also tests padding for extreme advantages, so that its
+    results depend on the longest answer of the batch; we test tokens only.
     """
     options = GroupOptions(ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("fallback_at", fallback_at, 0.0)
@@ -66,7 +56,7 @@ def hapo(
 
 
 def token_weights(episodes: Episodes) -> Floats:
-    """Return the number of tokens of each trajectory, float64 [J], or one each in a task that has none at all.
+    """Return the number of tokens of each trajectory, float64 [J], or 1 in a task without any tokens.
 
     Args:
         episodes: the trajectories of a table with `tokens`.

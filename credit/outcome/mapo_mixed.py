@@ -1,7 +1,4 @@
-"""MAPO (mixed advantage): the usual z-score where outcomes are uncertain, the deviation in per cent where they are not.
-
-Left out on purpose: the multi-turn dialogue method of the same name; it is `mapo_dialogue`.
-"""
+"""MAPO (mixed advantage): a z-score for uncertain outcomes, the relative deviation for nearly certain ones."""
 
 import numpy as np
 
@@ -14,29 +11,25 @@ from turnwise.credit.steps import Steps
 
 
 def mapo_mixed(steps: Steps, *, threshold: float = THRESHOLD, ddof: int = 1, eps: float = 1e-6) -> Advantages:
-    """Return a mixture of the z-score of an episode's success and its deviation relative to the success rate.
+    """Return a mix of the z-score of an episode's success and its deviation relative to the success rate.
 
         y = 1 if right, else 0        p = mean of y over the task        lam = 1 - 4 p (1 - p)
         A = (1 - lam) * (y - p) / (std of y + eps) + lam * (y - p) / p
 
-    lam is 0 where half of the episodes succeed and nears 1 where nearly all or nearly none do. A task whose episodes
-    all have the same outcome gets zero, and so does a group of one.
+    lam is 0 at a success rate of one half and approaches 1 toward 0 and 1. A task with equal outcomes and a group of
+    one get zero.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=range(4), turn=[0] * 4, reward=[1.0, 0, 0, 0])
         >>> mapo_mixed(steps, eps=0.0).values.round(4).tolist()
         [1.875, -0.625, -0.625, -0.625]
 
     Args:
-        steps: the table; needs no column beyond the required ones.
-        threshold: a score above it is right.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the standard deviation.
+        steps: the table.
+        threshold: episodes with a higher score are right.
+        ddof, eps: see `GroupOptions`.
 
     Returns:
-        Advantages with the parts "episode" (the result), "deviation" and "percent", both before they are mixed.
-
-    Raises:
-        BadOption: an option has an impossible value.
+        Advantages with the parts "episode" (the result), "deviation" and "percent", before mixing.
 
     Source: Huang et al. 2025, arXiv 2509.18849. Our reading: rewards are binary, and the standard deviation is that of
     a sample, as in GRPO.

@@ -1,7 +1,4 @@
-"""MC-GRPO: the outcome of an episode against the median of its task, whose own episode is not trained on.
-
-Left out on purpose: the sampling of one episode more than is trained on; whoever rolls out asks for G + 1.
-"""
+"""MC-GRPO: the outcome of an episode relative to the median of its task; the median episode is dropped."""
 
 import numpy as np
 
@@ -12,7 +9,7 @@ from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copie
 from turnwise.credit.steps import Bools, Floats, Steps
 
 NOTHING = 1e-6
-"""An advantage of this size or less counts as none when the others are scaled up."""
+"""Advantages of at most this size do not count in n'."""
 
 
 def mc_grpo(
@@ -23,17 +20,17 @@ def mc_grpo(
     clip: float = 10.0,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the episode's distance from its task's median in units of the median distance, less one median episode.
+    """Return the episode's distance from its task's median, in units of the median distance.
 
         B[i] = (E[i] - median) / (mad + eps)        mad = median of |E - median|, both the lower median
         A[i, t] = clip(B[i] * n / n', -c, c)        n' = number of the task's episodes with |B| > 1e-6, of n
 
-    A median is not moved by a lone lucky episode as the mean of a small group is. Sample one episode more than the
-    update shall see: exactly one episode at the median is left out of each group (`keep`), whose advantage is zero
-    anyway. Among several there it is the one whose id comes first as text, whatever the order of rows.
+    Unlike the mean of a small group, the median is robust to a single lucky episode. Sample one episode more than
+    needed: exactly one median episode per group, whose advantage is zero, is dropped (`keep`). Among several it is the
+    one whose id sorts first as text.
 
-    Where more than half of a group score the same, mad is zero, and a lone winner of five would get 5000 with the
-    default eps; hence the clip.
+    If more than half of a group have equal scores, mad is zero and the others would get huge advantages; hence the
+    clip.
 
         >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=[0, 1, 2], turn=[0] * 3, reward=[0.0, 1.0, 3.0])
         >>> result = mc_grpo(steps, eps=0.0)
@@ -41,18 +38,14 @@ def mc_grpo(
         ([-1.5, 0.0, 3.0], [True, False, True])
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        eps: added to the median distance, in units of reward.
-        rescale: multiply by n / n'; false leaves B as it is.
-        clip: the largest absolute advantage c; infinity turns it off.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward.
+        steps: the table.
+        rescale: multiply B by n / n'.
+        clip: the largest absolute advantage c; infinity disables clipping.
+        eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the part "episode"; `keep` is false for the turns of the episodes left out. A group of one gives
-        zero and is kept, since nothing stands for its task otherwise.
-
-    Raises:
-        BadOption: an option has an impossible value.
+        Advantages with the part "episode"; `keep` is False for the turns of dropped episodes. A group of one gives zero
+        and is kept.
 
     Source: Kim 2026, arXiv 2601.22582, for the median; the scaling by n / n' is from the published code. We differ in
     the clip, in the rule for ties, and in the group of one.
@@ -81,7 +74,7 @@ def _distances(episodes: Episodes, eps: float, rescale: bool) -> Floats:
 
 
 def _one_median_episode(episodes: Episodes) -> Bools:
-    """bool [J], true for one episode at the median of each group of two or more."""
+    """bool [J], True for one episode at the median of each group of two or more."""
     dropped = np.zeros(len(episodes), dtype=np.bool_)
     at_median = np.flatnonzero((episodes.groups.centred("median") == 0.0) & ~episodes.alone)
     order = at_median[np.lexsort((episodes.place[at_median], episodes.task[at_median]))]

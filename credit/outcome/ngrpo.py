@@ -1,8 +1,4 @@
-"""NGRPO: GRPO with one more, perfect episode imagined in every group, so that a group of failures is pushed away.
-
-Left out on purpose: the asymmetric clipping that the paper has with it (0.16 below, 0.24 above); it belongs to
-training.
-"""
+"""NGRPO: GRPO with an imaginary perfect episode in every group, so that all-failed groups get a signal."""
 
 import numpy as np
 
@@ -22,32 +18,27 @@ def ngrpo(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the episode's standing among the episodes of its task and a perfect one, the same for all of its turns.
+    """Return the episode's score normalised over the episodes of its task and an imaginary perfect one.
 
         A[i, t] = (E[i] - mean) / (std + eps)        over the task's E and `extra` times max_reward
         E[i] = sum over t of r[i, t]
 
-    A group in which all failed gets equal negative advantages, where GRPO learns nothing; one in which all were perfect
-    gets zero. Winners of an easy task count less than under GRPO, and a group's advantages sum to less than zero.
+    A group in which all failed gets equal negative advantages, where GRPO gives zero; a perfect group gets zero. The
+    advantages of a group sum to at most zero.
 
         >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[0.0, 0.0])
         >>> ngrpo(steps, eps=0.0).values.round(6).tolist()
         [-0.57735, -0.57735]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        max_reward: the score of a perfect episode. A group with a better score takes that one in its place; the report
-            counts such scores as "above_max".
-        extra: how many perfect episodes are imagined, at least 1.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward.
+        steps: the table.
+        max_reward: the score of a perfect episode. A group with a higher score uses that instead; the report counts
+            them as "above_max".
+        extra: number of imaginary episodes, >= 1.
+        ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the part "episode". A group of one gives zero.
-
-    Raises:
-        BadOption: an option has an impossible value.
 
     Source: Nan et al. 2025, arXiv 2509.18851. We differ in the group of one, and where a score exceeds max_reward.
     """

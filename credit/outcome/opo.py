@@ -1,7 +1,4 @@
-"""OPO: the outcome of an episode against the mean of its task in which each token has a vote.
-
-Left out on purpose: the paper's insistence on exactly one update per batch; it belongs to training.
-"""
+"""OPO: the outcome of an episode minus the length-weighted mean of its task."""
 
 import numpy as np
 
@@ -13,30 +10,25 @@ from turnwise.credit.steps import Steps, need
 
 
 def opo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float = INVALID_PENALTY) -> Advantages:
-    """Return how much better an episode did than the length-weighted mean of its task, the same for all of its turns.
+    """Return the episode's score minus the length-weighted mean of its task, for all of its turns.
 
         A[i, t] = E[i] - sum of L[j] E[j] / sum of L[j]        over the trajectories j of one task
         E[i] = sum over t of r[i, t]        L[j] = number of trained tokens of j
 
-    A score's gradient grows with its length, so the baseline of least variance weighs scores by length. Advantages of a
-    group sum to zero token by token, not episode by episode.
+    The gradient of an episode grows with its length, so weighting by length minimises the variance. The advantages of a
+    group sum to zero over tokens, not over episodes.
 
         >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=[0, 1], turn=[0, 0], reward=[1.0, 0], tokens=[3, 1])
         >>> opo(steps).values.tolist()
         [0.25, -0.75]
 
     Args:
-        steps: the table; needs `tokens`. `valid`, if there, brings the penalty.
-        singleton: a group of one gives "zero" or its "raw" score.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward.
+        steps: the table; needs `tokens`.
+        singleton, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the part "episode", in units of reward. In a task without any trained token each episode counts
-        once.
-
-    Raises:
-        MissingColumn: there is no `tokens`.
-        BadOption: an option has an impossible value.
+        Advantages with the part "episode", in units of reward. In a task without trained tokens each episode
+        counts once.
 
     Source: Hao et al. 2025, arXiv 2505.23585. We differ in the group of one.
     """

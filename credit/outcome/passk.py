@@ -1,7 +1,4 @@
-"""Pass@k training: credit for the best episode of a group alone, by how far it leads.
-
-Left out on purpose: the choice of k. The group's size is k here, as in the published code.
-"""
+"""Pass@k training: credit for the best episode of a group only, by its lead over the second best."""
 
 from typing import Literal
 
@@ -23,27 +20,21 @@ def passk(
 
         A[best] = (E[best] - E[second best]) / (std + eps)        A[others] = 0
 
-    where std is over the task's episodes. Two best episodes with equal scores get zero, and so does a group of one:
-    neither says which of several tries made the difference.
+    where std is over the task's episodes. Two best episodes with equal scores and a group of one get zero.
 
         >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=[0, 1, 2], turn=[0] * 3, reward=[0.0, 3.0, 1.0])
         >>> passk(steps, scale="none").values.tolist()
         [0.0, 2.0, 0.0]
 
     Args:
-        steps: the table; needs no column beyond the required ones.
-        scale: "std" divides by the standard deviation of the task's scores, "none" leaves the lead as it is.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the standard deviation.
-        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+        steps: the table.
+        scale: "std" divides by the standard deviation of the task's scores, "none" does not scale.
+        ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the part "episode".
 
-    Raises:
-        BadOption: an option has an impossible value.
-
-    Source: Tang et al. 2025, arXiv 2503.19595. We differ in the group of one, which the published code refuses.
+    Source: Tang et al. 2025, arXiv 2503.19595. We differ in the group of one, which the published code does not accept.
     """
     check_choice("scale", scale, Spread)
     options = GroupOptions(scale=scale, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
@@ -57,7 +48,7 @@ def passk(
 
 
 def _leads(episodes: Episodes, denominator: Floats) -> Floats:
-    """Lead of the best over the second best, float64 [J]; zero where it is of rounding's size."""
+    """Lead of the best over the second best, float64 [J]; zero where it is rounding noise."""
     order = np.lexsort((episodes.score, episodes.task))
     best = np.cumsum(np.bincount(episodes.task)) - 1  # the last place of each group, in this order
     winner, second = order[best], order[np.maximum(best - 1, 0)]

@@ -1,7 +1,4 @@
-"""PSR, NSR and their weighted form: reinforce right episodes, or only push wrong ones down, without any baseline.
-
-Left out on purpose: groups. An episode's advantage depends on itself alone.
-"""
+"""PSR, NSR and their weighted form: reinforce right episodes or penalise wrong ones, without a baseline."""
 
 from typing import Literal
 
@@ -29,16 +26,13 @@ def psr_nsr(steps: Steps, *, form: Form = "weighted", lam: float = 0.1, threshol
         [0.1, -1.0]
 
     Args:
-        steps: the table; needs no column beyond the required ones.
+        steps: the table.
         form: see above.
-        lam: what a right episode weighs in the weighted form.
-        threshold: a score above it is right.
+        lam: weight of right episodes in the weighted form.
+        threshold: episodes with a higher score are right.
 
     Returns:
-        Advantages with the part "episode"; its report has the share of right episodes.
-
-    Raises:
-        BadOption: an option has an impossible value.
+        Advantages with the part "episode"; the report has the share of right episodes.
 
     Source: Zhu et al. 2025, arXiv 2506.01347.
     """
@@ -51,7 +45,7 @@ def psr_nsr(steps: Steps, *, form: Form = "weighted", lam: float = 0.1, threshol
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table)
         right = episodes.score > threshold
-        report = {"correct": float(right.mean()) if len(right) else 0.0}
+        report = {"correct": float(right.mean())}
         return episodes.advantages(np.where(right, right_value, wrong_value), report=report)
 
     return without_copies(steps, estimate)

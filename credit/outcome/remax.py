@@ -1,7 +1,4 @@
-"""ReMax: the outcome of an episode against the outcome of a greedy episode of the same task.
-
-Left out on purpose: the greedy episode itself. Whoever rolls out plays it and writes down what it got.
-"""
+"""ReMax: the outcome of an episode minus the outcome of a greedy episode of the same task."""
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.episodes import Episodes
@@ -10,14 +7,13 @@ from turnwise.credit.steps import Steps, need
 
 
 def remax(steps: Steps, *, invalid_penalty: float = INVALID_PENALTY) -> Advantages:
-    """Return how much better an episode did than the greedy one, the same for all of its turns.
+    """Return the episode's score minus that of the greedy episode, for all of its turns.
 
         A[i, t] = E[i] - b[i]
         E[i] = sum over t of r[i, t]        b[i] = value of the first turn of i: the score of the greedy episode
 
-    The greedy episode is no row of the table. Its score is an estimate of what the first state is worth, and so it is
-    read from the column `value`, at each trajectory's first turn; what later turns have there is not looked at. A group
-    of one is no exception, since its baseline does not come from siblings. Advantages need not sum to zero.
+    The greedy episode is not in the table: its score is the `value` of each trajectory's first turn. Values of later
+    turns are not read.
 
         >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=["a", "b"], turn=[0, 0], reward=[1.0, 0.0],
         ...                            value=[0.25, 0.25])
@@ -25,19 +21,14 @@ def remax(steps: Steps, *, invalid_penalty: float = INVALID_PENALTY) -> Advantag
         [0.75, -0.25]
 
     Args:
-        steps: the table; needs `value`. `valid`, if there, brings the penalty.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward. The greedy
-            score must have been penalised by the same rule.
+        steps: the table; needs `value`.
+        invalid_penalty: see `GroupOptions`; the greedy score must include the same penalty.
 
     Returns:
         Advantages with the parts "episode" (the score E) and "baseline" (minus b), in units of reward.
 
-    Raises:
-        MissingColumn: there is no `value`.
-        BadOption: an option has an impossible value.
-
-    Source: Li et al. 2023, arXiv 2310.10505. Public code takes the reward from the token on where we take the score;
-    the two agree where reward comes at the end.
+    Source: Li et al. 2023, arXiv 2310.10505. Public code uses the reward from each token on instead of the score;
+    both agree for rewards at the end.
     """
     options = GroupOptions(invalid_penalty=invalid_penalty)
     need(steps, "remax", "value")

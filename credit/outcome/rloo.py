@@ -1,7 +1,4 @@
-"""RLOO: the outcome of an episode against the mean of the other episodes of its task.
-
-Left out on purpose: the KL term that the paper puts into the reward; it belongs to training.
-"""
+"""RLOO: the outcome of an episode minus the mean of the other episodes of its task."""
 
 import numpy as np
 
@@ -13,30 +10,26 @@ from turnwise.credit.steps import Steps
 
 
 def rloo(steps: Steps, *, singleton: Singleton = "zero", invalid_penalty: float = INVALID_PENALTY) -> Advantages:
-    """Return how much better an episode did than the others of its task did on average, the same for all of its turns.
+    """Return the episode's score minus the mean of the others of its task, for all of its turns.
 
         A[i, t] = E[i] - mean of E over the others = n / (n - 1) * (E[i] - mean of E over all n)
         E[i] = sum over t of r[i, t]
 
-    An episode is left out of its own baseline, which makes the gradient unbiased.
+    An episode is not in its own baseline, so the gradient is unbiased.
 
         >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "b", "c"], turn=[0, 0, 0], reward=[3.0, 0, 0])
         >>> rloo(steps).values.tolist()
         [3.0, -1.5, -1.5]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        singleton: a group of one, which has no others, gives "zero" or its "raw" score.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from its turn's reward.
+        steps: the table.
+        singleton, invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the part "episode", in units of reward.
 
-    Raises:
-        BadOption: an option has an impossible value.
-
-    Source: Kool et al. 2019; for language models Ahmadian et al. 2024, arXiv 2402.14740. Public trainers disagree on
-    the group of one; singleton="raw" is the older of their ways.
+    Source: Kool et al. 2019; for language models Ahmadian et al. 2024, arXiv 2402.14740. Public trainers differ in
+    the group of one.
     """
     options = GroupOptions(scale="none", singleton=singleton, invalid_penalty=invalid_penalty)
 

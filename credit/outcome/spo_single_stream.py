@@ -1,8 +1,4 @@
-"""SPO (single-stream): the outcome of an episode against a memory of how often its task went well.
-
-Left out on purpose: the sampling of tasks by `sampling_weights`, and the log-probabilities from which the drift is
-taken; both belong to training. The segment method of the same short name is another one.
-"""
+"""SPO (single-stream): the outcome of an episode relative to a running estimate of its task's success rate."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -30,20 +26,20 @@ def spo_single_stream(
     eps: float = 1e-8,
     state: object = None,
 ) -> Advantages:
-    """Return how much better an episode did than its task's tracked success rate, on one scale for the batch.
+    """Return the episode's score minus its task's tracked success rate, normalised over the batch.
 
         A[i, t] = (d[i] - mean) / (std + eps)          over all trajectories of the batch
         d[i] = E[i] - a / (a + b)                      a, b: the tracker of the task before this batch
-        E[i] = sum over t of r[i, t], meant to lie in [0, 1]
+        E[i] = sum over t of r[i, t], ideally in [0, 1]
 
     and then, for the next call,
 
         a <- rho a + sum of E      b <- rho b + sum of (1 - E)      over the n trajectories of the task in the batch
         rho = clip(2^(-D / half_life), rho_min, rho_max)            D: mean drift of the task
 
-    The memory makes a group unnecessary: one episode a task is the usual case. Mean and spread are the batch's, so that
-    an episode's advantage depends on those of other tasks; a batch of one episode gives zero. With one episode a task
-    the update is the paper's; for n > 1, which it does not have, sums and one decay a batch are our reading.
+    One episode per task is enough. Mean and std are those of the batch, so tasks depend on each other, and a batch of
+    one episode gives zero. For n > 1, which the paper does not define, the sums and one decay per batch are our
+    reading.
 
         >>> steps = Steps.from_columns(task=["t", "u"], trajectory=[0, 1], turn=[0, 0], reward=[1.0, 1.0])
         >>> result = spo_single_stream(steps, drift=0.0, ddof=0, state={"t": (9.0, 1.0)})
@@ -51,24 +47,21 @@ def spo_single_stream(
         ([-1.0, 1.0], (1.48, 0.48))
 
     Args:
-        steps: the table; needs `metric` unless `drift` is given: one number a trajectory, the mean absolute change of
-            the log-probability of the tokens of the task's last response between the policy that wrote it and the one
-            of now, nats. How far the policy has moved says how much of the memory is outdated.
-        drift: such a number for all, in place of the column.
-        half_life: the drift that halves the memory, nats.
-        rho_min, rho_max: bounds of what a batch leaves of the memory, in [0, 1].
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        state: what the last call gave back: a dict from the task's own id to its (a, b). A task that is not in it
-            starts with (0.5, 0.5). `offline_trackers` makes a first one of episodes played earlier.
+        steps: the table; needs `metric` unless `drift` is given: one number per trajectory, the mean absolute change
+            of the log-probability of the tokens of the task's last response since it was sampled, nats.
+        drift: one such number for all trajectories, instead of the column.
+        half_life: drift that halves the weight of the memory, nats.
+        rho_min, rho_max: bounds of the decay per batch, in [0, 1].
+        state: the state that the previous call returned: a dict from the task id to (a, b). New tasks start with
+            (0.5, 0.5). `offline_trackers` creates a first state from earlier episodes.
+        ddof, eps: see `GroupOptions`.
 
     Returns:
         Advantages with the parts "episode", "baseline" (a / (a + b)) and "rho"; `state` is a new dict.
 
     Raises:
-        MissingColumn: there is no `metric` and no `drift`.
-        BadOption: an option has an impossible value, or `state` is not what a call gave back.
-        BadTable: `metric` differs within a trajectory, or a task's id cannot be remembered.
+        BadOption: `state` is not a state of this function.
+        BadTable: `metric` differs within a trajectory, or a task id is not hashable.
 
     Source: Xu and Ding 2025, arXiv 2509.13232.
     """
@@ -104,15 +97,15 @@ def spo_single_stream(
 def offline_trackers(
     scores: Mapping[Hashable, Sequence[float]], *, rho_min: float = 0.875
 ) -> dict[Hashable, tuple[float, float]]:
-    """Return a first `state` from the scores of episodes that were played before training.
+    """Return a first `state` from the scores of episodes played before training.
 
-        a = n0 (sum of s + 1/2) / (N + 1)      b = n0 - a      n0 = 1 / (1 - rho_min), the memory's longest reach
+        a = n0 (sum of s + 1/2) / (N + 1)      b = n0 - a      n0 = 1 / (1 - rho_min)
 
         >>> offline_trackers({"t": [1.0, 0.0, 0.0]})
         {'t': (3.0, 5.0)}
 
     Args:
-        scores: the N scores of each task, by the task's id, in [0, 1].
+        scores: the N scores of each task by its id, in [0, 1].
         rho_min: as in `spo_single_stream`, below 1.
 
     Raises:
@@ -125,16 +118,16 @@ def offline_trackers(
 
 
 def sampling_weights(state: object) -> dict[Hashable, float]:
-    """Return how much each remembered task wants to be played next: sqrt(p (1 - p)) + 0.05, p = a / (a + b).
+    """Return sampling weights for the tasks in a state: sqrt(p (1 - p)) + 0.05, p = a / (a + b).
 
         >>> sampling_weights({"t": (1.0, 1.0), "u": (0.0, 2.0)})
         {'t': 0.55, 'u': 0.05}
 
     Args:
-        state: what `spo_single_stream` gave back.
+        state: a state that `spo_single_stream` returned.
 
     Raises:
-        BadOption: `state` is something else.
+        BadOption: `state` is not such a state.
     """
     rates = {task: min(max(a / (a + b), 0.0), 1.0) for task, (a, b) in _checked(state).items()}
     return {task: (rate * (1.0 - rate)) ** 0.5 + 0.05 for task, rate in rates.items()}

@@ -1,14 +1,11 @@
-"""Rewarding the unlikely: a right answer counts more the less likely the policy was to give it.
-
-Left out on purpose: the paper's other remedy, more updates per batch; it belongs to training.
-"""
+"""Rewarding the unlikely: right answers count more, the less likely they were under the policy."""
 
 from typing import Literal
 
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, standardise
+from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps, need
@@ -27,32 +24,23 @@ def unlikely(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return GRPO's advantage of scores that were lowered for what the policy already finds likely.
+    """Return GRPO's advantage of scores that are reduced for likely answers.
 
         r'[i] = r[i] * (1 - beta * k[i] / G)        A = (r' - mean) / (std + eps)
 
     where k is the rank of the episode's log-probability among the G of its task, 0 for the least likely. Equal
-    log-probabilities share the mean of their ranks. Scores that are not positive stay as they are: a factor would make
-    a likely failure cheaper.
+    log-probabilities share the mean of their ranks. Scores <= 0 do not change.
 
     Args:
-        steps: the table; needs `logprob`; with `tokens` the turns of an episode weigh by their number.
-        beta: how much of the reward the likeliest answer loses, in [0, 1].
+        steps: the table; needs `logprob`; with `tokens` turns are weighted by their number.
+        beta: largest reduction of the reward, in [0, 1].
         likelihood: "mean" ranks by log-probability per token, "sum" by that of the whole episode (needs `tokens`).
-        scale: "std", "none" (mean only) or "mad".
-        singleton: a group of one gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the part "episode".
 
-    Raises:
-        MissingColumn: there is no `logprob` (no `tokens`).
-        BadOption: an option has an impossible value.
-
-    Source: He et al. 2025, arXiv 2506.02355. We differ in ties and in scores that are not positive.
+    Source: He et al. 2025, arXiv 2506.02355. We differ in ties and in scores <= 0.
     """
     options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("beta", beta, 0.0, 1.0)
@@ -64,30 +52,30 @@ def unlikely(
         likely = episodes.logprob * (episodes.tokens if likelihood == "sum" else 1.0)
         score = reshaped(episodes.score, likely, episodes.task, beta)
         groups = Groups(score, episodes.task, size_of_terms=episodes.size_of_terms)
-        value = standardise(groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
+        value = options.normalise(groups)
         return episodes.advantages(value, report=episodes.counts)
 
     return without_copies(steps, estimate)
 
 
 def reshaped(score: Floats, logprob: Floats, task: Ints, beta: float = 0.25) -> Floats:
-    """Return each positive score less a share that grows with the rank of its likelihood, float64 [J].
+    """Return the scores, with positive ones reduced by the rank of their likelihood, float64 [J].
 
         >>> reshaped(np.array([1.0, 1.0]), np.array([-1.0, -2.0]), np.array([0, 0])).tolist()
         [0.875, 1.0]
 
     Args:
         score: float64 [J], in units of reward.
-        logprob: float64 [J], by which members of a group are ranked, nats.
+        logprob: float64 [J], used for ranking within groups, nats.
         task: compact int64 [J], the group of each trajectory.
-        beta: what the likeliest would lose if its rank were the group's size.
+        beta: see `unlikely`.
     """
     size = np.bincount(task)[task]
     return np.where(score > 0.0, score * (1.0 - beta * _ranks(logprob, task) / size), score)
 
 
 def _ranks(value: Floats, task: Ints) -> Floats:
-    """Rank of each value within its group from 0 on, float64 [J]; equal values share the mean of their ranks."""
+    """Rank of each value within its group, from 0, float64 [J]; equal values share the mean of their ranks."""
     order = np.lexsort((value, task))
     size = np.bincount(task)
     place = np.arange(len(order)) - (np.cumsum(size) - size)[task[order]]

@@ -1,12 +1,9 @@
-"""XRPO's novelty sharpening: a bonus for right answers that the policy found less likely than its others.
-
-Left out on purpose: the paper's allocation of rollouts to prompts and its seeding with solved examples; they sample.
-"""
+"""XRPO's novelty sharpening: a bonus for right answers that were less likely than the group's others."""
 
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Singleton, check_number, standardise
+from turnwise.credit.blocks import Groups, Scale, Singleton, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, solved
@@ -25,31 +22,23 @@ def xrpo_novelty(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return GRPO's advantage, raised for right episodes whose tokens were less likely than the group's.
+    """Return GRPO's advantage, increased for right episodes whose tokens were less likely than the group's.
 
         s = mean log-probability of the episode's tokens        eta = exp(s - mean of s over the task)
         A = GRPO + min(max(lam * (1 - eta), 0), kappa * GRPO)        where the episode is right
         A = GRPO                                                     where it is wrong
 
     Args:
-        steps: the table; needs `logprob`; with `tokens` the turns of an episode weigh by their number.
+        steps: the table; needs `logprob`; with `tokens` turns are weighted by their number.
         lam: size of the bonus.
-        kappa: the bonus is at most this multiple of the advantage itself; none where that is negative.
-        threshold: a score above it is right.
-        scale: "std", "none" (mean only) or "mad".
-        singleton: a group of one gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, taken from that turn's reward.
+        kappa: the bonus is at most this multiple of the advantage; negative advantages get no bonus.
+        threshold: episodes with a higher score are right.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the parts "episode" (GRPO) and "novelty" (the bonus), which add up to the result.
 
-    Raises:
-        MissingColumn: there is no `logprob`.
-        BadOption: an option has an impossible value.
-
-    Source: arXiv 2510.06672. Our reading: the formula is taken from a description by others; no code was found.
+    Source: arXiv 2510.06672. Our reading: the formula is from a secondary description; no code was available.
     """
     options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_number("lam", lam, 0.0)
@@ -59,7 +48,7 @@ def xrpo_novelty(
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=options.penalised_reward(table))
-        base = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
+        base = options.normalise(episodes.groups)
         bonus = novelty_bonus(base, episodes.logprob, episodes.task, solved(table, threshold), lam=lam, kappa=kappa)
         return episodes.advantages(base + bonus, {"episode": base, "novelty": bonus}, episodes.counts)
 
@@ -67,7 +56,7 @@ def xrpo_novelty(
 
 
 def relative_likelihood(logprob: Floats, task: Ints) -> Floats:
-    """Return eta, how likely each episode was relative to the geometric mean of its task, float64 [J], at most e^50.
+    """Return eta, the likelihood of each episode relative to the geometric mean of its task, float64 [J], at most e^50.
 
     Args:
         logprob: float64 [J], mean log-probability of the episode's tokens, nats.
@@ -79,7 +68,7 @@ def relative_likelihood(logprob: Floats, task: Ints) -> Floats:
 def novelty_bonus(
     advantage: Floats, logprob: Floats, task: Ints, right: Bools, *, lam: float = 1.0, kappa: float = 1.0
 ) -> Floats:
-    """Return what is added to the advantages of right episodes, float64 [J], zero for wrong ones.
+    """Return the bonus of right episodes, float64 [J], zero for wrong ones.
 
         bonus = min(max(lam * (1 - eta), 0), kappa * A)
 
@@ -88,7 +77,7 @@ def novelty_bonus(
         [0.3935, 0.0]
 
     Args:
-        advantage: float64 [J], A, of any outcome method.
+        advantage: float64 [J], A, of any outcome rule.
         logprob: float64 [J], mean log-probability of the episode's tokens, nats.
         task: compact int64 [J], the group of each trajectory.
         right: bool [J].

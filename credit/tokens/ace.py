@@ -1,7 +1,4 @@
-"""ACE: wrong answers of which the policy has become surer than its reference are pushed down harder.
-
-Left out on purpose: the reference model's pass that gives `ref`.
-"""
+"""ACE: wrong answers of which the policy has become surer than its reference are pushed down harder."""
 
 from typing import Literal
 

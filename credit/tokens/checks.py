@@ -1,7 +1,4 @@
-"""Checks of token arrays where they come in: one shape, finite numbers, masks that are true or false.
-
-Left out on purpose: gradients. A tensor of a framework is read as numbers (`turnwise.credit.tensors`).
-"""
+"""Checks of token arrays where they come in: one shape, finite numbers, masks that are true or false."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""D3S: train on the sequences whose advantages differ most, and on their tokens that are uncertain and matter.
-
-Left out on purpose: the schedule that relaxes both selections over a run. A caller raises the two shares.
-"""
+"""D3S: train on the sequences whose advantages differ most, and on their tokens that are uncertain and matter."""
 
 import numpy as np
 import numpy.typing as npt

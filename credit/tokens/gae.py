@@ -1,7 +1,4 @@
-"""GAE over tokens: along the trained tokens alone, or on two levels, turns above and tokens below.
-
-Left out on purpose: one advantage a turn; `turn.gae` has it.
-"""
+"""GAE over tokens: along the trained tokens alone, or on two levels, turns above and tokens below."""
 
 from typing import Literal, NamedTuple
 

@@ -1,8 +1,4 @@
-"""GTPO (conflict tokens): tokens that good and bad answers share at the same place are not pushed both ways.
-
-Left out on purpose: the published code's division of a sequence's loss by its number of conflict tokens, which is an
-aggregation of the loss; and the other method of this name, which weighs rewards by entropy.
-"""
+"""GTPO (conflict tokens): tokens that good and bad answers share at the same place are not pushed both ways."""
 
 import math
 

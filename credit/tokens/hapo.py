@@ -1,8 +1,4 @@
-"""HAPO's redistribution by entropy: uncertain tokens learn more once they move, sure tokens while they stay.
-
-Left out on purpose: the token-level group average, which is the outcome method `hapo`; and the adaptive clip range and
-temperature, which belong to the objective and the sampler. `entropy_standing` is what they share.
-"""
+"""HAPO's redistribution by entropy: uncertain tokens learn more once they move, sure tokens while they stay."""
 
 import numpy as np
 import numpy.typing as npt

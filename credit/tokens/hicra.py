@@ -1,7 +1,4 @@
-"""HICRA: more credit for the tokens that plan.
-
-Left out on purpose: finding these tokens. The paper counts strategic phrases; a caller marks them by any rule.
-"""
+"""HICRA: more credit for the tokens that plan."""
 
 import numpy as np
 import numpy.typing as npt

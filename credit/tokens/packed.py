@@ -2,8 +2,6 @@
 
 A packed batch is arrays [B, L]: B sequences, L tokens, and a mask that is true where the policy wrote the token. What
 lies outside the mask (prompts, observations, padding) may hold anything and changes nothing.
-
-Left out on purpose: any tensor library. A tensor is read as numbers, without its gradient.
 """
 
 from dataclasses import dataclass

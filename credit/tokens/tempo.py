@@ -1,7 +1,4 @@
-"""TEMPO on tokens: the outcome, plus what each token changed in the mean outcome of those who wrote the same so far.
-
-Left out on purpose: turns; `turn.tempo` has them.
-"""
+"""TEMPO on tokens: the outcome, plus what each token changed in the mean outcome of those who wrote the same so far."""
 
 import numpy as np
 import numpy.typing as npt

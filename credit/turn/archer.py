@@ -1,7 +1,4 @@
-"""ArCHer: the advantage of an utterance from the critics that were trained on utterances.
-
-Left out on purpose: the critics, their targets and the replay that trains them. Their estimates come in with the table.
-"""
+"""ArCHer: the advantage of an utterance from the critics that were trained on utterances."""
 
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.options import without_copies
@@ -26,9 +23,6 @@ def archer(steps: Steps) -> Advantages:
 
     Returns:
         Advantages with the parts "q" (the minimum) and "value".
-
-    Raises:
-        MissingColumn: there is no `metric` or no `value`.
 
     Source: Zhou et al. 2024, arXiv 2402.19446, after its public code.
     """

@@ -1,10 +1,7 @@
-"""ARPO's two ways to credit paths that branch off from each other: each path alone, or shared turns by all who share.
-
-Left out on purpose: where to branch. The sampler decides that from the entropy after a tool's answer.
-"""
+"""ARPO: credit for branched rollouts, path by path (soft) or with shared turns averaged (hard)."""
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Scale, Singleton, standardise
+from turnwise.credit.blocks import Scale, Singleton
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.grpo import grpo
@@ -21,31 +18,23 @@ def arpo_soft(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the path's standing among all paths of its task, for each of its turns; shared turns are nothing special.
+    """Return each path's score normalised over all paths of its task, for each of its turns.
 
         A[i, t] = (E[i] - mean) / (std + eps)        over the paths i of one task, branched or not
 
-    A turn that d paths share is d rows, one in each path. As long as the policy is the one that sampled, the gradients
-    of these rows add up to d times that of `arpo_hard`'s mean, which is why the soft way is enough: it is `grpo` on
-    paths.
+    This is `grpo` on paths: a turn shared by d paths is d rows, one in each. While the policy is the one that sampled,
+    the gradients of these rows add up to d times that of `arpo_hard`'s mean.
 
         >>> steps = Steps.from_columns(task=["t"] * 2, trajectory=["a", "b"], turn=[0, 0], reward=[1.0, 0.0])
         >>> arpo_soft(steps, scale="none").values.tolist()
         [0.5, -0.5]
 
     Args:
-        steps: the table; each path lists all of its turns, shared ones too. `valid`, if there, brings the penalty.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
-        singleton: a task with one path gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward; taken from that turn's reward.
+        steps: the table; each path lists all of its turns, including shared ones.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the part "episode".
-
-    Raises:
-        BadOption: an option has an impossible value.
 
     Source: Dong et al. 2025, arXiv 2507.19849, soft estimation, which is the default there. (Another ARPO, arXiv
     2505.16282, replays successes on a GUI: `arpo_replay`.)
@@ -63,7 +52,7 @@ def arpo_hard(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the mean standing of the paths that share a turn; a turn that is the path's own gets its path's.
+    """Return the mean normalised score of the paths that share each turn.
 
         Z[i] = (E[i] - mean) / (std + eps)           over the paths i of one task
         A[i, t] = 1/d * sum of Z over the d paths that share turn t of path i and all turns before it
@@ -74,39 +63,29 @@ def arpo_hard(
         [0.0, 0.5, 0.0, -0.5]
 
     Args:
-        steps: the table; needs the columns of `key`. Each path lists all of its turns, shared ones too. `valid`, if
-            there, brings the penalty.
-        key: how shared turns are known: "parent", the node of the search tree below which the turn was sampled (the
-            last turn of a path is its own), or equal "transition", "action" or "next_state" after equal pasts
-            (`trie.paths`), which also finds turns that were sampled twice and came out the same.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
-        singleton: a task with one path gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward; taken from that turn's reward.
+        steps: the table; needs the columns of `key`. Each path lists all of its turns, including shared ones.
+        key: what identifies shared turns: "parent", the node of the search tree below which the turn was sampled (the
+            last turn of a path is never shared), or an equal "transition", "action" or "next_state" after equal
+            histories (`trie.paths`), which also merges turns that were sampled twice with the same result.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the parts "episode" (Z) and "step" (what sharing changes); the report has the share of turns
-        that several paths have.
+        Advantages with the parts "episode" (Z) and "step" (the change due to sharing); the report has the share
+        of turns that several paths share.
 
-    Raises:
-        MissingColumn: a column of the key is absent.
-        BadOption: an option has an impossible value.
-
-    Source: Dong et al. 2025, arXiv 2507.19849, hard estimation. Our reading of the text: the authors' code has the soft
-    way only.
+    Source: Dong et al. 2025, arXiv 2507.19849, hard estimation. Our reading of the text: the authors' code
+    has soft estimation only.
     """
     options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     need_paths(steps, "arpo_hard", key)
 
     def estimate(table: Steps) -> Advantages:
         episodes = Episodes.of(table, reward=options.penalised_reward(table))
-        path = standardise(episodes.groups, scale=scale, ddof=ddof, eps=eps, singleton=singleton)
+        path = options.normalise(episodes.groups)
         tree = paths(table, key)
         values, own = tree.means(path)[tree.after], path[episodes.member]
         shared = float((tree.sharers > 1).mean())
-        return Advantages.of(
-            table, values, {"episode": own, "step": values - own}, {**episodes.counts, "shared": shared}
-        )
+        parts = {"episode": own, "step": values - own}
+        return Advantages.of(table, values, parts, {**episodes.counts, "shared": shared})
 
     return without_copies(steps, estimate)

@@ -1,17 +1,14 @@
-"""ARPO for screens: a group that failed throughout gets one stored success in the place of one of its failures.
+"""ARPO with replay: a group in which every episode failed gets a stored success in place of one failure.
 
-A success may come from an earlier iteration, so the trajectory itself is not in the table: the estimator works with
-scores and ids, and whoever trains keeps the trajectories. It says what to keep (`stored`) and what goes where
-(`replacements`); the turns of the replaced failure have `keep` false.
+A stored success may come from an earlier iteration, so its turns are not in the table. The rule works with scores and
+ids; the caller keeps the trajectories. `stored` lists what to keep, and `replacements` what to train on instead; the
+turns of the replaced failure have `keep` False.
 
     result = arpo_replay(steps, state=state, rng=rng)
-    for new in replacements(result):                  # train on what was stored, with the advantage that it gets here
+    for new in replacements(result):                  # train on the stored success with its advantage here
         train_on(store[new.task, new.call, new.stored], new.advantage)
     state = result.state
-    store = {key: store.get(key) or turns_of(key) for key in stored(state)}      # the key's call is this one, or older
-
-Left out on purpose: tokens and their old log-probabilities, which stay as they were when the success was sampled. The
-method that branches where entropy rises has the same name; it is another one.
+    store = {key: store.get(key) or turns_of(key) for key in stored(state)}
 """
 
 from collections.abc import Mapping
@@ -30,14 +27,14 @@ from turnwise.credit.steps import Ints, Steps, need
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A stored success that takes the place of a failure.
+    """A stored success that replaces a failure.
 
     Args:
         task: id of the task instance, as the table has it.
-        trajectory: id of the failure that gives way.
-        call: number of the call at which the success was in the table, from 0.
+        trajectory: id of the replaced failure.
+        call: number of the call in whose table the success was, from 0.
         stored: id that the success had in that table.
-        advantage: what every turn of the success gets.
+        advantage: the advantage of every turn of the success.
     """
 
     task: Any
@@ -62,7 +59,7 @@ def arpo_replay(
     state: object = None,
     rng: np.random.Generator | None = None,
 ) -> Advantages:
-    """Return GRPO's advantages, in failed groups after one failure was exchanged for a stored success of the same task.
+    """Return GRPO's advantages after one failure of each failed group was replaced by a stored success of its task.
 
         failed:    std of the group (ddof 0) < low_std  and  mean < low_mean  and  a success of the task is stored
         E[i'] = score of the stored success              i' the group's first trajectory by the text of its id
@@ -83,25 +80,20 @@ def arpo_replay(
         [Replacement(task='t', trajectory='a', call=0, stored='a', advantage=0.5)]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty. Ids of tasks
-            must stay the same from call to call; these and the ids of trajectories must be hashable.
-        low_std, low_mean: what a failed group is, in units of reward.
-        success: what a success is, in units of reward.
-        capacity: successes kept a task, the latest.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
-        singleton: a group of one gives "zero" or its "raw" score; nothing is replaced in it.
-        ddof: 1 divides the squares by n - 1, 0 by n; for the advantages.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
-        state: what the last call gave back; None at first.
-        rng: draws which success is taken.
+        steps: the table. Task ids must be the same from call to call; ids must be hashable.
+        low_std, low_mean: thresholds of a failed group, in units of reward.
+        success: a trajectory with a higher score is a success, in units of reward.
+        capacity: number of successes kept per task; older ones are dropped.
+        state: the state that the previous call returned; None at first.
+        rng: draws the success to use.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`. Nothing is replaced in a group of one.
 
     Returns:
-        Advantages with the part "episode"; for a replaced trajectory the value is zero and `keep` false. `state` is
-        plain Python: read it with `stored`, and the result with `replacements`.
+        Advantages with the part "episode"; for a replaced trajectory the value is zero and `keep` False. Read `state`
+        with `stored` and the result with `replacements`.
 
     Raises:
-        BadOption: an option has an impossible value, there is no `rng`, or `state` is not one of this function's.
+        BadOption: `rng` is missing, or `state` is not a state of this function.
         BadTable: an id is not hashable.
 
     Source: Lu et al. 2025, arXiv 2505.16282, after its public code. We differ in the group of one.
@@ -138,38 +130,34 @@ def arpo_replay(
 
 
 def replacements(result: Advantages) -> list[Replacement]:
-    """Return what goes where, of a result of `arpo_replay`."""
+    """Return the replacements in a result of `arpo_replay`."""
     return [Replacement(*item) for item in _memory(result.state)["replaced"]]
 
 
 def stored(state: object) -> list[tuple[Any, int, Any]]:
-    """Return task, call and trajectory of every success that a later call may want; all others can be forgotten.
+    """Return task, call and trajectory of every success that a later call may use; others can be discarded.
 
     Args:
-        state: of a result of `arpo_replay`.
+        state: the state of a result of `arpo_replay`.
     """
     return [(task, call, name) for task, kept in _memory(state)["stored"].items() for call, name, _ in kept]
 
 
 def _ids(episodes: Episodes) -> list[tuple[Any, Any]]:
-    """Task and trajectory of each episode as the caller named them, [J]; codes where the table has no names."""
-    steps, first = episodes.steps, episodes.first
-    tasks, trajectories = steps.names.get("task"), steps.names.get("trajectory")
-    pairs = zip(steps.task[first].tolist(), steps.trajectory[first].tolist(), strict=True)
-    ids = [(tasks[t] if tasks else t, trajectories[j] if trajectories else j) for t, j in pairs]
+    """Task id and trajectory id of each episode, [J]."""
+    names = (episodes.steps.ids(name)[episodes.first].tolist() for name in ("task", "trajectory"))
+    ids = list(zip(*names, strict=True))
     try:
         hash(tuple(ids))
     except TypeError as error:
-        raise BadTable(
-            f"arpo_replay remembers ids of tasks and trajectories, which must be hashable: {error}"
-        ) from error
+        raise BadTable(f"arpo_replay needs hashable ids of tasks and trajectories: {error}") from error
     return ids
 
 
 def _draw(
     failed: Ints, episodes: Episodes, ids: list[tuple[Any, Any]], kept: dict[Any, Any], rng: np.random.Generator | None
 ) -> dict[int, tuple[int, Any, float]]:
-    """For the first failure of each group for which there is a stored success, one of these at random."""
+    """A random stored success for the first failure of each failed group."""
     first: dict[int, int] = {}
     for slot in failed.tolist():
         if kept.get(ids[slot][0]):
@@ -182,7 +170,7 @@ def _draw(
 def _store(
     memory: dict[str, Any], episodes: Episodes, ids: list[tuple[Any, Any]], success: float, capacity: int
 ) -> dict[Any, list[tuple[int, Any, float]]]:
-    """The stored successes by task after this call's are added, the oldest ones over capacity left out."""
+    """The stored successes by task, with those of this call added and the oldest over capacity dropped."""
     kept = {task: list(items) for task, items in memory["stored"].items()}
     won = np.flatnonzero(episodes.score > success)
     for number in won[np.argsort(episodes.place[won])].tolist():
@@ -192,7 +180,7 @@ def _store(
 
 
 def _memory(state: object) -> dict[str, Any]:
-    """What a state remembers; nothing for None."""
+    """The content of a state; empty for None."""
     if state is None:
         return {"calls": 0, "stored": {}, "replaced": []}
     if not isinstance(state, Mapping) or not {"calls", "stored", "replaced"} <= state.keys():

@@ -1,7 +1,4 @@
-"""Dr. MAS: a team of agents, each agent's turns normalised among the same agent's turns.
-
-Left out on purpose: which model plays which agent, and who is updated how; that is training.
-"""
+"""Dr. MAS: a team of agents, with advantages normalised per agent."""
 
 import numpy as np
 
@@ -34,15 +31,15 @@ def dr_mas(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the episode's standing among those of its task in which the role acted, plus w times GiGPO's step term.
+    """Return the episode's score normalised over the episodes in which the role acted, plus w times GiGPO's step term.
 
         E[i] = sum over t of r[i, t]                      R[i, t] = sum over k of gamma^k * r[i, t + k]
         A[i, t] = norm(E over the trajectories in which role(t) acted)
                   + w * norm(R over turns of the task that share role and state)
         norm(x) = (x - mean) / (std + eps)
 
-    The outcome is the team's. With one role this is `grpo`, and `gigpo` for w > 0. A role that acts in few episodes is
-    measured by these and not by what became of the others.
+    The outcome is that of the team. With one role this is `grpo`, or `gigpo` for w > 0. A role that acts in a few
+    episodes only is compared within these.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=[0, 0, 1, 2], turn=[0, 1, 0, 0],
         ...                            reward=[1.0, 0, 0, 0.5], role=["lead", "help", "lead", "lead"])
@@ -50,22 +47,13 @@ def dr_mas(
         [0.5, 0.0, -0.5, 0.0]
 
     Args:
-        steps: the table; needs `role`, and `state` if w is not zero. `valid`, if there, brings the penalty.
-        w: factor of the step term; zero leaves it out.
+        steps: the table; needs `role`, and `state` if w > 0.
+        w: factor of the step term; 0 omits it.
         gamma: discount per turn of the step term, in [0, 1].
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
-        unit: "trajectory" counts each trajectory once in the mean and spread of a role; "turn" counts every turn of it.
-        singleton: a role of one trajectory in a task gives "zero" or its "raw" score. A state of one is always zero.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        scale, unit, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the part "episode" and, unless w is zero, "step".
-
-    Raises:
-        MissingColumn: there is no `role`, or no `state` where it is needed.
-        BadOption: an option has an impossible value.
+        Advantages with the part "episode" and, if w > 0, "step".
 
     Source: Feng et al. 2026, arXiv 2602.08847, and its public code, which counts turns.
     """

@@ -1,8 +1,4 @@
-"""Flow-GRPO of AgentFlow: the planner of a team of modules is trained in the flow, on the outcome of the whole.
-
-Left out on purpose: the other modules. Their turns may be in the table or not; they are not trained. The method for
-image models that has the same name is another one.
-"""
+"""Flow-GRPO of AgentFlow: the planner of a multi-module system is trained on the outcome of the whole system."""
 
 import numpy as np
 
@@ -25,12 +21,12 @@ def flow_grpo(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the episode's standing within its task for every turn of the planner, and leave the other turns out.
+    """Return the episode's normalised score for every turn of the planner, and drop the other turns.
 
-        E[i] = sum over t of r[i, t]                          of all turns, whoever took them
+        E[i] = sum over t of r[i, t]                          over the turns of all roles
         A[i, t] = (E[i] - mean) / (std + eps)                 for turns t of the planner, over the task
 
-    Without a planner every turn is one: then this is `grpo`.
+    With planner=None every turn counts as the planner's, and this is `grpo`.
 
         >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "a", "b"], turn=[0, 1, 0], reward=[0, 1.0, 0],
         ...                            role=["plan", "run", "plan"])
@@ -39,23 +35,17 @@ def flow_grpo(
         ([0.5, 0.0, -0.5], [True, False, True])
 
     Args:
-        steps: the table; needs `role` if `planner` is given. `valid`, if there, brings the penalty.
+        steps: the table; needs `role` if `planner` is given.
         planner: the role that is trained; None trains all turns.
         unit: "trajectory" counts each episode once in mean and spread, as the paper's equation does; "turn" counts it
             once per turn of the planner, as the published code does.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
-        singleton: a group of one gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the part "episode"; `keep` is false, and the value zero, for turns of other roles.
+        Advantages with the part "episode"; `keep` is False and the value zero for turns of other roles.
 
     Raises:
-        MissingColumn: `planner` is given and there is no `role`.
-        BadTable: nobody has the role `planner`.
-        BadOption: an option has an impossible value.
+        BadTable: no row has the role `planner`.
 
     Source: Li et al. 2025 (AgentFlow), arXiv 2510.05592, after its public code.
     """

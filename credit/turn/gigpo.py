@@ -1,7 +1,4 @@
-"""GiGPO: the episode's standing, plus the turn's standing among turns that started from the same state.
-
-Left out on purpose: histories. A state is what the table says it is; methods that look back have their own file.
-"""
+"""GiGPO: the normalised outcome of the episode plus the return of the turn, normalised within its state."""
 
 import numpy as np
 
@@ -44,16 +41,15 @@ def gigpo(
     compat: Compat | None = None,
     normalize_by_length: bool = False,
 ) -> Advantages:
-    """Return the episode's standing within its task plus the turn's standing within its state.
+    """Return the episode's score normalised within its task plus the turn's return normalised within its state.
 
         E[i] = sum over t of r[i, t]                      R[i, t] = sum over k of gamma^k * r[i, t + k]
         A[i, t] = norm(E over trajectories of the task) + w * norm(R over turns of the task that share the state)
         norm(x) = (x - mean) / (std + eps)
 
     A state that only one trajectory visited gives no step-level signal: an episode that walks in a circle is not
-    compared with itself. Where a trajectory visits a state several times beside others, it still counts once in the
-    state's mean and spread, evenly split over its visits; each visit is measured against that mean by its own return.
-    (To let only the first visit count would be another choice; then a late visit could lie any number of spreads away.)
+    compared with itself. A trajectory that visits a shared state several times counts once in the state's mean and
+    standard deviation, evenly split over its visits; each visit is compared with that mean by its own return.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "b"], turn=[0, 1, 0, 1],
         ...                            reward=[0, 1.0, 0, 0], state=["hall", "door", "hall", "wall"])
@@ -61,38 +57,29 @@ def gigpo(
         [0.25, 0.0, -0.25, 0.0]
 
     Args:
-        steps: the table; needs `state`. `valid`, if there, brings the penalty.
+        steps: the table; needs `state`.
         gamma: discount per turn, in [0, 1].
         w: factor of the step term.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation), for both terms.
-        similarity: None compares states exactly. A number in (0, 1] puts texts of one task together whose difflib ratio
-            reaches it, by a rule that does not depend on the order of rows (`similarity.similar_states`).
-        invalid_penalty: what an invalid action costs, in units of reward.
-        penalty_in: "reward" takes it from that turn's reward before returns, so that earlier turns see it discounted;
-            "return" from the row's own score and return; "advantage" from the row's own advantage, where no spread
-            rescales it.
-        unit: "trajectory" counts each trajectory once in each mean and spread; "turn" counts every row.
-        step_unit: the same for the step term alone; None takes `unit`. "turn" is the paper's equation to the letter,
-            in which a state's group is a set of turns.
-        singleton: a task with one trajectory (one row under `unit="turn"`) gives "zero" or its "raw" score as the
-            episode term. A state of one is always zero.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
+        similarity: None compares states exactly. A number in (0, 1] merges texts of one task whose difflib ratio
+            reaches it (`similarity.similar_states`); the result does not depend on the order of rows.
+        step_unit: `unit` of the step term; None takes `unit`. "turn" follows the paper's equation, in which a state's
+            group is a set of turns.
         compat: "verl-agent" reproduces that trainer: unit="turn", singleton="raw", penalty_in="return", copies count as
-            rows, and similar texts are clustered in the order of rows. Another choice of these is refused.
-        normalize_by_length: divide an episode's score by its number of turns (the step term is not touched).
+            rows, and similar texts are clustered in the order of rows. Other values of these options are refused.
+        normalize_by_length: divide an episode's score by its number of turns; the step term does not change.
+        scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in: see `GroupOptions`. A state that one trajectory
+            visited gives a zero step term, whatever `singleton` is.
 
     Returns:
-        Advantages with the parts "episode" and "step" (and "penalty" under penalty_in="advantage"), both before w; its
-        report counts groups of one and without spread at both levels and the share of turns with step-level signal.
+        Advantages with the parts "episode" and "step" (and "penalty" under penalty_in="advantage"), both before w; the
+        report counts groups, groups of one and groups without spread at both levels, and the share of turns with a
+        step-level signal.
 
     Raises:
-        MissingColumn: there is no `state`.
-        BadOption: an option has an impossible value.
-        BadTable: `similarity` is given and a state is not a text.
+        BadTable: `similarity` is given and a state is not a string.
 
-    Source: Feng et al. 2025, arXiv 2505.10978. We differ from the published code where it counts rows instead of
-    trajectories, scales up rounding noise, and takes the penalty from the row alone.
+    Source: Feng et al. 2025, arXiv 2505.10978. The published code counts rows instead of trajectories, scales up
+    rounding noise, and takes the penalty from the row alone.
     """
     options = GroupOptions(
         scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in, normalize_by_length
@@ -122,7 +109,7 @@ def anchors(steps: Steps, similarity: float | None = None, *, order: str = "sort
     """Return the step group of each row, compact int64 [N]: same task and same, or similar, state.
 
     Args:
-        steps: the table, with `state` unless it is empty.
+        steps: the table; needs `state`.
         similarity, order: see `similarity.similar_states`; None compares exactly.
     """
     if similarity is None:
@@ -131,14 +118,14 @@ def anchors(steps: Steps, similarity: float | None = None, *, order: str = "sort
 
 
 def returns_in(steps: Steps, key: Ints, gamma: float, options: GroupOptions, unit: Unit) -> Groups:
-    """Return the discounted returns of the turns, less the penalty, in groups.
+    """Return the discounted returns of the turns, minus the penalty, in groups.
 
     Args:
         steps: the table.
         key: compact int64 [N], the group of each row.
         gamma: discount per turn.
-        rule: the options.
-        unit: what counts once in a group.
+        options: the options.
+        unit: see `GroupOptions`.
     """
     paid, late = options.penalised_reward(steps), options.return_penalty(steps)
     returns = discounted_returns(steps, gamma, reward=paid) - late
@@ -147,11 +134,11 @@ def returns_in(steps: Steps, key: Ints, gamma: float, options: GroupOptions, uni
 
 
 def step_term(groups: Groups, options: GroupOptions) -> tuple[Floats, dict[str, float]]:
-    """Return the standing of each turn's return within its step group, float64 [N], and counts for a report.
+    """Return each turn's return normalised within its step group, float64 [N], and counts for the report.
 
     Args:
         groups: the returns in their step groups.
-        rule: the options; a group of one gives zero whatever they say.
+        options: the options; a group of one always gives zero.
     """
     term = standardise(groups, scale=options.scale, ddof=options.ddof, eps=options.eps)
     report = {

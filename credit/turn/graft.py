@@ -1,7 +1,4 @@
-"""GRAFT: how much a turn raised the value of the state, with values from the graph of all of the task's episodes.
-
-Left out on purpose: a learned critic. The values are the exact ones of the little world that the episodes draw.
-"""
+"""GRAFT: the gain in state value of each turn, with values iterated over the graph of all episodes of a task."""
 
 import numpy as np
 
@@ -25,7 +22,7 @@ from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.transitions import next_turns, previous_turns
 
 SETTLED = 1e-13
-"""A task's values are final when a sweep moves none by more than this share of the range of its outcomes."""
+"""A task's values have converged when a sweep changes none by more than this share of the range of its outcomes."""
 
 
 def graft(
@@ -41,15 +38,15 @@ def graft(
     ddof: int = 1,
     eps: float = 1e-6,
 ) -> Advantages:
-    """Return the gain in the state's value that each turn brought, relative to the other turns of its task.
+    """Return each turn's gain in state value, normalised over the turns of its task.
 
         V(s)    = gamma * mean of V(s') over the turns of the task in state s        V(end of i) = sum over t of r[i, t]
         D[i, t] = gamma * V(s[i, t + 1]) - V(s[i, t])
         G[i, t] = sum over k of (gamma * gae_lambda)^k * D[i, t + k]
         A[i, t] = (G - mean) / (std + eps)                                           over the turns of the task
 
-    The mean over turns is the mean over actions by how often they were taken, and over what followed each by how often
-    it did. The first line is swept over all states at once until nothing moves.
+    The mean over turns weights actions and next states by how often they occurred. V is iterated over all states at
+    once until it converges.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "b"], turn=[0, 1, 0, 1],
         ...                            reward=[0, 1.0, 0, 0], state=["hall", "door", "hall", "pit"])
@@ -57,24 +54,18 @@ def graft(
         [0.5, 0.0, -0.5, 0.0]
 
     Args:
-        steps: the table; needs `state`. A turn leads to the state of the trajectory's next turn, the last one to an end
-            of its own, worth the episode's outcome. `valid`, if there, brings the penalty.
+        steps: the table; needs `state`. A turn leads to the state of the trajectory's next turn, the last turn to an
+            end whose value is the episode's outcome.
         gamma: discount per turn, in [0, 1].
-        gae_lambda: 0 takes each turn's own gain; above it, later gains of the episode are added, up to all at 1.
-        scale: "std", "none" (mean only) or "mad", over the turns of the task.
-        sweeps: the most that are made; a cycle without discount settles slowly. The report has the largest move left.
-        invalid_penalty, penalty_in: as in `gigpo`; "reward" lowers the outcome, "return" the turn's own gain.
-        unit: "trajectory" counts a trajectory once in the task's mean and spread, evenly split over its turns.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
+        gae_lambda: 0 uses each turn's own gain; larger values add later gains of the episode, 1 all of them.
+        sweeps: maximum number of iterations; cycles without discount converge slowly. The report has the largest change
+            of the last one.
+        scale, unit, ddof, eps, invalid_penalty, penalty_in: see `GroupOptions`. penalty_in="reward" lowers the outcome,
+            "return" the turn's own gain.
 
     Returns:
         Advantages with the parts "value" (V of the turn's state), "gain" (G) and "step" (and "penalty" under
         penalty_in="advantage").
-
-    Raises:
-        MissingColumn: there is no `state`.
-        BadOption: an option has an impossible value.
 
     Source: the method's name and its two formulas, after a secondary description; no code was available. Our reading:
     outcomes are undiscounted sums, and the normalisation counts trajectories.
@@ -94,22 +85,22 @@ def graft(
         task = compact(table.task)
         groups = Groups(gain, task, unit_weights(task, table.trajectory, unit), size_of_terms=terms)
         step = standardise(groups, scale=scale, ddof=ddof, eps=eps)
-        report = {"tasks": float(groups_of(task)), "left_to_move": left}
+        report = {"tasks": float(groups_of(task)), "last_change": left}
         return combined(table, options, {"value": here, "gain": gain, "step": step}, report, values=step)
 
     return without_copies(steps, estimate)
 
 
 def state_values(steps: Steps, gamma: float, sweeps: int, *, reward: Floats) -> tuple[Floats, Floats, float]:
-    """Return the value of the state in which each turn started and of that to which it led, and the last move.
+    """Return the values of the states before and after each turn, and the last change.
 
     Args:
-        steps: a table without copies, with `state` unless it is empty.
+        steps: a table without copies; needs `state`.
         gamma, sweeps: see `graft`.
-        reward: float64 [N], of which outcomes are sums.
+        reward: float64 [N], whose sums are the outcomes.
 
     Returns:
-        float64 [N] twice, in units of reward, and the largest move of the last sweep as a share of the range.
+        float64 [N] twice, in units of reward, and the largest change of the last sweep as a share of the range.
     """
     after = next_turns(previous_turns(steps))
     scores, _, member = trajectory_scores(steps, reward=reward)
@@ -134,7 +125,7 @@ def state_values(steps: Steps, gamma: float, sweeps: int, *, reward: Floats) -> 
 def _sweep(share: Floats, tail: Ints, head: Ints, home: Ints, constant: Floats, gamma: float, sweeps: int) -> float:
     """Bring `share` to its fixed point, in place: share[s] = gamma * mean of share[s'] + constant[s].
 
-    A task whose values have settled is left alone, so that it cannot tell how long others took.
+    A task whose values have converged is not updated again, so that its result does not depend on other tasks.
     """
     nodes = len(home)
     pair, many = np.unique(tail * len(share) + head, return_counts=True)

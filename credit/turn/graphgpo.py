@@ -1,7 +1,4 @@
-"""GraphGPO: how near a turn brought its episode to the goal, on the graph of all states that the task's episodes saw.
-
-Left out on purpose: similar states as one node. Whoever wants them merged writes their key into `state`.
-"""
+"""GraphGPO: progress toward the goal in the graph of all states that the episodes of a task visited."""
 
 import numpy as np
 
@@ -45,7 +42,7 @@ def graphgpo(
     ddof: int = 1,
     eps: float = 1e-6,
 ) -> Advantages:
-    """Return the episode's standing plus the standing of the turn's distance to the goal among turns from its state.
+    """Return the episode's normalised score plus the turn's progress, normalised among turns from the same state.
 
         d(s)    = fewest steps from s to the goal, over all transitions of the task's episodes
         R[i, t] = goal * gamma^d(s')                     s' the state that followed      (progress=False)
@@ -53,8 +50,8 @@ def graphgpo(
         A[i, t] = episode_w * norm(E over trajectories of the task) + w * norm(R over turns that share the state)
         norm(x) = (x - mean) / (std + eps)
 
-    The goal is where the last turn of each solved episode led. A lost episode thus gets credit for turns that went the
-    way of a won one, and a won episode none for detours.
+    The goal is where the last turn of each solved episode led. Turns of a failed episode that follow the path of a
+    solved one get credit, and detours of a solved episode do not.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "b"], turn=[0, 1, 0, 1],
         ...                            reward=[0, 1.0, 0, 0], state=["hall", "door", "hall", "pit"])
@@ -64,25 +61,20 @@ def graphgpo(
     Args:
         steps: the table; needs `state`. Without `next_state` a turn leads to the state of the next turn, and the last
             turn of an unsolved episode nowhere.
-        gamma: how much nearer counts, in [0, 1]; small, unlike a discount of rewards.
+        gamma: discount per step of distance, in [0, 1]; usually small, unlike a discount of rewards.
         goal: R of a turn that reaches the goal, in units of reward.
         w, episode_w: factors of the two terms.
-        progress: value the gain in distance and not the distance. Among turns from one state only the scale differs.
-        solved_above: an episode is solved when its score, without penalties, is above this.
-        unreachable: distance of a state from which no transition leads to the goal; None takes one more than the
-            farthest that reaches it, in each task. A task that nobody solved gives no step-level signal.
-        scale, unit, singleton, ddof, eps: as in `gigpo`; a state of one is always zero.
-        invalid_penalty: what an invalid action costs, in units of reward.
-        penalty_in: "reward" takes it from the turn's reward, and so from the episode's score, and from that turn's R;
-            "return" from the row's own score and R; "advantage" from the row's own advantage.
+        progress: use the reduction of the distance instead of the distance. Among turns from one state only the scale
+            differs.
+        solved_above: an episode with a higher score (without penalties) is solved.
+        unreachable: distance of a state from which no transition leads to the goal; None takes the largest
+            finite distance of the task plus one. A task without a solved episode gives no step-level signal.
+        scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in: as in `gigpo`. Under penalty_in="reward" and
+            "return" the penalty is also subtracted from the turn's R.
 
     Returns:
         Advantages with the parts "episode" and "step" (and "penalty" under penalty_in="advantage"), before their
-        factors; its report adds the share of turns from whose state the goal can be reached.
-
-    Raises:
-        MissingColumn: there is no `state`.
-        BadOption: an option has an impossible value.
+        factors.
 
     Source: Cheng et al. 2026, arXiv 2605.26684, and its published code, from which we differ where it counts rows
     instead of trajectories and gives a group of one its raw reward; `unit="turn", singleton="raw",
@@ -114,10 +106,10 @@ def graphgpo(
 
 
 def goal_distances(steps: Steps, solved_above: float = 0.0, unreachable: float | None = None) -> tuple[Floats, Floats]:
-    """Return how far from the goal each turn started and how far it led, float64 [N] steps each.
+    """Return the distances to the goal before and after each turn, float64 [N] each, in steps.
 
     Args:
-        steps: a table without copies, with `state` unless it is empty.
+        steps: a table without copies; needs `state`.
         solved_above, unreachable: see `graphgpo`.
     """
     after = next_turns(previous_turns(steps))
@@ -141,9 +133,9 @@ def goal_distances(steps: Steps, solved_above: float = 0.0, unreachable: float |
 
 
 def _hops(tail: Ints, head: Ints, reached: Bools, known: Bools) -> Ints:
-    """Fewest transitions from each node to the goal, int64 [nodes]; zero where there is no way.
+    """Fewest transitions from each node to the goal, int64 [nodes]; zero where there is no path.
 
-    Breadth first, backwards from the goal, all tasks at once: each transition is looked at once.
+    Breadth-first search backwards from the goals of all tasks at once.
     """
     count = max(groups_of(tail), groups_of(head))
     edges = np.flatnonzero(known)

@@ -1,8 +1,4 @@
-"""HiMAC: plans are compared with plans, and the episodes that follow one plan with each other.
-
-Left out on purpose: choosing the plan that the episodes follow, and the alternation of phases. Whoever samples does
-both and says with `phase` which side is trained.
-"""
+"""HiMAC: plans are compared with plans, and episodes with those that follow the same plan."""
 
 from typing import Literal
 
@@ -29,7 +25,7 @@ def himac(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the plan's standing within its task for turns that plan, the episode's within its plan for turns that act.
+    """Return the plan's normalised score for planning turns, and the episode's for acting turns.
 
         S[p] = mean over the episodes i that follow plan p of E[i]         E[i] = sum over t of r[i, t]
         A[i, t] = norm(S[p] over the plans of the task)                    for turns of the role `macro`
@@ -43,27 +39,21 @@ def himac(
         ([0.5, 0.0, -0.5, 0.0], [True, False, True, False])
 
     Args:
-        steps: the table; needs `role`. `parent`, if there, is the plan that a trajectory follows; without it each
-            trajectory has made a plan of its own, and the episodes of a task count as followers of one. A trajectory
-            that only plans does not enter the score of its plan, unless there is no other. `valid` brings the penalty.
-        phase: which turns are trained: "macro" or "micro", as the paper alternates, or "both" at once.
-        macro: the role whose turns are plans.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
-        singleton: a group of one gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        steps: the table; needs `role`. `parent` is the plan that a trajectory follows; without it each trajectory
+            has its own plan, and all episodes of a task are compared with each other. A trajectory that only plans does
+            not enter the score of its plan, unless there is no other.
+        phase: the turns to train: "macro" or "micro", between which the paper alternates, or "both".
+        macro: the role of planning turns.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the parts "macro" and "micro"; `keep` is false, and the value zero, for turns of the other side.
+        Advantages with the parts "macro" and "micro"; `keep` is False and the value zero for turns of the other kind.
 
     Raises:
-        MissingColumn: there is no `role`.
-        BadTable: `parent` differs within a trajectory, or phase="macro" finds no turn that plans.
-        BadOption: an option has an impossible value.
+        BadTable: `parent` differs within a trajectory, or phase="macro" and no row has the role `macro`.
 
-    Source: Jin et al. 2026, arXiv 2603.00977. Our reading of a secondary description; no code was available. Training
-    both sides at once is ours.
+    Source: Jin et al. 2026, arXiv 2603.00977. Our reading of a secondary description; no code was available.
+    phase="both" is our addition.
     """
     options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_choice("phase", phase, Phase)
@@ -88,7 +78,7 @@ def himac(
 
 
 def _plans(episodes: Episodes) -> tuple[Ints, Ints]:
-    """The plan of each trajectory, and the group in which its acting is compared, compact int64 [J] each."""
+    """The plan of each trajectory, and the group for its acting turns, compact int64 [J] each."""
     if "parent" not in episodes.steps:
         return np.arange(len(episodes)), episodes.task
     plan = compact(episodes.task, episodes.of_trajectory("himac", "parent").astype(np.int64, copy=False))
@@ -96,11 +86,11 @@ def _plans(episodes: Episodes) -> tuple[Ints, Ints]:
 
 
 def _of_plans(episodes: Episodes, plan: Ints, acts: Bools, options: GroupOptions) -> Floats:
-    """Standing of each trajectory's plan among the plans of its task, float64 [J]."""
+    """Score of each trajectory's plan normalised over the plans of its task, float64 [J]."""
     count = groups_of(plan)
     followed = np.bincount(plan, acts, count) > 0.0
     counts = np.where(followed[plan], acts, True).astype(np.float64)
-    order = np.lexsort((episodes.score, plan))  # added up in order of size: the order of rows changes no bit
+    order = np.lexsort((episodes.score, plan))  # a fixed order of addition
     number = group_sums(plan, counts, count)
     mean = group_sums(plan[order], (counts * episodes.score)[order], count) / number
     terms = np.zeros(count)
@@ -111,7 +101,7 @@ def _of_plans(episodes: Episodes, plan: Ints, acts: Bools, options: GroupOptions
 
 
 def _of_followers(episodes: Episodes, peers: Ints, acts: Bools, options: GroupOptions) -> Floats:
-    """Standing of each trajectory that acts among the others that follow the same plan, float64 [J]."""
+    """Score of each acting trajectory normalised over those with the same plan, float64 [J]."""
     standing = np.zeros(len(episodes))
     terms = episodes.size_of_terms[acts]
     standing[acts] = options.normalise(Groups(episodes.score[acts], compact(peers[acts]), size_of_terms=terms))

@@ -1,7 +1,4 @@
-"""LOOP: the outcome against the mean of the other episodes, and no update where it hardly differs.
-
-Left out on purpose: the sampling and the clipped objective that the paper has with it; they belong to training.
-"""
+"""LOOP: the outcome minus the mean of the other episodes, without episodes where that is almost zero."""
 
 import numpy as np
 
@@ -22,7 +19,7 @@ def loop(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the outcome less the mean outcome of the other episodes, and drop the episodes where that is next to zero.
+    """Return the outcome minus the mean outcome of the other episodes, and drop episodes where that is almost zero.
 
         E[i] = sum over t of r[i, t]
         A[i, t] = E[i] - mean of the others = n / (n - 1) * (E[i] - mean)        over (std + eps) with scale="std"
@@ -34,19 +31,14 @@ def loop(
         ([0.75, -0.75, 0.0], [True, True, False])
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        threshold: an episode whose advantage is smaller in size is dropped; zero keeps all.
-        scale: "none", "std" or "mad" (around the median, then no longer the mean of the others).
-        singleton: a group of one gives "zero" or its "raw" score. (The published code refuses it.)
-        ddof: 1 divides the squares by n - 1, 0 (the published code) by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        steps: the table.
+        threshold: episodes with a smaller absolute advantage are dropped; 0 keeps all.
+        scale: see `GroupOptions`; "mad" replaces the mean of the others by the median.
+        singleton, ddof, eps, invalid_penalty: see `GroupOptions`; the published code refuses groups of one and has
+            ddof=0.
 
     Returns:
-        Advantages with the part "episode"; `keep` is false for dropped episodes, and the report has their share.
-
-    Raises:
-        BadOption: an option has an impossible value.
+        Advantages with the part "episode"; `keep` is False for dropped episodes, and the report has their share.
 
     Source: Chen et al. 2025, arXiv 2502.01600, after its public code.
     """
@@ -59,7 +51,7 @@ def loop(
         value = options.normalise(episodes.groups) * np.where(size > 1.0, size / np.maximum(size - 1.0, 1.0), 1.0)
         values = value[episodes.member]
         keep = np.abs(values) >= threshold
-        dropped = float((np.abs(value) < threshold).mean()) if len(value) else 0.0
+        dropped = float((np.abs(value) < threshold).mean())
         report = {**episodes.counts, "dropped": dropped}
         return Advantages.of(table, values, {"episode": values.copy()}, report, keep=keep)
 

@@ -1,8 +1,4 @@
-"""M-GRPO: a main agent and the sub-agents it calls, each compared with its own kind.
-
-Left out on purpose: what the rewards are made of (the paper gives the main agent format and correctness, a sub-agent
-format, the main outcome and a judge's score); a row's reward belongs to the agent that acted in it.
-"""
+"""M-GRPO: a main agent and its sub-agents, each compared with its own kind."""
 
 from dataclasses import replace
 
@@ -29,16 +25,16 @@ def m_grpo(
     invalid_penalty: float = INVALID_PENALTY,
     rng: np.random.Generator | None = None,
 ) -> Advantages:
-    """Return the standing of each main rollout among those of its task, and of each sub-trajectory among all of these.
+    """Return the normalised scores of main rollouts and of sub-trajectories, each among those of its task.
 
         E[j] = sum of the rewards of rollout or sub-trajectory j
         A[j] = (E[j] - mean) / (std + eps)      over the main rollouts of the task, or over all its sub-trajectories
 
-    A sub-trajectory is what one role did in one trajectory: best, every call of a sub-agent is a trajectory of its own.
+    A sub-trajectory is the turns of one role in one trajectory. Ideally, every call of a sub-agent is its own
+    trajectory.
 
-    Rollouts call sub-agents more or less often. With `align`, each rollout enters the update with the same number of
-    sub-trajectories: surplus ones are dropped at random (`keep`), missing ones made up by counting some of the others
-    again (`weight`). Whoever wants rows rather than weights repeats them:
+    With `align`, each rollout enters the update with the same number of sub-trajectories: surplus ones are dropped at
+    random (`keep`), and missing ones are replaced by counting others again (`weight`). To get rows instead of weights:
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a.1", "a.2", "a.3"], turn=[0] * 4,
         ...                            role=["main"] + ["sub"] * 3, parent=["a"] * 4, reward=[1.0, 0.0, 0.5, 1.0])
@@ -50,23 +46,18 @@ def m_grpo(
 
     Args:
         steps: the table; needs `role`, and `parent` for `align`: the key of the rollout that called the sub-agent.
-            `valid`, if there, brings the penalty.
         main: the role of the main agent; every other role is a sub-agent.
-        align: number of sub-trajectories a rollout; None leaves them as they are. A rollout without any stays so.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
-        singleton: a group of one gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
-        rng: draws what is dropped and counted again.
+        align: number of sub-trajectories per rollout; None does not align. A rollout without any stays as it is.
+        rng: draws the sub-trajectories to drop and to repeat.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the part "episode", taken before the alignment; its report counts rollouts and sub-trajectories.
+        Advantages with the part "episode", computed before the alignment; the report counts rollouts and
+        sub-trajectories.
 
     Raises:
-        MissingColumn: there is no `role`, or no `parent` where it is needed.
-        BadTable: nobody has the role `main`.
-        BadOption: an option has an impossible value, or `align` is given without `rng`.
+        BadTable: no row has the role `main`.
+        BadOption: `align` is given without `rng`.
 
     Source: Hong et al. 2025, arXiv 2511.13288. Our reading of the paper's text; no code of the advantages is public.
     """
@@ -98,7 +89,7 @@ def m_grpo(
 
 
 def _times(rollout: Ints, size: int, rng: np.random.Generator) -> Floats:
-    """How often each sub-trajectory is used so that every rollout has `size`, float64 [subs]."""
+    """How often each sub-trajectory counts so that every rollout has `size`, float64 [subs]."""
     count = np.bincount(rollout)
     start = np.cumsum(count) - count
     shuffled = np.lexsort((rng.random(len(rollout)), rollout))

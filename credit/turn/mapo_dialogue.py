@@ -1,7 +1,4 @@
-"""MAPO for dialogues: the return of a turn among the same turns of its task, mixed with its place in the batch.
-
-Left out on purpose: the judge whose scores are the rewards, and the shaping that makes potentials of them.
-"""
+"""MAPO for dialogues: the return normalised over the same turns of the task, mixed with a second normalisation."""
 
 from typing import Literal
 
@@ -35,39 +32,34 @@ def mapo_dialogue(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return a mix of two standings of each turn: among the same turns of its task, and in the batch (or by reward).
+    """Return a mix of two normalised values of each turn: over the same turns of its task, and over the batch.
 
         R[i, t] = sum over k >= 0 of gamma^k * r[i, t + k]
         mapo:  A[i, t] = alpha * z_turn(R) + (1 - alpha) * z_batch(R)
         mica:  A[i, t] = alpha * z_turn(R) + (1 - alpha) * z_turn(r)
         z(x) = (x - mean) / (std + eps)
 
-    z_turn compares the trajectories of a task at the same turn, z_batch all turns of the table: with "mapo" and alpha
-    below one, an advantage depends on the whole batch and not on its own task alone.
+    z_turn is over the trajectories of a task at the same turn, z_batch over all turns of the table: with mode="mapo"
+    and alpha < 1 an advantage depends on the whole batch.
 
         >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "b", "b"], turn=[0, 0, 1], reward=[1.0, 0, 0])
         >>> mapo_dialogue(steps, mode="mica", eps=0.0).values.round(6).tolist()
         [0.707107, -0.707107, 0.0]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        alpha: weight of the return's standing among the same turns, from 0 to 1.
-        mode: see above; "mica" is the name of the paper's second version.
+        steps: the table.
+        alpha: weight of z_turn(R), in [0, 1].
+        mode: see above; "mica" is from the paper's second version.
         gamma: discount per turn, in [0, 1].
-        unit: whether a "trajectory" or a "turn" counts once in the mean and spread of the batch.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        unit: see `GroupOptions`; for the statistics of the batch.
+        ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the parts "turn" and "batch" (or "reward" under mode="mica"), before their weights. A turn that
-        one trajectory alone has reached gets zero from z_turn.
-
-    Raises:
-        BadOption: an option has an impossible value.
+        Advantages with the parts "turn" and "batch" (or "reward" under mode="mica"), before their weights. z_turn is
+        zero for a turn that only one trajectory reached.
 
     Source: Zhang et al. 2026, arXiv 2603.06194 (MAPO; MICA in its second version). Our reading: the mix follows the
-    abstract, and "mica" the form that others gave it; neither was checked against the authors' code.
+    abstract, and "mica" a secondary description; neither was checked against the authors' code.
     """
     options = GroupOptions(unit=unit, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_choice("mode", mode, Mode)

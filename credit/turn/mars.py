@@ -1,7 +1,4 @@
-"""MARS: self-play in games, where every player has a scale of rewards of its own.
-
-Left out on purpose: the games and the pairing of players. A row, with its reward, belongs to the player who acted.
-"""
+"""MARS: self-play, with rewards and returns normalised per role."""
 
 from dataclasses import replace
 
@@ -35,14 +32,13 @@ def mars(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return each turn's return, of rewards and then of returns relative to the same role, whitened over the batch.
+    """Return each turn's return of role-normalised rewards, centred per role and whitened over the batch.
 
-        r'[i, t] = norm(r over all turns of the role)                    norm(x) = x - mean, or with scale over spread
-        R[i, t]  = sum over k >= 0 of gamma^k * r'[i, t + k]             over the role's own turns of the trajectory
-        A[i, t]  = whiten(R[i, t] - mean of the role's distinct R)
+        r'[i, t] = norm(r over all turns of the role)                    norm(x) = x - mean, or divided by the spread if
+        scaled R[i, t]  = sum over k >= 0 of gamma^k * r'[i, t + k]             over the role's own turns of the
+        trajectory A[i, t]  = whiten(R[i, t] - mean of the role's distinct R)
 
-    Roles are compared over the whole batch, and the last step whitens over all of its tokens: an advantage depends on
-    the whole table.
+    Statistics of roles and whitening are over the whole batch, so an advantage depends on the whole table.
 
         >>> steps = Steps.from_columns(task=[0] * 4, trajectory=[0, 0, 1, 1], turn=[0, 1, 0, 1], role=["x", "o"] * 2,
         ...                            reward=[1.0, -1.0, 0.0, 0.0])
@@ -50,21 +46,13 @@ def mars(
         [0.5, -0.5, -0.5, 0.5]
 
     Args:
-        steps: the table; needs `role`, the player. Where a batch mixes games, the game belongs into it, as in
-            ("hex", 0). `tokens`, if there, says how often a row counts when whitening. `valid` brings the penalty.
+        steps: the table; needs `role`, the player; in a batch of several games include the game, as in ("hex", 0).
+            If present, `tokens` weights rows for whitening.
         gamma: discount per turn of the role, in [0, 1].
-        scale: how rewards are made relative: "none" (less their mean), "std" or "mad".
-        unit: whether a "trajectory" or a "turn" counts once in a role's mean and spread of rewards.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread of rewards.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        scale, unit, ddof, eps, invalid_penalty: see `GroupOptions`; for the rewards of a role.
 
     Returns:
         Advantages with the parts "reward" (r') and "role" (before whitening).
-
-    Raises:
-        MissingColumn: there is no `role`.
-        BadOption: an option has an impossible value.
 
     Source: Yuan et al. 2025 (MARSHAL; MARS in its first version), arXiv 2510.15414, after its public code.
     """
@@ -88,7 +76,7 @@ def mars(
 
 
 def _mean_of_distinct(value: Floats, key: Ints, terms: Floats) -> Floats:
-    """Mean of each group's values with equal ones counted once, float64 [groups]; equal but for rounding is equal."""
+    """Mean of the distinct values of each group, float64 [groups]; values that differ by rounding only are equal."""
     count = groups_of(key)
     largest = np.zeros(count)
     np.maximum.at(largest, key, terms)

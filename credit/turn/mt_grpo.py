@@ -1,8 +1,4 @@
-"""MT-GRPO: the outcome of the episode plus the standing of the turn's own reward.
-
-Left out on purpose: the rewards themselves (a tool call that ran, a search that found the answer); the environment
-pays them turn by turn.
-"""
+"""MT-GRPO: the normalised outcome of the episode plus the normalised reward of the turn."""
 
 from typing import Literal
 
@@ -28,7 +24,7 @@ def mt_grpo(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the standing of the episode within its task, plus that of the turn's reward among the same turns.
+    """Return the episode's normalised score plus the turn's reward, normalised over the same turns of the task.
 
         turns:     A[i, t] = norm(sum over t of r[i, t]) + coef * norm(r[i, t] over the trajectories that reached t)
         segments:  A[i, 0] = norm(o[i]) + coef * norm(r[i, 0])        o[i] = sum over t > 0 of r[i, t]
@@ -36,9 +32,8 @@ def mt_grpo(
                    A[i, 0] = norm(sum over t of r[i, t])              for a trajectory of one turn
         norm(x) = (x - mean) / (std + eps)
 
-    "segments" is the published form: what comes up to the first tool result is credited with its own reward and the
-    outcome, what comes after with the outcome alone, and an episode without a tool result with everything together.
-    "turns" is its general form, in which every turn may be paid; the outcome is then the whole score.
+    "segments" is the published form: the turn up to the first tool result gets its own reward and the outcome, later
+    turns the outcome alone. "turns" generalises it to rewards on every turn; the outcome is then the whole score.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "b"], turn=[0, 1, 0, 1],
         ...                            reward=[0.5, 1.0, 0.0, 0.0])
@@ -48,23 +43,16 @@ def mt_grpo(
         [1.0, 1.25, -1.0, -1.25]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
+        steps: the table.
         coef: factor of the turn's own term.
         form: see above.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation).
-        singleton: a group of one gives "zero" or its "raw" value.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread (the published code has 1e-4).
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`; the published code has eps=1e-4.
 
     Returns:
         Advantages with the parts "outcome" and "turn", the latter before `coef`.
 
-    Raises:
-        BadOption: an option has an impossible value.
-
-    Source: Zeng et al. 2025, arXiv 2505.11821, and its public code. Our reading: a table has one reward a turn, so that
-    in "segments" an episode of one turn counts as all outcome and no tool reward in the statistics of the others.
+    Source: Zeng et al. 2025, arXiv 2505.11821, and its public code. Our reading: in
+    "segments" an episode of one turn has an outcome and no tool reward in the statistics of the others.
     """
     options = GroupOptions(scale=scale, singleton=singleton, ddof=ddof, eps=eps, invalid_penalty=invalid_penalty)
     check_choice("form", form, Form)
@@ -80,14 +68,14 @@ def mt_grpo(
 
 
 def _turns(episodes: Episodes, paid: Floats, options: GroupOptions) -> tuple[Floats, Floats]:
-    """Outcome and turn term of every row where all turns may be paid."""
+    """Outcome and turn term of every row under "turns"."""
     steps = episodes.steps
     turn = options.normalise(Groups(paid, compact(steps.task, positions(steps))))
     return options.normalise(episodes.groups)[episodes.member], turn
 
 
 def _segments(episodes: Episodes, paid: Floats, options: GroupOptions) -> tuple[Floats, Floats]:
-    """Outcome and turn term of every row where the first turn is the tool call and the rest the answer."""
+    """Outcome and turn term of every row under "segments": the first turn is the tool call, the rest the answer."""
     steps, member = episodes.steps, episodes.member
     answered_at_once = (episodes.turns == 1)[member]
     calls = (positions(steps) == 0) & ~answered_at_once

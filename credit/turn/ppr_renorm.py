@@ -1,7 +1,4 @@
-"""PPR: rewards of steps and of the outcome brought to one scale, then turn-level GAE.
-
-Left out on purpose: the model that judges the steps by principles. Its scores come in with the table.
-"""
+"""PPR: process rewards and the outcome on one scale, then GAE over turns."""
 
 from dataclasses import replace
 
@@ -16,13 +13,13 @@ from turnwise.credit.turn.gae import gae
 def ppr_renorm(
     steps: Steps, *, gamma: float = 0.99, lam: float = 0.9, invalid_penalty: float = INVALID_PENALTY
 ) -> Advantages:
-    """Return turn-level GAE of the steps' own scores plus the outcome, both centred at one half.
+    """Return GAE over turns of the process reward plus the outcome, both centred at one half.
 
         o[i] = sum over t of r[i, t]
         q[i, t] = (p[i, t] - 1/2) + (o[i] - 1/2) = p[i, t] + o[i] - 1
         A = gae(q)
 
-    A good step of a lost episode and a bad step of a won one both come near zero.
+    A good step of a failed episode and a bad step of a successful one both come out near zero.
 
         >>> steps = Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[0, 1], reward=[0.0, 1.0],
         ...                            metric=[0.25, 0.75], value=[0.0, 0.0])
@@ -32,17 +29,15 @@ def ppr_renorm(
     Args:
         steps: the table; needs `metric`, float64 [N], the score of each step in [0, 1], and `value`, V of the state
             before the turn. The sum of an episode's rewards is its outcome, in [0, 1].
-        gamma, lam, invalid_penalty: as for `gae`.
+        gamma, lam, invalid_penalty: as in `gae`.
 
     Returns:
-        Advantages with the parts "reward" (q), "return" (what the critic should have said) and "value".
+        Advantages with the parts "reward" (q), "return" (the target of the critic) and "value".
 
     Raises:
-        MissingColumn: there is no `metric` or no `value`.
-        BadTable: `metric` has more than one number a row.
-        BadOption: an option has an impossible value.
+        BadTable: `metric` has more than one number per row.
 
-    Source: Xu et al. 2025, arXiv 2509.25598. Our reading of the abstract, and gae's own discounts.
+    Source: Xu et al. 2025, arXiv 2509.25598. Our reading of the abstract; the discounts are those of `gae`.
     """
     need(steps, "ppr_renorm", "metric", "value")
     process = _one_number(steps)

@@ -1,7 +1,4 @@
-"""RTMC: what the action brought from a state, less what the state brought, both as means over all episodes.
-
-Left out on purpose: scaling. The difference is in units of reward, as the method has it.
-"""
+"""RTMC: the mean return of the action in the state minus the mean return of the state."""
 
 import numpy as np
 
@@ -28,14 +25,14 @@ def rtmc(
     penalty_in: PenaltyIn = "reward",
     unit: Unit = "trajectory",
 ) -> Advantages:
-    """Return how much better than its state's mean the turn's action did, in the mean over the turns that took it.
+    """Return the mean return of the turn's action in its state minus the mean return of the state.
 
         R[i, t] = sum over k of gamma^k * r[i, t + k]
         Q(s, a) = mean of R over the turns of the task in state s with action a
         V(s)    = mean of R over the turns of the task in state s
         A[i, t] = Q(s[i, t], a[i, t]) - V(s[i, t])
 
-    Turns that did the same in the same state get the same advantage, whatever became of their episodes.
+    Turns with the same action in the same state get the same advantage, whatever the outcome of their episodes.
 
         >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "b", "c"], turn=[0, 0, 0],
         ...                            reward=[1.0, 0, 0], state=["hall"] * 3, action=["go", "go", "stay"])
@@ -43,18 +40,13 @@ def rtmc(
         [0.166667, 0.166667, -0.333333]
 
     Args:
-        steps: the table; needs `state` and `action`. `valid`, if there, brings the penalty.
+        steps: the table; needs `state` and `action`.
         gamma: discount per turn, in [0, 1].
-        invalid_penalty, penalty_in: as in `gigpo`.
-        unit: "trajectory" counts a trajectory once in each state, evenly split over its visits; "turn" every visit.
+        unit, invalid_penalty, penalty_in: see `GroupOptions`.
 
     Returns:
         Advantages with the parts "action" (Q) and "state" (V), whose difference they are (and "penalty" under
-        penalty_in="advantage"); the report has the share of turns from which other actions were tried.
-
-    Raises:
-        MissingColumn: there is no `state` or no `action`.
-        BadOption: an option has an impossible value.
+        penalty_in="advantage"); the report has the share of turns in whose state other actions were tried.
 
     Source: the Monte Carlo estimate over merged rollouts, after a secondary description; no code was available.
     Our reading: the unit of trajectories.
@@ -71,8 +63,8 @@ def rtmc(
         terms = discounted_returns(table, gamma, reward=np.abs(paid)) + late
         weight = unit_weights(state, table.trajectory, unit)  # of the state for both, so that V is the mean of Q
         q, v = (Groups(returns, key, weight, size_of_terms=terms).row_centres() for key in (action, state))
-        choice = np.bincount(state)[state] > np.bincount(action)[action]  # some turn in the state did something else
-        report = {"states": float(groups_of(state)), "choices": float(choice.mean()) if len(choice) else 0.0}
+        choice = np.bincount(state)[state] > np.bincount(action)[action]  # another action was tried in the state
+        report = {"states": float(groups_of(state)), "choices": float(choice.mean())}
         return combined(table, options, {"action": q, "state": v}, report, values=q - v)
 
     return without_copies(steps, estimate)

@@ -1,7 +1,4 @@
-"""SALT: the advantage of the episode, averaged where episodes took the same step and kept where they parted.
-
-Left out on purpose: an advantage of its own. It stands on any method that values whole episodes.
-"""
+"""SALT: an outcome advantage, averaged over identical transitions of different episodes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,13 +27,13 @@ def salt(
     state: object = None,
     rng: np.random.Generator | None = None,
 ) -> Advantages:
-    """Return each episode's advantage with the turns that are the same transition brought to their common mean.
+    """Return each episode's advantage, averaged over turns with the same transition.
 
-        B[i]    = advantage of episode i by the base method
+        B[i]    = advantage of episode i under the base rule
         A[i, t] = mean of B over the turns of the task with the same (state, action, next state) as turn t of i
 
-    A step that won and lost episodes share comes out near zero; a step that one episode alone took keeps its B. Nothing
-    is scaled afterwards, so the sum over the turns of a task stays what it was.
+    A step shared by successful and failed episodes comes out near zero; a step of one episode only keeps B. Nothing is
+    scaled afterwards, so the sum over the turns of a task does not change.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "b"], turn=[0, 1, 0, 1],
         ...     reward=[0, 1.0, 0, 0], state=["hall", "door", "hall", "door"], action=["go", "open", "go", "wait"])
@@ -45,31 +42,30 @@ def salt(
 
     Args:
         steps: the table; needs `state` and `action`. Without `next_state` a turn leads to the state of the next turn.
-        base: name of a registered estimator. One that values turns and not episodes works too: B is then B[i, t].
+        base: name of a credit rule. For a rule that scores turns, B is B[i, t].
         base_options: its options.
-        merge_history: how many earlier transitions must be equal as well; 0 merges by the transition alone. (Our
-            reading: the sources that we have do not say whether the paper looks back.)
-        unit: "turn" counts every occurrence, which keeps the sum over turns; "trajectory" counts an episode once in
-            each mean, however often it took the step.
-        endings: what the last turn of an episode merges with. "plain" compares (s, a, s') as everywhere else, and
-            without the column `next_state` takes the last turn to lead nowhere. "marked" adds an end to its next state,
-            so that it merges with last turns only, and without the column only with those of equal reward, since that
-            is all the table says of where it led. "auto" is "plain" where the table has `next_state`, else "marked".
-        state, rng: handed to a base that remembers or draws.
+        merge_history: number of earlier transitions that must be equal too; 0 compares the transition alone. (Our
+            reading: our sources do not say whether the paper looks back.)
+        unit: "turn" counts every occurrence, which preserves the sum over turns; "trajectory" counts an episode once in
+            each mean.
+        endings: what the last turn of an episode is merged with. "plain" compares (s, a, s') as everywhere else;
+            without the column `next_state` all last turns lead to one end. "marked" merges last turns only with last
+            turns, and without `next_state` only with those of equal reward. "auto" is "plain" if the table has
+            `next_state`, else "marked".
+        state, rng: passed to a base rule that takes them.
 
     Returns:
-        Advantages with the parts "base" and "merged" (the difference to it); `keep`, `weight` and `state` are the
-        base's. The report has the share of turns that merged with another episode's.
+        Advantages with the parts "base" and "merged" (the difference to it); `keep`, `weight` and `state` are
+        those of the base rule. The report has the share of turns merged with those of another episode.
 
     Raises:
-        MissingColumn: there is no `state` or no `action`.
-        BadOption: an option has an impossible value, or the base refuses one of its own.
-        UnknownRule: nobody offers the base.
+        BadOption: the base rule does not accept one of its options.
+        UnknownRule: there is no rule `base`.
 
-    Source: Li et al. 2025, arXiv 2510.20022, as the appendix of the GRAFT paper restates it: there is no published
-    code. Our reading: the count of repeated steps, the endings, and that the mean replaces the base's advantage.
+    Source: Li et al. 2025, arXiv 2510.20022, as restated in the appendix of the GRAFT paper; there is no published
+    code. Our reading: the count of repeated steps, the endings, and that the mean replaces the base advantage.
     """
-    from turnwise.credit.registry import get  # the registry's catalogue imports this module
+    from turnwise.credit.registry import get
 
     if base_options is not None and not isinstance(base_options, Mapping):
         raise BadOption(f"base_options must be a mapping of options of {base}, got {base_options!r}")
@@ -89,7 +85,7 @@ def salt(
         values = Groups(result.values, key, weight).row_centres()
         company = Groups(result.values, key, unit_weights(key, table.trajectory, "trajectory")).size[key] > 1.0
         report = {**result.report, "transitions": float(groups_of(key))}
-        report["merged_turns"] = float(company.mean()) if len(company) else 0.0
+        report["merged_turns"] = float(company.mean())
         parts = {"base": result.values, "merged": values - result.values}
         return replace(result, values=values, parts=parts, report=report)
 

@@ -1,14 +1,4 @@
-"""SeeUPO: one outcome advantage for all turns, but the turns are updated one after the other, the last first.
-
-Left out on purpose: the update itself. `update_passes` says which rows go together and in which order, and
-`later_ratios` what the advantage of a row is to be multiplied by when its pass comes:
-
-    result = seeupo(steps)
-    log_ratio = np.zeros(len(steps))                  # of each turn, new policy over old, sum over its tokens
-    for rows in update_passes(steps):
-        update(rows, result.values[rows] * later_ratios(steps, log_ratio)[rows])
-        log_ratio[rows] = ...                         # measured anew after the update
-"""
+"""SeeUPO: one outcome advantage for all turns of an episode, for updates from the last turn to the first."""
 
 import numpy as np
 
@@ -28,30 +18,24 @@ def seeupo(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the outcome less the mean of its task, standardised over the batch, the same for all turns of an episode.
+    """Return the outcome minus the mean of its task, normalised over the batch, for all turns of an episode.
 
         E[i] = sum over t of r[i, t]                D[i] = E[i] - mean over the task
         A[i, t] = (D[i] - mean) / (std + eps)       over the batch
 
-    No group's own spread is divided by; the batch has one scale, so that an advantage depends on the whole table.
+    The spread is that of the batch, so an advantage depends on the whole table.
 
         >>> steps = Steps.from_columns(task=["t", "t"], trajectory=[0, 1], turn=[0, 0], reward=[1.0, 0.0])
         >>> seeupo(steps, ddof=0, eps=0.0).values.tolist()
         [1.0, -1.0]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        unit: whether a "trajectory" or a "turn" counts once in the mean and spread of the batch.
-        singleton: a task with one trajectory gives "zero" or its "raw" score as D.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        steps: the table.
+        unit, singleton, ddof, eps, invalid_penalty: see `GroupOptions`; `unit`, `ddof` and `eps` for the batch,
+            `singleton` for D.
 
     Returns:
         Advantages with the part "outcome" (D).
-
-    Raises:
-        BadOption: an option has an impossible value.
 
     Source: Hu et al. 2026, arXiv 2602.06554. Our reading of a secondary description; no code was available.
     """
@@ -70,7 +54,7 @@ def seeupo(
 
 
 def update_passes(steps: Steps) -> list[Ints]:
-    """Return the rows of each pass of the update, in order: all turns number T - 1, then T - 2, ..., at last the first.
+    """Return the rows of each update pass in order: the last turns T - 1, then T - 2, ..., down to the first turns.
 
     >>> steps = Steps.from_columns(task=[0] * 3, trajectory=[0, 0, 1], turn=[0, 1, 0], reward=[0.0] * 3)
     >>> [rows.tolist() for rows in update_passes(steps)]

@@ -1,7 +1,4 @@
-"""SLEA-RL's advantage: GiGPO with near-identical states as one, by their texts or by their embeddings.
-
-Left out on purpose: its library of strategies, which is part of the rollout and not of credit.
-"""
+"""SLEA-RL: GiGPO with similar states merged, by text or by embedding."""
 
 from typing import Literal
 
@@ -32,13 +29,13 @@ def slea(
     ddof: int = 1,
     eps: float = 1e-6,
 ) -> Advantages:
-    """Return the episode's standing within its task plus the turn's standing among turns from similar states.
+    """Return the episode's normalised score plus the turn's return, normalised over turns from similar states.
 
         A[i, t] = norm(E over trajectories of the task) + w * norm(R over turns of the task in the cluster of the state)
         norm(x) = (x - mean) / (std + eps)
 
-    with E and R as in `gigpo`. Each state joins the first cluster whose leader is similar to it, or leads a new one;
-    states choose in an order that does not depend on that of the rows.
+    with E and R as in `gigpo`. Each state joins the first cluster whose leader is similar enough, or starts a new one;
+    the result does not depend on the order of rows.
 
         >>> steps = Steps.from_columns(task=["t", "t"], trajectory=["a", "b"], turn=[0, 0], reward=[1.0, 0],
         ...                            state=["You are in the hall.", "You are in the hall!"])
@@ -46,22 +43,20 @@ def slea(
         [0.5, -0.5]
 
     Args:
-        steps: the table; needs `state`, or `metric` under by="embedding". `valid`, if there, brings the penalty.
-        threshold: similarity from which two states are one, in (0, 1].
-        by: "text" compares states by difflib's ratio, as `gigpo` does under `similarity`; "embedding" compares the rows
-            of `metric`, the embeddings of their states [N, M], by cosine.
+        steps: the table; needs `state`, or `metric` under by="embedding".
+        threshold: smallest similarity of merged states, in (0, 1].
+        by: "text" compares states by difflib's ratio, like `similarity` of `gigpo`; "embedding" compares the rows of
+            `metric`, embeddings of the states [N, M], by cosine.
         gamma, w, scale, invalid_penalty, penalty_in, unit, singleton, ddof, eps: as in `gigpo`.
 
     Returns:
         Advantages with the parts "episode" and "step", as `gigpo`.
 
     Raises:
-        MissingColumn: the column that holds the states is absent.
-        BadOption: an option has an impossible value.
-        BadTable: a state is not a text, or an embedding has no direction.
+        BadTable: a state is not a string, or an embedding is zero.
 
-    Source: arXiv 2603.18079, after a secondary description; no code was available. Our reading: the order in which
-    states choose, and ratios of texts where the paper embeds them.
+    Source: arXiv 2603.18079, after a secondary description; no code was available. Our reading: the order of
+    clustering, and text ratios where the paper uses embeddings.
     """
     options = GroupOptions(scale, unit, singleton, ddof, eps, invalid_penalty, penalty_in)
     check_choice("by", by, By)

@@ -1,14 +1,11 @@
-"""SPEAR: outcome advantages that remember how good the policy has been, and stored episodes measured by that memory.
+"""SPEAR: outcome advantages with a memory of group scores, and advantages of stored episodes relative to that memory.
 
-`spear` is the estimator of an iteration; its state collects the mean score of every group. `spear_replay` gives stored
-episodes the advantage that they have today: their score less the middle of what groups have lately scored.
+`spear` is the rule of an iteration; its state collects the mean score of every group. `spear_replay` gives stored
+episodes their current advantage: their score minus the median of recent group means.
 
     result = spear(steps, state=state)
     state = result.state                              # store the episodes with an advantage above zero
     again = spear_replay(stored, state=state)         # now and then: rows to keep, values, weight of their loss
-
-Left out on purpose: the store of episodes, when to replay it (the published code waits until it holds some thousand
-episodes and empties it then), and the loss of the replay, which is training's self-imitation.
 """
 
 from collections.abc import Mapping
@@ -39,7 +36,7 @@ def spear(
     invalid_penalty: float = INVALID_PENALTY,
     state: object = None,
 ) -> Advantages:
-    """Return the outcome less the mean of its task, the same for all turns, and remember the means of all tasks.
+    """Return the outcome minus the mean of its task, and remember the means of all tasks.
 
         E[i] = sum over t of r[i, t] + bonus[i]         bonus[i] = min(T[i] / 10, 1) * (cos(pi * c / C) + 1) / 2
         A[i, t] = E[i] - mean over the task
@@ -52,26 +49,22 @@ def spear(
         ([0.5, -0.5], [0.5], 1)
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
-        scale: "none" (mean only), "std" or "mad" (median over median absolute deviation).
-        bonus_calls: over how many calls a reward for using tools, up to 1 for ten turns, fades out; the paper has 100
-            for tool use. Zero gives none.
-        history: how many group means are remembered, the latest.
-        singleton: a group of one gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
-        state: what the last call gave back; None at first.
+        steps: the table.
+        bonus_calls: number of calls over which a bonus for turns, up to 1 for ten turns, fades out; the paper uses 100.
+            0 gives no bonus.
+        history: number of group means to remember.
+        state: the state that the previous call returned; None at first.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the parts "episode" and "bonus" (of the score); `state` is a dict with "means" and "stds",
         float64 [up to history], of the groups' scores without the bonus, and "calls".
 
     Raises:
-        BadOption: an option has an impossible value, or `state` is not one of this function's.
+        BadOption: `state` is not a state of this function.
 
-    Source: Qin et al. 2025, arXiv 2509.22601, after its public code. Our reading: the means are taken without the
-    bonus, so that stored episodes are measured by what they scored.
+    Source: Qin et al. 2025, arXiv 2509.22601, after its public code. Our reading: the means exclude the
+    bonus, so that stored episodes are compared by score.
     """
     options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_number("bonus_calls", bonus_calls, 0, whole=True)
@@ -106,10 +99,10 @@ def spear_replay(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the advantage that stored episodes have by the memory of `spear`, keeping those that are not below it.
+    """Return the advantages of stored episodes relative to the memory of `spear`; negative ones are dropped.
 
         b = percentile of the remembered group means
-        A[i, t] = E[i] - b        with scale="std" over (percentile of the remembered group deviations + eps)
+        A[i, t] = E[i] - b        divided by (percentile of the remembered deviations + eps) under scale="std"
         keep[i, t] = A[i, t] >= 0
         weight[i, t] = weight * (1 - cos(pi * min(c, C) / C)) / 2        c calls of `spear` so far, C = warmup
 
@@ -120,21 +113,19 @@ def spear_replay(
         ([0.5, -0.25], [True, False], [0.5, 0.5])
 
     Args:
-        steps: the table of the stored episodes; tasks do not matter.
-        state: what `spear` gave back. It is not changed.
-        percentile: from 0 to 100.
+        steps: the table of the stored episodes; tasks have no effect.
+        state: the state that `spear` returned.
+        percentile: in [0, 100].
         scale: "none" or "std".
-        warmup: calls of `spear` over which the weight rises (the paper has 200, and 100 for ALFWorld); zero gives full
-            weight at once.
-        weight: the weight at the end.
-        eps: added to the spread.
-        invalid_penalty: as it was given to `spear`.
+        warmup: number of calls of `spear` over which the weight rises (200 in the paper, 100 for ALFWorld).
+        weight: final weight.
+        eps, invalid_penalty: as in `spear`.
 
     Returns:
-        Advantages with the part "episode"; its report has the "baseline".
+        Advantages with the part "episode"; the report has the "baseline".
 
     Raises:
-        BadOption: an option has an impossible value, or `state` remembers no group.
+        BadOption: `state` has no group.
 
     Source: as `spear`.
     """

@@ -1,8 +1,4 @@
-"""SPO on segments: what each segment of an episode changed in the chance of success.
-
-Left out on purpose: the sampling that estimates the chance at the cuts of a chain, and where to cut. Another SPO, of
-single streams, is `spo_single_stream`.
-"""
+"""SPO on segments: the change in estimated outcome over each segment of an episode."""
 
 from typing import Literal
 
@@ -40,14 +36,14 @@ def spo_segment(
     drop_zero: bool = True,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return by how much the estimated outcome rose from the start of each segment to its end; a turn is a segment.
+    """Return the change in estimated outcome from the start of each segment to its end; a turn is a segment.
 
         chain:  A[i, t] = V[i, t + 1] - V[i, t]           V given for the start of each segment; V at the end is E[i]
         tree:   A[i, t] = V(node after) - V(node before)  V(leaf) = E[i], V(node) = mean of its children's V
                           (over std of the children's V + eps, if scaled)
 
-    In a chain V is the mean outcome of some continuations sampled from the cut. In a tree each node counts once however
-    many leaves lie below it, so the mean over children is not the mean over leaves where branches differ in number.
+    In a chain, V is the mean outcome of continuations sampled from that point. In a tree, V is the mean over children,
+    not over leaves.
 
         >>> steps = Steps.from_columns(task=[0, 0], trajectory=[0, 0], turn=[0, 1], reward=[0, 1.0], value=[0.5, 0.25])
         >>> spo_segment(steps).values.tolist()
@@ -55,24 +51,21 @@ def spo_segment(
 
     Args:
         steps: the table; needs `value` for a chain, and for a tree `parent`, as `trie.paths` reads it, with `tree`
-            where ids of nodes are not unique in a task. `valid`, if there, brings the penalty.
+            where ids of nodes are not unique in a task.
         mode: see above.
-        scale: "std" divides by the spread of the siblings, in a tree only; "none" does not.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        drop_zero: keep turns of a tree whose advantage is zero out of the loss.
-        invalid_penalty: what an invalid action costs, in units of reward; taken from that turn's reward.
+        scale: "std" divides by the standard deviation of the siblings (tree only); "none" does not.
+        drop_zero: drop turns of a tree whose advantage is zero.
+        ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the parts "after" and "before", the two V. In a tree a segment that d leaves share is d rows,
-        each of weight 1/d: it is one segment of the loss.
+        Advantages with the parts "after" and "before", the two V. In a tree, a segment shared by d leaves is d rows of
+        weight 1/d.
 
     Raises:
-        MissingColumn: a column of the mode is absent.
-        BadOption: an option has an impossible value, or a chain is to be scaled.
+        BadOption: scale="std" with mode="chain".
 
-    Source: Guo et al. 2025, arXiv 2505.23564. The code's spread has ddof=0 and eps=1e-8; its mask, which trains only
-    tokens of probability below 0.9, belongs to whoever has the tokens.
+    Source: Guo et al. 2025, arXiv 2505.23564. The code's spread has ddof=0 and eps=1e-8; its mask of
+    tokens with probability above 0.9 is not included.
     """
     check_choice("mode", mode, Mode)
     check_flag("drop_zero", drop_zero)

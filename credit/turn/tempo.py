@@ -1,7 +1,4 @@
-"""TEMPO on turns: the outcome, plus what each turn changed in the mean outcome of those who came this far together.
-
-Left out on purpose: tokens, on which the paper has it; they are in `tokens.tempo`.
-"""
+"""TEMPO on turns: the outcome plus temporal differences in the tree of common prefixes."""
 
 import numpy as np
 
@@ -24,13 +21,13 @@ def tempo(
     eps: float = 1e-6,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the episode's standing within its task plus the turn's temporal difference in the tree of prefixes.
+    """Return the episode's normalised score plus the turn's temporal difference in the prefix tree of its task.
 
         V(p) = mean outcome of the trajectories of the task whose first turns are p          V(no turn yet) = mean
         A[i, t] = ((E[i] - mean) + V(first t + 1 turns of i) - V(first t turns of i)) / (std + eps)
 
-    Once a trajectory shares its past with no other, the second term is zero for ever: it tells the turns apart at which
-    siblings part ways, and only those.
+    The second term is zero once a trajectory shares its prefix with no other: it credits the turns at which siblings
+    diverge.
 
         >>> steps = Steps.from_columns(task=[0] * 4, trajectory=[0, 0, 1, 1], turn=[0, 1, 0, 1], reward=[0, 1.0, 0, 0],
         ...                            action=["go", "eat", "go", "cry"])
@@ -38,25 +35,16 @@ def tempo(
         [0.0, 0.5, 0.0, -0.5]
 
     Args:
-        steps: the table; needs the columns of `key`. `valid`, if there, brings the penalty.
-        key: what makes two turns with equal pasts equal: "transition" (action and next state), "action", "next_state",
-            or "parent", the nodes of the search that made the trajectories, where V of a tree's root is the mean over
-            that tree. `trie.paths` says what stands in for an absent `next_state`.
-        scale: "std", "none" (differences alone) or "mad" (median over median absolute deviation).
-        singleton: a task with one trajectory gives "zero" or its "raw" score.
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        invalid_penalty: what an invalid action costs, in units of reward; taken from that turn's reward.
+        steps: the table; needs the columns of `key`.
+        key: what identifies equal turns after equal prefixes: "transition" (action and next state), "action",
+            "next_state", or "parent", the nodes of a tree search, where V of a root is the mean over its tree.
+            `trie.paths` describes tables without `next_state`.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:
-        Advantages with the parts "episode" and "step"; the report has the share of turns that siblings share.
+        Advantages with the parts "episode" and "step"; the report has the share of turns shared by siblings.
 
-    Raises:
-        MissingColumn: a column of the key is absent.
-        BadOption: an option has an impossible value.
-
-    Source: Tran et al. 2025, arXiv 2509.18314, where symbols are tokens. Our reading is the step from tokens to turns;
-    the published code gives no number for a group of one.
+    Source: Tran et al. 2025, arXiv 2509.18314, on tokens. Our reading: the step from tokens to turns.
     """
     options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     need(steps, "tempo")

@@ -1,7 +1,4 @@
-"""Tree-GRPO: leaves of search trees compared within their tree and across the trees of their task.
-
-Left out on purpose: the search. Whoever expands the trees lists each leaf's path as a trajectory with all of its turns.
-"""
+"""Tree-GRPO: leaves of search trees compared within their tree and across the trees of their task."""
 
 from typing import Literal
 
@@ -28,7 +25,7 @@ def tree_grpo(
     margin: float = 0.1,
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return the leaf's standing among the leaves of its task plus its standing among those of its tree.
+    """Return the leaf's score normalised over its task plus its score normalised over its tree.
 
         sum:        A[i] = Z_task(E)[i] + Z_tree(E)[i]            Z(x) = (x - mean) / (std + eps)
         inner:      A[i] = Z_tree(E)[i]
@@ -43,26 +40,20 @@ def tree_grpo(
         [0.75, -1.25, 0.25, 0.25]
 
     Args:
-        steps: the table, a trajectory for every leaf; needs `tree`, the same in all turns of a trajectory, and for
-            "per_token" also `parent` (as `trie.paths` reads it) and `tokens`. `valid`, if there, brings the penalty.
+        steps: the table, one trajectory per leaf; needs `tree`, constant within a trajectory, and for "per_token" also
+            `parent` (see `trie.paths`) and `tokens`.
         variant: see above.
-        scale: "std", "none" (mean only) or "mad" (median over median absolute deviation), of every Z.
-        singleton: a task, or a tree, with one leaf gives "zero" or its "raw" score (always zero in "per_token").
-        ddof: 1 divides the squares by n - 1, 0 by n.
-        eps: added to the spread.
-        margin: how much better than the node above a node must be to earn more than its mean; only "per_token".
-        invalid_penalty: what an invalid action costs, in units of reward; taken from that turn's reward.
+        margin: smallest improvement over the node above that gives a bonus; "per_token" only.
+        scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`; singleton="raw" has no effect in "per_token".
 
     Returns:
         Advantages with the parts "episode" (across the task; not for "inner") and "step" (within the tree).
 
     Raises:
-        MissingColumn: a column of the variant is absent.
         BadTable: a trajectory lies in two trees.
-        BadOption: an option has an impossible value.
 
-    Source: Ji et al. 2025, arXiv 2509.21240; "sum" is the paper's, the others are switches of its code. We differ in
-    trees and tasks of one leaf and in groups without spread; in "per_token" every token of a turn has the turn's s.
+    Source: Ji et al. 2025, arXiv 2509.21240; "sum" is the paper's, the others are options of its code. We differ in
+    trees and tasks of one leaf and in groups without spread.
     """
     options = GroupOptions(scale, "trajectory", singleton, ddof, eps, invalid_penalty)
     check_choice("variant", variant, Variant)
@@ -88,11 +79,11 @@ def tree_grpo(
 
 
 def _standing(groups: Groups, options: GroupOptions) -> Floats:
-    return standardise(groups, scale=options.scale, ddof=options.ddof, eps=options.eps, singleton=options.singleton)
+    return options.normalise(groups)
 
 
 def _per_token(table: Steps, episodes: Episodes, tree: Ints, options: GroupOptions, margin: float) -> Advantages:
-    """The variant whose advantage differs from turn to turn: every token has a score, and every token counts."""
+    """The variant "per_token": turns have scores, and every token counts."""
     tokens = table.column("tokens")
     branches = paths(table, "parent")
     mean = branches.means(episodes.score)

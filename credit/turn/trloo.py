@@ -1,7 +1,4 @@
-"""TRLOO: the return of a turn against the mean return of the other trajectories at the same turn.
-
-Left out on purpose: the reward shaping and the turn-level critic that the published code offers beside it.
-"""
+"""TRLOO: the return of a turn minus the mean return of the other trajectories at the same turn."""
 
 from typing import Literal
 
@@ -36,13 +33,13 @@ def trloo(
     singleton: Singleton = "zero",
     invalid_penalty: float = INVALID_PENALTY,
 ) -> Advantages:
-    """Return how much more a turn still earned than the others of its task did from the same turn on.
+    """Return the return of each turn minus the mean return of the other trajectories from the same turn on.
 
         R[i, t] = sum over k >= 0 of gamma^k * r[i, t + k]
         A[i, t] = R[i, t] - mean of the others = n / (n - 1) * (R[i, t] - mean)
 
-    The others are the n - 1 trajectories of the task that reached turn t. Since a turn's own return is not in its
-    baseline, the gradient has no bias; nothing is divided by a spread.
+    The others are the n - 1 trajectories of the task that reached turn t. A turn's own return is not in its
+    baseline, so the gradient is unbiased; nothing is scaled.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "c"], turn=[0, 1, 0, 0],
         ...                            reward=[1.0, 2.0, 0.0, 1.5])
@@ -50,21 +47,18 @@ def trloo(
         [2.25, 0.0, -2.25, 0.0]
 
     Args:
-        steps: the table; needs no column beyond the required ones. `valid`, if there, brings the penalty.
+        steps: the table.
         gamma: discount per turn, in [0, 1].
-        peers: "turn" compares with the same turn of the others (TRLOO); "task" with all of their turns (ERLOO).
+        peers: "turn" compares with the same turn of the others (TRLOO), "task" with all their turns (ERLOO).
         unit: under peers="task", "trajectory" takes the mean of the other trajectories' mean returns; "turn" the mean
             of all other rows, those of the same trajectory included, as the published code does.
-        singleton: a turn without others gives "zero" or its "raw" return.
-        invalid_penalty: what an invalid action costs, in units of reward, taken from that turn's reward.
+        singleton: a turn without peers gives "zero" or its "raw" return.
+        invalid_penalty: see `GroupOptions`.
 
     Returns:
         Advantages with the part "return".
 
-    Raises:
-        BadOption: an option has an impossible value.
-
-    Source: Liu et al. 2026 (Dr. Kernel), arXiv 2602.05885, and its public code. We differ in the turn without others.
+    Source: Liu et al. 2026 (Dr. Kernel), arXiv 2602.05885, and its public code. We differ in turns without peers.
     """
     options = GroupOptions(unit=unit, singleton=singleton, invalid_penalty=invalid_penalty)
     check_choice("peers", peers, Peers)

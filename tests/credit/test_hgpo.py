@@ -20,7 +20,7 @@ def test_by_hand():
     assert result.parts["history 0"] == pytest.approx([1.0, 4.0, -1.0, 0.0, 0.0, -4.0], abs=1e-12)
     assert result.parts["history 1"] == pytest.approx([0.0, 2.0, 0.0, -2.0, 0.0, 0.0], abs=1e-12)
     assert not result.parts["history 2"].any()
-    assert [result.report[f"turns_with_company_{k}"] for k in range(3)] == [5.0, 2.0, 0.0]
+    assert [result.report[f"turns_with_peers_{k}"] for k in range(3)] == [5.0, 2.0, 0.0]
     assert result.report["step_signal"] == pytest.approx(5 / 6)
 
 

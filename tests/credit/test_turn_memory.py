@@ -8,7 +8,7 @@ from toys.tables import episode, rows
 
 from turnwise.credit import BadOption, BadTable, Steps, arpo_replay, get, grpo, spear, spear_replay
 from turnwise.credit.turn.arpo_replay import Replacement, replacements, stored
-from turnwise.training.state_json import freeze, thaw
+from turnwise.training.state_json import from_json, to_json
 
 MANY = settings(max_examples=50, deadline=None)
 
@@ -59,7 +59,7 @@ def test_spear_remembers_the_latest_groups():
     assert second.state["calls"] == 2
     assert first.state["means"].tolist() == [0.5, 4.0]  # the state that went in is as it was
     assert spear(Steps.empty(), state=first.state).state["calls"] == 1
-    kept = thaw(freeze(second.state))
+    kept = from_json(to_json(second.state))
     assert spear_replay(table(5.0), state=kept).values.tolist() == [1.0]
 
 
@@ -133,7 +133,7 @@ def test_each_task_keeps_its_latest_successes():
     assert stored(state) == [("t", 1, "c"), ("t", 2, "a"), ("t", 2, "c")]
     backwards = Steps.from_rows(episode("t", "b", [1.0]) + episode("t", "a", [1.0]))
     assert stored(arpo_replay(backwards, rng=rng).state) == [("t", 0, "a"), ("t", 0, "b")]
-    assert thaw(freeze(state)) == state
+    assert from_json(to_json(state)) == state
 
 
 def test_every_stored_success_is_drawn():
@@ -148,7 +148,7 @@ def test_every_stored_success_is_drawn():
 def test_the_order_of_rows_changes_neither_draws_nor_memory(table, random, seed):
     winners = [row for task in range(3) for k in range(4) for row in episode(f"task {task}", k, [0.5 + k])]
     state = arpo_replay(Steps.from_rows(winners), rng=np.random.default_rng(0)).state
-    kept = freeze(state)
+    kept = to_json(state)
     order = list(range(len(table)))
     random.shuffle(order)
     one = arpo_replay(Steps.from_rows(table), state=state, rng=np.random.default_rng(seed))
@@ -158,7 +158,7 @@ def test_the_order_of_rows_changes_neither_draws_nor_memory(table, random, seed)
     assert two.keep.tolist() == one.keep[order].tolist()
     assert replacements(two) == replacements(one)
     assert two.state["stored"] == one.state["stored"]
-    assert freeze(state) == kept  # the state that went in is as it was
+    assert to_json(state) == kept  # the state that went in is as it was
 
 
 @given(rows())
@@ -174,7 +174,7 @@ def test_the_replay_refuses():
     assert len(arpo_replay(Steps.empty())) == 0
     with pytest.raises(BadOption, match="must be the state that arpo_replay returned"):
         arpo_replay(table(1.0), state=[1], rng=np.random.default_rng(0))
-    with pytest.raises(BadTable, match="must be hashable"):
+    with pytest.raises(BadTable, match="needs hashable ids"):
         arpo_replay(Steps.from_rows(episode("t", [0], [1.0])), rng=np.random.default_rng(0))
     for option, value in {"low_std": -1.0, "low_mean": None, "success": -0.1, "capacity": 0}.items():
         with pytest.raises(BadOption, match=f"{option} must be"):
