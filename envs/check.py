@@ -1,10 +1,10 @@
-"""Proof, by playing it, that an environment keeps the contract of `turnwise.envs.info`.
+"""Check by playing that an environment keeps the contract of `turnwise.envs.info`.
 
-`check_env` takes any Gymnasium environment, ours or a stranger's. What a stranger's does not offer (task_ids, plan,
-snapshots, admissible actions, state keys) is skipped and named; what it offers has to hold. Every failure comes with a
-script of a few lines whose last assertion fails as long as the fault is there.
+`check_env` takes any Gymnasium environment. Rules about optional features that it lacks (task_ids, plan, snapshots,
+admissible actions, state keys) are skipped. Every failure comes with a short script whose last assertion fails as long
+as the fault exists.
 
-Left out on purpose: rendering, vector environments, and hangs: give a factory that wraps in `Isolated` for those.
+Not checked: rendering and vector environments. For environments that may hang, pass a factory that wraps in `Isolated`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from turnwise.envs.errors import EnvError
 __all__ = ["SLOW", "CheckReport", "CheckResult", "Effort", "check_env", "rules"]
 
 SLOW = 0.02
-"""Mean seconds of a step above which less is tried, unless it is said how much: tens of thousands of steps are."""
+"""Mean seconds per step above which `check_env` tries less by default; the full check takes tens of thousands."""
 
 RuleOutcome = Literal["ok", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What became of one rule: `detail` says what was seen or what is wrong, `reproduce` is a script that shows it."""
+    """The result of one rule: `detail` says what was seen or what is wrong, `reproduce` is a script that shows it."""
 
     rule: str
     outcome: RuleOutcome
@@ -44,7 +44,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What became of all rules for one environment; `str()` is the whole report as plain text."""
+    """The results of all rules for one environment; `str()` is the report as plain text."""
 
     env: str
     results: tuple[CheckResult, ...]
@@ -53,18 +53,18 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed; what was skipped does not count."""
+        """Whether no rule failed."""
         return all(result.outcome != "failed" for result in self.results)
 
     def __getitem__(self, rule: str) -> CheckResult:
-        """Return the result of one rule by its name."""
+        """Return the result of a rule by its name."""
         for result in self.results:
             if result.rule == rule:
                 return result
         raise KeyError(rule)
 
     def __str__(self) -> str:
-        """Return one line a rule, then, for each failure, the script that repeats it."""
+        """Return one line per rule, then the script of each failure."""
         count = {outcome: sum(r.outcome == outcome for r in self.results) for outcome in ("ok", "failed", "skipped")}
         lines = [f"{self.env}: {count['ok']} ok, {count['failed']} failed, {count['skipped']} skipped"]
         for result in self.results:
@@ -78,7 +78,7 @@ class CheckReport:
 
 
 def rules() -> dict[str, str]:
-    """Return the names of all rules with what each says, in the order in which they are judged."""
+    """Return the names of all rules and what each checks, in order."""
     return {rule.name: rule.says for rule in _ALL} | {"speed": "time per step (a failure only beyond a given limit)"}
 
 
@@ -105,23 +105,22 @@ def check_env(
 ) -> CheckReport:
     """Return which rules of the contract an environment keeps.
 
-    The same arguments give the same report, but for the times (and, without an effort, for what these decide).
+    The same arguments give the same report, except for the times (and the default effort, which depends on them).
 
     Args:
         env: a registered id, or a callable that makes an instance.
-        kwargs: keyword arguments for making it.
-        tasks: task ids to play, or how many, spread over task_ids(). Without task_ids(), the environment draws one.
+        kwargs: keyword arguments of the constructor.
+        tasks: task ids, or how many to take from task_ids(), evenly spread. Without task_ids(), the environment draws.
         seed: seed of every reset and of the random actions.
-        actions: actions worth trying, for an environment that neither lists admissible ones nor has a plan.
-        slowest: most median seconds a step may take; None reports the time only.
-        effort: how much is tried; None: all of `Effort()`, or `Effort.light()` where steps take longer than SLOW.
+        actions: actions to try if the environment neither lists admissible ones nor has a plan.
+        slowest: limit of the median seconds per step; None only reports the time.
+        effort: how much to try; None: `Effort()`, or `Effort.light()` if steps take longer than SLOW.
         play_expert: plays a task as an agent that follows plan(): (make, task, seed) -> (won, actions). None skips the
             rule "expert"; `turnwise check` gives the agent of `turnwise eval expert`.
-        on_result: called with the result of every rule as soon as it is there.
+        on_result: called with the result of every rule.
 
     Raises:
-        EnvError: there is no environment of that id, a keyword is unknown, or what it needs (its games, an extra) is
-            not there. Nothing can be judged then.
+        EnvError: the id or a keyword argument is unknown, or something is missing (game files, an extra).
     """
     source = EnvSource.of(env, kwargs or {})
     results: list[CheckResult] = []
@@ -151,11 +150,11 @@ def check_env(
 
 
 def _slow(explorer: Explorer) -> bool:
-    """Return whether steps take so long that a whole examination would take hours."""
+    """Return whether steps are so slow that the full check would take hours."""
     try:
         explorer.walk(explorer.tasks[0], explorer.chooser(np.random.default_rng(explorer.seed)), 5)
     except Exception:
-        return False  # the rules will find what is wrong
+        return False  # the rules will report it
     seconds, explorer.seconds = explorer.seconds, []
     return bool(seconds) and statistics.fmean(seconds) > SLOW
 
@@ -171,7 +170,7 @@ def _tasks(explorer: Explorer, tasks: int | Sequence[str]) -> list[str | None]:
     except EnvError:
         raise
     except Exception:
-        # The rule about task_ids reports it; the other rules can still be judged.
+        # The rule "tasks" reports it.
         return [None]
     if not ids:
         return [None]
@@ -180,10 +179,10 @@ def _tasks(explorer: Explorer, tasks: int | Sequence[str]) -> list[str | None]:
 
 
 def _judge(rule: ContractRule, explorer: Explorer, outcomes: Mapping[str, RuleOutcome]) -> CheckResult:
-    """Return what becomes of one rule."""
+    """Return the result of one rule."""
     missing = [name for name in rule.needs if outcomes.get(name) != "ok"]
     if missing:
-        return CheckResult(rule.name, "skipped", f"cannot be judged, since {missing[0]!r} is {outcomes[missing[0]]}")
+        return CheckResult(rule.name, "skipped", f"not tested, since {missing[0]!r} is {outcomes[missing[0]]}")
     try:
         return CheckResult(rule.name, "ok", rule.judge(explorer))
     except RuleSkipped as reason:
@@ -194,10 +193,8 @@ def _judge(rule: ContractRule, explorer: Explorer, outcomes: Mapping[str, RuleOu
         failure = error
     except Exception as error:
         if outcomes.get("info") == "failed":
-            return CheckResult(
-                rule.name, "skipped", f"cannot be judged, since 'info' is failed ({type(error).__name__})"
-            )
-        # Not a finding of our probes: the environment broke in a way that no rule foresees.
+            return CheckResult(rule.name, "skipped", f"not tested, since 'info' is failed ({type(error).__name__})")
+        # The environment failed in a way that no rule expects.
         return CheckResult(rule.name, "failed", f"{type(error).__name__}: {error}", f"{explorer.source.code}\n")
     return CheckResult(rule.name, "failed", str(failure), failure.reproduce)
 
@@ -219,7 +216,7 @@ def _speed(explorer: Explorer, slowest: float | None) -> CheckResult:
 
 
 def _duration(seconds: float) -> str:
-    """Return a time with a unit that suits it."""
+    """Return a time with a suitable unit."""
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"

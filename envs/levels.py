@@ -1,11 +1,9 @@
-"""The levels of generators: what their dials may be, and the text form that is part of every task id.
+"""Levels of task generators: size and difficulty, and the text form that is part of every task id.
 
-    "small+depth=3+lines=20-30"          a preset, and the dials that differ from it
+    "small+depth=3+lines=20-30"          a preset, and the settings that differ from it
 
-A generator's own level is a frozen dataclass on top of `BaseLevel`, with its `settings` and, set after the class, its
-`presets`.
-
-Left out on purpose: what the dials mean, and bounds that hold between them; that is each generator's own.
+The level of a generator is a frozen dataclass derived from `BaseLevel`, with `settings` and, assigned after the class,
+`presets`. Each generator defines what its settings mean, and checks the bounds between them.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ T = TypeVar("T", bound="DataclassInstance")
 
 @dataclass(frozen=True, slots=True)
 class LevelSettings:
-    """What the dials of a generator's levels may be, and how they are written.
+    """The settings of a generator's levels: their names, kinds and bounds.
 
     Attributes:
-        what: whose dials they are, for messages: "the code generator".
-        counts: whole numbers, by name: lowest and highest.
-        ranges: "least-most", by name: lowest and highest; of whole numbers where these are whole.
+        what: name of the generator in messages: "the code generator".
+        counts: integers: name -> (lowest, highest).
+        ranges: intervals "least-most": name -> (lowest, highest); of integers if these are integers.
         shares: names of probabilities.
-        names: words, each of a known list, by the dial's name.
+        names: words from a list: name -> known words.
     """
 
     what: str
@@ -44,23 +42,23 @@ class LevelSettings:
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def check(self, level: DataclassInstance) -> None:
-        """Refuse a level of which a dial is out of bounds, so that it is named before anything is drawn.
+        """Check every setting of a level.
 
         Raises:
-            UnknownOption: one is; the message says what it may be.
+            UnknownOption: a setting is out of bounds.
         """
         for name, (low, high) in self.counts.items():
             value = getattr(level, name)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise UnknownOption(f"the dial {name} is {value!r}; it is a whole number from {low:,} to {high:,}")
+                raise UnknownOption(f"{name} must be an integer from {low:,} to {high:,} ({self.what}), got {value!r}")
         for name, (lowest, highest) in self.ranges.items():
             least, most = getattr(level, name)
             if not lowest <= least <= most <= highest:
                 bounds = f"{_number(lowest)} <= least <= most <= {_number(highest)}"
-                raise UnknownOption(f"the dial {name} is {_number(least)}-{_number(most)}; it needs {bounds}")
+                raise UnknownOption(f"{name} must satisfy {bounds} ({self.what}), got {_number(least)}-{_number(most)}")
         for name in self.shares:
             if not 0 <= getattr(level, name) <= 1:
-                raise UnknownOption(f"the dial {name} is {getattr(level, name)!r}; it is a probability from 0 to 1")
+                raise UnknownOption(f"{name} must be a probability from 0 to 1, got {getattr(level, name)!r}")
         for name, known in self.names.items():
             for word in getattr(level, name):
                 if word not in known:
@@ -68,14 +66,14 @@ class LevelSettings:
                     raise UnknownOption(f"unknown value {word!r} of {name} ({self.what}){hint}")
 
     def text(self, level: T, presets: Mapping[str, T]) -> str:
-        """Return a level in one word, as `text_of` does."""
+        """Return a level as text; see `text_of`."""
         return text_of(level, presets, _write)
 
     def parse(self, text: str, presets: Mapping[str, T]) -> T:
-        """Return the level of a text, as `level_of` does.
+        """Return the level of a text; see `level_of`.
 
         Raises:
-            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
+            UnknownOption: unknown preset, setting or value.
         """
         return level_of(text, presets, self._read, self.what)
 
@@ -90,26 +88,26 @@ class LevelSettings:
                 return number(least), number(most or least)
             return number(text)
         except ValueError as error:
-            raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+            raise UnknownOption(f"invalid value {text!r} of {name}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class BaseLevel:
-    """What the levels of all generators do: they are checked, written in one word, and read back."""
+    """Base class of levels: checked when made, written as text, and parsed."""
 
     settings: ClassVar[LevelSettings]
     presets: ClassVar[Mapping[str, Any]]
-    """Levels of the class by name."""
+    """Levels by name."""
 
     def __post_init__(self) -> None:
-        """Check every dial."""
+        """Check every setting."""
         self.settings.check(self)
 
     @property
     def text(self) -> str:
-        """The level in one word: the nearest preset and what differs from it, such as "small+depth=3".
+        """The level as text: the nearest preset and what differs from it, such as "small+depth=3".
 
-        `parse` reads it back to an equal level; equal levels have equal texts.
+        `parse` returns an equal level; equal levels have equal texts.
         """
         return self.settings.text(self, self.presets)
 
@@ -118,23 +116,25 @@ class BaseLevel:
         """Return the level of a text such as "tiny" or "small+depth=3+lines=20-30".
 
         Raises:
-            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
+            UnknownOption: unknown preset, setting or value.
         """
         level: Self = cls.settings.parse(text, cls.presets)
         return level
 
     @classmethod
     def of(cls, given: object) -> Self:
-        """Return a level that is given as such or as its text.
+        """Return `given` if it is a level, or parse it if it is a text.
 
         Raises:
-            UnknownOption: it is neither, or `parse` cannot read it.
+            UnknownOption: it is neither, or the text is invalid.
         """
         if isinstance(given, cls):
             return given
         if not isinstance(given, str):
             presets = ", ".join(map(repr, cls.presets))
-            raise UnknownOption(f"level is {given!r}; it is one of {presets}, such a text with dials, or a Level")
+            raise UnknownOption(
+                f"level must be a preset ({presets}), a text such as 'small+NAME=VALUE', or a level, got {given!r}"
+            )
         return cls.parse(given)
 
 
@@ -149,12 +149,12 @@ def _number(value: Any) -> str:
 
 
 def text_of(level: T, presets: Mapping[str, T], write: Callable[[str, Any], str]) -> str:
-    """Return a level in one word: the nearest preset, and what differs from it by name.
+    """Return a level as text: the nearest preset, and the settings that differ from it, by name.
 
     Args:
-        level: a frozen dataclass of dials.
+        level: a frozen dataclass of settings.
         presets: levels by name.
-        write: writes a dial's value, given its name and that.
+        write: (name, value) -> text of a setting.
     """
     best = min(presets, key=lambda name: len(_differences(level, presets[name])))
     changed = _differences(level, presets[best])
@@ -165,13 +165,13 @@ def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], Any
     """Return the level of a text.
 
     Args:
-        text: a preset, then any dials: "small+depth=3".
+        text: a preset and settings: "small+depth=3".
         presets: levels by name.
-        read: gives the value of a dial's name and text.
-        what: whose dials they are, for messages: "the code generator".
+        read: (name, text) -> value of a setting.
+        what: name of the generator in messages: "the code generator".
 
     Raises:
-        UnknownOption: an unknown preset, dial or value; the message names it and the choices.
+        UnknownOption: unknown preset, setting or value.
     """
     preset, *changes = text.split("+")
     if preset not in presets:

@@ -1,14 +1,13 @@
-"""Environments by name: ours, and those of any installed package, through Gymnasium's own registry.
+"""Environments by id: turnwise's own, and those of installed packages, in Gymnasium's registry.
 
-Gymnasium dropped the loading of plug-ins in its version 1.0: the entry-point group `gymnasium.envs`, in which packages
-still announce their environments, is read by nobody there. `make` and `env_ids` read it, with the meaning that it had:
-the entry point is a function that registers, its name is the namespace of the ids, and `__root__` stands for none. So a
-third package needs one entry point and no import here. Plain `gymnasium.make` needs `import turnwise.envs` before it,
-or the id as "turnwise.envs:turnwise/Household-v0".
+Gymnasium 1.0 no longer reads the entry-point group `gymnasium.envs`, in which packages declare their environments.
+`make` and `env_ids` read it, with its former meaning: each entry point is a function that registers environments, and
+its name is the namespace of their ids (`__root__`: none). `gymnasium.make` itself needs `import turnwise.envs` first,
+or an id such as "turnwise.envs:turnwise/Household-v0".
 
-Every environment registered here gets `EndGuard` around Gymnasium's turn limit, and neither Gymnasium's passive checker
-nor its order enforcer. The checker looks at the first steps of every single instance, which adds a third to a short
-episode and tells nothing that `turnwise check` has not told before; the order is kept by `EndGuard`.
+Environments registered here are wrapped in `EndGuard`, and not in Gymnasium's passive checker and order enforcer: the
+checker makes short episodes a third slower and finds nothing that `turnwise check` does not find, and `EndGuard`
+enforces the order.
 """
 
 from __future__ import annotations
@@ -59,22 +58,22 @@ def register(
     nondeterministic: bool = False,
     kwargs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Register a text environment with Gymnasium and list it in `env_ids()`; a second time does nothing.
+    """Register an environment with Gymnasium and list it in `env_ids()`. A second identical call does nothing.
 
     Args:
         id: "namespace/Name-v0".
-        entry_point: "package.module:Class" (imported when the first one is made), or a callable.
-        max_episode_steps: turns after which an episode is cut (`truncated`); None for no limit.
-        nondeterministic: the same seed and actions need not give the same episode.
-        kwargs: defaults of the constructor.
+        entry_point: "package.module:Class", imported when needed, or a callable.
+        max_episode_steps: turns after which an episode is truncated; None for no limit.
+        nondeterministic: the same seed and actions may give different episodes.
+        kwargs: default keyword arguments of the constructor.
 
     Raises:
-        EnvError: another entry point has that id already, or the id is malformed.
+        EnvError: the id belongs to another entry point, or is malformed.
     """
     known = gymnasium.registry.get(id)
     if known is not None:
         if known.entry_point != entry_point:
-            raise EnvError(f"{id!r} is registered already, for {known.entry_point!r}; choose another name or version")
+            raise EnvError(f"{id!r} is already registered for {known.entry_point!r}; choose another name or version")
         _listed.add(id)
         return
     try:
@@ -90,13 +89,13 @@ def register(
         )
     except gymnasium.error.Error as error:
         raise EnvError(f"{id!r} cannot be registered: {error}") from error
-    # Inside a plug-in, Gymnasium puts the plug-in's namespace before the id.
+    # Gymnasium prefixes the id with the namespace of the plug-in that is being loaded.
     space = gym_registration.current_namespace
     _listed.add(id if space is None else f"{space}/{id.rpartition('/')[2]}")
 
 
 def register_envs() -> None:
-    """Register the environments of this package with Gymnasium; importing `turnwise.envs` calls it."""
+    """Register the environments of this package with Gymnasium; called when `turnwise.envs` is imported."""
     register("turnwise/Household-v0", "turnwise.envs.household:HouseholdEnv", max_episode_steps=50)
     register("turnwise/WebShop-v0", "turnwise.envs.shop.env:WebShopEnv", max_episode_steps=15)
     register("turnwise/Search-v0", "turnwise.envs.search.env:SearchEnv", max_episode_steps=5)
@@ -110,9 +109,9 @@ def register_envs() -> None:
 
 
 def load_plugins() -> None:
-    """Run the functions that installed packages announce in the entry-point group `gymnasium.envs`, each once.
+    """Call the functions that installed packages declare in the entry-point group `gymnasium.envs`, each once.
 
-    A plug-in that fails is warned about and left out: it must not take the others down.
+    A plug-in that fails is skipped with a warning.
     """
     for plugin in entry_points(group=GROUP):
         key = (plugin.name, plugin.value)
@@ -122,10 +121,10 @@ def load_plugins() -> None:
 
 
 def _load(plugin: EntryPoint) -> None:
-    """Run one plug-in in its namespace."""
+    """Call one plug-in in its namespace."""
     before = gym_registration.current_namespace
     try:
-        # Some packages register when they are imported and then once more: that is no news for the user.
+        # Some packages register when they are imported and then once more.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*Overriding environment")
             function = plugin.load()
@@ -136,7 +135,7 @@ def _load(plugin: EntryPoint) -> None:
         message = f"the environments of {where!r} are not available: {type(error).__name__}: {error}"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
     finally:
-        # By hand, since Gymnasium's own context manager keeps the namespace of a plug-in that raised.
+        # Gymnasium's own context manager would keep the namespace of a plug-in that raised.
         gym_registration.current_namespace = before
 
 
@@ -168,15 +167,14 @@ def variant_of(id: str) -> str | None:
 
 
 def find(id: str) -> EnvSpec:
-    """Return Gymnasium's record of an environment.
+    """Return Gymnasium's spec of an environment.
 
     Args:
-        id: "namespace/Name-v0", the same without "-v0" for the newest version, or "module:namespace/Name-v0", which
-            imports the module first.
+        id: "namespace/Name-v0", "namespace/Name" for the newest version, or "module:namespace/Name-v0" to import the
+            module first.
 
     Raises:
-        UnknownEnv: there is none; the near names are in the message. A bare name that exists in one namespace only is
-            among them.
+        UnknownEnv: there is none; the message suggests a similar id.
     """
     module, _, name = id.rpartition(":")
     if module:
@@ -194,7 +192,7 @@ def find(id: str) -> EnvSpec:
 
 
 def _newest(name: str) -> str | None:
-    """Return the id of the newest version of an id without version; None when there is none."""
+    """Return the id of the newest version of an id without version, or None."""
     versions = [spec for spec in gymnasium.registry.values() if spec.id == f"{name}-v{spec.version}"]
     return max(versions, key=lambda spec: spec.version or 0).id if versions else None
 
@@ -210,16 +208,16 @@ def _suggest(name: str) -> str:
 
 
 def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
-    """Return a new environment, wrapped as it was registered; errors name what was meant.
+    """Return a new environment, with the wrappers of its registration.
 
     Args:
         id: see `find`.
-        kwargs: `max_episode_steps` (-1: no limit), and whatever the environment's constructor takes.
+        kwargs: arguments of the constructor, and `max_episode_steps` (-1: no limit).
 
     Raises:
-        UnknownEnv: no environment of that id.
-        UnknownOption: the constructor takes no such keyword (the near name is in the message), or no such value.
-        EnvError: the environment's module cannot be imported (a missing extra, most often).
+        UnknownEnv: no environment has this id.
+        UnknownOption: an unknown keyword argument (the message suggests one), or an invalid value.
+        EnvError: the environment's module cannot be imported; often an extra is missing.
     """
     spec = find(id)
     _check_kwargs(spec, kwargs)
@@ -235,44 +233,44 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
 
 
 def takes(id: str, option: str) -> bool:
-    """Return whether the constructor of an environment names an option among its keywords.
+    """Return whether the constructor of an environment takes a keyword argument.
 
     Args:
         id: see `find`.
-        option: the keyword, "split" say.
+        option: name of the argument, such as "split".
 
     Raises:
-        UnknownEnv: no environment of that id.
+        UnknownEnv: no environment has this id.
         EnvError: the environment's module cannot be imported.
     """
     return option in (_parameters(find(id)) or ())
 
 
 def demonstrators(id: str) -> dict[str, Callable[[], Demonstrator]]:
-    """Return who can demonstrate an environment knowing no more than the agent: its class's `demonstrators`.
+    """Return the demonstrators of an environment: players that know no more than the agent.
 
     Args:
         id: see `find`.
 
     Returns:
-        Name -> what makes a player of one episode; {} where the class names none.
+        Name -> factory of a player of one episode; {} if the class has none.
 
     Raises:
-        UnknownEnv: no environment of that id.
+        UnknownEnv: no environment has this id.
         EnvError: the environment's module cannot be imported.
     """
     return dict(getattr(_creator(find(id)), "demonstrators", {}))
 
 
 def _check_kwargs(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
-    """Refuse keywords that the constructor does not take, before anything is built."""
+    """Raise UnknownOption for keyword arguments that the constructor does not take."""
     parameters = _parameters(spec)
     if parameters is None:
         return
     for name in kwargs:
         if name not in parameters and name not in _OF_MAKE:
             known = [*parameters, *sorted(_OF_MAKE - {"disable_env_checker"})]
-            raise UnknownOption(f"{spec.id} takes no {name!r}{suggest(name, known)}")
+            raise UnknownOption(f"{spec.id} has no argument {name!r}{suggest(name, known)}")
 
 
 def _creator(spec: EnvSpec) -> Any:
@@ -288,7 +286,7 @@ def _creator(spec: EnvSpec) -> Any:
 
 
 def _parameters(spec: EnvSpec) -> list[str] | None:
-    """Return the keywords of an environment's constructor; None when it takes any or cannot be asked."""
+    """Return the keyword arguments of an environment's constructor; None if it takes any, or they are unknown."""
     try:
         parameters = inspect.signature(_creator(spec)).parameters.values()
     except (TypeError, ValueError):

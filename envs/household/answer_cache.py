@@ -1,9 +1,9 @@
-"""Remembering answers by what they depended on.
+"""Caching results by the facts that they depend on.
 
-An answer about a world (which commands are possible, what a text says, whether the goal holds) is a function of a few
-facts that change. While it is worked out, the facts that it looked up are noted, in order. A memo keeps them as a
-tree: each node asks for one group of facts, each branch is a value that was seen, each leaf an answer. Asking again
-follows the branches; only what has never been seen is worked out.
+A result about a world (the possible commands, a text, whether the goal holds) is a function of a few changing facts.
+While it is computed, the groups of facts that it looks up are recorded in order. The cache is a decision tree over
+these: each node looks up one group of facts, each branch is a value, each leaf a result. A lookup follows the branches;
+only new combinations are computed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from turnwise.envs.household.joins import Row
 
-Slot: TypeAlias = tuple[str, int, Row]  # (predicate, mask, key), as in View.match
+Slot: TypeAlias = tuple[str, int, Row]  # (predicate, mask, key), as in FactView.match
 T = TypeVar("T")
 
 
@@ -33,7 +33,7 @@ class _Branch:
 
 
 class AnswerCache(Generic[T]):
-    """Answers of one question by the facts that they depend on."""
+    """Results of one function, by the facts that they depend on."""
 
     __slots__ = ("_root",)
 
@@ -41,25 +41,25 @@ class AnswerCache(Generic[T]):
         self._root: object = MISSING
 
     def find(self, facts: Mapping[Slot, tuple[Row, ...]]) -> T | Missing:
-        """Return the answer for these facts, or MISSING when none that fits was kept."""
+        """Return the result for these facts, or MISSING."""
         node = self._root
         while type(node) is _Branch:
             node = node.children.get(facts.get(node.slot, ()), MISSING)
         return node  # type: ignore[return-value]
 
     def keep(self, trace: Mapping[Slot, tuple[Row, ...]], answer: T) -> None:
-        """Keep an answer under the facts that it looked up, in the order of the looking up."""
+        """Store a result under the facts that were looked up, in order."""
         branch: _Branch | None = None
         value: tuple[Row, ...] = ()
         for slot, seen in trace.items():
             node = self._root if branch is None else branch.children.get(value)
             if type(node) is not _Branch:
                 node = _Branch(slot)
-                self._hang(branch, value, node)
+                self._attach(branch, value, node)
             branch, value = node, seen
-        self._hang(branch, value, answer)
+        self._attach(branch, value, answer)
 
-    def _hang(self, branch: _Branch | None, value: tuple[Row, ...], node: object) -> None:
+    def _attach(self, branch: _Branch | None, value: tuple[Row, ...], node: object) -> None:
         if branch is None:
             self._root = node
         else:

@@ -1,9 +1,9 @@
-"""The play of one game: a mutable world with the original engine's texts and admissible commands.
+"""A game in play: a mutable world with the original engine's texts and admissible commands.
 
-Facts that change are kept in groups (all facts of a predicate that share some arguments), which is how conditions
-look them up. Commands, texts and the goal are worked out by the general plans and rules when they are first needed,
-and remembered by the facts that they depended on (see memo.py), in tables shared by all worlds of a game. So the
-engine knows nothing about kitchens and is still fast.
+Changing facts are stored in groups (all facts of a predicate that share some arguments), as conditions look them up.
+Commands, texts and the goal are computed from the PDDL domain and the grammar when they are first needed, and cached by
+the facts that they depend on (see answer_cache.py), in tables shared by all worlds of a game. So the engine is fast
+without any knowledge of households.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 
 class World:
-    """Mutable play of a Game; cheap to clone (some microseconds), so that a planner can search on copies.
+    """The mutable state of a game. Cloning takes microseconds, so that planners can search on copies.
 
     Args:
-        game: the game; the world stands at its start.
+        game: the game, which starts from its initial state.
 
     Example: ``world = World(game); text = world.reset(); text = world.step("go to cabinet 1"); world.won``
     """
@@ -58,13 +58,12 @@ class World:
         self._trace: dict[Slot, tuple[Row, ...]] | None = None
 
     def reset(self) -> str:
-        """Go back to the start; return the intro text."""
+        """Return to the initial state, and return the intro text."""
         self._restart()
         return self._remembered_text(self._tables.intro, (Insert("intro", None, None),), {})
 
     def step(self, command: str) -> str:
-        """Do the command if it is admissible and return the feedback; else nothing changes and "Nothing happens." is
-        returned."""
+        """Apply a command and return the feedback: "Nothing happens." if the command is not admissible."""
         action = self.actions().get(command.strip())
         if action is None:
             return NOTHING_HAPPENS
@@ -72,7 +71,7 @@ class World:
         return self._feedback(action)
 
     def apply(self, command: str) -> bool:
-        """Like step without a text (for search); return whether the command was admissible."""
+        """Apply a command without computing the feedback; return whether it was admissible."""
         action = self.actions().get(command.strip())
         if action is None:
             return False
@@ -80,11 +79,11 @@ class World:
         return True
 
     def admissible(self) -> tuple[str, ...]:
-        """All admissible commands, sorted."""
+        """Return all admissible commands, sorted."""
         return self._now().commands
 
     def actions(self) -> Mapping[str, GroundAction]:
-        """Admissible commands with the ground action that each stands for."""
+        """Return the admissible commands and their ground actions."""
         return self._now().actions
 
     @property
@@ -103,7 +102,7 @@ class World:
         return self._won
 
     def state_key(self) -> str:
-        """32 hex digits that are equal exactly when the future behaviour is; the same in every process."""
+        """Return 32 hex digits, equal exactly when all future behaviour is equal; the same in every process."""
         return f"{self._key:032x}"
 
     def clone(self) -> World:
@@ -121,39 +120,38 @@ class World:
         return other
 
     def changes(self) -> list[tuple[str, Row, bool]]:
-        """Return the facts that are not as at the start: predicate, arguments, whether it is true now; sorted."""
+        """Return the facts that differ from the initial state: (predicate, arguments, is true now), sorted."""
         start = self.game.init
         differ = {name: rows ^ start.get(name, frozenset()) for name, rows in self._facts.items()}
         return sorted((name, row, row in self._facts[name]) for name, rows in differ.items() for row in rows)
 
     def change(self, predicate: str, arguments: Row, true: bool) -> None:
-        """Make a fact true or false, without any action: what `changes` returned leads a fresh world to the same state.
+        """Set a fact. Applying all `changes` of a world to a new one gives the same state.
 
         Raises:
-            ValueError: there is no such fact, or it never changes.
+            ValueError: there is no such changing fact.
         """
         widths = self.game.domain.predicates
-        width = widths.get(predicate, widths.get(predicate.removeprefix("not_")))  # of some, the opposite is kept too
+        width = widths.get(predicate, widths.get(predicate.removeprefix("not_")))  # some predicates have a negated twin
         if predicate not in self._facts or len(arguments) != width:
-            raise ValueError(f"no fact that changes is called {predicate!r} and has {len(arguments)} arguments")
+            raise ValueError(f"there is no changing predicate {predicate!r} with {len(arguments)} arguments")
         if not all(0 <= number < len(self.game.objects) for number in arguments):
-            raise ValueError(f"the arguments {arguments} of {predicate!r} are not all objects of the game")
+            raise ValueError(f"arguments {arguments} of {predicate!r} must be objects of the game")
         self._refresh()
         self._set(predicate, arguments, true)
 
     def facts(self, predicate: str) -> frozenset[tuple[int, ...]]:
-        """Argument tuples (object numbers) for which the predicate (lower case) is true now, static ones included.
+        """Return the argument tuples (object numbers) for which a predicate (lower case) is true now.
 
-        Of predicates that change, those are told that can make a difference to the player; `checked`, say, always
-        reads as at the start.
+        Changing predicates that never make a difference to the player, such as `checked`, keep their initial facts.
         """
         rows = self._facts.get(predicate)
         return frozenset(rows) if rows is not None else self.game.init.get(predicate, frozenset())
 
-    # What plans and texts see of the world (query.View)
+    # Interface joins.FactView
 
     def match(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
-        """The true facts whose arguments at the positions of `mask` are `key`, sorted."""
+        """Return the true facts whose arguments at the positions of `mask` equal `key`, sorted."""
         tables = self._tables
         if predicate not in tables.dynamic:
             return tables.match(predicate, mask, key)
@@ -169,7 +167,7 @@ class World:
         return found
 
     def members(self, types: tuple[str, ...]) -> frozenset[int]:
-        """The objects of any of the types."""
+        """Return the objects of any of the types."""
         return self._tables.members(types)
 
     # Inside
@@ -178,13 +176,13 @@ class World:
         return _restored, (self.game, self._facts, self._key)
 
     def _refresh(self) -> None:
-        """Make groups for ways of looking up that have come up since."""
+        """Rebuild the groups if new kinds of lookups have been added."""
         if self._version != self._tables.rules.version:
             self._groups = self._tables.grouped(self._facts)
             self._version = self._tables.rules.version
 
     def _keep(self, memo: AnswerCache[T], answer: T) -> None:
-        """End the noting of what was looked up, and remember the answer under it."""
+        """Stop recording lookups, and cache the result under them."""
         trace, self._trace = self._trace, None
         tables = self._tables
         tables.kept += 1
@@ -206,7 +204,7 @@ class World:
             menu = tables.menus.get(serial)
             if menu is None:
                 actions: Offer = {}
-                for offer in reversed(offers):  # of equal commands the first one counts
+                for offer in reversed(offers):  # of equal commands the first one wins
                     actions.update(offer)
                 menu = AdmissibleActions(tuple(sorted(actions)), actions)
                 tables.menus[serial] = menu
@@ -214,7 +212,7 @@ class World:
         return menu
 
     def _offer(self, index: int) -> Offer:
-        """The actions of one way of one schema that are possible now."""
+        """Compute the possible actions of one case of an action's precondition."""
         tables = self._tables
         rule, way = tables.ways[index]
         memo = tables.offers[index]
@@ -222,7 +220,7 @@ class World:
         self._trace = {}
         rows = way.plan.rows(self, tables.constants)
         found = [tuple([row[column] for column in way.arguments]) for row in rows]
-        found = sorted(found if way.unique else set(found), reverse=True)  # so that the first of equal commands counts
+        found = sorted(found if way.unique else set(found), reverse=True)  # so that the first of equal commands wins
         offer = {action.command: action for row in found if (action := self._ground(rule, way, row)) is not None}
         if rule.named_by is not None:
             offer = same.setdefault((index, tuple([action.arguments for action in offer.values()])), offer)
@@ -230,7 +228,7 @@ class World:
         return offer
 
     def _ground(self, rule: ActionRule, way: PreconditionCase, arguments: Row) -> GroundAction | None:
-        """The action of a schema for these arguments; None for one that changes nothing."""
+        """Return the action of a schema with these arguments, or None if it changes nothing."""
         ground = self._tables.ground
         key = (rule.index, arguments)
         action = ground.get(key)
@@ -277,7 +275,7 @@ class World:
         return text
 
     def _do(self, action: GroundAction) -> None:
-        """Change the facts. Conditions of effects see the facts before; what is made both false and true is true."""
+        """Apply the effects. Their conditions see the facts before; a fact that is both removed and added is true."""
         self._refresh()
         row = self._tables.constants + action.arguments
         rule = self._tables.rules.rules[action.rule]
@@ -325,7 +323,7 @@ class World:
 
 
 def _restored(game: Game, facts: dict[str, set[Row]], key: int) -> World:
-    """A world as it was pickled."""
+    """Return an unpickled world."""
     world = World(game)
     world._facts = {name: set(rows) for name, rows in facts.items()}
     world._groups = world._tables.grouped(world._facts)

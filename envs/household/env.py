@@ -1,7 +1,7 @@
-"""Household tasks as a Gymnasium environment: generated games, or ALFWorld's own ones, in the original's words.
+"""Household tasks as a Gymnasium environment: generated games or ALFWorld's, with the original texts.
 
-Observation and action are texts. Reward is 1 at the step that wins and 0 elsewhere; winning terminates. The turn
-limit of 50 is Gymnasium's (`max_episode_steps`), so the class itself never truncates.
+The reward is 1 at the step that wins and 0 elsewhere; winning terminates. The limit of 50 turns is part of the
+registration (`max_episode_steps`).
 """
 
 from __future__ import annotations
@@ -32,31 +32,28 @@ __all__ = ["GOALS", "HouseholdEnv", "generated"]
 
 GOALS: Final = ("template", "human")
 _DEFAULT_COUNT: Final = 1000
-_DRAWN_FROM: Final = 10**9  # generated games are drawn from the first so many indices
+_DRAWN_FROM: Final = 10**9  # generated games are drawn from this many indices
 
 
 class HouseholdEnv(SavableEnv):
     """Find, carry, clean, heat, cool and light things in a household, told in words.
 
-    An action is one command; what is not admissible changes nothing and is answered "Nothing happens." The first
-    observation ends with the task. The seed draws the task where none is asked for, then the words of a human goal and
-    the randomized names. A snapshot goes on where games, split, goals and names are the same.
+    An action is one command; one that is not admissible changes nothing, and the observation is "Nothing happens." The
+    first observation ends with the task. The seed determines the task, if none is requested, the wording of a human
+    goal, and the randomized names.
 
     Args:
         games: None for generated games; "alfworld" for the data in $ALFWORLD_DATA (default ~/.cache/alfworld); else a
-            folder of original
-            files or a packed file.
+            folder of original files, or a packed file.
         split: "train" or "held_out" for generated games; "train", "valid_seen" or "valid_unseen" for files.
-        task_types: only tasks of these types (or of this one, as a str); None for all.
-        goals: "template", or "human": tasks in the words of people, drawn anew at each reset (files with annotations
-            only).
-        domain_randomization: deal the numbers in objects' names anew at each reset (in the split "train" only, as in
-            the original).
-        level: size and difficulty of generated games: a preset of `HouseholdLevel`, its text, or dials.
+        task_types: a task type, or a list of them; None for all.
+        goals: "template", or "human": tasks in people's words, drawn at each reset (only for files with annotations).
+        domain_randomization: renumber the objects at each reset (in the split "train" only, as in the original).
+        level: size and difficulty of generated games: a preset, such as "small", a text, or a `HouseholdLevel`.
         render_mode: None or "ansi".
 
     Raises:
-        EnvError: there are no such games, or a value is not one of the choices.
+        EnvError: there are no such games, or an argument is invalid.
     """
 
     SNAPSHOT_FORMAT = ("Household", 1)
@@ -78,17 +75,17 @@ class HouseholdEnv(SavableEnv):
         types = _types(task_types)
         self._games = _GeneratedGames(split, types, level) if games is None else _LibraryGames(games, split, types)
         if self._human and games is None:
-            raise UnknownOption("goals='human' needs games with human descriptions; generated games have none")
+            raise UnknownOption("goals='human' needs games with annotations, which generated games do not have")
         self._world: World | None = None
         self._drawn = _GameChoice("")
         self._over = False
 
     def plan(self) -> list[str]:
-        """Return commands from the present state to success, near the shortest way; [] when it is won.
+        """Return commands that lead from the current state to success, close to the fewest; [] if the task is won.
 
         Raises:
-            NotReset: before the first reset.
-            EnvError: no way was found.
+            NotReset: called before the first reset.
+            EnvError: success cannot be reached from here.
         """
         from turnwise.envs.household.expert import plan
 
@@ -140,17 +137,17 @@ class HouseholdEnv(SavableEnv):
         """Return the world of a snapshot.
 
         Raises:
-            UnknownTask: there is no such game here.
-            BadSnapshot: it is another one.
+            UnknownTask: there is no such game.
+            BadSnapshot: the game is a different one.
         """
         try:
             world = World(self._game(drawn))
             for name, row, true in saved.get("changes", list):
                 world.change(str(name), tuple([int(number) for number in row]), bool(true))
         except (TypeError, ValueError, OverflowError) as error:
-            raise BadSnapshot(f"the snapshot's 'changes' are none of the game {drawn.task!r}: {error}") from None
+            raise BadSnapshot(f"the snapshot's 'changes' do not fit the game {drawn.task!r}: {error}") from None
         if world.state_key() != saved.get("state", str):
-            raise BadSnapshot(f"the snapshot is of a game {drawn.task!r} that is not the same as the one here")
+            raise BadSnapshot(f"the snapshot is of another version of the game {drawn.task!r}")
         return world
 
     def _game(self, drawn: _GameChoice) -> Game:
@@ -179,7 +176,7 @@ class HouseholdEnv(SavableEnv):
 
 
 class _GameChoice(NamedTuple):
-    """What makes an episode's game: the task, the number of the person whose words tell it, the seed of the names."""
+    """Task, number of the human annotation, and seed of the randomized names."""
 
     task: str
     human: int | None = None
@@ -187,7 +184,7 @@ class _GameChoice(NamedTuple):
 
 
 class _Games(Protocol):
-    """Where an environment takes its games from."""
+    """The games of an environment."""
 
     def made(self) -> dict[str, Any]: ...
     def ids(self, count: int | None) -> list[str]: ...
@@ -200,7 +197,9 @@ class _LibraryGames:
 
     def __init__(self, games: str | os.PathLike[str], split: str, task_types: tuple[str, ...] | None) -> None:
         if not isinstance(games, str | os.PathLike):
-            raise UnknownOption(f"games is {games!r}; it is None, 'alfworld', or the path of a folder or packed file")
+            raise UnknownOption(
+                f"games must be None, 'alfworld', or the path of a folder or packed file, got {games!r}"
+            )
         self._library = GameLibrary.open(_alfworld() if games == "alfworld" else games)
         choice("split", split, self._library.splits)
         self._tasks = self._library.ids(split, task_types)
@@ -209,10 +208,10 @@ class _LibraryGames:
                 f"no games of the types {list(task_types or ())} in the split {split!r} of {self._library.path}"
             )
         self._split = split
-        self._library.get(self._tasks[0])  # domain and grammar are read now, so that no episode waits for them
+        self._library.get(self._tasks[0])  # reads domain and grammar before the first episode
 
     def made(self) -> dict[str, Any]:
-        # Not the path: the same files lie elsewhere on another machine.
+        # Not the path, which differs between machines.
         digest = blake2b("\n".join(self._tasks).encode(errors="surrogatepass"), digest_size=8).hexdigest()
         return {"games": "files", "split": self._split, "tasks": f"{len(self._tasks):,} tasks ({digest})"}
 
@@ -227,27 +226,29 @@ class _LibraryGames:
 
 
 class _GeneratedGames:
-    """Games made from their ids."""
+    """Games generated from their ids."""
 
     def __init__(self, split: str, task_types: tuple[str, ...] | None, level: str | HouseholdLevel) -> None:
         choice("split", split, GENERATED_SPLITS)
         if not isinstance(level, str | HouseholdLevel):
             presets = ", ".join(map(repr, PRESETS))
-            raise UnknownOption(f"level is {level!r}; it is one of {presets}, such a text with dials, or Dials")
-        dials = HouseholdLevel.parse(level) if isinstance(level, str) else level
+            raise UnknownOption(
+                f"level must be one of {presets}, a text such as 'small+closed=1', or a HouseholdLevel, got {level!r}"
+            )
+        level = HouseholdLevel.parse(level) if isinstance(level, str) else level
         if task_types is not None:
-            dials = replace(dials, types=task_types)
+            level = replace(level, types=task_types)
         self._split = split
-        self._dials = dials
+        self._level = level
 
     def made(self) -> dict[str, Any]:
-        return {"games": "generated", "split": self._split, "level": self._dials.text}
+        return {"games": "generated", "split": self._split, "level": self._level.text}
 
     def ids(self, count: int | None) -> list[str]:
-        return task_ids(self._split, self._dials, _DEFAULT_COUNT if count is None else count)
+        return task_ids(self._split, self._level, _DEFAULT_COUNT if count is None else count)
 
     def draw(self, rng: Any) -> str:
-        return task_ids(self._split, self._dials, 1, int(rng.integers(_DRAWN_FROM)))[0]
+        return task_ids(self._split, self._level, 1, int(rng.integers(_DRAWN_FROM)))[0]
 
     def get(self, id: str, human: int | None) -> Game:
         return generated(id)
@@ -255,10 +256,10 @@ class _GeneratedGames:
 
 @lru_cache(maxsize=128)
 def generated(id: str) -> Game:
-    """Return the generated game of a task id, compiled.
+    """Return the compiled game of a task id.
 
     Raises:
-        UnknownTask: the text is no id of a generated game.
+        UnknownTask: this is not the id of a generated game.
     """
     game = source(id)
     return compile_game(
@@ -278,20 +279,20 @@ def _alfworld() -> Path:
     path = Path(named) if named else Path.home() / ".cache" / "alfworld"
     if not path.exists():
         where = f"$ALFWORLD_DATA is {named}" if named else f"$ALFWORLD_DATA is not set and there is no {path}"
-        raise NoGames(f"no ALFWorld games: {where}; pass games=PATH, or games=None for generated ones")
+        raise NoGames(f"ALFWorld's games were not found: {where}; pass games=PATH, or games=None for generated games")
     return path
 
 
 def _types(given: object) -> tuple[str, ...] | None:
-    """The task types asked for: one may stand alone."""
+    """Return the requested task types."""
     if given is None:
         return None
-    # a str is a sequence too, of letters
+    # a str is a sequence, too
     if not isinstance(given, str) and not isinstance(given, Sequence):
-        raise UnknownOption(f"task_types is {given!r}; it is a task type, a list of them, or None for all")
+        raise UnknownOption(f"task_types must be a task type, a list of them, or None, got {given!r}")
     wanted = (given,) if isinstance(given, str) else tuple(given)
     for name in wanted:
         choice("task type", name, TASK_TYPES)
     if not wanted or len(set(wanted)) < len(wanted):
-        raise UnknownOption(f"task_types is {given!r}; it holds at least one task type, and each once")
+        raise UnknownOption(f"task_types must hold one or more different task types, got {given!r}")
     return wanted

@@ -1,12 +1,13 @@
-"""A planner that wins every household game near the shortest way; it is privileged: it sees through doors.
+"""A privileged planner that wins every household game with close to the fewest commands.
 
-It reads the goal formula, not the task sentence: every concrete way to fulfil the goal (which object, which receptacle,
-which lamp) is costed with a sketch of the world, cheapest bound first, and the best sketch is then played on a copy of
-the world, so that what comes out is known to win. Games whose goals it cannot read are left to blind search.
+It sees all facts, including the contents of closed receptacles, and reads the goal formula rather than the task
+sentence. Each binding of the goal (objects, receptacles, lamps) is costed with a simplified model of the world, in the
+order of a lower bound; the best plan is then played on a copy of the world, to be sure that it wins. Games whose goals
+are not supported are solved by blind search.
 
-The sketch knows that places are one step apart, that hands hold one thing, that doors must be open to take and put but
-not to clean, heat, cool or light. It never closes a door again. Source: this project; the actions are ALFWorld's
-(Shridhar et al. 2020, arXiv 2010.03768), and so is the meaning of their names.
+In the model all locations are one step apart, the agent holds one object, and doors must be open to take and put, but
+not to clean, heat, cool or light. Doors are never closed again. The actions are ALFWorld's (Shridhar et al. 2020, arXiv
+2010.03768).
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or
 
 __all__ = ["GoalOutOfReach", "plan", "search"]
 
-Step = tuple[str, int, int]  # schema, object (-1: none), receptacle (-1: whichever)
+Step = tuple[str, int, int]  # schema, object (-1: none), receptacle (-1: any)
 WORK_SCHEMAS = {"isclean": "cleanobject", "ishot": "heatobject", "iscool": "coolobject"}
 ABLE = {"isclean": "cleanable", "ishot": "heatable", "iscool": "coolable"}
 UNDOES = {"ishot": "iscool", "iscool": "ishot"}
 
 
 class GoalOutOfReach(EnvError):
-    """From this state no way to the goal was found."""
+    """No way to the goal was found from this state."""
 
 
 @dataclass(slots=True)
 class _PlanningFacts:
-    """The world's facts as a planner needs them; fixed while sketches are drawn."""
+    """The facts that the planner needs; they do not change during planning."""
 
     at: int
     held: int
-    where: dict[int, frozenset[int]]  # original games have a few things that lie in two receptacles at once
+    where: dict[int, frozenset[int]]  # in original games, a few objects lie in two receptacles
     spot: dict[int, int]
     closed: frozenset[int]
     true: frozenset[tuple[int, str]]  # (object, predicate) of works and lamps
-    able: dict[str, frozenset[int]]  # predicate -> objects that it can come true of
+    able: dict[str, frozenset[int]]  # predicate -> objects that can get it
     tools: dict[str, tuple[int, ...]]
     fits: dict[int, frozenset[int]]  # kind of object -> kinds of receptacles
     kind: dict[int, int]
@@ -84,7 +85,7 @@ def _survey(world: World) -> _PlanningFacts:
 
 
 def _tools(world: World, schema: str, kind: dict[int, int]) -> tuple[int, ...]:
-    """Return the receptacles that an action works with: of the kinds that its precondition names."""
+    """Return the receptacles that an action works with, by the kinds in its precondition."""
     action = world.game.domain.schemas.get(schema)
     if action is None:
         return ()
@@ -106,12 +107,12 @@ def _named_kinds(formula: Formula) -> Iterator[str]:
 
 
 class _Infeasible(Exception):
-    """A sketch cannot be finished, or is already longer than the best one."""
+    """The plan cannot be completed, or is longer than the best one."""
 
 
 @dataclass(slots=True)
 class _PlanSketch:
-    """A plan in the making, with what it changes in the world."""
+    """A partial plan, with its changes to the world."""
 
     map: _PlanningFacts
     limit: int
@@ -135,7 +136,7 @@ class _PlanSketch:
             self.add("gotolocation", -1, receptacle)
 
     def enter(self, receptacle: int) -> None:
-        """Be there, with the door open."""
+        """Go to a receptacle and open it."""
         self.go(receptacle)
         if self.shut(receptacle):
             self.opened.add(receptacle)
@@ -156,7 +157,7 @@ class _PlanSketch:
         self.add("putobject", thing, receptacle)
 
     def drop(self, towards: int) -> None:
-        """Lay down what is held, here, where the way leads anyway, or at the next best place."""
+        """Put down what is held: here, on the way, or at the next best place."""
         fit = [place for place in self.map.spot if self.map.takes(place, self.held)]
         if not fit:
             raise _Infeasible
@@ -168,7 +169,7 @@ class _PlanSketch:
         self.put(min(fit, key=lambda place: (extra[place], self.map.spot[place] != self.at)))
 
     def fetch(self, thing: int, rest: int = -1) -> None:
-        """Have the thing in the hand; where there is a choice, it is not taken from where it shall rest."""
+        """Pick up an object, preferably not from where it must rest."""
         if self.held == thing:
             return
         places = self.lies(thing)
@@ -183,7 +184,7 @@ class _PlanSketch:
         self.add("pickupobject", thing, place)
 
     def work(self, predicate: str, towards: int) -> None:
-        """Clean, heat or cool what is held: here if possible, else where the way leads, else anywhere."""
+        """Clean, heat or cool what is held: here if possible, else on the way, else anywhere."""
         tools = self.map.tools[predicate]
         if self.held not in self.map.able[predicate] or not tools:
             raise _Infeasible
@@ -193,7 +194,7 @@ class _PlanSketch:
         self.add(WORK_SCHEMAS[predicate], self.held, tool)
 
     def light(self, lamp: int) -> None:
-        """Be at the lamp, which is on."""
+        """Go to a lamp and turn it on."""
         if self.held == lamp:
             self.drop(-1)
         places = self.lies(lamp)
@@ -206,7 +207,7 @@ class _PlanSketch:
 
 
 def _missing(wish: GoalBinding, thing: int, facts: _PlanningFacts) -> list[str]:
-    """The works that a thing still needs, in an order in which none undoes another."""
+    """Return what must still be done with an object."""
     wanted = [predicate for one, predicate in wish.works if one == thing]
     if any(UNDOES.get(predicate) in wanted for predicate in wanted):
         raise _Infeasible
@@ -214,7 +215,7 @@ def _missing(wish: GoalBinding, thing: int, facts: _PlanningFacts) -> list[str]:
 
 
 def _draw(facts: _PlanningFacts, wish: GoalBinding, order: tuple[int, ...], limit: int) -> list[Step]:
-    """Return the steps that fulfil a wish, its objects in that order; raise _Stuck when that cannot be."""
+    """Return the steps that achieve a binding, handling the objects in this order."""
     sketch = _PlanSketch(facts, limit, facts.at, facts.held, dict(facts.where))
     rests = dict(wish.rests)
     for thing in order:
@@ -227,7 +228,7 @@ def _draw(facts: _PlanningFacts, wish: GoalBinding, order: tuple[int, ...], limi
             sketch.put(rest)
     for thing in wish.held:
         if thing in wish.lit:
-            raise _Infeasible  # a lamp in the hand gives no light
+            raise _Infeasible  # a held lamp gives no light
         if sketch.held in wish.lit:
             sketch.drop(min(sketch.lies(thing), default=-1))
         sketch.fetch(thing)
@@ -237,13 +238,13 @@ def _draw(facts: _PlanningFacts, wish: GoalBinding, order: tuple[int, ...], limi
 
 
 def _bound(facts: _PlanningFacts, wish: GoalBinding) -> int:
-    """Return a number of steps below which the wish cannot be fulfilled."""
+    """Return a lower bound of the number of steps."""
     steps = 0
     spots: set[int] = set()
     doors: set[int] = set()
 
     def visit(places: frozenset[int], *, enter: bool = True) -> None:
-        if len(places) == 1:  # else the way may lead to any of them
+        if len(places) == 1:  # else any of them may be visited
             spots.update(facts.spot.get(place, facts.at) for place in places)
             doors.update(places & facts.closed if enter else ())
 
@@ -267,7 +268,7 @@ def _bound(facts: _PlanningFacts, wish: GoalBinding) -> int:
 
 
 def _orders(wish: GoalBinding, facts: _PlanningFacts) -> Iterator[tuple[int, ...]]:
-    """Yield the orders in which to handle the objects: what is in the hand first, the rest in every order."""
+    """Yield the orders in which to handle the objects: the held one first, the others in every order."""
     things = list(dict.fromkeys([thing for thing, _ in wish.rests] + [thing for thing, _ in wish.works]))
     first = tuple(thing for thing in things if thing == facts.held)
     others = [thing for thing in things if thing != facts.held]
@@ -276,7 +277,7 @@ def _orders(wish: GoalBinding, facts: _PlanningFacts) -> Iterator[tuple[int, ...
 
 
 def _sketches(world: World, goals: list[GoalCase]) -> list[list[Step]]:
-    """Return sketched plans, the shortest first, with the further ones that were found on the way to it behind it."""
+    """Return candidate plans, the shortest first."""
     facts = _survey(world)
     ways = {wish: _bound(facts, wish) for goal in goals for wish in goal_bindings(world, goal)}
     found: list[list[Step]] = []
@@ -294,7 +295,7 @@ def _sketches(world: World, goals: list[GoalCase]) -> list[list[Step]]:
 
 
 def _play(world: World, steps: list[Step]) -> list[str] | None:
-    """Return the commands of a sketch if they are admissible and win, played on a copy; else None."""
+    """Return the commands of a plan if they win on a copy of the world, else None."""
     copy = world.clone()
     schemas = world.game.domain.schemas
     commands = []
@@ -315,19 +316,13 @@ def _play(world: World, steps: list[Step]) -> list[str] | None:
 
 
 def plan(world: World) -> list[str]:
-    """Return commands from the world's current state to the goal, near the fewest; [] when it holds already.
+    """Return commands from the current state to the goal, close to the fewest; [] if the goal holds.
 
-    The world itself is not changed. The commands were played on a copy and win there.
-
-    Args:
-        world: any game, in any state.
-
-    Returns:
-        Commands in order; the last one wins.
+    The world itself is not changed: the commands are verified on a copy.
 
     Raises:
-        NoPlan: the goal is out of reach (in original games a thing in the hand may fit into no receptacle), or its
-            formula is unusual and a blind search of 20,000 states found no way.
+        GoalOutOfReach: the goal cannot be reached (in original games, a held object may fit nowhere), or its formula is
+            not supported and a blind search of 20,000 states failed.
     """
     if world.won:
         return []
@@ -335,7 +330,9 @@ def plan(world: World) -> list[str]:
     if goals is not None:
         found = _sketches(world, goals)
         if not found:
-            raise GoalOutOfReach(f"the goal of {world.game.id!r} cannot be reached from this state{_burden(world)}")
+            raise GoalOutOfReach(
+                f"the goal of {world.game.id!r} cannot be reached from this state{_held_object(world)}"
+            )
         for steps in found:
             commands = _play(world, steps)
             if commands is not None:
@@ -343,23 +340,23 @@ def plan(world: World) -> list[str]:
     return search(world)
 
 
-def _burden(world: World) -> str:
+def _held_object(world: World) -> str:
     held = [world.game.names[thing] for _, thing in world.facts("holds")]
-    return f", in which the agent holds {held[0]}" if held else ""
+    return f", where the agent holds {held[0]}" if held else ""
 
 
 def search(
     world: World, states: int = 20_000, skip: tuple[str, ...] = ("look", "inventory", "help", "examine")
 ) -> list[str]:
-    """Return a shortest list of commands to the goal by breadth-first search; exact, and far too slow for large games.
+    """Return a shortest list of commands to the goal, by breadth-first search; too slow for large games.
 
     Args:
-        world: any game, in any state; it is not changed.
-        states: most states looked at.
-        skip: first words of commands that are never tried, because they change nothing.
+        world: a world, which is not changed.
+        states: maximum number of states.
+        skip: first words of commands that are not tried, because they change nothing.
 
     Raises:
-        NoPlan: the states ran out, or the goal cannot be reached.
+        GoalOutOfReach: the goal cannot be reached, or not within `states`.
     """
     if world.won:
         return []
@@ -379,5 +376,5 @@ def search(
                 seen.add(key)
                 waiting.append((there, [*before, command]))
         if len(seen) > states:
-            raise GoalOutOfReach(f"no way to the goal of {world.game.id!r} within {states:,} states")
+            raise GoalOutOfReach(f"the goal of {world.game.id!r} was not reached within {states:,} states")
     raise GoalOutOfReach(f"the goal of {world.game.id!r} cannot be reached from here")

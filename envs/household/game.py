@@ -1,4 +1,4 @@
-"""One household game, compiled: objects with their names, facts at the start, goal and texts; nothing that changes."""
+"""A compiled household game: objects with their names, initial facts, goal and texts. It is immutable."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from turnwise.envs.household.pddl import (
 )
 from turnwise.registry import suggest
 
-_SEPARATOR = "_bar_"  # between the kind of an object and its coordinates, in ids of the original games
+_SEPARATOR = "_bar_"  # separates kind and coordinates of an object in the original games' ids
 _SIGNS = (("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """Static part of a game. Objects are integers 0..n-1 in the order of their sorted (lower-case) ids."""
+    """The static part of a game. Objects are numbered 0..n-1 in the order of their (lower-case) ids."""
 
     id: str  # task id, e.g. "train/.../trial_..."
-    task: str | None  # the sentence after "Your task is to: ", with its full stop; None: the grammar's own text
+    task: str | None  # the sentence after "Your task is to: "; None: the grammar's own text
     task_type: str | None
-    walkthrough: tuple[str, ...]  # () when the source has none
+    walkthrough: tuple[str, ...]  # () if unknown
     domain: Domain
     grammar: Grammar
     objects: tuple[str, ...]  # lower-case PDDL ids, sorted
     types: tuple[str, ...]  # declared type of each object
-    names: tuple[str, ...]  # what the player reads: "cabinet 3"
+    names: tuple[str, ...]  # what the player sees: "cabinet 3"
     init: Mapping[str, frozenset[tuple[int, ...]]]  # predicate -> argument tuples
     goal: Formula
     digest: str  # of domain, grammar, problem and names
 
     def shuffled(self, rng: Random) -> Game:
-        """Return the same game with the numbers in its objects' names dealt anew (domain randomization)."""
+        """Return the game with its objects randomly renumbered (domain randomization)."""
         order = sorted(self._named(), key=lambda number: self.objects[number])
         rng.shuffle(order)
         names = _names(self.objects, order)
@@ -71,23 +71,20 @@ def compile_game(
     """Return the compiled game of a PDDL problem text.
 
     Args:
-        domain: the domain, read or as text.
-        grammar: the text grammar, read or as text.
-        problem: the problem's text.
-        task: what stands for "UNKNOWN GOAL." in the grammar's rule "task"; None: the grammar says the task itself.
-        task_type: one of the six task types, where it is known.
+        domain: the domain, parsed or as text.
+        grammar: the text grammar, parsed or as text.
+        problem: the text of the problem.
+        task: replaces "UNKNOWN GOAL." in the grammar's rule "task"; None if the grammar contains the task.
+        task_type: one of the six task types, if known.
         id: the task id.
-        walkthrough: commands that win, where they are known.
-        path: what errors call the problem.
-
-    Returns:
-        The game; nothing in it changes when it is played.
+        walkthrough: commands that win, if known.
+        path: name of the problem in error messages.
 
     Raises:
-        GameFileError: a text is torn or uses something that this engine does not play.
+        GameFileError: a text is damaged, or uses something that this engine does not support.
 
     Warns:
-        UndeclaredType: an object, the goal or the domain uses a type that the domain does not declare.
+        UndeclaredType: a type is used that the domain does not declare.
     """
     domain = _domain(domain) if isinstance(domain, str) else domain
     grammar = _grammar(grammar) if isinstance(grammar, str) else grammar
@@ -134,7 +131,7 @@ def _grammar(text: str) -> Grammar:
 
 
 def _task_text(grammar: Grammar, task: str | None) -> str | None:
-    """What the rule "task" says: its own text, with the sentence in the place of the unknown goal."""
+    """Return the text of the rule "task", with the sentence in place of the unknown goal."""
     if task is None:
         return None
     own = grammar.rules.get("task")
@@ -144,14 +141,14 @@ def _task_text(grammar: Grammar, task: str | None) -> str | None:
 
 
 def _names(objects: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:
-    """The readable names: kind and a number; numbers of a kind are dealt downwards along `order`."""
+    """Return the readable names: kind and number; the numbers of a kind count down along `order`."""
     kinds = {number: _kind(objects[number]) for number in order}
     left = Counter(kind for kind in kinds.values() if kind is not None)
     names = list(objects)
     for number in order:
         kind = kinds[number]
         if kind is None:
-            names[number] = _plain(objects[number]) + " "  # the original leaves the space before the missing number
+            names[number] = _plain(objects[number]) + " "  # the original keeps the space before a missing number
         else:
             names[number] = f"{_plain(kind)} {left[kind]}"
             left[kind] -= 1
@@ -177,11 +174,11 @@ def _line(text: str, word: str) -> int | None:
 
 
 def _undeclared(name: str, text: str, path: str, known: Mapping[str, int]) -> GameFileError:
-    return GameFileError(path, _line(text, name), name, f"not among the (:objects ...){suggest(name, known)}")
+    return GameFileError(path, _line(text, name), name, f"not declared in (:objects ...){suggest(name, known)}")
 
 
 def _kinds_of(formula: Formula) -> set[str]:
-    """The types that the quantifiers of a formula name."""
+    """Return the types in the quantifiers of a formula."""
     if isinstance(formula, Atom):
         return set()
     if isinstance(formula, Not):
@@ -199,20 +196,19 @@ def _check(
     text: str,
     path: str,
 ) -> None:
-    """Facts and goal use predicates of the domain with the right number of arguments, and declared objects; warn of
-    types that are not declared."""
+    """Check predicates, numbers of arguments and objects of facts and goal; warn of undeclared types."""
     for kind in sorted({*problem.objects.values(), *_kinds_of(problem.goal)} - domain.types.keys()):
         declared(kind, domain, path, _line(text, f"- {kind}"))
     for predicate, facts in init.items():
         arity = domain.predicates.get(predicate)
         if arity is None:
-            hint = f"no such predicate in the domain{suggest(predicate, domain.predicates)}"
+            hint = f"unknown predicate of the domain{suggest(predicate, domain.predicates)}"
             raise GameFileError(path, _line(text, f"({predicate}"), f"({predicate} ...)", hint)
         if set(map(len, facts)) != {arity}:
             raise GameFileError(path, _line(text, f"({predicate}"), f"({predicate} ...)", f"expected {arity} arguments")
     for atom in atoms(problem.goal):
         if atom.predicate != "=" and domain.predicates.get(atom.predicate) != len(atom.terms):
-            hint = f"no such predicate with {len(atom.terms)} arguments{suggest(atom.predicate, domain.predicates)}"
+            hint = f"unknown predicate with {len(atom.terms)} arguments{suggest(atom.predicate, domain.predicates)}"
             raise GameFileError(path, _line(text, "(:goal"), f"({atom.predicate} ...)", hint)
         for term in atom.terms:
             if not term.startswith("?") and term not in index:

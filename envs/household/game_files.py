@@ -1,8 +1,7 @@
-"""Where games come from: a folder of the original's files, or a packed file. Both give the same records.
+"""Readers of game files: a folder of original files, or a packed file; both yield the same records.
 
-The original's rules: a game is a folder with game.tw-pddl (here also without traj_data.json); paths with "movable" or
-"Sliced" are left out, and so are games that are not marked solvable. Reading is all that happens here; compiling
-waits until a game is played.
+As in the original, a game is a folder with game.tw-pddl (traj_data.json is optional here); paths with "movable" or
+"Sliced" and games that are not marked solvable are skipped.
 """
 
 from __future__ import annotations
@@ -19,24 +18,17 @@ from typing import IO, Any
 
 from turnwise.envs.errors import GameFileError, NoGames
 from turnwise.envs.household.grammar import UNKNOWN_GOAL
+from turnwise.envs.household.level import TASK_TYPES
 
 GAME_FILE = "game.tw-pddl"
 TRIAL_FILE = "traj_data.json"
-TASK_TYPES = (
-    "pick_and_place_simple",
-    "look_at_obj_in_light",
-    "pick_clean_then_place_in_recep",
-    "pick_heat_then_place_in_recep",
-    "pick_cool_then_place_in_recep",
-    "pick_two_obj_and_place",
-)
 _PREFIX = "Your task is to: "
 _TASK = re.compile(r'("task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*")' + re.escape(_PREFIX) + r'((?:[^"\\]|\\.)*)(")')
 
 
 @dataclass(slots=True)
 class GameRecord:
-    """One game as it lies on the disk."""
+    """A game as stored on disk."""
 
     id: str
     task: str | None
@@ -44,12 +36,12 @@ class GameRecord:
     problem: str
     walkthrough: list[str]
     domain: str
-    grammar: str  # with UNKNOWN_GOAL in the place of the task, where the task could be found
-    humans: list[str]  # what people said the task is
+    grammar: str  # with UNKNOWN_GOAL in place of the task, if it was found
+    humans: list[str]  # human annotations of the task
 
 
 def task_type_of(id: str) -> str | None:
-    """Return the task type that the name of a task folder starts with."""
+    """Return the task type with which the name of a task folder starts."""
     for part in id.split("/"):
         for name in TASK_TYPES:
             if part == name or part.startswith(name + "-"):
@@ -58,13 +50,12 @@ def task_type_of(id: str) -> str | None:
 
 
 def playable(id: str) -> bool:
-    """Return whether the original's loader takes a game of this path."""
+    """Return whether the original's loader accepts a game with this path."""
     return "movable" not in id and "Sliced" not in id
 
 
 def without_task(grammar: str) -> tuple[str, str | None]:
-    """Return the grammar with UNKNOWN_GOAL for the task sentence, and the sentence; (the grammar, None) where it has
-    none."""
+    """Return the grammar with UNKNOWN_GOAL in place of the task sentence, and the sentence (None if there is none)."""
     found = _TASK.search(grammar)
     if found is None or found[2] == UNKNOWN_GOAL:
         return grammar, None
@@ -76,8 +67,7 @@ def without_task(grammar: str) -> tuple[str, str | None]:
 
 
 class GameFolder:
-    """A folder of original files: .../<split>/<task>/<trial>/game.tw-pddl. The id of a game is its path inside the
-    folder."""
+    """A folder of original files SPLIT/TASK/TRIAL/game.tw-pddl. The id of a game is its path in the folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = _data_root(path)
@@ -97,7 +87,7 @@ class GameFolder:
                 yield here.relative_to(self.path).as_posix(), (here / GAME_FILE).stat(), trial
 
     def key(self) -> str:
-        """Return a digest of all paths with their sizes and times."""
+        """Return a digest of all paths, sizes and times."""
         digest = hashlib.blake2b(str(self.path).encode(), digest_size=16)
         for id, game, trial in self.files:
             digest.update(f"{id} {game.st_size} {game.st_mtime_ns}".encode())
@@ -129,17 +119,14 @@ class GameFolder:
 
 
 class PackedGames:
-    """A file of JSON lines (plain or .xz) with domain.pddl and grammar.twl2 beside it, and annotations.jsonl[.xz]
-    where there are any."""
+    """A file of JSON lines (plain or .xz), next to domain.pddl, grammar.twl2 and optional annotations.jsonl[.xz]."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.parts = [path, path.parent / "domain.pddl", path.parent / "grammar.twl2"]
         for part in self.parts:
             if not part.is_file():
-                raise NoGames(
-                    f"no {part.name} at {part}: a packed file of games has domain.pddl and grammar.twl2 beside it"
-                )
+                raise NoGames(f"no {part.name} at {part}: a packed file needs domain.pddl and grammar.twl2 next to it")
         annotations = [path.parent / name for name in ("annotations.jsonl.xz", "annotations.jsonl")]
         self.annotations = next((part for part in annotations if part.is_file()), None)
 
@@ -189,7 +176,7 @@ def source_at(path: Path) -> GameFolder | PackedGames:
     """Return the source of games at a path.
 
     Raises:
-        NoGames: nothing is there, or no games are in it.
+        NoGames: the path does not exist, or holds no games.
     """
     if path.is_file():
         return PackedGames(path)
@@ -202,7 +189,7 @@ def source_at(path: Path) -> GameFolder | PackedGames:
 
 
 def _data_root(path: Path) -> Path:
-    """The folder of the splits: the original's downloads put it one level down, as json_2.1.1."""
+    """Return the folder of the splits, which the original's downloads put into json_2.1.1."""
     below = sorted(path.glob("json_*"))
     return (
         below[-1]
@@ -219,7 +206,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if line.strip():
                     yield number, _object(line, str(path), number)
         except (EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
-            raise GameFileError(str(path), number + 1, "torn file", f"expected JSON lines: {error}") from None
+            raise GameFileError(str(path), number + 1, "damaged file", f"expected JSON lines: {error}") from None
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -231,7 +218,7 @@ def _object(data: bytes, path: str, line: int | None) -> dict[str, Any]:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
         at = line if line is not None else getattr(error, "lineno", None)
-        raise GameFileError(path, at, "torn file", f"expected a JSON object: {error}") from None
+        raise GameFileError(path, at, "damaged file", f"expected a JSON object: {error}") from None
     if not isinstance(value, dict):
         raise GameFileError(path, line, type(value).__name__, "expected a JSON object")
     return value
@@ -240,7 +227,7 @@ def _object(data: bytes, path: str, line: int | None) -> dict[str, Any]:
 def _text(data: dict[str, Any], key: str, path: str, line: int | None = None) -> str:
     value = data.get(key)
     if not isinstance(value, str):
-        raise GameFileError(path, line, f"{key!r}: {type(value).__name__}", f"expected a text under {key!r}")
+        raise GameFileError(path, line, f"{key!r}: {type(value).__name__}", f"expected a string under {key!r}")
     return value
 
 
@@ -256,7 +243,7 @@ def _trial(path: Path) -> tuple[str | None, list[str]]:
 
 
 def _annotation(data: dict[str, Any]) -> tuple[str | None, list[str]]:
-    """Task type and the task in people's words; anything else in the file is of no use here."""
+    """Return the task type and the human annotations."""
     kind = data.get("task_type")
     turk = data.get("turk_annotations")
     people = turk.get("anns") if isinstance(turk, dict) else None

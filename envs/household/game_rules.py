@@ -1,8 +1,7 @@
-"""Domain and grammar compiled together: what every game of one kind shares.
+"""A domain and a grammar compiled together: what all games of a kind share.
 
-Made once for each pair of texts. Holds a plan for each way an action can be possible, what actions change, which
-facts anything can ever read, and how actions are called. Facts of one game are in `Game`, the moving part is in
-`World`.
+Contains the join plans of preconditions, the effects of actions, the commands, and which facts can be read. The facts
+of a game are in `Game`, its state is in `World`.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from turnwise.registry import suggest
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """A query of some text; it is only asked where the guards (conditions of earlier alternatives) do not hold.
+    """A query of a text, evaluated only if the guards (conditions of earlier alternatives) do not hold.
 
-    after: the actions whose feedback asks it, by name; None: it is asked elsewhere as well.
+    after: names of the actions whose feedback contains it; None: other texts contain it as well.
     """
 
     query: Query
@@ -33,7 +32,7 @@ class TextQuery:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An unconditional effect: the predicate, the columns of its arguments, and whether it becomes true."""
+    """An unconditional effect: predicate, columns of its arguments, and whether it becomes true."""
 
     predicate: str
     columns: tuple[int, ...]
@@ -42,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """An effect with a condition or with variables of its own: `plan` gives the rows for which it happens."""
+    """An effect with a condition or own variables: `plan` gives the rows for which it happens."""
 
     plan: JoinPlan
     change: Change
@@ -57,10 +56,9 @@ Pairs: TypeAlias = tuple[tuple[int, int], ...]  # columns that have to be equal
 class PreconditionCase:
     """One alternative of a precondition.
 
-    plan: finds the rows that satisfy it. arguments: where they hold the schema's parameters. unique: no two of them
-    have
-    the same arguments. idle: None where the action always changes something; else, for each of its changes, the
-    alternatives under which that is no change, as pairs of equal columns (columns as in Rule).
+    plan: finds the rows that satisfy it. arguments: columns of the action's parameters. unique: no two rows have the
+    same arguments. idle: None if the action always changes something; else, for each of its changes, the alternatives
+    under which it changes nothing, as pairs of equal columns (columns as in ActionRule).
     """
 
     plan: JoinPlan
@@ -71,7 +69,7 @@ class PreconditionCase:
 
 @dataclass(frozen=True, slots=True)
 class ActionRule:
-    """A schema ready to play; columns of its changes are those of (constants..., parameters...)."""
+    """A compiled action; the columns of its changes are those of (constants..., parameters...)."""
 
     index: int
     name: str
@@ -80,21 +78,19 @@ class ActionRule:
     changes: tuple[Change, ...]  # deletions first, so that an addition of the same fact wins
     conditionals: tuple[Conditional, ...]
     command: CommandTexts
-    named_by: (
-        tuple[int, ...] | None
-    )  # parameters that determine the command's text; None: it depends on facts that change
+    named_by: tuple[int, ...] | None  # parameters that determine the command; None: it depends on changing facts
 
 
 class GameRules:
-    """Everything that the games of one domain and grammar share.
+    """What all games of a domain and grammar share.
 
     Args:
         domain: the planning domain.
         grammar: the text grammar.
-        sizes: how many facts of each predicate a typical game has (only the order of joins depends on it).
+        sizes: number of facts of each predicate in a typical game; affects only the order of joins.
 
     Raises:
-        GameFileError: an action has no command, or a text uses a rule, type or predicate that does not exist.
+        GameFileError: an action has no command, or a text uses an unknown rule, type or predicate.
     """
 
     def __init__(self, domain: Domain, grammar: Grammar, sizes: Sizes) -> None:
@@ -102,7 +98,7 @@ class GameRules:
         self.grammar = grammar
         self.readings = tuple(_reachable(domain, grammar))
         self.queries = tuple(reading.query for reading in self.readings)
-        self.readers: Any = None  # kept here by relevance.py
+        self.readers: Any = None  # set by relevance.py
         self.effects: Any = None
         self.ways: Any = {}
         self._check()
@@ -114,18 +110,18 @@ class GameRules:
         self.constants = tuple(sorted(_constants(domain)))
         self.columns = {name: column for column, name in enumerate(self.constants)}
         self.planner = JoinPlanner(sizes, self.dynamic)
-        self.read = self._read_by_actions() | asked  # the goal's predicates come with each game
+        self.read = self._read_by_actions() | asked  # each game adds the predicates of its goal
         self.rules = tuple(self._rule(index, schema) for index, schema in enumerate(domain.schemas.values()))
-        self.masks: dict[str, tuple[int, ...]] = {}  # ways in which changing facts have been looked up so far
+        self.masks: dict[str, tuple[int, ...]] = {}  # lookups of changing facts so far
         self.version = 0
 
     def watch(self, predicate: str, mask: int) -> None:
-        """Add a way to look up a changing predicate; worlds notice by `version`."""
+        """Add a kind of lookup of a changing predicate; worlds compare `version`."""
         self.masks[predicate] = (*self.masks.get(predicate, ()), mask)
         self.version += 1
 
     def _read_by_actions(self) -> set[str]:
-        """Predicates that preconditions read, and those that conditions of effects on such predicates read."""
+        """Return the predicates that preconditions read, directly or through conditions of effects."""
         schemas = self.domain.schemas.values()
         read = {atom.predicate for schema in schemas for atom in atoms(schema.precondition)}
         read |= {atom.predicate for query in self.queries for atom in query}
@@ -155,7 +151,7 @@ class GameRules:
         return frozenset(read & self.dynamic)
 
     def goal_test(self, goal: Formula, constants: Iterable[str]) -> Test:
-        """Return the goal as a function of a view and the row of the given constants."""
+        """Return a test of the goal over the row of the given constants."""
         columns = {name: column for column, name in enumerate(constants)}
         return self.planner.test(goal, columns)
 
@@ -163,17 +159,17 @@ class GameRules:
         grammar, domain = self.grammar, self.domain
         for schema in domain.schemas.values():
             if schema.name not in grammar.commands:
-                hint = f"the grammar {grammar.path} has no such action{suggest(schema.name, grammar.commands)}"
+                hint = f"unknown action in the grammar {grammar.path}{suggest(schema.name, grammar.commands)}"
                 raise GameFileError(domain.path, schema.line, f"(:action {schema.name}", hint)
         known = set(domain.predicates) | {"not_" + name for name in domain.predicates}
         for query in self.queries:
             for atom in query:
                 if atom.predicate not in known:
-                    hint = f"no such predicate in the domain{suggest(atom.predicate, domain.predicates)}"
+                    hint = f"unknown predicate of the domain{suggest(atom.predicate, domain.predicates)}"
                     raise GameFileError(grammar.path, None, f"{atom.predicate}(...)", hint)
                 for name, kind in atom.arguments:
                     if kind not in domain.types:
-                        hint = f"no such type in the domain{suggest(kind, domain.types)}"
+                        hint = f"unknown type of the domain{suggest(kind, domain.types)}"
                         raise GameFileError(grammar.path, None, f"{name}:{kind}", hint)
 
     def _rule(self, index: int, schema: Schema) -> ActionRule:
@@ -231,7 +227,7 @@ class GameRules:
 def _idle(
     changes: list[Change], positive: list[_StatedFact], negative: list[_StatedFact]
 ) -> tuple[tuple[Pairs, ...], ...] | None:
-    """See Way.idle. A deletion is no change either where an addition of the same fact overrides it."""
+    """See PreconditionCase.idle. A deletion that an addition of the same fact overrides is no change."""
     added = [(change.predicate, change.columns) for change in changes if change.positive]
     result = []
     for change in changes:
@@ -246,8 +242,7 @@ def _idle(
 
 
 def changes_nothing(idle: Iterable[Iterable[Pairs]], row: Row) -> bool:
-    """Return whether the precondition already says all that an action would change: the original never offers such an
-    action."""
+    """Return whether an action would change nothing, given its precondition; the original never offers such actions."""
     for alternatives in idle:
         for pairs in alternatives:
             for a, b in pairs:
@@ -261,7 +256,7 @@ def changes_nothing(idle: Iterable[Iterable[Pairs]], row: Row) -> bool:
 
 
 def _constants(domain: Domain) -> set[str]:
-    """Names of objects that occur in actions."""
+    """Return the names of objects that occur in actions."""
     found: set[str] = set()
     for schema in domain.schemas.values():
         formulas: list[Formula] = [schema.precondition]
@@ -284,7 +279,7 @@ def _inserts(symbols: Iterable[Symbol]) -> Iterable[Insert]:
 
 
 def _reachable(domain: Domain, grammar: Grammar) -> list[TextQuery]:
-    """All queries of texts that a player can ever see; a rule that is missing there is an error."""
+    """Return all queries of texts that a player can see."""
     found: dict[tuple[Query, tuple[Query, ...]], set[str | None]] = {}
     for query, guards in _asked_by(grammar, (), ["intro"]):
         found.setdefault((query, guards), set()).add(None)
@@ -303,7 +298,7 @@ def _reachable(domain: Domain, grammar: Grammar) -> list[TextQuery]:
 def _asked_by(
     grammar: Grammar, symbols: Iterable[Symbol], waiting: list[str]
 ) -> Iterable[tuple[Query, tuple[Query, ...]]]:
-    """The queries of a text and of all rules that it leads to, each with its guards."""
+    """Yield the queries of a text and of all rules that it refers to, each with its guards."""
     seen: set[str] = set()
 
     def visit(symbols: Iterable[Symbol], guards: tuple[Query, ...]) -> Iterable[tuple[Query, tuple[Query, ...]]]:
@@ -333,14 +328,14 @@ def _asked_by(
 def _alternatives(grammar: Grammar, name: str) -> tuple[Alternative, ...]:
     found = grammar.rules.get(name)
     if found is None:
-        raise GameFileError(grammar.path, None, f"#{name}#", f"no such rule{suggest(name, grammar.rules)}")
+        raise GameFileError(grammar.path, None, f"#{name}#", f"unknown rule{suggest(name, grammar.rules)}")
     return found
 
 
 def _named_by(
     command: CommandTexts, placeholders: tuple[tuple[str, str], ...], dynamic: frozenset[str], grammar: Grammar
 ) -> tuple[int, ...] | None:
-    """Which parameters determine the text of a command, where that can be told from the template alone."""
+    """Return the parameters that determine a command, if the template alone tells."""
     used: set[int] = set()
     everything = tuple(range(len(placeholders)))
     for insert in _inserts(command.template):
@@ -358,7 +353,7 @@ def _named_by(
 
 
 class _TextPair:
-    """A domain and a grammar, equal to another pair when their texts are."""
+    """A domain and a grammar, compared by their texts."""
 
     def __init__(self, domain: Domain, grammar: Grammar, sizes: Sizes) -> None:
         self.parts = (domain, grammar, sizes)
@@ -377,6 +372,5 @@ def _rules(pair: _TextPair) -> GameRules:
 
 
 def rules_for(domain: Domain, grammar: Grammar, sizes: Sizes) -> GameRules:
-    """Return the rules shared by all games of this domain and grammar (by their texts); `sizes` counts for the first
-    game only."""
+    """Return the rules shared by all games of this domain and grammar; the `sizes` of the first game are used."""
     return _rules(_TextPair(domain, grammar, sizes))

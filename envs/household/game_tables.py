@@ -1,7 +1,7 @@
-"""What all worlds of one game share: indexes of the facts that never change, and remembered answers.
+"""What all worlds of a game share: indexes of the facts that never change, and cached results.
 
-Made when a game is first played; the tables of the games played last are kept, so that the members of a group find them
-filled. Nothing in them says where a world stands.
+The tables of the most recent games are kept, so that the episodes of a group share them. They do not depend on the
+state of any world.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from turnwise.envs.household.joins import Row, Sizes
 from turnwise.envs.household.relevance import Relevance
 from turnwise.envs.household.render import Renderer
 
-KEPT_ANSWERS = 20_000  # per game, then its memory is emptied
+KEPT_ANSWERS = 20_000  # per game; then its cache is emptied
 _KEPT_TABLES = 64  # games
 
 
 class GroundAction(NamedTuple):
-    """A ground action: schema name (lower case), arguments in the order of the parameters, command, number of the
-    rule."""
+    """A ground action: schema name (lower case), arguments in the order of the parameters, command, rule number."""
 
     schema: str
     arguments: tuple[int, ...]
@@ -34,18 +33,18 @@ class GroundAction(NamedTuple):
     rule: int
 
 
-Offer: TypeAlias = dict[str, GroundAction]  # what one way of one schema offers, by command
+Offer: TypeAlias = dict[str, GroundAction]  # possible actions of one case of a precondition, by command
 
 
 class AdmissibleActions(NamedTuple):
-    """All that is admissible: the commands, sorted, and what each does."""
+    """The admissible commands, sorted, and their actions."""
 
     commands: tuple[str, ...]
     actions: Mapping[str, GroundAction]
 
 
 class GameTables:
-    """What all worlds of one game share: indexes of the facts that never change, and remembered answers."""
+    """What all worlds of a game share: indexes of the facts that never change, and cached results."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -69,7 +68,7 @@ class GameTables:
         self.forget()
 
     def forget(self) -> None:
-        """Empty the memory of answers."""
+        """Empty the cache."""
         self.kept = 0
         self.offers: list[AnswerCache[Offer]] = [AnswerCache() for _ in self.ways]
         self.same: dict[tuple[int, tuple[Row, ...]], Offer] = {}
@@ -79,7 +78,7 @@ class GameTables:
         self.wins: AnswerCache[bool] = AnswerCache()
 
     def members(self, types: tuple[str, ...]) -> frozenset[int]:
-        """The objects of any of the types."""
+        """Return the objects of any of the types."""
         found = self._members.get(types)
         if found is None:
             below = frozenset().union(*(self.game.domain.subtypes(name) for name in types))
@@ -88,7 +87,7 @@ class GameTables:
         return found
 
     def match(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
-        """Facts that never change, by some of their arguments."""
+        """Return facts that never change, by some of their arguments."""
         index = self._indexes.get((predicate, mask))
         if index is None:
             index = _grouped(self.game.init.get(predicate, ()), mask)
@@ -96,14 +95,14 @@ class GameTables:
         return index.get(key, ())
 
     def start(self) -> dict[Slot, tuple[Row, ...]]:
-        """The groups of changing facts at the start, for all ways in which they have been looked up so far."""
+        """Return the initial groups of changing facts, for all kinds of lookups so far."""
         if self._started != self.rules.version:
             self._start = self.grouped({name: self.game.init.get(name, frozenset()) for name in self.live})
             self._started = self.rules.version
         return self._start
 
     def grouped(self, facts: Mapping[str, Iterable[Row]]) -> dict[Slot, tuple[Row, ...]]:
-        """Return changing facts in groups."""
+        """Return changing facts in groups, for all kinds of lookups so far."""
         groups: dict[Slot, tuple[Row, ...]] = {}
         for name, rows in facts.items():
             for mask in self.rules.masks.get(name, ()):
@@ -111,8 +110,7 @@ class GameTables:
         return groups
 
     def hash(self, predicate: str, row: Row) -> int:
-        """128 bits that stand for a fact in state keys, the same in every process; 0 for one that makes no
-        difference."""
+        """Return the 128-bit hash of a fact for state keys, the same in every process; 0 for an irrelevant fact."""
         found = self._hashes.get((predicate, row))
         if found is None and not self.relevance.matters(predicate, row):
             found = self._hashes[predicate, row] = 0
@@ -133,7 +131,7 @@ def _grouped(rows: Iterable[Row], mask: int) -> dict[Row, tuple[Row, ...]]:
 
 @cache
 def keys_of(mask: int) -> Callable[[Row], Row]:
-    """The arguments of a fact at the positions of a mask, as a function."""
+    """Return a function from a fact to its arguments at the positions of a mask."""
     positions = [position for position in range(mask.bit_length()) if mask >> position & 1]
     if not positions:
         return lambda row: ()
@@ -155,7 +153,7 @@ _tables: OrderedDict[str, GameTables] = OrderedDict()
 
 
 def game_tables(game: Game) -> GameTables:
-    """The tables of a game; those of the games played last are kept."""
+    """Return the tables of a game; those of the most recent games are kept."""
     key = f"{game.digest} {game.task}"
     found = _tables.pop(key, None) or GameTables(game)
     _tables[key] = found

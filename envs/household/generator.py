@@ -1,15 +1,14 @@
-"""Endless household games: `generate(split, index, dials)` is a pure function, and a task id alone is the game.
+"""Endless household games: `generate(split, index, level)` is a pure function, and a task id determines the game.
 
-An id is SPLIT/DIALS/INDEX, such as "train/small/000123" or "held_out/small+types=put.two/000007". All draws come from
-the BLAKE2b digest of the id, so they are the same in every process and every Python.
+An id is SPLIT/LEVEL/INDEX, such as "train/small/000123" or "held_out/small+types=put.two/000007". The random generator
+is seeded with the BLAKE2b digest of the id, so a game is the same in every process and version of Python.
 
-Disjoint by construction: the canonical content of a game (goal and layout without names, order and phrase) has a
-digest, and the digest says to which split that content belongs; the generator draws again until the content is of the
-asked split. Of all contents, one in four is held out. With the tiny vocabulary, where contents are few enough to meet
-again, the digest also has to agree with the last bits of the index, so that only games with congruent indices can be
-equal (as far as the dials leave enough different games).
+Splits are disjoint by construction: the digest of a game's content (goal and layout without names, order and phrasing)
+assigns it to a split, one in four to "held_out", and the generator draws until the content belongs to the requested
+split. With the tiny vocabulary, contents would soon repeat; there the digest must also agree with the last bits of the
+index, so that only games with congruent indices can be equal (if the level allows enough different games).
 
-Left out on purpose: slicing, several rooms in one game, human phrasings.
+Not included: slicing, several rooms in one game, human phrasings.
 """
 
 from __future__ import annotations
@@ -52,17 +51,17 @@ PHRASES: dict[str, tuple[str, str]] = {
     "pick_cool_then_place_in_recep": ("put a cool {thing} in {target}.", "cool some {thing} and put it in {target}."),
     "pick_two_obj_and_place": ("put two {thing} in {target}.", "find two {thing} and put them in {target}."),
 }
-MOST_DRAWS = 4000  # of layouts for one game; some 4 to 64 are usual
+MOST_DRAWS = 4000  # of layouts for one game; 4 to 64 are usual
 CLASSES = (16, 1, 1)  # of indices, by vocabulary: equal games need equal index % CLASSES as well
-_ID = re.compile(r"(?P<split>[^/]+)/(?P<dials>[^/]+)/(?P<index>[0-9]{6,12})")
+_ID = re.compile(r"(?P<split>[^/]+)/(?P<level>[^/]+)/(?P<index>[0-9]{6,12})")
 
 
 @dataclass(frozen=True, slots=True)
 class GameSource:
-    """A game as text, ready to be compiled or written.
+    """A game as text, to be compiled or written.
 
-    id: task id. task: the sentence with its full stop. task_type: one of the six. problem_text: PDDL. walkthrough:
-    commands that win. layout: what it was made from. The domain and the grammar are `domain_text()`, `grammar_text()`.
+    id: task id. task: the task sentence. task_type: one of the six. problem_text: PDDL. walkthrough: commands that win.
+    layout: what it was made from. Domain and grammar are `domain_text()` and `grammar_text()`.
     """
 
     id: str
@@ -81,40 +80,40 @@ def domain_text() -> str:
 
 @cache
 def grammar_text() -> str:
-    """Return the text grammar of generated games, with "UNKNOWN GOAL." where the task sentence stands."""
+    """Return the text grammar of generated games, with "UNKNOWN GOAL." in place of the task sentence."""
     return files("turnwise.envs.household").joinpath("grammar.twl2").read_text(encoding="utf-8")
 
 
-def generate(split: str, index: int, dials: HouseholdLevel | str = "small") -> GameSource:
-    """Return the game number `index` of a split: the same arguments give the same game, everywhere and for ever.
+def generate(split: str, index: int, level: HouseholdLevel | str = "small") -> GameSource:
+    """Return game number `index` of a split; the same arguments always give the same game.
 
     Args:
-        split: "train" or "held_out"; no game of one is a renaming of a game of the other, whatever the dials.
+        split: "train" or "held_out"; no game of one is a renaming of a game of the other, at any level.
         index: from 0 to 999,999,999,999.
-        dials: size and difficulty, or their text such as "tiny".
+        level: size and difficulty, or a text such as "tiny".
 
     Returns:
         The game's source, with a walkthrough that wins it.
 
     Raises:
-        UnknownTask: when the split or the index is not one.
-        UnknownOption: when the dials are not ones, cannot hold any task, or leave too few different games.
+        UnknownTask: invalid split or index.
+        UnknownOption: the level is invalid, allows no task, or allows too few different games.
     """
-    dials = HouseholdLevel.parse(dials) if isinstance(dials, str) else dials
+    level = HouseholdLevel.parse(level) if isinstance(level, str) else level
     if split not in SPLITS:
-        raise UnknownTask(f"generated games have no split {split!r}{suggest(split, SPLITS)}")
+        raise UnknownTask(f"unknown split {split!r} of generated games{suggest(split, SPLITS)}")
     if not 0 <= index < 10**12:
-        raise UnknownTask(f"generated games are numbered from 0 to 999,999,999,999, not {index}")
-    task_id = f"{split}/{dials.text}/{index:06d}"
+        raise UnknownTask(f"index must be from 0 to 999,999,999,999, got {index}")
+    task_id = f"{split}/{level.text}/{index:06d}"
     draw = KeyedRandom(task_id)
-    classes = CLASSES[dials.words]
+    classes = CLASSES[level.words]
     for attempt in range(MOST_DRAWS):
-        layout = draw_layout(draw, dials)
+        layout = draw_layout(draw, level)
         digest = layout.digest
         agrees = (digest >> 8) % classes == index % classes or attempt > MOST_DRAWS // 2
         if _split_of(digest) == split and agrees:
             return _source(task_id, layout, draw)
-    raise UnknownOption(f"the dials {dials.text!r} leave too few different games to give both splits some: widen them")
+    raise UnknownOption(f"level {level.text!r} allows too few different games for two splits; choose wider settings")
 
 
 def _split_of(digest: int) -> str:
@@ -125,26 +124,26 @@ def source(task_id: str) -> GameSource:
     """Return the game of a task id.
 
     Raises:
-        UnknownTask: when the text is not the id of a generated game.
-        UnknownOption: when its dials are not ones.
+        UnknownTask: this is not the id of a generated game.
+        UnknownOption: its level is invalid.
     """
     match = _ID.fullmatch(task_id)
     if match is None:
         raise UnknownTask(
-            f"{task_id!r} is no id of a generated game: that is SPLIT/DIALS/INDEX, as in train/small/000123"
+            f"{task_id!r} is not the id of a generated game; expected SPLIT/LEVEL/INDEX, such as train/small/000123"
         )
-    game = generate(match["split"], int(match["index"]), match["dials"])
+    game = generate(match["split"], int(match["index"]), match["level"])
     if game.id != task_id:
-        raise UnknownTask(f"{task_id!r} is not written as ids are: the same game is {game.id!r}")
+        raise UnknownTask(f"{task_id!r} is not a canonical id; the same game is {game.id!r}")
     return game
 
 
-def task_ids(split: str, dials: HouseholdLevel | str = "small", count: int = 1000, start: int = 0) -> list[str]:
-    """Return the ids of `count` games of a split from number `start` on, without generating them."""
-    dials = HouseholdLevel.parse(dials) if isinstance(dials, str) else dials
+def task_ids(split: str, level: HouseholdLevel | str = "small", count: int = 1000, start: int = 0) -> list[str]:
+    """Return the ids of `count` games of a split, starting at `start`, without generating them."""
+    level = HouseholdLevel.parse(level) if isinstance(level, str) else level
     if split not in SPLITS:
-        raise UnknownTask(f"generated games have no split {split!r}{suggest(split, SPLITS)}")
-    return [f"{split}/{dials.text}/{index:06d}" for index in range(start, start + count)]
+        raise UnknownTask(f"unknown split {split!r} of generated games{suggest(split, SPLITS)}")
+    return [f"{split}/{level.text}/{index:06d}" for index in range(start, start + count)]
 
 
 def _source(task_id: str, layout: HouseLayout, draw: KeyedRandom) -> GameSource:
@@ -158,7 +157,7 @@ def _source(task_id: str, layout: HouseLayout, draw: KeyedRandom) -> GameSource:
 
 
 def game_file(game: GameSource) -> dict[str, object]:
-    """Return what the file game.tw-pddl of a game holds, as JSON-able data."""
+    """Return the content of a game's game.tw-pddl file as JSON-compatible data."""
     return {
         "pddl_domain": domain_text(),
         "grammar": grammar_text().replace("UNKNOWN GOAL.", game.task),
@@ -169,7 +168,7 @@ def game_file(game: GameSource) -> dict[str, object]:
 
 
 def trial_data(game: GameSource) -> dict[str, object]:
-    """Return the least traj_data.json with which the original loader takes the game."""
+    """Return the smallest traj_data.json that the original loader accepts."""
     goal = game.layout.goal
     target = "" if goal.light else goal.target.capitalize()
     return {
@@ -188,26 +187,26 @@ def trial_data(game: GameSource) -> dict[str, object]:
 
 
 def write(
-    folder: Path | str, split: str, count: int, dials: HouseholdLevel | str = "small", start: int = 0
+    folder: Path | str, split: str, count: int, level: HouseholdLevel | str = "small", start: int = 0
 ) -> list[Path]:
-    """Write games as the original's files: FOLDER/SPLIT/TYPE-Object-None-Target-DIALS/trial_INDEX/game.tw-pddl.
+    """Write games in the original layout: FOLDER/SPLIT/TYPE-Object-None-Target-LEVEL/trial_INDEX/game.tw-pddl.
 
     Args:
-        folder: where the splits stand; made if it is not there.
+        folder: folder of the splits; created if missing.
         split: "train" or "held_out".
-        count: how many games.
-        dials: size and difficulty.
+        count: number of games.
+        level: size and difficulty.
         start: number of the first game.
 
     Returns:
-        The paths of the game files, in the order of their numbers.
+        The paths of the game files, by number.
 
     Raises:
         UnknownTask, UnknownOption: as `generate`.
-        OSError: when the folder cannot be written.
+        OSError: the folder cannot be written.
     """
     paths = []
-    for task_id in task_ids(split, dials, count, start):
+    for task_id in task_ids(split, level, count, start):
         game = source(task_id)
         goal = game.layout.goal
         words = task_id.split("/")

@@ -1,8 +1,8 @@
-"""Reads a goal formula into what has to be true of which things, so that a planner need not know task types.
+"""Goal formulas as data for the planner, which then needs no knowledge of task types.
 
-A goal is taken apart into alternatives (one for each way through its disjunctions); each is a list of literals over
-variables with types, all of them existential. Left out on purpose: universal quantifiers and negated facts, which no
-household game has; `read_goal` says so by returning None, and the planner falls back to blind search.
+A goal becomes alternatives (its disjunctive normal form), each a list of literals over typed existential variables.
+Universal quantifiers and negated facts, which no household game has, are not supported: `read_goal` returns None, and
+the planner falls back to blind search.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORKS = ("isclean", "ishot", "iscool")
 
 @dataclass(frozen=True, slots=True)
 class GoalCase:
-    """One alternative of a goal: the variables with their types, atoms, and pairs that must differ."""
+    """One alternative of a goal: variables with their types, atoms, and pairs of variables that must differ."""
 
     types: dict[str, tuple[str, ...]]
     atoms: tuple[Atom, ...]
@@ -31,10 +31,10 @@ class GoalCase:
 
 @dataclass(frozen=True, slots=True)
 class GoalBinding:
-    """One concrete way to fulfil a goal, in object numbers.
+    """An assignment of objects to the variables of a goal.
 
-    rests: (object, receptacle) where it shall lie; None: anywhere. works: (object, predicate) that shall be true.
-    lit: lamps that shall have been turned on, near which the agent shall be. held: what it shall hold.
+    rests: (object, receptacle) where it must lie. works: (object, predicate) that must be true. lit: lamps that must be
+    on and near the agent. held: objects that the agent must hold.
     """
 
     rests: tuple[tuple[int, int], ...]
@@ -44,7 +44,7 @@ class GoalBinding:
 
 
 def read_goal(goal: Formula) -> list[GoalCase] | None:
-    """Return the alternatives of a goal, or None when it has a construct that this reader does not take."""
+    """Return the alternatives of a goal, or None if it has an unsupported construct."""
     counter = [0]
 
     def walk(formula: Formula, names: dict[str, str]) -> Iterator[GoalCase] | None:
@@ -87,10 +87,10 @@ def _joined(parts: tuple[GoalCase, ...]) -> GoalCase:
 
 
 def goal_bindings(world: World, goal: GoalCase) -> Iterator[GoalBinding]:
-    """Yield every concrete way to fulfil an alternative of the goal, by what never changes in the world.
+    """Yield all assignments of objects that fit the static facts of an alternative of the goal.
 
-    Static atoms (types, what can be done with a thing) bind variables; what the agent can change becomes the wish.
-    Locations and the agent are left free: being at a lamp follows from the lamp.
+    Static atoms (types, abilities of objects) restrict the variables; atoms that the agent can change become the
+    binding. Locations and the agent stay free, since being at a lamp follows from the lamp.
     """
     game = world.game
     number = {name: index for index, name in enumerate(game.objects)}
@@ -105,7 +105,7 @@ def goal_bindings(world: World, goal: GoalCase) -> Iterator[GoalBinding]:
             continue
         free = [i for i, term in enumerate(atom.terms) if term in domains]
         if len(free) != 1:
-            continue  # receptacleAtLocation(?r, ?l) with both free: settled by going there
+            continue  # receptacleAtLocation(?r, ?l) with both free: follows from going there
         fixed = {i: number[term] for i, term in enumerate(atom.terms) if i not in free and term in number}
         rows = world.facts(atom.predicate)
         fit = {row[free[0]] for row in rows if all(row[i] == value for i, value in fixed.items())}

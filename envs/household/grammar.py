@@ -1,12 +1,12 @@
-"""Text grammar (.twl2) front end: actions with their command templates, and rules that turn a situation into text.
+"""Parser of text grammars (.twl2): command templates of actions, and rules that describe a state.
 
-A rule has alternatives, each with an optional condition; the first whose condition some objects satisfy is used.
-Right sides hold text, references `#rule#`, values `{o.name}`, values for every answer of a query `{o.name |
-inreceptacle(o:object, r:receptacle)}`, and lists of them `[{...}]`. Weights are read and ignored, as in the original;
-so is what follows the first character that fits no symbol.
+A rule has alternatives with optional conditions; the first one whose condition holds for some objects is used. Right
+sides contain text, references `#rule#`, values `{o.name}`, one value per answer of a query `{o.name |
+inreceptacle(o:object, r:receptacle)}`, and lists of these `[{...}]`. As in the original, weights are ignored, and so is
+everything after the first character that fits no symbol.
 
-Values are small Python expressions; of these only names, attributes of objects, strings, `+`, `or`, `and`, `not`,
-`==`, `!=` and `x if c else y` are played, and anything else is an error. Nothing is ever passed to eval.
+Values are Python expressions of names, attributes of objects, strings, `+`, `or`, `and`, `not`, `==`, `!=` and
+`x if c else y`; anything else is an error. Nothing is passed to eval.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ATTRIBUTES = ("id", "type", "name", "definite", "indefinite", "noun", "adj", "d
 
 @dataclass(frozen=True, slots=True)
 class QueryAtom:
-    """predicate(placeholders); a predicate "not_p" asks for what an action has made false."""
+    """predicate(placeholders); "not_p" matches facts that an action has made false."""
 
     predicate: str
     arguments: tuple[Placeholder, ...]
@@ -51,14 +51,14 @@ Query: TypeAlias = tuple[QueryAtom, ...]
 
 @dataclass(frozen=True, slots=True)
 class LiteralText:
-    """Fixed text."""
+    """Literal text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A rule (`rule`) or the value of an expression (`value`), once, or once for each answer of `given`."""
+    """A rule (`rule`) or the value of an expression (`value`), once, or once per answer of the query `given`."""
 
     rule: str | None
     value: str | None
@@ -67,7 +67,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The insertions of `item`, joined by the rules list_separator, list_last_separator and list_empty."""
+    """A list of insertions, joined by the rules list_separator, list_last_separator and list_empty."""
 
     item: Insert
 
@@ -77,7 +77,7 @@ Symbol: TypeAlias = LiteralText | Insert | Listing
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One right side; used when some objects satisfy the condition."""
+    """A right side, used if some objects satisfy the condition."""
 
     condition: Query | None
     symbols: tuple[Symbol, ...]
@@ -85,7 +85,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class CommandTexts:
-    """What an action is called and what it answers."""
+    """The command of an action, and its feedback."""
 
     template: tuple[Symbol, ...]
     feedback: tuple[Symbol, ...]
@@ -93,7 +93,7 @@ class CommandTexts:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Rules by name, and commands by (lower-case) name of the action."""
+    """Rules by name, and commands by (lower-case) action name."""
 
     path: str
     rules: Mapping[str, tuple[Alternative, ...]]
@@ -105,7 +105,7 @@ def read_grammar(text: str, path: str = "grammar.twl2") -> Grammar:
     """Return the grammar of a .twl2 text.
 
     Raises:
-        GameFileError: the text is no grammar, or uses something that this engine does not render.
+        GameFileError: the text is not a grammar, or uses something that this engine does not support.
     """
     return _Document(text, path).read()
 
@@ -114,14 +114,14 @@ def parse_symbols(text: str, path: str = "", line: int | None = None) -> tuple[S
     """Return the symbols of a right side or template, such as "You open the {r.name}. #look.feedback#".
 
     Raises:
-        GameFileError: a query or expression in it is not understood.
+        GameFileError: a query or expression in it is invalid.
     """
     start = _LEADING.match(text)
     position = start.end() if start else 0
     symbols: list[Symbol] = []
     while position < len(text):
         symbol, end = _symbol(text, position, path, line)
-        if symbol is None:  # the original stops here too, without a word
+        if symbol is None:  # the original stops here as well
             break
         symbols.append(symbol)
         position = end
@@ -129,11 +129,12 @@ def parse_symbols(text: str, path: str = "", line: int | None = None) -> tuple[S
 
 
 def parse_query(text: str, path: str = "", line: int | None = None) -> Query:
-    """Return the atoms of a conjunctive query, `p(x:t) & q(x:t, y)`; a placeholder without a type is of the type of
-    its name without digits.
+    """Return the atoms of a conjunctive query `p(x:t) & q(x:t, y)`.
+
+    The type of a placeholder without one is its name without digits.
 
     Raises:
-        GameFileError: the text is no such query.
+        GameFileError: the text is not such a query.
     """
     atoms: list[QueryAtom] = []
     for part in text.split("&"):
@@ -180,10 +181,10 @@ def _insert(found: re.Match[str], path: str, line: int | None) -> Insert:
 
 
 def check_expression(source: str, path: str, line: int | None) -> ast.expr:
-    """Return the syntax tree of a value expression that the renderer can play.
+    """Return the syntax tree of a value expression.
 
     Raises:
-        GameFileError: it is no expression, or uses more than this engine plays.
+        GameFileError: it is not an expression, or uses unsupported syntax.
     """
     try:
         tree = ast.parse(source, mode="eval").body
@@ -194,12 +195,14 @@ def check_expression(source: str, path: str, line: int | None) -> ast.expr:
             continue
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             continue
-        if not isinstance(node, _PLAYED):
-            raise GameFileError(path, line, "{" + source + "}", f"{type(node).__name__} is not played in an expression")
+        if not isinstance(node, _SUPPORTED):
+            raise GameFileError(
+                path, line, "{" + source + "}", f"{type(node).__name__} is not supported in expressions"
+            )
     return tree
 
 
-_PLAYED = (
+_SUPPORTED = (
     ast.Name, ast.Load, ast.BinOp, ast.Add, ast.BoolOp, ast.Or, ast.And, ast.UnaryOp, ast.Not, ast.IfExp, ast.Compare,
     ast.Eq, ast.NotEq,
 )  # fmt: skip
@@ -229,14 +232,14 @@ class _Document:
         while position < len(self.text):
             match = _DOCUMENT.match(self.text, position)
             if match is None:
-                self.fail(position, self.text[position : position + 20].split("\n")[0], "not a word of a text grammar")
+                self.fail(position, self.text[position : position + 20].split("\n")[0], "not a token of a text grammar")
             if match.lastgroup != "skip":
                 tokens.append((match.lastgroup or "", match[0], position))
             position = match.end()
         return [*tokens, ("end", "end of file", len(self.text))]
 
     def take(self, *wanted: str) -> tuple[str, int]:
-        """The next token if its kind or text is among the wanted ones."""
+        """Return the next token if its kind or text is wanted."""
         kind, text, offset = self.tokens[self.position]
         if kind not in wanted and text not in wanted:
             self.fail(offset, text.split("\n")[0][:40], "expected " + " or ".join(wanted))
@@ -267,7 +270,7 @@ class _Document:
             self.take("::")
             text, start = self.take("block" if word == "pddl" else "string")
             self.take(";")
-            if word != "pddl":  # the domain's own text is what is played
+            if word != "pddl":  # the domain is used instead
                 texts[word] = parse_symbols(text[1:-1], self.path, self._line(start))
         for part in ("template", "feedback"):
             if part not in texts:
@@ -275,8 +278,7 @@ class _Document:
         self.commands[name.lower()] = CommandTexts(texts["template"], texts["feedback"])
 
     def block(self) -> None:
-        """`:: \"\"\"JSON\"\"\";` with lines that start with # left out; a later rule replaces an earlier one of that
-        name."""
+        """`:: \"\"\"JSON\"\"\";` without lines that start with #; later rules replace earlier ones."""
         self.take("::")
         text, offset = self.take("block")
         self.take(";")

@@ -16,20 +16,18 @@ from typing import Protocol, TypeAlias
 from turnwise.envs.household.pddl import And, Atom, Exists, Formula, Not, Or, Parameters
 
 Row: TypeAlias = tuple[int, ...]
-Sizes: TypeAlias = Mapping[
-    str, tuple[int, ...]
-]  # predicate -> (facts, distinct first arguments, distinct second arguments, ...)
+Sizes: TypeAlias = Mapping[str, tuple[int, ...]]  # predicate -> (number of facts, distinct first arguments, ...)
 
 
 class FactView(Protocol):
-    """What a plan sees of a world."""
+    """Read access to the facts of a world."""
 
     def match(self, predicate: str, mask: int, key: Row) -> tuple[Row, ...]:
-        """The true facts whose arguments at the positions of `mask` (bit i: argument i) are `key`, sorted."""
+        """Return the true facts whose arguments at the positions of `mask` (bit i: argument i) equal `key`, sorted."""
         ...
 
     def members(self, types: tuple[str, ...]) -> frozenset[int]:
-        """The objects of any of the types, or of types below them."""
+        """Return the objects of any of the types or their subtypes."""
         ...
 
 
@@ -40,13 +38,13 @@ Columns: TypeAlias = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class JoinPlan:
-    """Steps that turn rows of the bound variables into rows of all variables."""
+    """Steps that extend a row of bound variables to rows of all variables."""
 
     steps: tuple[Step, ...]
     columns: Mapping[str, int]
 
     def rows(self, view: FactView, start: Row) -> list[Row]:
-        """Return the rows that satisfy the condition, given the row of what is bound."""
+        """Return the rows that satisfy the condition, given the row of bound variables."""
         rows = [start]
         for step in self.steps:
             rows = step(view, rows)
@@ -56,10 +54,9 @@ class JoinPlan:
 
 
 def disjuncts(formula: Formula) -> list[tuple[Parameters, list[Formula]]]:
-    """Return alternatives (variables, conjuncts) that together mean the formula, with quantifiers lifted where that
-    binds variables.
+    """Return alternatives (variables, conjuncts) whose disjunction is the formula, with quantifiers lifted.
 
-    An `or` without quantifiers stays one conjunct: it is only tested.
+    An `or` without quantifiers stays one conjunct, since it is only tested.
     """
     if isinstance(formula, Exists):
         renamed, body = _apart(formula)
@@ -84,7 +81,7 @@ _fresh = 0
 
 
 def _apart(formula: Exists) -> tuple[Parameters, Formula]:
-    """Give the variables names that occur nowhere else, so that lifting them captures nothing."""
+    """Rename the bound variables to unique names, so that lifting the quantifier captures nothing."""
     global _fresh
     _fresh += 1
     names = {name: f"{name}'{_fresh}" for name, _ in formula.parameters}
@@ -125,15 +122,14 @@ def atoms(formula: Formula) -> list[Atom]:
 
 
 class JoinPlanner:
-    """Makes plans; `sizes` steers their order, `dynamic` says which facts change."""
+    """Makes join plans; `sizes` determines their order, `dynamic` names the predicates that change."""
 
     def __init__(self, sizes: Sizes, dynamic: frozenset[str]) -> None:
         self.sizes = sizes
         self.dynamic = dynamic
 
     def plan(self, parameters: Parameters, conjuncts: Sequence[Formula], columns: Columns) -> JoinPlan:
-        """Return a plan that binds the parameters such that all conjuncts hold; `columns` is what the start row
-        binds."""
+        """Return a plan that binds the parameters so that all conjuncts hold; `columns` are those of the start row."""
         bound = dict(columns)
         waiting = list(conjuncts)
         kinds = dict(parameters)
@@ -151,7 +147,7 @@ class JoinPlanner:
         return JoinPlan(tuple(steps), bound)
 
     def _cost(self, formula: Formula, bound: Columns) -> tuple[float, int]:
-        """Expected number of rows per row: tests first, then what grows least."""
+        """Return the expected number of result rows per row; tests come first."""
         free = [name for name in variables(formula) if name not in bound]
         if not isinstance(formula, Atom) or formula.predicate == "=":
             return (0.5, 1) if not free else (1e9, 0)
@@ -165,7 +161,7 @@ class JoinPlanner:
         return (max(rows, 0.6), len(free))
 
     def _grow(self, atom: Atom, bound: Columns, kinds: Mapping[str, tuple[str, ...]]) -> Step:
-        """The step that joins an atom with unbound variables; binds them."""
+        """Return the step that joins an atom and binds its unbound variables."""
         known = [(position, bound[term]) for position, term in enumerate(atom.terms) if term in bound]
         mask = sum(1 << position for position, _ in known)
         first: dict[str, int] = {}
@@ -181,7 +177,7 @@ class JoinPlanner:
         return _join(atom.predicate, mask, [column for _, column in known], list(first.values()), repeats, checks)
 
     def test(self, formula: Formula, columns: Columns) -> Test:
-        """Return the truth of a formula of which all free variables are bound, as a function of view and row."""
+        """Return a test of a formula whose free variables are all bound."""
         if isinstance(formula, Atom):
             return _holds(formula, columns)
         if isinstance(formula, Not):
@@ -195,7 +191,7 @@ class JoinPlanner:
         return lambda view, row: any(test(view, row) for test in tests)
 
     def exists(self, formula: Formula, columns: Columns) -> Test:
-        """Return the truth of a formula by joins, one plan for each alternative."""
+        """Return a test of an existential formula by joins, one plan per alternative."""
         plans = [self.plan(parameters, parts, columns) for parameters, parts in disjuncts(formula)]
         width = len(columns)
         return lambda view, row: any(plan.rows(view, row[:width]) for plan in plans)

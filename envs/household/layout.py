@@ -1,8 +1,8 @@
-"""Draws one household: which receptacles stand where, what lies in them, and what is asked for.
+"""Random layouts of households: receptacles, their contents, and a goal.
 
-It knows kinds, counts and places, but neither names nor PDDL; `generator` makes a game out of a layout. A layout is
-solvable by construction: what the task needs is there, may be picked up, and fits where it has to go; and it is not won
-at the start, because nothing of the goal's kind lies in the goal's kind of receptacle, and no lamp is on.
+A layout has kinds, counts and locations, but neither names nor PDDL; `generator` makes a game from it. Layouts are
+solvable by construction: what the task needs exists, can be picked up, and fits where it must go. They are not won at
+the start: no object of the goal's kind lies in its target, and no lamp is on.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ WORK = {
     "pick_heat_then_place_in_recep": "heat",
     "pick_cool_then_place_in_recep": "cool",
 }
-MOST_COPIES = 3  # of one kind, so that the numbers in names stay small
+MOST_COPIES = 3  # of one kind, to keep the numbers in names small
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutGoal:
-    """What is asked for: a task type, the kind of object, and the kind of receptacle (for look_at: of lamp)."""
+    """A goal: task type, kind of object, and kind of target receptacle (for look_at: of lamp)."""
 
     task_type: str
     thing: str
@@ -37,12 +37,12 @@ class LayoutGoal:
 
     @property
     def count(self) -> int:
-        """How many objects of the kind the task needs."""
+        """How many objects the task needs."""
         return 2 if self.task_type == "pick_two_obj_and_place" else 1
 
     @property
     def work(self) -> str:
-        """What is to be done with the object first: "clean", "heat", "cool" or ""."""
+        """What must be done with the object: "clean", "heat", "cool" or ""."""
         return WORK.get(self.task_type, "")
 
     @property
@@ -53,7 +53,7 @@ class LayoutGoal:
 
 @dataclass(slots=True)
 class LayoutReceptacle:
-    """A receptacle: its kind, whether it is open (None: it has no door), the spot where it stands, what it holds."""
+    """A receptacle: kind, open or not (None: no door), number of its location, contents."""
 
     kind: str
     opened: bool | None
@@ -63,17 +63,14 @@ class LayoutReceptacle:
 
 @dataclass(frozen=True, slots=True)
 class HouseLayout:
-    """A household and what is asked for there."""
+    """A household and a goal."""
 
     goal: LayoutGoal
     places: tuple[LayoutReceptacle, ...]
 
     @property
     def canonical(self) -> str:
-        """The layout without names and order: equal for two games exactly when one is a renaming of the other.
-
-        The phrase in which the task is put does not count either.
-        """
+        """The layout without names, order and phrasing: equal exactly if one game is a renaming of the other."""
         spots: dict[int, list[str]] = {}
         for place in self.places:
             door = "" if place.opened is None else "open" if place.opened else "closed"
@@ -89,7 +86,7 @@ class HouseLayout:
 
 @cache
 def _kinds(room: str, words: int) -> tuple[tuple[str, int, int, float], ...]:
-    """Return what can stand in a room in a vocabulary: (kind, least, most, weight)."""
+    """Return the receptacles of a room in a vocabulary: (kind, minimum, maximum, weight)."""
     return tuple(entry for entry in ROOMS[room].receptacles if RECEPTACLES[entry[0]].level <= words)
 
 
@@ -100,7 +97,7 @@ def _things(words: int) -> tuple[str, ...]:
 
 @cache
 def goals_of(task_type: str, room: str, words: int) -> tuple[LayoutGoal, ...]:
-    """Return every goal of a task type that a room can hold, in a fixed order; () when there is none."""
+    """Return all goals of a task type that are possible in a room, in a fixed order."""
     kinds = {kind for kind, *_ in _kinds(room, words)}
     found: list[LayoutGoal] = []
     work = WORK.get(task_type, "")
@@ -118,20 +115,20 @@ def goals_of(task_type: str, room: str, words: int) -> tuple[LayoutGoal, ...]:
     return tuple(found)
 
 
-def _draw_goal(draw: KeyedRandom, dials: HouseholdLevel) -> tuple[str, LayoutGoal]:
-    """Return a room and a goal: first the type, then the room, then the object, then the target, each evenly."""
-    types = [one for one in dials.types if any(goals_of(one, room, dials.words) for room in dials.rooms)]
+def _draw_goal(draw: KeyedRandom, level: HouseholdLevel) -> tuple[str, LayoutGoal]:
+    """Return a room and a goal: type, room, object and target are drawn in this order, uniformly."""
+    types = [one for one in level.types if any(goals_of(one, room, level.words) for room in level.rooms)]
     if not types:
-        raise UnknownOption(f"no room of {', '.join(dials.rooms)} can hold a task of {', '.join(dials.types)}")
+        raise UnknownOption(f"no room of {', '.join(level.rooms)} allows a task of {', '.join(level.types)}")
     task_type = draw.pick(types)
-    room = draw.pick([room for room in dials.rooms if goals_of(task_type, room, dials.words)])
-    goals = goals_of(task_type, room, dials.words)
+    room = draw.pick([room for room in level.rooms if goals_of(task_type, room, level.words)])
+    goals = goals_of(task_type, room, level.words)
     thing = draw.pick(sorted({goal.thing for goal in goals}))
     return room, draw.pick([goal for goal in goals if goal.thing == thing])
 
 
 def _needed(draw: KeyedRandom, goal: LayoutGoal, kinds: tuple[str, ...]) -> list[str]:
-    """Return the kinds of receptacles without which the goal cannot be: tool, target, and a place to start from."""
+    """Return the kinds of receptacles that the goal needs: tool, target, and an initial location of the object."""
     needed = [] if goal.light else [goal.target]
     needed += [kind for kind in kinds if goal.work and RECEPTACLES[kind].tool == goal.work]
     if goal.light:
@@ -143,17 +140,17 @@ def _needed(draw: KeyedRandom, goal: LayoutGoal, kinds: tuple[str, ...]) -> list
     return needed
 
 
-def _draw_places(draw: KeyedRandom, dials: HouseholdLevel, room: str, goal: LayoutGoal) -> list[LayoutReceptacle]:
-    """Return the receptacles of a game: what the goal needs, then what the room always has, then more by weight."""
-    entries = _kinds(room, dials.words)
-    wanted = draw.between(*dials.receptacles)
+def _draw_places(draw: KeyedRandom, level: HouseholdLevel, room: str, goal: LayoutGoal) -> list[LayoutReceptacle]:
+    """Return the receptacles of a game: those of the goal, then the standard ones of the room, then more by weight."""
+    entries = _kinds(room, level.words)
+    wanted = draw.between(*level.receptacles)
     chosen = Counter(_needed(draw, goal, tuple(kind for kind, *_ in entries)))
     usual = [kind for kind, least, _, _ in entries if least and not chosen[kind]]
     for kind in draw.shuffled(usual)[: max(0, wanted - chosen.total())]:
         chosen[kind] = 1
     while chosen.total() < wanted:
         more = {
-            kind: weight * (dials.openable if RECEPTACLES[kind].openable else 1.0)
+            kind: weight * (level.openable if RECEPTACLES[kind].openable else 1.0)
             for kind, _, most, weight in entries
             if chosen[kind] < most
         }
@@ -163,8 +160,8 @@ def _draw_places(draw: KeyedRandom, dials: HouseholdLevel, room: str, goal: Layo
         chosen[draw.weighted(more)] += 1
     places: list[LayoutReceptacle] = []
     for kind in sorted(chosen.elements()):
-        opened = not draw.chance(dials.closed) if RECEPTACLES[kind].openable else None
-        near = bool(places) and places[-1].kind == kind and draw.chance(dials.shared)
+        opened = not draw.chance(level.closed) if RECEPTACLES[kind].openable else None
+        near = bool(places) and places[-1].kind == kind and draw.chance(level.shared)
         spot = places[-1].spot if near else 1 + len({place.spot for place in places})
         places.append(LayoutReceptacle(kind, opened, spot, []))
     return places
@@ -173,15 +170,15 @@ def _draw_places(draw: KeyedRandom, dials: HouseholdLevel, room: str, goal: Layo
 def _put(
     draw: KeyedRandom, places: list[LayoutReceptacle], thing: str, *, avoid: str, stray: float, hidden: float = 0.0
 ) -> bool:
-    """Put one object of a kind somewhere, and return whether any place takes it.
+    """Put an object of a kind into a receptacle, and return whether any takes it.
 
     Args:
-        draw: the stream of draws.
-        places: the receptacles; one of them is given the object.
+        draw: the random generator.
+        places: the receptacles.
         thing: kind of object.
-        avoid: kind of receptacle in which it must not lie ("" for none).
-        stray: probability of any place that takes it instead of a usual one.
-        hidden: probability that only places behind closed doors are considered, if there are any.
+        avoid: kind of receptacle where it must not lie ("" for none).
+        stray: probability of any receptacle that takes it, instead of a usual one.
+        hidden: probability of considering only closed receptacles, if there are any.
     """
     fit = [place for place in places if place.kind != avoid and thing in accepts(place.kind)]
     if hidden and draw.chance(hidden):
@@ -198,30 +195,30 @@ def _put(
     return True
 
 
-def draw_layout(draw: KeyedRandom, dials: HouseholdLevel) -> HouseLayout:
-    """Return a layout of the asked size: solvable, and not won at the start.
+def draw_layout(draw: KeyedRandom, level: HouseholdLevel) -> HouseLayout:
+    """Return a random layout that is solvable and not won at the start.
 
     Raises:
-        UnknownOption: when no room of the dials can hold any of their task types.
+        UnknownOption: no room of the level allows any of its task types.
     """
-    room, goal = _draw_goal(draw, dials)
-    places = _draw_places(draw, dials, room, goal)
+    room, goal = _draw_goal(draw, level)
+    places = _draw_places(draw, level, room, goal)
     avoid = "" if goal.light else goal.target
-    wanted = draw.between(*dials.objects)
-    copies = goal.count + draw.chance(dials.copies)
+    wanted = draw.between(*level.objects)
+    copies = goal.count + draw.chance(level.copies)
     for _ in range(copies):
-        placed = _put(draw, places, goal.thing, avoid=avoid, stray=dials.strays, hidden=dials.hidden)
-        assert placed, f"no place for {goal.thing}: _needed() has to choose one"
+        placed = _put(draw, places, goal.thing, avoid=avoid, stray=level.strays, hidden=level.hidden)
+        assert placed, f"no receptacle for {goal.thing}"
     if goal.light:
         _put(draw, places, goal.target, avoid="", stray=0.0)
     present = {place.kind for place in places}
-    others = [thing for thing in _things(dials.words) if thing != goal.thing and homes(thing).keys() & present]
+    others = [thing for thing in _things(level.words) if thing != goal.thing and homes(thing).keys() & present]
     free = {thing: MOST_COPIES for thing in others if not (goal.light and thing == goal.target)}
     for _ in range(wanted - copies - goal.light):
         if not free:
             break
         thing = draw.pick(list(free))
-        _put(draw, places, thing, avoid="", stray=dials.strays)
+        _put(draw, places, thing, avoid="", stray=level.strays)
         free[thing] -= 1
         if not free[thing]:
             del free[thing]

@@ -1,4 +1,4 @@
-"""The dials of the generator: how big and how hard a game is. Their text form is part of every task id."""
+"""The level of generated games: size and difficulty. Its text form is part of every task id."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ SHORT_TYPES: dict[str, str] = dict(zip(("put", "look", "clean", "heat", "cool", 
 
 @dataclass(frozen=True, slots=True)
 class HouseholdLevel:
-    """How big and how hard a generated game is.
+    """Size and difficulty of a generated game.
 
-    words: vocabulary, 0 tiny (5 kinds of objects, 5 of receptacles), 1 small (14 and 12), 2 full.
-    rooms: kinds of rooms; a game is one of them.
-    types: task types, each equally likely.
-    receptacles: least and most receptacles.
-    objects: least and most objects, those of the task included.
-    openable: factor on the weight of receptacles with doors when further ones are drawn; 0 none, above 1 many.
+    words: vocabulary: 0 tiny (5 kinds of objects, 5 of receptacles), 1 small (14 and 12), 2 full.
+    rooms: kinds of rooms; each game takes place in one.
+    types: task types, drawn uniformly.
+    receptacles: minimum and maximum number of receptacles.
+    objects: minimum and maximum number of objects, including those of the task.
+    openable: factor on the weight of receptacles with doors when further ones are drawn; 0: none, > 1: many.
     closed: probability that a door is closed at the start.
-    hidden: probability that the objects of the task are put behind closed doors where that is possible.
-    strays: probability that any object lies in any place that takes it rather than where it is usually found.
-    copies: probability that one more object than needed of the task's kind is there.
-    shared: probability that a receptacle stands at the same place as the one before it of its kind.
+    hidden: probability that the objects of the task are behind closed doors, if possible.
+    strays: probability that an object lies anywhere it fits, instead of where it is usually found.
+    copies: probability of one more object of the task's kind than needed.
+    shared: probability that a receptacle is at the same location as the previous one of its kind.
     """
 
     words: int = 1
@@ -54,45 +54,45 @@ class HouseholdLevel:
     shared: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check every dial, so that a wrong one is named before any game is drawn."""
-        _known("rooms", self.rooms, tuple(ROOMS))
-        _known("types", self.types, TASK_TYPES)
+        """Check every setting."""
+        _check_names("rooms", self.rooms, tuple(ROOMS))
+        _check_names("types", self.types, TASK_TYPES)
         if self.words not in (0, 1, 2):
-            raise UnknownOption(f"the dial words is {self.words!r}; it is 0 (tiny), 1 (small) or 2 (full)")
+            raise UnknownOption(f"words must be 0 (tiny), 1 (small) or 2 (full), got {self.words!r}")
         for name, low, high in (("receptacles", 3, 60), ("objects", 2, 99)):
             least, most = getattr(self, name)
             if not low <= least <= most <= high:
-                raise UnknownOption(f"the dial {name} is {least}-{most}; it needs {low} <= least <= most <= {high}")
+                raise UnknownOption(f"{name} must satisfy {low} <= least <= most <= {high}, got {least}-{most}")
         for name in ("closed", "hidden", "strays", "copies", "shared"):
             if not 0 <= getattr(self, name) <= 1:
-                raise UnknownOption(f"the dial {name} is {getattr(self, name)!r}; it is a probability from 0 to 1")
+                raise UnknownOption(f"{name} must be a probability from 0 to 1, got {getattr(self, name)!r}")
         if not 0 <= self.openable <= 100:
-            raise UnknownOption(f"the dial openable is {self.openable!r}; it is a factor from 0 to 100")
+            raise UnknownOption(f"openable must be a factor from 0 to 100, got {self.openable!r}")
 
     @property
     def text(self) -> str:
-        """The dials in one word: the nearest preset and what differs from it, such as "small+closed=1+types=heat.cool".
+        """The level as text: the nearest preset and what differs from it, such as "small+closed=1+types=heat.cool".
 
-        `HouseholdLevel.parse` reads it back to equal dials; equal dials have equal texts.
+        `HouseholdLevel.parse` returns an equal level; equal levels have equal texts.
         """
         return text_of(self, PRESETS, _write)
 
     @classmethod
     def parse(cls, text: str) -> HouseholdLevel:
-        """Return the dials of a text such as "tiny" or "small+objects=4-6+types=put.two".
+        """Return the level of a text such as "tiny" or "small+objects=4-6+types=put.two".
 
         Raises:
-            UnknownOption: an unknown preset, dial or value; the message names it and the choices.
+            UnknownOption: unknown preset, setting or value.
         """
         return level_of(text, PRESETS, _read, "the household generator")
 
 
-def _known(dial: str, got: tuple[str, ...], known: tuple[str, ...]) -> None:
+def _check_names(setting: str, got: tuple[str, ...], known: tuple[str, ...]) -> None:
     for name in got:
         if name not in known:
-            raise UnknownOption(f"the dial {dial} holds {name!r}{suggest(name, known)}")
+            raise UnknownOption(f"unknown value {name!r} of {setting}{suggest(name, known)}")
     if not got or len(set(got)) != len(got):
-        raise UnknownOption(f"the dial {dial} is {got!r}; it needs at least one name, each once, of {', '.join(known)}")
+        raise UnknownOption(f"{setting} must be one or more different names of {', '.join(known)}, got {got!r}")
 
 
 def _write(name: str, value: Any) -> str:
@@ -117,7 +117,7 @@ def _read(name: str, text: str) -> Any:
             return tuple(text.split("."))
         return int(text) if name == "words" else float(text)
     except ValueError as error:
-        raise UnknownOption(f"the dial {name} cannot be {text!r}: {error}") from None
+        raise UnknownOption(f"invalid value {text!r} of {name}: {error}") from None
 
 
 PRESETS: dict[str, HouseholdLevel] = {
@@ -144,4 +144,4 @@ PRESETS: dict[str, HouseholdLevel] = {
         shared=0.15,
     ),
 }
-"""Sizes by name. "large" is about as big as the games that come with ALFWorld."""
+"""Levels by name. "large" games are about as big as ALFWorld's."""

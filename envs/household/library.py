@@ -1,7 +1,7 @@
-"""Games by task id: the splits of a folder or packed file, opened once and compiled when played.
+"""Libraries of games: the splits of a folder or packed file, with games by task id.
 
-Opening makes, or finds, a disk cache with one small record a game; `get` reads the record and compiles it. Nothing is
-held in memory but the index and the games played last.
+Opening a library creates or finds a disk cache with one small record per game; `get` reads a record and compiles it.
+Only the index and the most recent games are kept in memory.
 """
 
 from __future__ import annotations
@@ -25,15 +25,12 @@ from turnwise.envs.household.pddl import Domain, read_domain
 from turnwise.envs.household.record_file import RecordFile, open_records, write_records
 from turnwise.registry import suggest
 
-_FORMAT = 1  # of the records; raise it when they change
-_KEPT = 128  # compiled games
+_FORMAT = 1  # version of the records; increase it when they change
+_KEPT = 128  # compiled games in memory
 
 
 class GameLibrary:
-    """The games of one folder or packed file.
-
-    Use `GameLibrary.open`; ids are in a fixed order, sorted within each split.
-    """
+    """The games of a folder or packed file; use `GameLibrary.open`."""
 
     def __init__(self, path: Path, store: RecordFile) -> None:
         self.path = path
@@ -46,7 +43,7 @@ class GameLibrary:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, cache: bool = True) -> GameLibrary:
-        """Return the library at a path; one of the same path and key is shared within the process.
+        """Return the library at a path; libraries are shared within the process.
 
         Args:
             path: a folder of original files, a packed file, or a folder with one.
@@ -54,7 +51,7 @@ class GameLibrary:
 
         Raises:
             NoGames: there are no games at the path.
-            GameFileError: a file is torn or not what it should be.
+            GameFileError: a file is damaged or invalid.
         """
         place = Path(path).expanduser().resolve()
         stamp = (str(place), place.stat().st_mtime_ns if place.exists() else 0, str(cache_folder()) if cache else "")
@@ -77,13 +74,13 @@ class GameLibrary:
             )
         if not store.entries:
             raise NoGames(
-                f"no playable games in {place}: all are unsolvable, or of movable receptacles or sliced objects"
+                f"no playable games in {place}: all are unsolvable, or need movable receptacles or sliced objects"
             )
         return cls(place, store)
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that have games, in the order train, valid_seen, valid_unseen, others."""
+        """The splits with games, in the order train, valid_seen, valid_unseen, others."""
         known = ("train", "valid_seen", "valid_unseen")
         found = {id.split("/", 1)[0] for id in self._ids}
         return (*(name for name in known if name in found), *sorted(found - set(known)))
@@ -92,8 +89,8 @@ class GameLibrary:
         """Return task ids, sorted.
 
         Args:
-            split: of this split only.
-            task_types: of these task types only.
+            split: only of this split.
+            task_types: only of these task types.
 
         Raises:
             UnknownOption: there is no such split or task type.
@@ -125,7 +122,7 @@ class GameLibrary:
         return number
 
     def humans(self, id: str) -> list[str]:
-        """Return how people described the task; [] where nobody did."""
+        """Return the human annotations of a task."""
         return list(self.record(id)["humans"])
 
     def get(self, id: str, human: int | None = None) -> Game:
@@ -133,11 +130,11 @@ class GameLibrary:
 
         Args:
             id: the task id.
-            human: number of the person whose words the task is told in; None: the template's.
+            human: number of the annotation to use (modulo their number); None: the template's wording.
 
         Raises:
-            UnknownTask: there is no such game, or nobody described it.
-            GameFileError: the game uses something that the engine does not play.
+            UnknownTask: there is no such game, or it has no annotations.
+            GameFileError: the game uses something that the engine does not support.
         """
         key = (id, human)
         game = self._kept.pop(key, None) or self._compile(id, human)
@@ -147,8 +144,7 @@ class GameLibrary:
         return game
 
     def record(self, id: str) -> dict[str, Any]:
-        """Return what is kept of a game: task, task_type, walkthrough, problem, humans, and the numbers of domain and
-        grammar."""
+        """Return the record of a game: task, task_type, walkthrough, problem, humans, domain and grammar."""
         record: dict[str, Any] = json.loads(self._store.read(self._number(id)))
         return record
 
@@ -158,7 +154,7 @@ class GameLibrary:
         if human is not None:
             if not record["humans"]:
                 raise UnknownTask(
-                    f"nobody described the task {id!r}: goals='human' needs traj_data.json files or annotations"
+                    f"task {id!r} has no annotations: goals='human' needs traj_data.json files or annotations.jsonl"
                 )
             task = record["humans"][human % len(record["humans"])] + "."  # the template ends the sentence
         where = f"{self.path}: {id}"
@@ -178,7 +174,7 @@ class GameLibrary:
         return str(self._store.head["domains"][self.record(id)["domain"]])
 
     def grammar_text(self, id: str) -> str:
-        """Return the text of a game's grammar, with "UNKNOWN GOAL." in the place of the task."""
+        """Return the text of a game's grammar, with "UNKNOWN GOAL." in place of the task."""
         return str(self._store.head["grammars"][self.record(id)["grammar"]])
 
     def _domain(self, number: int) -> Domain:
@@ -210,7 +206,7 @@ def _known_types(names: Sequence[str]) -> set[str]:
 
 
 def _compact(records: Iterator[GameRecord], head: dict[str, Any]) -> Iterator[tuple[list[Any], bytes]]:
-    """Records for the cache: (id, task type) for the index, the rest as JSON with domains and grammars by number."""
+    """Yield the cache's records: (id, task type) for the index, the rest as JSON; domains and grammars by number."""
     numbers: dict[tuple[str, str], int] = {}
 
     def number(kind: str, text: str) -> int:
@@ -233,15 +229,14 @@ def _compact(records: Iterator[GameRecord], head: dict[str, Any]) -> Iterator[tu
 
 
 def pack(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
-    """Write a folder of original files as one packed file, with domain.pddl, grammar.twl2 and annotations.jsonl.xz
-    beside it.
+    """Write a folder of original files as one packed file, next to domain.pddl, grammar.twl2 and annotations.jsonl.xz.
 
-    Games whose domain or grammar differ from the first one's carry their own. Files are written beside their places
-    and renamed.
+    Games whose domain or grammar differs from that of the first one contain their own. Files are written under
+    temporary names and renamed.
 
     Args:
-        folder: the folder of the splits (or the one above it).
-        out: the packed file, "….jsonl" or "….jsonl.xz".
+        folder: the folder of the splits, or its parent.
+        out: the packed file, ending in ".jsonl" or ".jsonl.xz".
 
     Returns:
         The number of games.
@@ -252,10 +247,10 @@ def pack(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
     """
     target = Path(out)
     if not target.name.endswith((".jsonl", ".jsonl.xz")):
-        raise UnknownOption(f"a packed file ends in .jsonl or .jsonl.xz, not {target.name!r}")
+        raise UnknownOption(f"the packed file must end in .jsonl or .jsonl.xz, got {target.name!r}")
     source = source_at(Path(folder).expanduser())
     if isinstance(source, PackedGames):
-        raise UnknownOption(f"{folder} is packed already")
+        raise UnknownOption(f"{folder} is already packed")
     target.parent.mkdir(parents=True, exist_ok=True)
     return _pack(source, target)
 
@@ -300,7 +295,7 @@ def _packed_line(record: GameRecord, domain: str, grammar: str) -> dict[str, Any
 
 
 class _AtomicFile:
-    """A file that appears under its name only when it is whole."""
+    """A file that gets its name when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,14 +1,12 @@
-"""PDDL front end: the text of a domain or problem in, plain data out.
+"""Parser of PDDL domains and problems.
 
-Understood: :strips, :adl (and/or/not/imply/exists/forall, conditional effects), :typing (with `either`), :equality,
-constants and action costs, which is what household games use and a little more. Numeric preconditions, derived
-predicates and durative actions are left out on purpose: they give a GameFileError that names file, line and
-construct, as does everything else that is unknown.
+Supported: :strips, :adl (and/or/not/imply/exists/forall, conditional effects), :typing (with `either`), :equality,
+constants, and action costs, which are ignored. Everything else, such as numeric preconditions, derived predicates and
+durative actions, raises a GameFileError that names file, line and construct.
 
-Two habits of the original's planner are kept because texts depend on them. All names are lower-case. And a type that
-is not declared has no objects: the games' own domain quantifies over "location," (with the comma), so that this
-quantifier is never satisfied. Any other undeclared type is played likewise, with a warning (`UndeclaredType`), since
-it is more likely a typo than meant.
+Two properties of the original's planner are kept, since texts depend on them: all names are lower-case, and an
+undeclared type has no objects. The original domain quantifies over "location," (with the comma), so this quantifier is
+never satisfied. Any other undeclared type is probably a typo, and causes a warning (`UndeclaredType`).
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ Parameters: TypeAlias = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """predicate(terms); a term is a variable "?x" or the name of an object; "=" is equality."""
+    """predicate(terms); a term is a variable "?x" or an object; the predicate "=" is equality."""
 
     predicate: str
     terms: tuple[str, ...]
@@ -65,7 +63,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """Some values of the parameters make the body true."""
+    """An existential quantifier over the parameters."""
 
     parameters: Parameters
     body: Formula
@@ -76,8 +74,7 @@ Formula: TypeAlias = Atom | Not | And | Or | Exists  # forall and imply are rewr
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """For all values of the parameters under which the condition holds (before the action), the atom becomes true or
-    false."""
+    """The atom becomes true or false, for all values of the parameters that satisfy the condition before the action."""
 
     parameters: Parameters
     condition: Formula | None  # None: always
@@ -87,7 +84,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """An action with parameters. Costs do not change what can be played, so they are read and dropped."""
+    """An action with parameters; costs are ignored."""
 
     name: str
     parameters: Parameters
@@ -98,7 +95,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A planning domain; `types` maps each type to its parent ("object" is the root, its own parent)."""
+    """A planning domain; `types` maps each type to its parent (the root "object" to itself)."""
 
     path: str
     name: str
@@ -110,7 +107,7 @@ class Domain:
     _below: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def subtypes(self, name: str) -> frozenset[str]:
-        """The type and all types under it; nothing for a type that is not declared."""
+        """Return the type and all its subtypes; nothing for an undeclared type."""
         found = self._below.get(name)
         if found is None:
             found = frozenset(t for t in self.types if name in _ancestry(t, self.types))
@@ -120,7 +117,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Objects with their types, the facts at the start, and the goal."""
+    """Objects with their types, initial facts, and the goal."""
 
     name: str
     domain: str
@@ -142,13 +139,13 @@ def read_domain(text: str, path: str = "domain.pddl") -> Domain:
 
     Args:
         text: the file's content.
-        path: what errors call the file.
+        path: name of the file in error messages.
 
     Raises:
-        GameFileError: the text is no domain, or uses something that this engine does not play.
+        GameFileError: the text is not a domain, or uses something unsupported.
 
     Warns:
-        UndeclaredType: a type is used that is not declared (see `declared`).
+        UndeclaredType: an undeclared type is used (see `declared`).
     """
     reader = _PddlParser(path)
     domain = reader.domain(read_sexp(text, path), hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
@@ -158,18 +155,18 @@ def read_domain(text: str, path: str = "domain.pddl") -> Domain:
 
 
 def declared(kind: str, domain: Domain, path: str, line: int | None) -> bool:
-    """Return whether a type is one of the domain's, and warn where it is not.
+    """Return whether a domain declares a type, and warn if it does not.
 
-    The original games' "location," (a declared type and a comma) is no typo of the game at hand: it gets no warning.
+    The original games' "location," (a declared type and a comma) causes no warning.
 
     Args:
         kind: the type, in lower case.
-        domain: what declares types.
-        path: the file that uses it.
-        line: and where in it.
+        domain: the domain.
+        path: the file that uses the type.
+        line: line number in the file.
 
     Warns:
-        UndeclaredType: with file, line and the near names.
+        UndeclaredType: with file, line and a suggestion.
     """
     if kind in domain.types:
         return True
@@ -181,20 +178,20 @@ def declared(kind: str, domain: Domain, path: str, line: int | None) -> bool:
 
 
 def read_problem(text: str, path: str = "problem.pddl") -> Problem:
-    """Return the problem of a PDDL text; plain ones take a fast way that gives the same result.
+    """Return the problem of a PDDL text; common layouts are parsed by a faster method with the same result.
 
     Raises:
-        GameFileError: the text is no problem, or uses something that this engine does not play.
+        GameFileError: the text is not a problem, or uses something unsupported.
     """
     return _fast_problem(text, path) or _PddlParser(path).problem(read_sexp(text, path))
 
 
 class _PddlParser:
-    """Recursive descent over S-expressions; keeps the path for errors."""
+    """A recursive-descent parser over S-expressions."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.kinds: dict[str, int] = {}  # types that were used, and the line of the first use
+        self.kinds: dict[str, int] = {}  # type -> line of its first use
 
     def fail(self, at: Sexp, construct: str, message: str) -> None:
         fail(self.path, at.line, construct, message)
@@ -210,7 +207,7 @@ class _PddlParser:
         return item
 
     def sections(self, top: ListExpression, kind: str) -> Iterator[tuple[Token, ListExpression]]:
-        """The (:keyword ...) parts after (define (kind name) ...)."""
+        """Yield the (:keyword ...) sections after (define (kind name) ...)."""
         if top.head != "define" or len(top) < 2:
             fail(self.path, top.line, f"({top.head}", "expected (define ...)")
         title = self.form(top[1], f"({kind} NAME)")
@@ -247,10 +244,10 @@ class _PddlParser:
                 if schema.name in schemas:
                     self.fail(part, f"(:action {schema.name}", "this action was defined before")
                 schemas[schema.name] = schema
-            elif keyword != ":functions":  # costs are not played
+            elif keyword != ":functions":  # costs are ignored
                 self.fail(part, f"({keyword}", "unknown section of a domain")
         title = str(self.form(top[1], "(domain NAME)")[1])
-        types = {**dict.fromkeys(types.values(), "object"), **types}  # a parent needs no declaration of its own
+        types = {**dict.fromkeys(types.values(), "object"), **types}  # parents need no declaration of their own
         return Domain(self.path, title, types, constants, predicates, schemas, digest)
 
     def schema(self, part: ListExpression, predicates: Mapping[str, int]) -> Schema:
@@ -298,7 +295,7 @@ class _PddlParser:
 
     def fact(self, item: Sexp) -> tuple[str, ...] | None:
         form = self.form(item, "a fact")
-        if form.head == "=":  # the value of a function, such as a distance: costs are not played
+        if form.head == "=":  # the value of a function, such as a distance
             return None
         words = tuple(str(self.word(word, "an object")) for word in form)
         if not words:
@@ -356,12 +353,12 @@ class _PddlParser:
 
     def atom(self, form: ListExpression, predicates: Mapping[str, int] | None) -> Atom:
         head = form.head
-        if head in _UNPLAYED or (predicates is not None and head != "=" and head not in predicates):
+        if head in _UNSUPPORTED or (predicates is not None and head != "=" and head not in predicates):
             self.fail(form, f"({head} ...)", "unknown predicate or construct in a condition or effect")
         atom = Atom(head, tuple(str(self.word(item, "a variable or object")) for item in form[1:]))
         wanted = 2 if head == "=" else predicates[head] if predicates is not None else len(atom.terms)
         if len(atom.terms) != wanted:
-            self.fail(form, f"({head} ...)", f"expected {wanted} arguments, came {len(atom.terms)}")
+            self.fail(form, f"({head} ...)", f"expected {wanted} arguments, got {len(atom.terms)}")
         return atom
 
     def effects(
@@ -387,7 +384,7 @@ class _PddlParser:
 
 
 _BOOLEAN = {"and", "or", "not", "imply"}
-_UNPLAYED = {
+_UNSUPPORTED = {
     "",
     "and",
     "or",
@@ -413,11 +410,10 @@ _GOAL = re.compile(r"\)\s*(\(\s*:goal\s)")
 
 
 def _fast_problem(text: str, path: str) -> Problem | None:
-    """Read the common layout (problem, domain, objects, init, goal in this order, no comments) without the general
-    reader.
+    """Parse the common layout (problem, domain, objects, init, goal in this order, no comments) by regular expressions.
 
     Returns:
-        The problem, or None where anything is out of the ordinary: then the general reader decides, and names the line.
+        The problem, or None for any other layout, which the general parser then handles.
     """
     low = text.lower()
     header = _HEADER.match(low)

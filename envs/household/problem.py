@@ -1,6 +1,6 @@
-"""Makes a game of a layout: ids and names, the PDDL problem, and a walkthrough.
+"""The PDDL problem and the walkthrough of a layout.
 
-Ids have the form that ALFWorld's loader takes names from: Mug_bar_02 is "mug 1" when there are two mugs, because the
+Ids have the form from which ALFWorld's loader derives names: Mug_bar_02 is "mug 1" if there are two mugs, because the
 game numbers the sorted ids of a kind downwards.
 """
 
@@ -26,7 +26,7 @@ class _Thing:
 
 
 def _numbered(kinds: list[str]) -> list[tuple[str, str]]:
-    """Return (id, name) for every item: the game numbers the sorted ids of a kind downwards, so the last one is 1."""
+    """Return (id, name) of every item; the last item of a kind has number 1."""
     count = Counter(kinds)
     seen: Counter[str] = Counter()
     labels = []
@@ -39,7 +39,7 @@ def _numbered(kinds: list[str]) -> list[tuple[str, str]]:
 def problem_and_walkthrough(layout: HouseLayout, draw: KeyedRandom) -> tuple[str, list[str]]:
     """Return the PDDL problem of a layout, and commands that win it; `draw` decides which of two mugs is mug 1."""
     kinds = [(thing, number) for number, place in enumerate(layout.places) for thing in place.holds]
-    kinds = draw.shuffled(kinds)  # so that a number says nothing about where the thing lies
+    kinds = draw.shuffled(kinds)  # so that numbers do not depend on locations
     labels = _numbered([kind for kind, _ in kinds])
     things = [_Thing(*label, kind, place) for label, (kind, place) in zip(labels, kinds, strict=True)]
     places = _numbered([place.kind for place in layout.places])
@@ -131,7 +131,7 @@ def _goal(goal: LayoutGoal) -> str:
 
 
 def _walkthrough(layout: HouseLayout, things: list[_Thing], names: list[str]) -> Iterator[str]:
-    """Yield commands that win: fetch, work, bring; for two objects the same twice, to the same receptacle."""
+    """Yield commands that win; two objects go to the same receptacle."""
     goal, places = layout.goal, layout.places
     opened = {number for number, place in enumerate(places) if place.opened is not False}
     at = 0

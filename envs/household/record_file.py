@@ -1,9 +1,8 @@
-"""A file of many compressed records with an index: the disk cache of game libraries.
+"""A file of compressed records with an index: the disk cache of game libraries.
 
-Layout: magic, records (zlib, one after the other), index (JSON, zlib), trailer (where the index lies, how long it is,
-its BLAKE2b digest). The file is written beside its place and renamed, so that a reader sees the old one or the new
-one; a torn or foreign file has no valid trailer and counts as absent. Where no folder can be written, the records
-stay in memory.
+Layout: magic, records (zlib), index (JSON, zlib), trailer (offset, length and BLAKE2b digest of the index). Files are
+written under a temporary name and renamed, so that readers see the old file or the new one. A damaged file has no valid
+trailer and counts as absent. If no file can be written, the records stay in memory.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ from typing import Any
 
 _MAGIC = b"turnwise household 1\n"
 _TRAILER = struct.Struct("<QQ16s")
-_LEVEL = 1  # records are read far more often than written, and are very redundant anyway
+_LEVEL = 1  # records are read more often than written, and very redundant
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """Records in a file, or (`memory`) in memory. `entries[i]` is (meta, offset, length) of record i; `head` is about
-    all of them."""
+    """Records in a file, or in `memory`. `entries[i]` is (meta, offset, length) of record i; `head` describes all."""
 
     path: Path | None
     head: dict[str, Any]
@@ -39,7 +37,7 @@ class RecordFile:
         """Return a record.
 
         Raises:
-            OSError: the file is gone or was changed.
+            OSError: the file is missing or was changed.
         """
         _, offset, length = self.entries[number]
         if self.path is None:
@@ -55,7 +53,7 @@ class RecordFile:
 
 
 def open_records(path: Path, key: str) -> RecordFile | None:
-    """Return the store in a file if it is whole and was made for this key, else None."""
+    """Return the records of a file if it is intact and was written with this key, else None."""
     try:
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
@@ -77,13 +75,13 @@ def open_records(path: Path, key: str) -> RecordFile | None:
 
 
 def write_records(path: Path, key: str, records: Iterable[tuple[list[Any], bytes]], head: dict[str, Any]) -> RecordFile:
-    """Write records and return their store; one in memory where the file cannot be written.
+    """Write records to a file and return them; keep them in memory if the file cannot be written.
 
     Args:
-        path: the file; its folder is made if need be.
-        key: what `open_records` has to ask for.
-        records: (meta, content) pairs; meta is JSON-able. `head` may be filled while they come.
-        head: JSON-able data about all records.
+        path: the file; its folder is created if needed.
+        key: the key that `open_records` must be given.
+        records: (meta, content) pairs, with JSON-compatible meta. `head` may be filled while they are produced.
+        head: JSON-compatible data about all records.
     """
     chunks: list[bytes] = []
     entries: list[tuple[list[Any], int, int]] = []
@@ -108,7 +106,7 @@ def write_records(path: Path, key: str, records: Iterable[tuple[list[Any], bytes
 
 
 def _replace(path: Path, chunks: list[bytes]) -> None:
-    """Write a file beside its place, make it durable, and rename it."""
+    """Write a file under a temporary name, flush it to disk, and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:

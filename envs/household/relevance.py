@@ -1,14 +1,15 @@
-"""Which facts can ever make a difference: what belongs into the key of a state, and what does not.
+"""Which facts can make a difference, and so belong to the key of a state.
 
-A changing fact matters when some condition or some text can read it: a precondition, the goal, the condition of an
-effect, or a query of the grammar, with all atoms that never change true for it. Some refinements keep equal situations
-equal. A text's later alternatives are never reached where the condition of an earlier one always holds. A query
-that asks for "was made false" together with another fact is never answered where every action that makes the one so
-ends the other: an object taken from the only receptacle of a place is not on its floor. And what an action answers is
-never asked where the action is never possible (a lamp that cannot be held is never examined), nor about what the action
-itself has just settled (a lamp that was used is on).
+A changing fact matters if a precondition, the goal, the condition of an effect, or a query of the grammar can read it,
+given the facts that never change. Refinements keep equivalent states equal:
 
-What cannot be shown to be without effect counts as having one.
+- A later alternative of a text is unreachable if the condition of an earlier one always holds.
+- A query for "was made false" and another fact has no answer if every action that makes the one false also ends the
+  other: an object taken from the only receptacle at a location is not on its floor.
+- The feedback of an action is irrelevant if the action is never possible (a lamp that cannot be held is never
+  examined), and about what the action itself has just set (a lamp that was used is on).
+
+A fact that cannot be shown to be irrelevant counts as relevant.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from turnwise.envs.household.joins import Columns, FactView, JoinPlan, JoinPlann
 from turnwise.envs.household.pddl import Atom, Effect, Formula, Not, Parameters, Schema
 
 Fact = tuple[str, Row]
-_TRIED = 10_000  # most facts that are tried for an atom with open variables; beyond, it counts as possible
+_TRIED = 10_000  # maximum number of facts to try for an atom with open variables; beyond, it counts as possible
 
 
 @dataclass(frozen=True, slots=True)
 class _Occurrence:
-    """An atom that some condition reads, and a plan that joins to it what never changes."""
+    """An atom that a condition reads, and a plan that joins the facts that never change."""
 
     atom: Atom
     kinds: Mapping[str, tuple[str, ...]]
     columns: Mapping[str, int]  # of constants
     plan: JoinPlan
     others: tuple[Atom, ...]  # the condition's other changing atoms
-    guards: tuple[_Occurrence, ...]  # conditions of earlier alternatives, by the same variables
-    free: bool  # nothing that never changes restricts it
-    after: frozenset[str] | None = None  # actions whose feedback asks it; None: asked elsewhere as well
+    guards: tuple[_Occurrence, ...]  # conditions of earlier alternatives
+    free: bool  # not restricted by facts that never change
+    after: frozenset[str] | None = None  # actions whose feedback reads it; None: others do, too
 
     def rows(self, view: FactView, constants: Row, row: Row) -> list[Row]:
-        """The ways in which the condition could come true with this fact."""
+        """Return the rows in which the condition could become true with this fact."""
         values: dict[str, int] = {}
         for term, number in zip(self.atom.terms, row, strict=True):
             known = constants[self.columns[term]] if term in self.columns else values.setdefault(term, number)
@@ -50,21 +51,21 @@ class _Occurrence:
         return self.plan.rows(view, constants + tuple(values.values()))
 
     def ground(self, atom: Atom, row: Row) -> Row | None:
-        """The arguments of another atom of the condition in one of the rows; None where they are open."""
+        """Return the arguments of another atom of the condition in a row; None if they are open."""
         if any(term not in self.plan.columns for term in atom.terms):
             return None
         return tuple(row[self.plan.columns[term]] for term in atom.terms)
 
 
 class Relevance:
-    """Answers for one game whether a changing fact can make a difference.
+    """Decides which changing facts of a game can make a difference.
 
     Args:
-        rules: of the game's domain and grammar.
+        rules: rules of the game's domain and grammar.
         view: the facts that never change.
         constants: numbers of the rules' constants.
-        goal: the game's goal; its constants are `objects`, numbered in that order.
-        start: all facts at the start.
+        goal: the game's goal; its constants are `objects`, numbered in this order.
+        start: the initial facts.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Relevance:
         self._reachable: dict[Fact, bool] = {}
 
     def matters(self, predicate: str, row: Row) -> bool:
-        """Return whether the fact can be read by anything, now or later."""
+        """Return whether anything can read the fact, now or later."""
         readers = _readers(self._rules).get(predicate, [])
         if readers is None or any(self._reads(reader, self._constants, row) for reader in readers):
             return True
@@ -113,7 +114,7 @@ class Relevance:
         return not reader.others or any(not self._impossible(reader, row, joined) for joined in rows)
 
     def _asks(self, name: str, atom: Atom, row: Row) -> bool:
-        """Whether the feedback of an action can ask for the fact: the action is possible, and leaves the fact open."""
+        """Return whether the feedback of an action can read the fact: the action is possible and does not set it."""
         schema = self._rules.domain.schemas[name]
         named = {_placeholder(parameter, kinds): parameter for parameter, kinds in schema.parameters}
         terms = tuple(named.get(term, "") for term in atom.terms)
@@ -124,7 +125,7 @@ class Relevance:
         return any(self._possible(way, bound) for way in _ways(self._rules, schema, tuple(bound)))
 
     def _possible(self, way: _Precondition, bound: Mapping[str, int]) -> bool:
-        """Whether an alternative of a precondition can ever hold with these arguments; one step of looking back."""
+        """Return whether a case of a precondition can ever hold with these arguments, looking back one action."""
         start, changing, kinds = way
         for joined in start.rows(self._view, self._constants, tuple(bound.values())):
             choices = [
@@ -143,7 +144,7 @@ class Relevance:
         return tuple(self._view.members(kinds[term]))
 
     def _true_once(self, predicate: str, row: Row) -> bool:
-        """Whether a fact is true at the start, or some action that could make it so is not ruled out."""
+        """Return whether a fact is initially true, or some action may make it true."""
         found = self._reachable.get((predicate, row))
         if found is None:
             found = row in self._start.get(predicate, ()) or any(
@@ -154,7 +155,7 @@ class Relevance:
         return found
 
     def _impossible(self, reader: _Occurrence, row: Row, joined: Row) -> bool:
-        """Whether two facts of the condition exclude each other in this row."""
+        """Return whether two facts of the condition exclude each other in this row."""
         facts: list[Fact] = [(reader.atom.predicate, row)]
         for atom in reader.others:
             other = reader.ground(atom, joined)
@@ -164,7 +165,7 @@ class Relevance:
         return any(self._exclude(no, yes) for no in refused for yes in facts if yes not in refused)
 
     def _exclude(self, refused: Fact, other: Fact) -> bool:
-        """Whether "was made false" of one fact and another fact are never both true; by induction over all actions."""
+        """Return whether "was made false" of a fact and another fact are never both true, by induction over actions."""
         found = self._exclusive.get((refused, other))
         if found is None:
             plain = (refused[0].removeprefix("not_"), refused[1])
@@ -173,15 +174,15 @@ class Relevance:
         return found
 
     def _ends(self, plain: Fact, other: Fact) -> bool:
-        """Every action that makes `plain` false makes `other` false."""
+        """Return whether every action that makes `plain` false makes `other` false."""
         return all(other in removed and other not in added for added, removed in self._actions(plain, positive=False))
 
     def _restores(self, other: Fact, plain: Fact) -> bool:
-        """Every action that makes `other` true makes `plain` true."""
+        """Return whether every action that makes `other` true makes `plain` true."""
         return all(plain in added for added, _ in self._actions(other, positive=True))
 
     def _actions(self, fact: Fact, *, positive: bool) -> Iterator[tuple[set[Fact], set[Fact]]]:
-        """What the actions that make a fact true (or false) make true and false, as far as that is certain."""
+        """Yield what the actions that make a fact true (or false) certainly make true and false."""
         for effect in _effects(self._rules).get((fact[0], positive), ()):
             if effect is None:
                 yield set(), set()
@@ -197,7 +198,7 @@ def _ground(occurrence: _Occurrence, found: Sequence[Atom], row: Row) -> set[Fac
 
 
 _Precondition = tuple[_Occurrence, list[Atom], Mapping[str, tuple[str, ...]]]
-"""An alternative of a precondition: what never changes in it, by bound arguments; what does; the variables' types."""
+"""A case of a precondition: its static part by bound arguments, its changing atoms, the variables' types."""
 
 
 def _ways(rules: GameRules, schema: Schema, bound: tuple[str, ...]) -> list[_Precondition]:
@@ -216,7 +217,7 @@ def _ways(rules: GameRules, schema: Schema, bound: tuple[str, ...]) -> list[_Pre
 
 
 def _sure(schema: Schema) -> list[Effect]:
-    """The effects that always happen."""
+    """Return the unconditional effects."""
     return [effect for effect in schema.effects if effect.condition is None and not effect.parameters]
 
 
@@ -272,14 +273,14 @@ def _read_query(readers: _Readers, rules: GameRules, reading: TextQuery) -> None
 
 
 def _as_atoms(query: Query) -> tuple[list[Atom], Parameters]:
-    """A query as atoms over variables that are named by placeholder and type."""
+    """Return a query as atoms over variables named by placeholder and type."""
     kinds = {_placeholder(name, (kind,)): (kind,) for atom in query for name, kind in atom.arguments}
     found = [Atom(one.predicate, tuple(_placeholder(name, (kind,)) for name, kind in one.arguments)) for one in query]
     return found, tuple(kinds.items())
 
 
 def _placeholder(name: str, kinds: tuple[str, ...]) -> str:
-    """The variable of a placeholder such as {o:object}, and of the parameter that fills it in."""
+    """Return the variable of a placeholder such as {o:object}, and of the parameter that fills it."""
     return f"?{name.removeprefix('?')}:{kinds[0]}"
 
 
@@ -314,8 +315,7 @@ def _occurrence(
 
 
 def _effects(rules: GameRules) -> _Effects:
-    """For each predicate and direction, the actions that change it so; None for one of which nothing certain is
-    known."""
+    """Return, for each predicate and direction, the actions that change it; None for a conditional effect."""
     kept: _Effects | None = rules.effects
     if kept is None:
         table: _Effects = {}

@@ -1,8 +1,7 @@
-"""Grammar to text: the rules played over the facts of a world.
+"""Rendering of grammar rules as text, over the facts of a world.
 
-A text sees objects by name and type: the arguments of the action, and what queries bind on the way. Different
-placeholders never stand for the same object. Answers of a query come in the order of the facts, atom by atom, which
-is the order of the objects' ids.
+Texts refer to objects by name and type: the arguments of the action, and what queries bind. Different placeholders
+never refer to the same object. Answers of a query are in the order of the facts, which is that of the objects' ids.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _DEPTH = 200
 
 
 class ObjectTexts(Protocol):
-    """The objects as texts show them."""
+    """The objects as shown in texts."""
 
     @property
     def objects(self) -> Sequence[str]:
@@ -38,12 +37,12 @@ class ObjectTexts(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """What the player reads for each object."""
+        """The name of each object that the player sees."""
         ...
 
     @property
     def task(self) -> str | None:
-        """What the rule "task" says; None: what the grammar has for it."""
+        """The text of the rule "task"; None: the grammar's."""
         ...
 
 
@@ -52,7 +51,7 @@ class Renderer:
 
     Args:
         rules: domain and grammar.
-        cast: the game's objects; its `task`, where it has one, is what the rule "task" says.
+        cast: the game's objects, and the text of its rule "task".
     """
 
     def __init__(self, rules: GameRules, cast: ObjectTexts) -> None:
@@ -60,11 +59,11 @@ class Renderer:
         self.cast = cast
 
     def text(self, view: FactView, symbols: Sequence[Symbol], mapping: Mapping[Placeholder, int]) -> str:
-        """Return the text of symbols; `mapping` says which object each placeholder of the action stands for.
+        """Return the text of symbols; `mapping` gives the objects of the action's placeholders.
 
         Raises:
-            GameFileError: no alternative of a rule applies, rules refer to each other without end, or a value's
-            variable is unknown.
+            GameFileError: no alternative of a rule applies, rules refer to each other endlessly, or a variable is
+                unknown.
         """
         scope = {name: number for (name, _), number in mapping.items()}
         pieces: list[str] = []
@@ -83,7 +82,7 @@ class Renderer:
                 pieces.extend(self._insert(view, symbol, mapping, scope, depth))
 
     def _insert(self, view: FactView, insert: Insert, mapping: Mapped, scope: Scope, depth: int) -> list[str]:
-        """One piece, or one for every answer of the query."""
+        """Return one piece of text, or one per answer of the query."""
         if insert.given is None:
             return [self._one(view, insert, mapping, scope, depth)]
         pieces: list[str] = []
@@ -109,7 +108,7 @@ class Renderer:
             pieces.append(self.cast.task)
             return
         if depth > _DEPTH:
-            raise GameFileError(self.rules.grammar.path, None, f"#{name}#", "rules refer to each other without end")
+            raise GameFileError(self.rules.grammar.path, None, f"#{name}#", "rules refer to each other endlessly")
         for alternative in self.rules.grammar.rules[name]:
             if alternative.condition is None or any(True for _ in self._answers(view, alternative.condition, mapping)):
                 self._symbols(view, alternative.symbols, mapping, scope, pieces, depth)
@@ -165,8 +164,7 @@ class Renderer:
                 yield from self._match(view, query, depth + 1, {**mapping, **fresh})
 
     def _typed(self, atom: QueryAtom, facts: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-        """The facts whose arguments are of the asked types; those of exactly these types first, then subtypes, level
-        by level."""
+        """Return the facts whose arguments have the requested types: first exactly these types, then subtypes."""
         ranks = type_ranks(self.rules.domain, tuple(kind for _, kind in atom.arguments))
         types = self.cast.types
         ranked = [
@@ -181,8 +179,7 @@ _ranks: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], int]] = {}
 
 
 def type_ranks(domain: Domain, kinds: tuple[str, ...]) -> dict[tuple[str, ...], int]:
-    """Return the combinations of types that a signature covers, with their rank: breadth first from the signature
-    itself."""
+    """Return the combinations of types that a signature covers, with their breadth-first rank."""
     found = _ranks.get((domain.digest, kinds))
     if found is None:
         if len(_ranks) > 4096:
@@ -209,7 +206,7 @@ Value: TypeAlias = Callable[[ObjectTexts, Scope], object]
 
 @lru_cache(maxsize=4096)
 def _value(source: str) -> Value:
-    """The expression as a function; the grammar's reader has let only these node types through."""
+    """Return the expression as a function; the parser of the grammar allows only these node types."""
     return _compile(ast.parse(source, mode="eval").body)
 
 
@@ -249,7 +246,7 @@ def _attribute(node: ast.Attribute) -> Value:
         return lambda cast, scope: cast.objects[scope[name]]
     if node.attr == "type":
         return lambda cast, scope: cast.types[scope[name]]
-    value = fixed.get(node.attr)  # the others are never set in these games
+    value = fixed.get(node.attr)  # the other attributes are never set
     return lambda cast, scope: value if scope[name] >= 0 else None
 
 

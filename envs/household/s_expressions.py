@@ -1,7 +1,6 @@
-"""S-expressions with line numbers: the lexical level of PDDL.
+"""S-expressions with line numbers, the syntax of PDDL.
 
-Everything is lower-cased, as the original's planner does; comments run from ";" to the end of the line. No meaning is
-given here.
+Text is lower-cased, as in the original's planner; comments run from ";" to the end of the line.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ _TOKEN = re.compile(r"[()]|[^\s()]+")
 
 
 class Token(str):
-    """A word of the file, with the line it stands on (1-based)."""
+    """A word with its line number (1-based)."""
 
     __slots__ = ("line",)
     line: int
 
     def __new__(cls, text: str, line: int) -> Token:
-        """Make the word."""
+        """Create the word."""
         token = super().__new__(cls, text)
         token.line = line
         return token
@@ -31,14 +30,14 @@ class Token(str):
 
 
 class ListExpression(list["Sexp"]):
-    """A parenthesised list, with the line of its opening parenthesis."""
+    """A parenthesised list, with the line number of its opening parenthesis."""
 
     __slots__ = ("line",)
     line: int
 
     @property
     def head(self) -> str:
-        """The first word, or "" when the list is empty or starts with another list."""
+        """The first word, or "" if the list is empty or starts with a list."""
         return str(self[0]) if self and isinstance(self[0], str) else ""
 
 
@@ -46,15 +45,15 @@ Sexp: TypeAlias = Token | ListExpression
 
 
 def fail(path: str, line: int, construct: str, message: str) -> NoReturn:
-    """Raise the one error of a game's source: file, line, construct, and what was wanted."""
+    """Raise a GameFileError with file, line, construct and what was expected."""
     raise GameFileError(path, line, construct, message)
 
 
 def read_sexp(text: str, path: str) -> ListExpression:
-    """Return the one top-level list of a PDDL text.
+    """Return the top-level list of a PDDL text.
 
     Raises:
-        GameFileError: no list, an unclosed or a surplus parenthesis, or text after the end.
+        GameFileError: there is no list, an unbalanced parenthesis, or text after the end.
     """
     stack: list[ListExpression] = []
     done: ListExpression | None = None

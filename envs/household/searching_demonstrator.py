@@ -1,10 +1,10 @@
-"""A demonstrator that knows no more than the agent: it reads, remembers what it saw, searches, then does the task.
+"""A demonstrator that knows no more than the agent: it searches for the objects of the task, then does the task.
 
-`expert.plan` sees through doors, so a policy that imitates it learns to walk straight to things that it cannot know of.
-This one looks for them where they are usually found, which is what an agent can learn. It works from the text alone, on
-generated and on original games, and it may be asked at any turn, also when somebody else chose the actions before.
+`expert.plan` sees the contents of closed receptacles, so a policy that imitates it learns to walk straight to objects
+of which it cannot know. This demonstrator looks where they are usually found, which an agent can learn. It uses only
+the texts of generated and original games, and can be asked at any turn, even after actions that it did not choose.
 
-Left out on purpose: human phrasings of the task (they are free text), and asking `inventory`, `look` or `examine`.
+Not included: human phrasings of the task, and the commands `inventory`, `look` and `examine`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turnwise.envs.household.vocabulary import OBJECTS, homes
 __all__ = ["ParsedTask", "SearchingDemonstrator", "prior_of", "read_task"]
 
 Prior = Mapping[str, Mapping[str, float]]
-"""kind of object -> kind of receptacle -> weight: how likely it lies in one of those rather than in another kind."""
+"""kind of object -> kind of receptacle -> weight: where objects usually lie."""
 
 _TASK = re.compile(
     r"put two (?P<two1>\w+) in (?P<r1>\w+)"
@@ -47,7 +47,7 @@ _CARRYING = re.compile(r"You are carrying: a (\w+ \d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class ParsedTask:
-    """A task as its sentence has it: kind of object, of target (or lamp), what to do first, how many, lamp or not."""
+    """A parsed task: kinds of object and target (or lamp), what to do first, number of objects, lamp or not."""
 
     thing: str
     target: str
@@ -60,12 +60,12 @@ def read_task(sentence: str) -> ParsedTask:
     """Return the task of a sentence in one of the twelve template phrasings.
 
     Raises:
-        EnvError: when the sentence has another form.
+        EnvError: the sentence has another form.
     """
     match = _TASK.search(sentence)
     if match is None:
         raise EnvError(
-            f"the searcher reads only the template goals, such as 'put a hot egg in sink.', not {sentence!r}"
+            f"the searcher understands only template goals such as 'put a hot egg in sink.', got {sentence!r}"
         )
     part = {name: text for name, text in match.groupdict().items() if text}
     target = next(text for name, text in part.items() if name[0] in "rt" and name[1:].isdigit())
@@ -99,26 +99,26 @@ class SearchingDemonstrator:
     """Plays an episode from its texts: `start(first observation)`, then `act(observation, admissible)` every turn."""
 
     def __init__(self, prior: Prior | None = None) -> None:
-        """Take where things are usually found; by default the homes that generated games are made from."""
+        """Set the prior of where objects lie; the default is that of generated games."""
         self._prior: Prior = prior if prior is not None else {name: homes(name) for name in OBJECTS}
         self.task = ParsedTask("", "")
         self.places: list[str] = []
-        self.contents: dict[str, list[str]] = {}  # of receptacles that were looked into
+        self.contents: dict[str, list[str]] = {}  # of the receptacles seen so far
         self.closed: set[str] = set()
         self.holding: str | None = None
         self.worked: set[str] = set()
         self.refused: set[tuple[str, str]] = set()
 
     def start(self, observation: str) -> None:
-        """Begin an episode with its first observation, which holds the room and the task.
+        """Start an episode with its first observation, which contains the room and the task.
 
         Raises:
-            EnvError: when the text holds no room or no template goal.
+            EnvError: the text contains no room or no template goal.
         """
         room, goal = _ROOM.search(observation), _GOAL.search(observation)
         if room is None or goal is None:
             raise EnvError(
-                "the searcher needs an episode's first observation, with the room and the line 'Your task is to:'"
+                "the searcher must start with the first observation of an episode, with the room and 'Your task is to:'"
             )
         self.task = read_task(goal["task"])
         self.places = _ITEM.findall(room["list"])
@@ -126,7 +126,7 @@ class SearchingDemonstrator:
         self.worked, self.refused = set(), set()
 
     def act(self, observation: str, admissible: Sequence[str]) -> str:
-        """Return the next action, one of `admissible`, after reading what the last one brought."""
+        """Return the next action, one of `admissible`, given the result of the last one."""
         self._read(observation)
         return self._next(frozenset(admissible))
 
@@ -180,11 +180,11 @@ class SearchingDemonstrator:
         return self._search(self.task.thing, can)
 
     def _counts(self, thing: str) -> bool:
-        """Whether an object that lies in the goal's place need not be touched again."""
+        """Return whether an object in the goal's receptacle is done."""
         return not self.task.work or thing in self.worked
 
     def _goal_place(self) -> str | None:
-        """The receptacle where the objects are brought: the one of the kind that holds most of them already."""
+        """Return the target receptacle: the one that already holds most of the objects."""
         if self.task.light:
             return None
         fit = [p for p in self.places if _kind(p) == self.task.target and (self.task.thing, p) not in self.refused]
@@ -200,7 +200,7 @@ class SearchingDemonstrator:
             return self._any(can)
         action = self._at(place, f"move {held} to {place}", can)
         if action == f"move {held} to {place}" and action not in can:
-            self.refused.add((self.task.thing, place))  # it does not take such things
+            self.refused.add((self.task.thing, place))  # it does not take such objects
             return self._bring(held, can)
         return action
 
@@ -225,7 +225,7 @@ class SearchingDemonstrator:
 
     def _search(self, thing: str, can: frozenset[str]) -> str:
         unseen = [place for place in self.places if place not in self.contents]
-        if not unseen:  # somebody moved it: look everywhere again
+        if not unseen:  # somebody moved it: search everywhere again
             self.contents.clear()
             unseen = self.places
         prior = self._prior.get(thing, {})
@@ -236,13 +236,13 @@ class SearchingDemonstrator:
         return self._any(can)
 
     def _worth(self, prior: Mapping[str, float], place: str) -> float:
-        """Chance of finding it there per turn that looking costs (a door costs one more, as far as it is known)."""
+        """Return the probability of finding the object there, per turn of looking (a known door costs one more)."""
         kind = _kind(place)
         same = sum(_kind(other) == kind for other in self.places)
         return prior.get(kind, 0.01) / same / (2 if place in self.closed else 1)
 
     def _at(self, place: str, action: str, can: frozenset[str], *, door: bool = True) -> str:
-        """Return the next step towards doing `action` at a receptacle: go there, open it, do it."""
+        """Return the next step towards `action` at a receptacle: go there, open it, do it."""
         if action in can:
             return action
         if f"go to {place}" in can:
@@ -252,7 +252,7 @@ class SearchingDemonstrator:
         return action if action.startswith("move ") else self._stale(place, can)
 
     def _stale(self, place: str, can: frozenset[str]) -> str:
-        """What was remembered of a receptacle is not so: forget it, and look again."""
+        """Forget the contents of a receptacle, which have changed, and look again."""
         self.contents.pop(place, None)
         return f"examine {place}" if f"examine {place}" in can else self._any(can)
 

@@ -1,10 +1,10 @@
-"""What generated households are made of: rooms, receptacles, objects, and where people keep what.
+"""The vocabulary of generated households: kinds of rooms, receptacles and objects, and where objects are usually kept.
 
-The homes of a kind are the prior that an agent can learn: weights over kinds of receptacles, from which the generator
-draws the place of an object. A receptacle takes exactly the kinds that have a home in it (or whose category it takes).
+The homes of an object kind are weights over kinds of receptacles, from which the generator draws its location: a prior
+that agents can learn. A receptacle takes the kinds that have a home in it, and those of the categories that it takes.
 
-Every name is one short lower-case word, so that a small policy learns them quickly. `level` says from which size of
-vocabulary on a kind is used: 0 tiny, 1 small, 2 full. Left out on purpose: sizes, weights and shapes of things.
+Names are short lower-case words, which small policies learn quickly. `level` is the smallest vocabulary that contains a
+kind: 0 tiny, 1 small, 2 full.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ReceptacleKind:
-    """A kind of place that holds things.
+    """A kind of receptacle.
 
-    name: one word. level: vocabulary from which it is used. openable: has a door, a lid or a front. takes: categories
-    of objects that may be put there. tool: "clean", "heat", "cool" or "" for what can be done there.
+    name: one word. level: smallest vocabulary with it. openable: has a door, lid or drawer front. takes: categories of
+    objects that fit. tool: what can be done there: "clean", "heat", "cool" or "".
     """
 
     name: str
@@ -42,9 +42,10 @@ class ReceptacleKind:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of thing. category: what receptacles accept. can: subset of {"clean", "heat", "cool", "light"}.
+    """A kind of object.
 
-    homes: (kind of receptacle, weight) where it is usually found.
+    category: decides which receptacles take it. can: subset of {"clean", "heat", "cool", "light"}. homes: (kind of
+    receptacle, weight) where it is usually found.
     """
 
     name: str
@@ -56,7 +57,7 @@ class ObjectKind:
 
 @dataclass(frozen=True, slots=True)
 class RoomKind:
-    """A kind of room. receptacles: (kind, least, most, weight of one more of it), in the order of reading."""
+    """A kind of room. receptacles: (kind, minimum, maximum, weight of a further one)."""
 
     name: str
     receptacles: tuple[tuple[str, int, int, float], ...]
@@ -268,13 +269,13 @@ ROOMS: dict[str, RoomKind] = {
 
 
 def type_name(kind: str) -> str:
-    """Return the constant that stands for a kind in a problem, such as MugType; a sink is SinkBasinType there."""
+    """Return the PDDL constant of a kind, such as MugType; a sink is SinkBasinType."""
     return "SinkBasinType" if kind == "sink" else f"{kind.capitalize()}Type"
 
 
 @cache
 def accepts(receptacle: str) -> frozenset[str]:
-    """Return the kinds of objects that may be put on or into a kind of receptacle."""
+    """Return the kinds of objects that fit on or into a kind of receptacle."""
     kind = RECEPTACLES[receptacle]
     return frozenset(
         thing.name

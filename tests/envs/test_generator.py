@@ -71,17 +71,17 @@ def test_an_id_alone_is_the_game():
     for task_id in ("train/small/000123", "held_out/tiny/000007", "train/small+closed=0.5+types=put.two/000001"):
         game = source(task_id)
         assert game.id == task_id
-        split, dials, index = task_id.split("/")
-        assert game == generate(split, int(index), dials)
-        assert game == generate(split, int(index), HouseholdLevel.parse(dials))
+        split, level, index = task_id.split("/")
+        assert game == generate(split, int(index), level)
+        assert game == generate(split, int(index), HouseholdLevel.parse(level))
     assert task_ids("held_out", "tiny", 3, 5) == [f"held_out/tiny/{i:06d}" for i in (5, 6, 7)]
 
 
 # ---- splits and panels ----
 
 
-def layouts(split: str, dials: str, count: int) -> set[str]:
-    return {generate(split, index, dials).layout.canonical for index in range(count)}
+def layouts(split: str, level: str, count: int) -> set[str]:
+    return {generate(split, index, level).layout.canonical for index in range(count)}
 
 
 def test_splits_share_no_game_even_where_games_are_few():
@@ -121,14 +121,14 @@ def test_canonical_form_ignores_order_and_nothing_else():
 
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_games_are_as_big_as_the_preset_says_and_of_all_types(preset: str):
-    dials = PRESETS[preset]
+    level = PRESETS[preset]
     types: Counter[str] = Counter()
     for index in range(60):
         game = generate("train", index, preset)
         types[game.task_type] += 1
-        assert dials.receptacles[0] <= len(game.layout.places) <= dials.receptacles[1]
-        assert dials.objects[0] <= sum(len(place.holds) for place in game.layout.places) <= dials.objects[1]
-        assert all(vocabulary.RECEPTACLES[place.kind].level <= dials.words for place in game.layout.places)
+        assert level.receptacles[0] <= len(game.layout.places) <= level.receptacles[1]
+        assert level.objects[0] <= sum(len(place.holds) for place in game.layout.places) <= level.objects[1]
+        assert all(vocabulary.RECEPTACLES[place.kind].level <= level.words for place in game.layout.places)
     assert set(types) == set(TASK_TYPES)
     assert max(types.values()) <= 30
 
@@ -189,7 +189,7 @@ def test_walkthroughs_win_in_the_engine(preset: str):
 
 
 @st.composite
-def any_dials(draw: st.DrawFn) -> HouseholdLevel:
+def any_level(draw: st.DrawFn) -> HouseholdLevel:
     def span(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
         return st.tuples(st.integers(low, high), st.integers(low, high)).map(lambda pair: (min(pair), max(pair)))
 
@@ -210,15 +210,15 @@ def any_dials(draw: st.DrawFn) -> HouseholdLevel:
 
 
 @settings(max_examples=60, deadline=None)
-@given(any_dials(), st.integers(0, 10**12 - 1), st.sampled_from(SPLITS))
-def test_any_dials_give_winnable_games_or_say_why_not(dials: HouseholdLevel, index: int, split: str):
-    assert HouseholdLevel.parse(dials.text) == dials
+@given(any_level(), st.integers(0, 10**12 - 1), st.sampled_from(SPLITS))
+def test_any_dials_give_winnable_games_or_say_why_not(level: HouseholdLevel, index: int, split: str):
+    assert HouseholdLevel.parse(level.text) == level
     try:
-        game = generate(split, index, dials)
+        game = generate(split, index, level)
     except UnknownOption:
         return  # the rooms cannot hold the tasks, or there are too few games
     assert source(game.id) == game
-    assert game.task_type in dials.types
+    assert game.task_type in level.types
     world = World(compiled(game))
     world.reset()
     assert not world.won

@@ -76,7 +76,7 @@ def test_without_traj_data_the_folder_names_the_task_type(folder):
     module._open.clear()
     bare = GameLibrary.open(folder)
     assert [bare.task_type(id) for id in bare.ids()] == kinds
-    with pytest.raises(UnknownTask, match="nobody described"):
+    with pytest.raises(UnknownTask, match="has no annotations"):
         bare.get(bare.ids()[0], human=0)
 
 
@@ -142,11 +142,11 @@ def test_task_sentence_is_taken_out_of_a_grammar():
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        (b"", "torn file"),
-        (b'{"pddl_domain": "(define', "torn file"),
+        (b"", "damaged file"),
+        (b'{"pddl_domain": "(define', "damaged file"),
         (b"[]", "list"),
         (b'{"solvable": true}', "grammar"),
-        (b"\xff\xfe", "torn file"),
+        (b"\xff\xfe", "damaged file"),
     ],
 )
 def test_a_torn_game_file_is_one_clear_error(folder, content, match):
@@ -184,7 +184,7 @@ def test_packing_refuses_what_it_cannot_do(folder, tmp_path):
     with pytest.raises(UnknownOption, match="jsonl"):
         pack(folder, tmp_path / "games.zip")
     pack(folder, tmp_path / "p" / "games.jsonl")
-    with pytest.raises(UnknownOption, match="packed already"):
+    with pytest.raises(UnknownOption, match="already packed"):
         pack(tmp_path / "p" / "games.jsonl", tmp_path / "q" / "games.jsonl")
     assert sorted(path.name for path in (tmp_path / "p").iterdir()) == [
         "annotations.jsonl.xz",
@@ -236,7 +236,7 @@ def test_a_torn_xz_file_is_one_clear_error(tmp_path, folder):
     out = tmp_path / "packed" / "games.jsonl.xz"
     pack(folder, out)
     out.write_bytes(out.read_bytes()[:-40])
-    with pytest.raises(GameFileError, match="torn file"):
+    with pytest.raises(GameFileError, match="damaged file"):
         GameLibrary.open(out)
     out.write_bytes(lzma.compress(b"\n"))
     with pytest.raises(NoGames):
