@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Content", "ImagePart", "TextPart", "read_observation"]
+__all__ = ["Content", "ImagePart", "TextPart", "has_images", "read_observation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class ImagePart:
 
 Content = tuple[TextPart | ImagePart, ...]
 """The parts of one message, in order."""
+
+
+def has_images(space: gymnasium.Space[Any]) -> bool:
+    """Return whether the observations of a space contain an image."""
+    return isinstance(space, gymnasium.spaces.Dict) and "image" in space.spaces
 
 
 def read_observation(observation: Any) -> tuple[str, tuple[ImagePart, ...]]:

@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.content import has_images
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
@@ -162,10 +163,13 @@ def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:
     """Return the ids of an environment's tasks in its own order: a sample of `count`, or all that it lists.
 
     Raises:
-        TrainingError: the environment does not list its tasks.
+        TrainingError: the environment does not list its tasks, or it returns images, which no policy here can read.
     """
     env = make()
     try:
+        if has_images(env.observation_space):
+            name = env.spec.id if env.spec else env
+            raise TrainingError(f"{name} returns images, and the policy reads text only: set screenshot=false")
         listing = getattr(env.unwrapped, "task_ids", None)
         if listing is None:
             raise TrainingError(f"training needs task_ids(), which {env.spec.id if env.spec else env} does not have")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from toys.corridor import Corridor
@@ -14,6 +15,8 @@ from turnwise.agents.errors import AgentError
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers import SAMPLERS, Completion, Expert, PlayerSampler, Random, Request, Scripted
 from turnwise.agents.trajectory import Trajectory
+from turnwise.training.errors import TrainingError
+from turnwise.training.setup import list_tasks
 
 PICTURE = np.full((4, 6, 3), 7, np.uint8)
 
@@ -70,6 +73,18 @@ def test_an_image_of_another_form_is_a_failure_of_the_environment(image: Any) ->
     found = play(Scripted(["look"]), pictured(image))
     assert found.stop == "error"
     assert "uint8 array of shape [height, width, 3]" in str(found.error)
+
+
+def test_training_refuses_images_before_anything_is_played() -> None:
+    class Screen(Corridor):
+        def __init__(self) -> None:
+            super().__init__()
+            image = gymnasium.spaces.Box(0, 255, PICTURE.shape, np.uint8)
+            self.observation_space = gymnasium.spaces.Dict({"text": self.observation_space, "image": image})
+
+    with pytest.raises(TrainingError, match="returns images, and the policy reads text only"):
+        list_tasks(Screen, None, 0)
+    assert list_tasks(Corridor, None, 0)
 
 
 def test_samplers_are_found_by_name_and_as_module_and_attribute() -> None:
