@@ -1,4 +1,4 @@
-"""A sentence encoder that needs no model: a word has a vector drawn from its letters, a text the sum of its words."""
+"""A sentence encoder without a model: each word has a random vector, a text the sum of its words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text by which a product of the shop is found, as the shop's search index has it."""
+"""Text of a shop product as the shop's search index has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The browser's grammar: what each form means, what each mistake is told, and that no text breaks the parser."""
+"""Actions in the browser: parsing, explanations of errors, and arbitrary text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from turnwise.tools.browser import ACTION_KINDS, BrowserAction, InvalidAction, p
         ("wait[ ]", BrowserAction("wait")),
     ],
 )
-def test_forms(text: str, action: BrowserAction) -> None:
+def test_actions_are_parsed(text: str, action: BrowserAction) -> None:
     assert parse(text) == action
     assert parse(str(action)) == action
 
@@ -59,7 +59,7 @@ def test_forms(text: str, action: BrowserAction) -> None:
         ("type[e1, " + "x" * 20_000 + "]", ["10,000", "20,0"]),
     ],
 )
-def test_mistakes_are_explained(text: str, parts: list[str]) -> None:
+def test_invalid_actions_are_explained(text: str, parts: list[str]) -> None:
     found = parse(text)
     assert isinstance(found, InvalidAction)
     assert [part for part in parts if part not in found.reason] == []
@@ -72,7 +72,7 @@ _PIECES = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=40), st.lists(_PIECES, max_size=8).map("".join)))
-def test_any_text_is_an_action_or_is_explained(text: str) -> None:
+def test_any_text_is_parsed_or_explained(text: str) -> None:
     found = parse(text)
     if isinstance(found, InvalidAction):
         assert found.reason
@@ -82,10 +82,10 @@ def test_any_text_is_an_action_or_is_explained(text: str) -> None:
 
 
 @given(st.sampled_from(sorted(ACTION_KINDS)), st.text(max_size=30))
-def test_any_arguments_are_read_or_explained(kind: str, words: str) -> None:
+def test_any_arguments_are_parsed_or_explained(kind: str, words: str) -> None:
     assert isinstance(parse(f"{kind}[{words}]"), BrowserAction | InvalidAction)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=60))
-def test_words_arrive_as_they_were_written(words: str) -> None:
+def test_typed_words_are_kept_exactly(words: str) -> None:
     assert parse(f"type[e1, {words}]") == BrowserAction("type", "e1", words)

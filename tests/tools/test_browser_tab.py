@@ -1,4 +1,4 @@
-"""Tabs in a real Chromium: what agents do, what pages do to them, and what dies."""
+"""Tabs in a real Chromium: actions, hostile pages, crashes and hangs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def click(tab: Tab, name: str) -> ActionResult:
     return tab.act(f"click[{named(tab, name)}]")
 
 
-def test_what_is_done_shows(opened: Callable[..., Tab], site: Site) -> None:
+def test_actions_change_the_page(opened: Callable[..., Tab], site: Site) -> None:
     tab = opened()
     first = tab.look()
     assert (first.title, first.url, first.can_go_back) == ("Start", f"{site.origin}/", False)
@@ -107,7 +107,7 @@ def test_what_is_done_shows(opened: Callable[..., Tab], site: Site) -> None:
     assert tab.look().title == "Start"
 
 
-def test_a_page_that_is_gone_before_it_can_answer_did_go_back(
+def test_going_back_succeeds_if_the_page_is_gone_before_it_replies(
     opened: Callable[..., Tab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tab = opened()
@@ -126,7 +126,7 @@ def test_a_page_that_is_gone_before_it_can_answer_did_go_back(
     assert tab.look().title == "Start"
 
 
-def test_a_page_shows_the_same_when_it_is_come_back_to(opened: Callable[..., Tab]) -> None:
+def test_a_page_has_the_same_view_after_going_back(opened: Callable[..., Tab]) -> None:
     tab = opened()
     first = tab.look()
     assert first.elements[named(tab, "under")].covered == 'covered by "over it"'
@@ -140,7 +140,7 @@ def test_a_page_shows_the_same_when_it_is_come_back_to(opened: Callable[..., Tab
         assert [one.scrolls for one in again.elements.values()] == [one.scrolls for one in first.elements.values()]
 
 
-def test_what_cannot_be_done_is_explained_and_changes_nothing(opened: Callable[..., Tab]) -> None:
+def test_refused_actions_are_explained_and_change_nothing(opened: Callable[..., Tab]) -> None:
     tab = opened()
     key = tab.look().key()
     refs = {name: named(tab, name) for name in ("under", "off", "land", "slow link", "query")}
@@ -162,7 +162,7 @@ def test_what_cannot_be_done_is_explained_and_changes_nothing(opened: Callable[.
     assert tab.look().key() == key
 
 
-def test_every_listed_click_and_no_covered_one_is_carried_out(opened: Callable[..., Tab]) -> None:
+def test_listed_clicks_succeed_and_covered_elements_are_not_listed(opened: Callable[..., Tab]) -> None:
     tab = opened()
     for name in ("tick", "far below", "query", "box"):
         ref = named(tab, name)
@@ -182,7 +182,7 @@ def test_every_listed_click_and_no_covered_one_is_carried_out(opened: Callable[.
         ("fetch", "fetched"),
     ],
 )
-def test_an_action_ends_when_the_page_has_come_to_rest(
+def test_act_returns_when_the_page_has_settled(
     opened: Callable[..., Tab], name: str, title: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnwise.tools.browser.tab._FETCHING", 15.0)  # however long the answer takes here
@@ -191,7 +191,7 @@ def test_an_action_ends_when_the_page_has_come_to_rest(
     assert tab.look().title == title
 
 
-def test_dialogs_and_downloads_are_told(opened: Callable[..., Tab]) -> None:
+def test_dialogs_and_downloads_are_reported(opened: Callable[..., Tab]) -> None:
     tab = opened()
     assert click(tab, "ask").done
     view = tab.look()
@@ -201,7 +201,7 @@ def test_dialogs_and_downloads_are_told(opened: Callable[..., Tab]) -> None:
     assert tab.look().notes == ("a download of 'secret.bin' was refused",)
 
 
-def test_only_allowed_origins_are_reached(opened: Callable[..., Tab], site: Site, browser: Browser) -> None:
+def test_only_allowed_origins_can_be_reached(opened: Callable[..., Tab], site: Site, browser: Browser) -> None:
     tab = opened()
     site.asked.clear()
     assert click(tab, "away").done  # a redirect to another origin
@@ -220,12 +220,12 @@ def test_only_allowed_origins_are_reached(opened: Callable[..., Tab], site: Site
 
 
 @pytest.mark.parametrize("address", ["", "about:blank", "file:///etc/passwd", "http://", "http://a,b/", "http://x:y/"])
-def test_what_is_no_address_is_refused(address: str, browser: Browser) -> None:
+def test_invalid_addresses_are_refused(address: str, browser: Browser) -> None:
     with pytest.raises(NoPage, match="address must be like"):
         open_tab(address, browser=browser)
 
 
-def test_addresses_elsewhere_need_permission_and_dead_ones_are_named(browser: Browser) -> None:
+def test_remote_addresses_need_permission_and_dead_ones_are_named(browser: Browser) -> None:
     with pytest.raises(NoPage, match="add its origin to `allow`"):
         open_tab("http://example.org/", browser=browser)
     with pytest.raises(NoPage, match=r"http://127\.0\.0\.1:1/"):
@@ -241,7 +241,7 @@ def test_tabs_do_not_share_cookies(opened: Callable[..., Tab], site: Site) -> No
     assert [asked for asked in site.asked if asked[0] != "/favicon.ico"] == [("/", ""), ("/slow", "seen=1"), ("/", "")]
 
 
-def test_a_page_that_does_not_load_is_stopped_and_told(opened: Callable[..., Tab]) -> None:
+def test_a_page_that_does_not_load_is_stopped_and_reported(opened: Callable[..., Tab]) -> None:
     tab = opened()
     never = named(tab, "never")
     hurry(tab, 10.0)
@@ -251,7 +251,7 @@ def test_a_page_that_does_not_load_is_stopped_and_told(opened: Callable[..., Tab
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_page_that_leads_on_for_ever_is_stopped_or_closed(opened: Callable[..., Tab]) -> None:
+def test_endless_redirects_are_stopped(opened: Callable[..., Tab]) -> None:
     tab = opened()
     ref = named(tab, "loop")
     hurry(tab, 8.0)
@@ -265,7 +265,7 @@ def test_a_page_that_leads_on_for_ever_is_stopped_or_closed(opened: Callable[...
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_page_that_hangs_is_closed_and_the_others_live(opened: Callable[..., Tab], browser: Browser) -> None:
+def test_a_page_that_hangs_is_closed_and_others_survive(opened: Callable[..., Tab], browser: Browser) -> None:
     other, tab = opened(), opened()
     starts = browser.starts
     with pytest.raises(TabDied, match="does not respond"):
@@ -277,7 +277,7 @@ def test_a_page_that_hangs_is_closed_and_the_others_live(opened: Callable[..., T
     assert browser.starts == starts
 
 
-def test_a_killed_browser_is_one_error_a_tab_and_the_next_tab_lives(site: Site) -> None:
+def test_a_killed_browser_is_reported_by_each_tab_and_replaced(site: Site) -> None:
     need_chromium()
     others = drivers()
     browser = Browser()
@@ -303,7 +303,7 @@ def test_a_killed_browser_is_one_error_a_tab_and_the_next_tab_lives(site: Site) 
     browser.close()
 
 
-def test_a_browser_that_is_stopped_is_killed_after_the_deadline(site: Site) -> None:
+def test_a_suspended_browser_is_killed_after_the_deadline(site: Site) -> None:
     need_chromium()
     browser = Browser()
     tab = open_tab(site.origin, browser=browser)
@@ -381,7 +381,7 @@ def test_tabs_work_from_threads_and_inside_an_event_loop(opened: Callable[..., T
     assert [*titles, asyncio.run(inside())] == ["Start"] * 4
 
 
-def test_a_forgotten_tab_closes_its_context(browser: Browser, site: Site) -> None:
+def test_a_garbage_collected_tab_closes_its_context(browser: Browser, site: Site) -> None:
     tab = open_tab(site.origin, browser=browser)
     assert browser.open_contexts == 1
     del tab
@@ -401,7 +401,7 @@ def test_screenshots_show_the_page_in_rgb(opened: Callable[..., Tab]) -> None:
     assert image.reshape(-1, 3).min(axis=0).tolist() == image.reshape(-1, 3).max(axis=0).tolist() == [250, 20, 3]
 
 
-def test_frozen_time_passes_with_actions_alone(opened: Callable[..., Tab]) -> None:
+def test_frozen_time_advances_only_with_actions(opened: Callable[..., Tab]) -> None:
     tab = opened(time_step=0.5)
     tab.script("() => { window.ticks = 0; setInterval(() => ticks++, 100); window.began = Date.now() }")
     time.sleep(0.3)
@@ -410,12 +410,12 @@ def test_frozen_time_passes_with_actions_alone(opened: Callable[..., Tab]) -> No
     assert tab.script("() => [ticks, Date.now() - began]") == [5, 500]
 
 
-def test_scripts_that_raise_are_told(opened: Callable[..., Tab]) -> None:
+def test_errors_of_scripts_are_raised(opened: Callable[..., Tab]) -> None:
     with pytest.raises(NoPage, match="nonsense"):
         opened().script("() => nonsense()")
 
 
-def test_a_named_browser_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+def test_a_missing_executable_is_named(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
     monkeypatch.setenv("TURNWISE_CHROMIUM", "/no/such/browser")
     with pytest.raises(NoBrowser, match=r"TURNWISE_CHROMIUM must be .*'/no/such/browser'"):
         find_browser()
@@ -426,9 +426,7 @@ def test_a_named_browser_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPat
     assert find_browser() is None
 
 
-def test_a_machine_without_chromium_or_playwright_is_told_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, site: Site
-) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
     pytest.importorskip("playwright")
     with monkeypatch.context() as patch:
         patch.setattr("turnwise.tools.browser.process.find_browser", lambda given: None)
@@ -440,14 +438,14 @@ def test_a_machine_without_chromium_or_playwright_is_told_what_to_install(
         open_tab(site.origin, browser=Browser("/bin/true"))
 
 
-def test_a_program_that_is_no_browser_is_named(site: Site) -> None:
+def test_a_program_that_is_not_a_browser_is_named(site: Site) -> None:
     pytest.importorskip("playwright")
     with pytest.raises(NoBrowser, match="'/bin/false' does not start"):
         open_tab(site.origin, browser=Browser("/bin/false"))
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 10**9, "x", None, True])
-def test_deadlines_that_are_none_are_refused(seconds: Any) -> None:
+def test_invalid_deadlines_are_refused(seconds: Any) -> None:
     with pytest.raises(BadBrowserOption, match=r"deadline must be a number of seconds > 0 and <= 86,400, got"):
         open_tab("http://127.0.0.1:1", deadline=seconds)
     with pytest.raises(BadBrowserOption, match="start_seconds must be"):
@@ -455,9 +453,7 @@ def test_deadlines_that_are_none_are_refused(seconds: Any) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_deadline_that_is_too_short_loses_its_own_tab_alone(
-    browser: Browser, opened: Callable[..., Tab], site: Site
-) -> None:
+def test_a_short_deadline_affects_only_its_own_tab(browser: Browser, opened: Callable[..., Tab], site: Site) -> None:
     other = opened()
     with pytest.raises(BrowserError):
         open_tab(site.origin, browser=browser, deadline=0.001)

@@ -1,4 +1,4 @@
-"""Snapshots read into trees, and trees written for an agent, without any browser."""
+"""Parsing of snapshots and views of pages, without a browser."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def view(page: str = PAGE, *, all_elements: bool = False, **more: Any) -> PageVi
     return build_view(nodes, facts(nodes, **more), all_elements=all_elements)
 
 
-def test_frames_are_told_by_where_they_stand_and_not_by_references() -> None:
+def test_frames_are_recognized_by_position_not_by_references() -> None:
     """After a navigation Playwright writes the references of the page itself as it writes those in frames."""
     (top,) = read_snapshot(PAGE.replace("[ref=e", "[ref=f2e"))
     inner = top.children[-1].children[0]
@@ -54,7 +54,7 @@ def test_frames_are_told_by_where_they_stand_and_not_by_references() -> None:
     assert boxes_of([top])[-1] == (0, 0, -1, -1)
 
 
-def test_a_page_is_written_line_by_line() -> None:
+def test_a_page_is_written_as_lines() -> None:
     assert view().tree().split("\n") == [
         'heading "Shoes"',
         '[e1] link "Tab: 1"',
@@ -69,17 +69,17 @@ def test_a_page_is_written_line_by_line() -> None:
     ]
 
 
-def test_references_lead_to_what_playwright_calls_the_elements() -> None:
+def test_references_map_to_playwright_references() -> None:
     elements = view().elements
     assert {ref: e.target for ref, e in elements.items()}["e7"] == "f1e2"
     assert (elements["e5"].options, elements["e3"].value, elements["e3"].focused) == (("Chad", "Peru"), "Ada", True)
 
 
-def test_every_element_that_says_something_has_a_reference_where_that_is_asked_for() -> None:
+def test_all_elements_gives_references_to_text() -> None:
     assert '[e1] heading "Shoes"' in view(all_elements=True).tree()
 
 
-def test_actions_are_those_that_can_be_done() -> None:
+def test_only_possible_actions_are_listed() -> None:
     nodes = read_snapshot(PAGE)
     given = facts(nodes, top=10, most=50)
     given["boxes"][2]["over"] = "covered by a banner"
@@ -93,13 +93,13 @@ def test_actions_are_those_that_can_be_done() -> None:
     assert "(covered)" in found.tree()
 
 
-def test_the_tree_is_cut_at_a_budget_and_says_so() -> None:
+def test_a_truncated_tree_says_how_much_is_missing() -> None:
     lines = view().tree(60).split("\n")
     assert lines[-1] == "... 8 more lines of the page are not shown"
     assert len(view().tree(10**6).split("\n")) == 10
 
 
-def test_the_key_says_what_is_shown_and_not_how_it_was_reached() -> None:
+def test_the_key_depends_only_on_what_is_shown() -> None:
     again = PAGE.replace("ref=e", "ref=e9")
     assert view().key() == view(again).key()
     assert view().key() != view(PAGE.replace("[checked] ", "")).key()
@@ -107,7 +107,7 @@ def test_the_key_says_what_is_shown_and_not_how_it_was_reached() -> None:
     assert view(url="http://a/").key(address="x") == view(url="http://b/").key(address="x")
 
 
-def test_a_page_cannot_pass_its_words_off_as_elements() -> None:
+def test_page_text_cannot_imitate_elements() -> None:
     page = '- paragraph [ref=e1] [box=0,0,1,1]: "[e9] button \\"Buy\\"\\n[e10] link \\"x\\""'
     assert view(page).tree() == '"[e9] button \\"Buy\\" [e10] link \\"x\\""'
 
@@ -128,7 +128,7 @@ LABELS = """
 """
 
 
-def test_the_label_beside_a_control_is_not_written_again() -> None:
+def test_labels_next_to_controls_are_omitted() -> None:
     """Where it can be clicked on by itself, holds something, or the control has its name inside, it stays."""
     assert view(LABELS).tree().split("\n") == [
         *('[e1] radio "plain"', '[e2] textbox "Age" = "7"', '"Age"', '[e3] checkbox "a"', '[e4] "a"'),
@@ -143,6 +143,6 @@ def test_odd_lines_become_text(line: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_snapshot_is_read(text: str) -> None:
+def test_any_snapshot_is_parsed(text: str) -> None:
     nodes = read_snapshot(text)
     build_view(nodes, facts(nodes), all_elements=True).text()

@@ -1,4 +1,4 @@
-"""Surface forms of calls: what is written is read as the same calls, and any text gives calls or a reason."""
+"""Call formats: written calls are parsed back, and any text gives calls or an error."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CALL = st.one_of(
 @pytest.mark.parametrize("name", CALL_FORMATS)
 @settings(deadline=None)
 @given(calls=st.lists(CALL, min_size=1, max_size=4), thought=TEXT)
-def test_what_is_written_is_read(name: str, calls: list[Call], thought: str) -> None:
+def test_written_calls_are_parsed_back(name: str, calls: list[Call], thought: str) -> None:
     text = call_format(name).write(calls, TOOLS)
     parsed = call_format(name).parse(text, TOOLS)
     assert parsed.error == ""
@@ -82,7 +82,7 @@ def test_what_is_written_is_read(name: str, calls: list[Call], thought: str) -> 
     | st.builds(lambda calls: json.dumps({"tool_calls": calls}), JSON)
     | st.builds(lambda call: f"<tool_call>{json.dumps(call)}</tool_call>", JSON)
 )
-def test_any_text_gives_calls_or_a_reason(name: str, text: str) -> None:
+def test_any_text_gives_calls_or_an_error(name: str, text: str) -> None:
     parsed = call_format(name).parse(text, TOOLS)
     assert bool(parsed.calls) != bool(parsed.error)
     for call in parsed.calls:
@@ -92,7 +92,7 @@ def test_any_text_gives_calls_or_a_reason(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", CALL_FORMATS)
 @pytest.mark.parametrize("cut", range(0, 60, 7))
-def test_a_torn_text_is_no_other_call(name: str, cut: int) -> None:
+def test_truncated_text_never_gives_a_different_call(name: str, cut: int) -> None:
     calls = [Call("find", {"name": "Ada Bell", "limit": 12})]
     text = call_format(name).write(calls, TOOLS)
     parsed = call_format(name).parse(text[: -cut - 1], TOOLS)
@@ -104,7 +104,7 @@ def test_a_torn_text_is_no_other_call(name: str, cut: int) -> None:
 @pytest.mark.parametrize(
     "text", ["<find>" * 200_000, "<find>x</find>" * 50_000, "<tool_call>" * 200_000, "[" * 200_000, "\x00" * 1_000_000]
 )
-def test_huge_texts_are_read(name: str, text: str) -> None:
+def test_huge_texts_are_parsed(name: str, text: str) -> None:
     parsed = call_format(name).parse(text, TOOLS)
     assert bool(parsed.calls) != bool(parsed.error)
 
@@ -123,7 +123,7 @@ def test_huge_texts_are_read(name: str, text: str) -> None:
         ("<think><find>no</find></think><find>yes</find><think><find>no</find>", [("find", {"name": "yes"})]),
     ],
 )
-def test_tags_are_read(text: str, calls: list[tuple[str, dict[str, Any]]]) -> None:
+def test_tags_are_parsed(text: str, calls: list[tuple[str, dict[str, Any]]]) -> None:
     assert [(call.name, call.arguments) for call in call_format("tags").parse(text, TOOLS).calls] == calls
 
 
@@ -155,13 +155,13 @@ def test_tags_are_read(text: str, calls: list[tuple[str, dict[str, Any]]]) -> No
         ("openai", '{"tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}', '"arguments" is not valid JSON'),
     ],
 )
-def test_what_is_no_call_says_why(name: str, text: str, why: str) -> None:
+def test_invalid_calls_are_explained(name: str, text: str, why: str) -> None:
     parsed = call_format(name).parse(text, TOOLS)
     assert parsed.calls == ()
     assert why in parsed.error
 
 
-def test_what_servers_and_samplers_send_is_read() -> None:
+def test_variants_from_servers_and_samplers_are_parsed() -> None:
     one = Call("find", {"name": "Ada"})
     message = {
         "role": "assistant",
@@ -181,7 +181,7 @@ def test_what_servers_and_samplers_send_is_read() -> None:
     ).calls == (one,)
 
 
-def test_answers_are_told() -> None:
+def test_results_are_written() -> None:
     answers = [ToolResult("find", "Ada", "", "a"), ToolResult("now", "noon", "", "b")]
     assert call_format("tags").write_results(answers[:1]) == "Ada"
     assert call_format("tags").write_results(answers) == "[1] find: Ada\n[2] now: noon"
@@ -216,7 +216,7 @@ def test_tags_are_described() -> None:
     ]
 
 
-def test_what_cannot_be_written_is_refused() -> None:
+def test_calls_that_cannot_be_written_are_refused() -> None:
     for name in CALL_FORMATS:
         with pytest.raises(BadCall):
             call_format(name).write([Call("find", {"name": object()})], TOOLS)

@@ -1,4 +1,4 @@
-"""Functions become tools: schemas, what is refused, what is answered, and limits that hold."""
+"""Functions as tools: schemas, validation, results and time limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answer(function: Any, arguments: dict[str, Any] | None = None, **options: An
     return given.problem, given.text
 
 
-def test_a_function_is_told_to_an_agent() -> None:
+def test_schema_of_a_function() -> None:
     assert Toolbox([samples.find]).schemas() == [
         {
             "type": "function",
@@ -58,18 +58,18 @@ def test_a_function_is_told_to_an_agent() -> None:
     ]
 
 
-def test_a_plain_docstring_is_a_description() -> None:
+def test_plain_docstrings_are_descriptions() -> None:
     assert read_docstring("  One line.\n\n    Another: with a colon.") == ("One line.\n\nAnother: with a colon.", {})
     assert read_docstring(None) == ("", {})
 
 
 @given(st.text())
-def test_any_docstring_can_be_read(doc: str) -> None:
+def test_any_docstring_is_parsed(doc: str) -> None:
     read_docstring(doc)
     read_docstring(f"Args:\n{doc}\n")
 
 
-def test_methods_partials_and_objects_are_functions_too() -> None:
+def test_methods_partials_and_callable_objects() -> None:
     class Adder:
         """Not this text."""
 
@@ -115,12 +115,12 @@ def odd(thing: np.ndarray) -> None:
         (lambda: None, {"name": "f", "isolated": True}, "isolated=True needs a function that can be pickled"),
     ],
 )
-def test_what_cannot_be_a_tool_says_why(function: Any, options: dict[str, Any], why: str) -> None:
+def test_invalid_tools_are_refused(function: Any, options: dict[str, Any], why: str) -> None:
     with pytest.raises(BadTool, match=why):
         Tool.of(function, **options)
 
 
-def test_names_are_told_apart() -> None:
+def test_duplicate_and_unknown_names() -> None:
     with pytest.raises(BadTool, match="two tools are named 'now'"):
         Toolbox([samples.now, samples.now])
     with pytest.raises(BadTool, match="did you mean 'find'"):
@@ -142,7 +142,7 @@ def test_names_are_told_apart() -> None:
         ({"name": "\ud800"}, "the arguments are not a JSON object"),
     ],
 )
-def test_wrong_arguments_are_answered(arguments: dict[str, Any], said: str) -> None:
+def test_invalid_arguments_are_explained(arguments: dict[str, Any], said: str) -> None:
     problem, text = answer(samples.find, arguments)
     assert problem == "arguments"
     assert text.startswith("find was not called: ")
@@ -151,7 +151,7 @@ def test_wrong_arguments_are_answered(arguments: dict[str, Any], said: str) -> N
     assert "\n" not in text
 
 
-def test_json_becomes_what_the_hints_say() -> None:
+def test_json_is_converted_to_the_annotated_types() -> None:
     arguments = {"thing": "door", "colour": "red", "at": {"x": 3}}
     assert answer(samples.paint, arguments) == ("", "door RED wet Point(x=3, y=0)")
     problem, text = answer(samples.paint, {"thing": "door", "colour": "green", "mode": "damp"})
@@ -160,7 +160,7 @@ def test_json_becomes_what_the_hints_say() -> None:
     assert "'mode'" in text
 
 
-def test_an_unknown_tool_is_answered_with_the_near_name() -> None:
+def test_an_unknown_tool_gets_a_suggestion() -> None:
     given = Toolbox([samples.find]).call(Call("fnid", {}))
     assert (given.problem, given.text) == ("unknown", "unknown tool 'fnid'; did you mean 'find'?")
     assert given.refused
@@ -168,7 +168,7 @@ def test_an_unknown_tool_is_answered_with_the_near_name() -> None:
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_a_tool_that_fails_is_an_answer(isolated: bool) -> None:
+def test_exceptions_of_tools_are_reported(isolated: bool) -> None:
     with Toolbox([Tool.of(f, isolated=isolated) for f in (samples.fail, samples.quit, samples.mumble)]) as box:
         assert box.call(Call("fail", {"reason": "no\nbook"})).text == "fail failed: ValueError: no book."
         assert box.call(Call("quit", {})).text == "quit failed: SystemExit: 3."
@@ -177,7 +177,7 @@ def test_a_tool_that_fails_is_an_answer(isolated: bool) -> None:
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_what_cannot_be_written_down_is_an_answer(isolated: bool) -> None:
+def test_results_that_cannot_be_shown_are_reported(isolated: bool) -> None:
     with Toolbox([Tool.of(f, isolated=isolated) for f in (samples.endless, samples.handle, samples.ring)]) as box:
         for name, why in (
             ("endless", "a generator is neither"),
@@ -190,7 +190,7 @@ def test_what_cannot_be_written_down_is_an_answer(isolated: bool) -> None:
             assert why.replace("an?", "a") in given.text
 
 
-def test_results_are_texts() -> None:
+def test_results_are_converted_to_text() -> None:
     class Model(pydantic.BaseModel):
         name: str
         when: datetime.date
@@ -234,7 +234,7 @@ def test_numbers_that_json_does_not_have_are_null() -> None:
 
 
 @given(st.text(), st.integers(80, 200))
-def test_a_cut_keeps_both_ends_within_the_budget(text: str, budget: int) -> None:
+def test_truncation_keeps_both_ends_within_the_budget(text: str, budget: int) -> None:
     short = truncate(text * 3, budget)
     assert len(short) <= budget
     if len(text) * 3 <= budget:
@@ -247,14 +247,14 @@ def test_a_cut_keeps_both_ends_within_the_budget(text: str, budget: int) -> None
         assert len(head) + len(tail) + int(left.replace(",", "")) == len(text * 3)
 
 
-def test_a_long_answer_is_cut() -> None:
+def test_long_results_are_truncated() -> None:
     problem, text = answer(samples.note, {"text": "x" * 10_000_000}, budget=100)
     assert problem == ""
     assert 98 <= len(text) <= 100  # the length of the number that tells what was left out may change by it
     assert "characters left out" in text
 
 
-def test_a_function_that_never_returns_is_given_up_and_at_last_refused() -> None:
+def test_calls_that_never_return_are_abandoned_and_finally_refused() -> None:
     tool = Tool.of(samples.asleep, seconds=0.05)
     for _ in range(MOST_ABANDONED):
         given = tool.call(Call("asleep", {}))
@@ -265,7 +265,7 @@ def test_a_function_that_never_returns_is_given_up_and_at_last_refused() -> None
     )
 
 
-def test_an_async_function_is_awaited_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_async_functions_are_awaited_and_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnwise.tools.functions.runners._GRACE", 60.0)  # to take notice of it, on a busy machine
     assert answer(samples.later, {"seconds": 0}) == ("", "awake")
     assert answer(samples.later, {"seconds": 0}, seconds=None) == ("", "awake")
@@ -273,7 +273,7 @@ def test_an_async_function_is_awaited_and_stopped(monkeypatch: pytest.MonkeyPatc
     assert (problem, text) == ("late", "later exceeded its limit of 0.05 s and was cancelled.")
 
 
-def test_an_isolated_function_is_killed_with_what_it_started(tmp_path: Path) -> None:
+def test_an_isolated_function_is_killed_with_its_children(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     tool = Tool.of(samples.parent_of, seconds=8.0, isolated=True)
     given = tool.call(Call("parent_of", {"path": str(path)}))
@@ -281,11 +281,11 @@ def test_an_isolated_function_is_killed_with_what_it_started(tmp_path: Path) -> 
     assert gone(int(path.read_text()))
 
 
-def test_an_isolated_function_that_holds_the_lock_is_killed() -> None:
+def test_an_isolated_function_that_holds_the_gil_is_killed() -> None:
     assert answer(samples.stuck, seconds=0.3, isolated=True)[0] == "late"
 
 
-def test_a_process_of_its_own_serves_many_calls_and_is_started_anew() -> None:
+def test_an_isolated_process_is_reused_and_restarted() -> None:
     tool = Tool.of(samples.process, isolated=True)
     first, second = (int(tool.call(Call("process", {})).text) for _ in range(2))
     assert first == second != os.getpid()
@@ -296,7 +296,7 @@ def test_a_process_of_its_own_serves_many_calls_and_is_started_anew() -> None:
     tool.close()
 
 
-def test_a_function_that_ends_its_process_is_an_answer() -> None:
+def test_a_function_that_ends_its_process_is_reported() -> None:
     tool = Tool.of(samples.leave, isolated=True)
     for _ in range(2):
         given = tool.call(Call("leave", {"code": 3}))
@@ -313,7 +313,7 @@ JSON = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(name=st.sampled_from(["find", "paint", "mix", "now", "x"]), arguments=st.dictionaries(st.text(max_size=8), JSON))
-def test_any_call_has_an_answer(name: str, arguments: dict[str, Any]) -> None:
+def test_any_call_has_a_result(name: str, arguments: dict[str, Any]) -> None:
     given = BOX.call(Call(name, arguments))
     assert isinstance(given.text, str)
     assert given.ok or given.text

@@ -1,4 +1,4 @@
-"""The MCP client against a real server over stdio: its tools are listed, called, given up and buried."""
+"""The MCP client with a real server over stdio."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def server() -> Iterator[McpServer]:
         yield started
 
 
-def test_tools_of_a_server_are_tools(server: McpServer) -> None:
+def test_tools_of_a_server_are_listed(server: McpServer) -> None:
     box = Toolbox(server)
     assert box.names == ["add", "people_find", "fail", "long", "wait", "die", "process"]
     parameters = box["add"].parameters
@@ -33,14 +33,14 @@ def test_tools_of_a_server_are_tools(server: McpServer) -> None:
     assert "<add>...</add>  Add two numbers." in box.describe()
 
 
-def test_a_call_is_answered(server: McpServer) -> None:
+def test_a_call_returns_the_result(server: McpServer) -> None:
     box = Toolbox(server)
     given = box.call(Call("add", {"first": 2, "second": 3}, "7"))
     assert (given.problem, given.text, given.id) == ("", "5", "7")
     assert '"phone": "555-0101"' in box.call(Call("people_find", {"name": "Ada"})).text
 
 
-def test_names_of_arguments_are_checked_here_and_values_there(server: McpServer) -> None:
+def test_names_are_checked_by_the_client_and_values_by_the_server(server: McpServer) -> None:
     box = Toolbox(server)
     given = box.call(Call("add", {"frist": 2}))
     assert given.problem == "arguments"
@@ -50,7 +50,7 @@ def test_names_of_arguments_are_checked_here_and_values_there(server: McpServer)
     assert "valid integer" in given.text
 
 
-def test_a_tool_that_fails_is_an_answer_and_the_server_goes_on(server: McpServer) -> None:
+def test_the_server_survives_a_tool_that_fails(server: McpServer) -> None:
     box = Toolbox(server)
     given = box.call(Call("fail", {"reason": "none"}))
     assert given.problem == "raised"
@@ -58,13 +58,13 @@ def test_a_tool_that_fails_is_an_answer_and_the_server_goes_on(server: McpServer
     assert box.call(Call("add", {"first": 2})).text == "3"
 
 
-def test_a_long_answer_is_cut(server: McpServer) -> None:
+def test_long_results_are_truncated(server: McpServer) -> None:
     text = Toolbox(server).call(Call("long", {"count": 10_000})).text
     assert len(text) <= 4000
     assert "characters left out" in text
 
 
-def test_a_late_call_is_given_up_and_the_server_goes_on(server: McpServer) -> None:
+def test_the_server_survives_a_call_that_times_out(server: McpServer) -> None:
     box = Toolbox(server)
     server.seconds = 0.2
     try:
@@ -76,7 +76,7 @@ def test_a_late_call_is_given_up_and_the_server_goes_on(server: McpServer) -> No
     assert box.call(Call("add", {"first": 2})).text == "3"
 
 
-def test_a_server_that_dies_says_so_in_every_answer_from_then_on() -> None:
+def test_every_call_reports_a_server_that_died() -> None:
     with McpServer([sys.executable, TOY], seconds=PATIENT, start_seconds=PATIENT) as started:
         box = Toolbox(started)
         for _ in range(2):
@@ -105,13 +105,13 @@ def test_closing_ends_the_process() -> None:
         ([], "command must be a non-empty list"),
     ],
 )
-def test_a_server_that_does_not_start_says_why(command: list[str], why: str) -> None:
+def test_a_server_that_does_not_start_is_explained(command: list[str], why: str) -> None:
     seconds = 2.0 if "--silent" in command else PATIENT
     with pytest.raises(ServerFailed, match=why):
         McpServer(command, start_seconds=seconds)
 
 
-def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(ServerFailed, match=r"pip install 'turnwise\[mcp\]'"):
         McpServer(["python"])

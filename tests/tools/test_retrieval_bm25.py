@@ -1,4 +1,4 @@
-"""BM25: numbers by hand, laws beside a plain implementation with dictionaries, Lucene's rankings, and bad input."""
+"""BM25: hand-computed scores, properties, a plain implementation, Lucene's rankings, and invalid input."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_documents_without_words_do_not_count() -> None:
     assert BM25.build([*some, ("c", ""), ("d", "the of")]).search("red shoe") == BM25.build(some).search("red shoe")
 
 
-def test_lengths_are_kept_in_a_byte() -> None:
+def test_lengths_are_rounded_to_one_byte() -> None:
     lengths = np.arange(5000)
     assert LENGTHS[quantised(lengths)].tolist() == [shortened(length) for length in range(5000)]
     assert [shortened(length) for length in (39, 40, 41, 42, 55, 56, 59, 60)] == [39, 40, 40, 42, 54, 56, 56, 60]
@@ -98,7 +98,7 @@ def test_nothing_is_found_by_words_that_no_document_has() -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(corpora, texts, options, st.integers(1, 15))
-def test_the_same_as_a_plain_implementation(corpus: list[str], query: str, options: dict[str, float], k: int) -> None:
+def test_scores_match_a_plain_implementation(corpus: list[str], query: str, options: dict[str, float], k: int) -> None:
     documents = numbered(corpus)
     found, wanted = BM25.build(documents, **options).search(query, k), plainly(documents, query, **options)  # type: ignore[arg-type]
     assert len(found) == min(k, len(wanted)) == len({name for name, _ in found})
@@ -149,7 +149,7 @@ def test_a_document_without_the_word_leaves_the_order_of_equal_counts(
 
 @settings(deadline=None, max_examples=60)
 @given(corpora, texts, st.randoms(use_true_random=False))
-def test_the_order_of_documents_and_words_means_nothing(corpus: list[str], query: str, random: Any) -> None:
+def test_the_order_of_documents_and_words_does_not_matter(corpus: list[str], query: str, random: Any) -> None:
     documents, words = numbered(corpus), query.split()
     wanted = BM25.build(documents).search(query, 99)
     random.shuffle(documents)
@@ -159,16 +159,14 @@ def test_the_order_of_documents_and_words_means_nothing(corpus: list[str], query
 
 @settings(deadline=None, max_examples=60)
 @given(corpora, st.lists(texts, max_size=5), st.integers(1, 12))
-def test_a_batch_is_one_by_one_and_fewer_are_the_first_of_more(corpus: list[str], queries: list[str], k: int) -> None:
+def test_batches_and_smaller_k_agree_with_single_searches(corpus: list[str], queries: list[str], k: int) -> None:
     index = BM25.build(numbered(corpus))
     hits = index.search_batch(queries, k)
     assert hits == [index.search(query, k) for query in queries] == [index.search(query, 99)[:k] for query in queries]
 
 
 @pytest.mark.parametrize("ties", ["id", "document"])
-def test_leaving_out_documents_of_common_words_alone_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, ties: Any
-) -> None:
+def test_skipping_documents_with_only_common_words_changes_nothing(monkeypatch: pytest.MonkeyPatch, ties: Any) -> None:
     dice, left_out = random.Random(0), 0
     words = [f"w{number}" for number in range(60)]
     shares = [1 / (number + 1) for number in range(60)]
@@ -193,7 +191,7 @@ def test_leaving_out_documents_of_common_words_alone_changes_nothing(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=6), st.text(max_size=40))
-def test_any_text_can_be_indexed_and_asked(corpus: list[str], query: str) -> None:
+def test_any_text_can_be_indexed_and_searched(corpus: list[str], query: str) -> None:
     documents = numbered(corpus)
     index = BM25.build(documents)
     assert len(index) == len(documents)
@@ -208,7 +206,7 @@ def test_extreme_options_lose_no_match() -> None:
         assert {name for name, _ in BM25.build(documents, k1=k1, b=1.0).search("shoe")} == {"a", "b"}
 
 
-def test_many_documents_take_the_way_of_few_matches_too() -> None:
+def test_few_matches_among_many_documents() -> None:
     documents = [(f"{number:05}", f"word{number % 700} common{number % 2}") for number in range(5000)]
     index = BM25.build(documents)
     rare, common = index.search("word3", 50), index.search("common1 word3", 50)
@@ -217,7 +215,7 @@ def test_many_documents_take_the_way_of_few_matches_too() -> None:
     assert len(common) == 50
 
 
-def test_a_word_may_stand_often_in_a_text() -> None:
+def test_words_with_many_occurrences() -> None:
     index = BM25.build([("a", "shoe " * 300), ("b", "shoe " * 70_000), ("c", "hat")], b=0.0)
     (first, most), (second, much) = index.search("shoe")
     idf = math.log(1.6)
@@ -275,7 +273,7 @@ def test_a_bad_query_is_refused(query: Any) -> None:
 
 
 @pytest.mark.parametrize("queries", ["x", b"x", None, 3])
-def test_what_is_no_batch_is_refused(queries: Any) -> None:
+def test_invalid_batches_are_refused(queries: Any) -> None:
     with pytest.raises(BadQuery, match=f"list of str, got {type(queries).__name__}"):
         BM25.build([("a", "x")]).search_batch(queries)
 
@@ -310,7 +308,7 @@ def test_a_query_of_a_megabyte() -> None:
     assert index.search("a.b_c'" * 170_000 + " shoe")[0][0] == "a"
 
 
-def test_rankings_are_lucenes(data_dir: Path) -> None:
+def test_rankings_match_lucene(data_dir: Path) -> None:
     items = json.loads((data_dir / "webshop/items_shuffle_1000.reconstructed.json").read_text(encoding="utf-8"))
     rankings = json.loads((data_dir / "webshop/bm25_rankings.json").read_text(encoding="utf-8"))
     index = BM25.build((item["asin"], contents(item)) for item in items)

@@ -1,4 +1,4 @@
-"""The English analyser: stems and words by hand, the modules' own examples, and Lucene's tokens of real texts."""
+"""The English analyzer: stems and words by hand, doctests, and Lucene's tokens of real texts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_there_are_33_stop_words() -> None:
 
 
 @given(st.text(alphabet="aeiouybcdlsntz'é", min_size=3, max_size=12))
-def test_a_stem_begins_as_its_word_and_is_no_longer(word: str) -> None:
+def test_a_stem_is_a_prefix_of_its_word(word: str) -> None:
     out = stem(word)
     assert 0 < len(out) <= len(word) + 1
     assert out[:-1] == word[: len(out) - 1] or out[:-2] == word[: len(out) - 2]
@@ -97,14 +97,14 @@ def golden(data_dir: Path) -> tuple[dict[str, list[dict[str, object]]], list[dic
     return tokens, items
 
 
-def test_words_of_every_product_are_lucenes(data_dir: Path) -> None:
+def test_words_of_every_product_match_lucene(data_dir: Path) -> None:
     tokens, items = golden(data_dir)
     texts = {item["asin"]: contents(item) for item in items}
     assert len(tokens["docs"]) == len(texts) == 1000
     assert [one["id"] for one in tokens["docs"] if analyse(texts[one["id"]]) != one["tokens"]] == []
 
 
-def test_words_of_every_query_are_lucenes(data_dir: Path) -> None:
+def test_words_of_every_query_match_lucene(data_dir: Path) -> None:
     tokens, _ = golden(data_dir)
     assert len(tokens["queries"]) == 394
     assert [one["query"] for one in tokens["queries"] if analyse(one["query"]) != one["tokens"]] == []  # type: ignore[arg-type]

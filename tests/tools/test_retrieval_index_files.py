@@ -1,4 +1,4 @@
-"""Indexes on disk: what is opened finds what was saved, and whatever is not one is refused in one sentence."""
+"""Indexes on disk: round trips, and refusal of damaged or foreign files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def saved(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("options", [{}, {"k1": 1.2, "b": 0.75, "ties": "document"}])
-def test_what_is_opened_finds_what_was_saved(tmp_path: Path, check: bool, options: dict[str, float]) -> None:
+def test_saved_indexes_give_the_same_results(tmp_path: Path, check: bool, options: dict[str, float]) -> None:
     index = BM25.build(DOCUMENTS, **options)  # type: ignore[arg-type]
     index.save(tmp_path / "deep" / "index")
     opened = BM25.open(tmp_path / "deep" / "index", check=check)
@@ -53,12 +53,12 @@ def test_an_opened_index_is_mapped_and_can_be_saved_over_itself(saved: Path) -> 
     assert index.search_batch(QUERIES) == BM25.open(saved, check=True).search_batch(QUERIES)
 
 
-def test_an_index_travels_to_another_process(saved: Path) -> None:
+def test_indexes_can_be_pickled(saved: Path) -> None:
     index = BM25.open(saved)
     assert pickle.loads(pickle.dumps(index)).search_batch(QUERIES) == index.search_batch(QUERIES)
 
 
-def test_a_newer_index_takes_the_place_of_an_older(saved: Path) -> None:
+def test_saving_replaces_an_older_index(saved: Path) -> None:
     old = BM25.open(saved)
     BM25.build([("new", "shoe")]).save(saved)
     assert [name for name, _ in BM25.open(saved).search("shoe")] == ["new"]
@@ -78,7 +78,7 @@ def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "notes.txt").read_text() == "mine"
 
 
-def test_a_save_that_fails_leaves_what_was_there(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_keeps_the_old_index(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
@@ -89,7 +89,7 @@ def test_a_save_that_fails_leaves_what_was_there(saved: Path, monkeypatch: pytes
     assert [path.name for path in saved.parent.iterdir()] == ["index"]
 
 
-def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
+def test_directories_that_are_not_indexes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadIndex, match="not a directory"):
         BM25.open(tmp_path / "missing")
     with pytest.raises(BadIndex, match=r"has no index\.json"):
@@ -125,7 +125,7 @@ def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
         ("options", None, "damaged"),
     ],
 )
-def test_a_strange_manifest_is_refused(saved: Path, key: str, value: object, sentence: str) -> None:
+def test_invalid_manifests_are_refused(saved: Path, key: str, value: object, sentence: str) -> None:
     said = json.loads((saved / "index.json").read_text())
     (saved / "index.json").write_text(json.dumps({**said, key: value}))
     with pytest.raises(BadIndex, match=sentence):
@@ -136,7 +136,7 @@ def names(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.npy"))
 
 
-def test_every_file_that_is_missing_or_torn_is_noticed(saved: Path) -> None:
+def test_missing_and_truncated_files_are_detected(saved: Path) -> None:
     assert len(names(saved)) == 9
     for file in names(saved):
         whole = file.read_bytes()
@@ -151,7 +151,7 @@ def test_every_file_that_is_missing_or_torn_is_noticed(saved: Path) -> None:
     assert len(BM25.open(saved, check=True)) == 4
 
 
-def test_every_changed_byte_is_noticed_when_asked(saved: Path) -> None:
+def test_changed_bytes_are_detected_on_request(saved: Path) -> None:
     for file in names(saved):
         whole = file.read_bytes()
         file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -160,7 +160,7 @@ def test_every_changed_byte_is_noticed_when_asked(saved: Path) -> None:
         file.write_bytes(whole)
 
 
-def test_a_header_that_lies_is_noticed(saved: Path) -> None:
+def test_wrong_headers_are_detected(saved: Path) -> None:
     for file in names(saved):
         whole = file.read_bytes()
         for changed in (b"garbage!" + whole[8:], whole.replace(b"descr': '<i", b"descr': '<f").replace(b"|u1", b"|i1")):
@@ -170,7 +170,7 @@ def test_a_header_that_lies_is_noticed(saved: Path) -> None:
         file.write_bytes(whole)
 
 
-def test_files_of_two_indexes_do_not_mix(saved: Path, tmp_path: Path) -> None:
+def test_mixed_files_of_two_indexes_are_detected(saved: Path, tmp_path: Path) -> None:
     BM25.build([("one", "shoe hat"), ("two", "shoe")]).save(tmp_path / "other")
     mine, theirs = (json.loads((folder / "index.json").read_text()) for folder in (saved, tmp_path / "other"))
     for name in ("norms", "starts", "documents", "ranks", "ids"):

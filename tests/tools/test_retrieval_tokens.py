@@ -1,4 +1,4 @@
-"""The tokenizer: tables by hand, and the grammar of UAX #29 written out plainly and matched by brute force."""
+"""The tokenizer: hand-written tables, and the grammar of UAX #29 by brute force."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_tokens_by_hand(text: str) -> None:
     assert tokenize(text) == TABLE[text]
 
 
-def test_a_word_longer_than_255_units_is_cut() -> None:
+def test_words_longer_than_255_units_are_split() -> None:
     assert [len(token) for token in tokenize("a" * 600 + " b")] == [255, 255, 90, 1]
     assert [len(token) for token in tokenize("é" * 600)] == [255, 255, 90]
     assert [len(token) for token in tokenize("\U0001d41a" * 300)] == [127, 127, 46]  # two units each
@@ -132,12 +132,12 @@ def test_emoji_sequences_as_in_the_grammar(text: str) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(st.text(alphabet="ab19_.:,;' -#*", max_size=16))
-def test_plain_letters_take_the_same_way_as_all_others(text: str) -> None:
+def test_ascii_text_follows_the_same_grammar(text: str) -> None:
     assert tokenize(text) == plainly(text) == [token for token in tokenize(text + " é") if token != "é"]
 
 
 @given(st.text(max_size=80))
-def test_any_text_gives_pieces_of_it_in_their_order(text: str) -> None:
+def test_tokens_are_substrings_in_order(text: str) -> None:
     at = 0
     for token in tokenize(text):
         assert token
@@ -145,13 +145,13 @@ def test_any_text_gives_pieces_of_it_in_their_order(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["a", "_", "a.", "a_", "\u0301", "\U0001f469\u200d", "\u05d0'", '\u05d0"', "#\u0301"])
-def test_a_long_text_takes_no_longer_than_its_length(piece: str) -> None:
+def test_time_is_linear_in_the_length(piece: str) -> None:
     start = time.thread_time()  # of this thread alone: the process has others
     tokenize(piece * (200_000 // len(piece)))
     assert time.thread_time() - start < 30.0  # a quadratic one takes minutes
 
 
 @pytest.mark.parametrize("text", [b"bytes", None, 7, ["a"]])
-def test_what_is_no_text_is_refused(text: object) -> None:
+def test_non_text_is_refused(text: object) -> None:
     with pytest.raises(RetrievalError, match=f"got {type(text).__name__}"):
         tokenize(text)  # type: ignore[arg-type]

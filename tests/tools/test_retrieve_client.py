@@ -1,4 +1,4 @@
-"""The client of /retrieve: both shapes of answers, tries with longer and longer waits, and servers that are none."""
+"""The client of /retrieve: response formats, retries with growing delays, and servers that are not retrievers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def patient(url: str, **options: Any) -> tuple[RemoteRetriever, Time]:
     return RemoteRetriever(url, sleep=time.sleep, clock=time.clock, **options), time
 
 
-def test_answers_with_scores() -> None:
+def test_responses_with_scores() -> None:
     with serving(lambda said: result([{"document": TEA, "score": 1.5}])) as (url, asked):
         remote = RemoteRetriever(url)
         assert isinstance(remote, Retriever)
@@ -59,7 +59,7 @@ def test_answers_with_scores() -> None:
     assert asked[0] == {"queries": ["hot drink"], "topk": 2, "return_scores": True, "path": "/retrieve"}
 
 
-def test_answers_without_scores_or_ids() -> None:
+def test_responses_without_scores_or_ids() -> None:
     bm25 = {"title": "Tea", "text": "Tea is a drink.", "contents": '"Tea"\nTea is a drink.'}
     bare = {"title": "Tea", "text": "Tea is a drink."}
     with serving(lambda said: result([bm25, bare, bm25 | {"id": 3}])) as (url, _):
@@ -70,7 +70,7 @@ def test_answers_without_scores_or_ids() -> None:
     assert len({first.id, second.id, third.id}) == 3
 
 
-def test_many_queries_go_in_batches() -> None:
+def test_queries_are_sent_in_batches() -> None:
     with serving(
         lambda said: result(*[[{"document": TEA | {"id": query}, "score": 1}] for query in said["queries"]])
     ) as (
@@ -83,13 +83,13 @@ def test_many_queries_go_in_batches() -> None:
     assert RemoteRetriever(url).search_batch([]) == []
 
 
-def test_no_more_than_asked_for() -> None:
+def test_at_most_k_results() -> None:
     with serving(lambda said: result([{"document": TEA, "score": 1}] * 5)) as (url, _):
         assert len(RemoteRetriever(url).find("tea", 2)) == 2
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 429, 408])
-def test_what_may_pass_is_tried_again(status: int) -> None:
+def test_temporary_failures_are_retried(status: int) -> None:
     answers = iter([(status, b"busy"), (status, b"busy"), result([{"document": TEA, "score": 1}])])
     with serving(lambda said: next(answers)) as (url, asked):
         remote, time = patient(url, backoff=1.0)
@@ -99,7 +99,7 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
     assert 0.5 <= time.waits[0] <= 1.0 <= time.waits[1] <= 2.0
 
 
-def test_tries_end_with_a_sentence() -> None:
+def test_exhausted_attempts_are_explained() -> None:
     with serving(lambda said: (503, b"the index is being built")) as (url, asked):
         remote, time = patient(url, tries=3)
         with pytest.raises(RetrieverDown, match=r"did not respond after 3 attempts: status 503 the index is being"):
@@ -110,7 +110,7 @@ def test_tries_end_with_a_sentence() -> None:
 
 
 @given(st.integers(0, 1000), st.integers(1, 8), st.floats(0.01, 10), st.floats(0.01, 60))
-def test_waits_grow_within_their_bounds_and_the_deadline(
+def test_delays_grow_within_their_bounds_and_the_deadline(
     seed: int, tries: int, backoff: float, deadline: float
 ) -> None:
     with socket.socket() as taken:
@@ -128,7 +128,7 @@ def test_waits_grow_within_their_bounds_and_the_deadline(
     assert sum(waits[0]) < deadline
 
 
-def test_other_seeds_wait_otherwise() -> None:
+def test_delays_depend_on_the_seed() -> None:
     with serving(lambda said: (503, b"")) as (url, _):
         waits = []
         for seed in (1, 2):
@@ -139,14 +139,14 @@ def test_other_seeds_wait_otherwise() -> None:
     assert waits[0] != waits[1]
 
 
-def test_a_slow_server_is_given_up() -> None:
+def test_a_slow_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:  # takes connections and says nothing
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(RetrieverDown, match=r"2 attempts: no response within 0\.05 s"):
             RemoteRetriever(url, tries=2, timeout=0.05, backoff=0.0).search("tea")
 
 
-def test_a_server_that_hangs_up() -> None:
+def test_a_server_that_closes_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def hang_up() -> None:
@@ -175,7 +175,7 @@ def test_a_server_that_hangs_up() -> None:
         (403, b""),
     ],
 )
-def test_what_is_no_retriever_is_said_at_once(answer: Answer) -> None:
+def test_other_servers_are_recognized_at_once(answer: Answer) -> None:
     with serving(lambda said: answer) as (url, asked):
         with pytest.raises(NoRetriever) as failure:
             RemoteRetriever(url).search("tea")
@@ -185,7 +185,7 @@ def test_what_is_no_retriever_is_said_at_once(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_refusal_is_the_callers_fault(status: int) -> None:
+def test_refused_requests_are_bad_queries(status: int) -> None:
     with serving(lambda said: (status, b'{"detail": "too long"}')) as (url, asked):
         with pytest.raises(BadQuery, match="too long") as failure:
             RemoteRetriever(url).search("tea")
@@ -196,7 +196,7 @@ def test_a_refusal_is_the_callers_fault(status: int) -> None:
     )
 
 
-def test_an_answer_without_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_responses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_BYTES", 100)
     with (
         serving(lambda said: (200, b" " * 1000)) as (url, _),
@@ -206,12 +206,12 @@ def test_an_answer_without_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seconds", [None, 1e12])
-def test_without_a_limit_an_answer_is_waited_for(seconds: float | None) -> None:
+def test_no_time_limit(seconds: float | None) -> None:
     with serving(lambda said: result([{"document": TEA, "score": 1}])) as (url, _):
         assert RemoteRetriever(url, timeout=seconds, deadline=seconds).search("tea") == [("7", 1.0)]
 
 
-def test_scores_that_are_none() -> None:
+def test_invalid_scores_become_zero() -> None:
     for score in (b"NaN", b'"3"', b"true", b"null"):
         body = b'{"result": [[{"document": {"id": "1", "contents": "a"}, "score": ' + score + b"}]]}"
         with serving(lambda said, body=body: (200, body)) as (url, _):  # type: ignore[misc]
@@ -219,7 +219,7 @@ def test_scores_that_are_none() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://x", "http://", "file:///etc/passwd", None])
-def test_addresses_that_are_none(url: object) -> None:
+def test_invalid_addresses_are_refused(url: object) -> None:
     with pytest.raises(BadQuery, match="must be like http"):
         RemoteRetriever(url)  # type: ignore[arg-type]
 
@@ -231,7 +231,7 @@ def test_addresses_end_in_retrieve() -> None:
 
 
 @pytest.mark.parametrize("options", [{"tries": 0}, {"timeout": 0}, {"deadline": -1}, {"backoff": -1}, {"batch": 0}])
-def test_impossible_options(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(BadQuery):
         RemoteRetriever("http://x", **options)
     with pytest.raises(BadQuery):

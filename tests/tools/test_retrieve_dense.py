@@ -1,4 +1,4 @@
-"""Search by vectors: the same as by brute force, ties settled, whatever the blocks; kept in a folder; bad encoders."""
+"""Search by vectors: agreement with brute force, ties, saving, and invalid encoders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def by_force(vectors: NDArray[np.float32], query: NDArray[np.float32], k: int) -
     k=st.integers(1, 70),
     block=st.integers(1, 64),
 )
-def test_the_same_as_by_brute_force(seed: int, documents: int, different: int, size: int, k: int, block: int) -> None:
+def test_results_match_brute_force(seed: int, documents: int, different: int, size: int, k: int, block: int) -> None:
     draw = np.random.default_rng(seed)
     rows = draw.integers(0, different, documents)  # some vectors stand there several times: ties
     vectors = draw.normal(size=(different, size)).astype(np.float32)[rows]
@@ -148,7 +148,7 @@ def test_saved_and_opened(tmp_path: Path) -> None:
         Dense.open(tmp_path / "index", encode, label="other")
 
 
-def test_folders_that_are_no_vectors(tmp_path: Path) -> None:
+def test_directories_that_are_not_indexes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadIndex, match="not a directory"):
         Dense.open(tmp_path / "none", encode)
     BM25.build(DOCUMENTS).save(tmp_path / "words")
@@ -187,7 +187,7 @@ def test_engines_by_name() -> None:
         ).search("a cold cup", 4)
 
 
-def test_what_is_no_model(tmp_path: Path) -> None:
+def test_invalid_models_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="needs turnwise[dense]")
     with pytest.raises(BadModel, match=r"config.json is missing"):
         SentenceModel(tmp_path)

@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion: a table by hand, its laws, and libraries opened by the name of their index."""
+"""Reciprocal rank fusion: hand-computed scores, properties, and libraries by the name of their index."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_it_is_a_retriever_over_real_ones() -> None:
     assert hybrid.search_batch(["cold drink", ""], 2) == [hybrid.search("cold drink", 2), []]
 
 
-def test_lists_are_read_to_the_depth_or_to_k() -> None:
+def test_retrievers_are_asked_for_depth_or_k() -> None:
     source = Fixed("a")
     hybrid = Hybrid([source], depth=50)
     hybrid.search("x", 3)
@@ -77,14 +77,14 @@ def test_lists_are_read_to_the_depth_or_to_k() -> None:
     "options",
     [{"weights": [1, 2]}, {"weights": [0]}, {"weights": [float("nan")]}, {"constant": -1}, {"depth": 0}],
 )
-def test_impossible_options(options: dict[str, object]) -> None:
+def test_invalid_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(BadQuery):
         Hybrid([Fixed("a")], **options)  # type: ignore[arg-type]
     with pytest.raises(BadQuery, match="at least one retriever"):
         Hybrid([])
 
 
-def test_libraries_keep_their_indexes(tmp_path: Path) -> None:
+def test_libraries_save_and_reuse_indexes(tmp_path: Path) -> None:
     passages, told = Passages.of(DOCUMENTS), list[str]()
     first = open_library(passages, "bm25", keep=tmp_path / "kept", progress=told.append)
     again = open_library(passages, "bm25", keep=tmp_path / "kept", progress=told.append)
@@ -96,7 +96,7 @@ def test_libraries_keep_their_indexes(tmp_path: Path) -> None:
         open_library(passages, "bm52")
 
 
-def test_a_folder_with_unknown_indexes_is_left_alone(tmp_path: Path) -> None:
+def test_unknown_indexes_are_not_overwritten(tmp_path: Path) -> None:
     BM25.build(DOCUMENTS).save(tmp_path / "bm25")
     with pytest.raises(BadIndex, match="cannot be used for indexes"):
         open_library(Passages.of(DOCUMENTS), "bm25", keep=tmp_path)

@@ -1,4 +1,4 @@
-"""Passages: files as FlashRAG writes them, files that are torn, and the same from memory as from a file."""
+"""Passages: files in FlashRAG's format, invalid files, and agreement of files and memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_passage_has_title_and_text(file: Path) -> None:
     assert list(passages.records()) == [{"id": "7", "contents": TEA}, {"id": "8", "contents": RYE}]
 
 
-def test_other_forms_of_rows(tmp_path: Path) -> None:
+def test_accepted_variants_of_rows(tmp_path: Path) -> None:
     file = written(
         tmp_path / "c",
         b'\xef\xbb\xbf{"id": 7, "title": "A\\nb", "text": "c"}',
@@ -57,7 +57,7 @@ def test_other_forms_of_rows(tmp_path: Path) -> None:
     assert Passages.open(file)["x"].contents == "Only a title"
 
 
-def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+def test_the_last_line_needs_no_newline(tmp_path: Path) -> None:
     file = tmp_path / "c"
     file.write_bytes(b'{"id": "1", "contents": "a"}\r\n{"id": "2", "contents": "b"}')
     assert dict(Passages.open(file).documents()) == {"1": "a", "2": "b"}
@@ -80,7 +80,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("line", "sentence"), BAD)
-def test_a_bad_line_is_named_or_left_out(line: bytes, sentence: str, tmp_path: Path) -> None:
+def test_invalid_lines_are_named_or_skipped(line: bytes, sentence: str, tmp_path: Path) -> None:
     file = written(tmp_path / "c", {"id": "7", "contents": TEA}, b"", line, {"id": "8", "contents": RYE})
     with pytest.raises(BadCorpus, match=r"c, line 3: .*; strict=False skips such lines") as caught:
         Passages.open(file)
@@ -94,7 +94,7 @@ def test_a_bad_line_is_named_or_left_out(line: bytes, sentence: str, tmp_path: P
     assert passages.fingerprint == Passages.of([("7", TEA), ("8", RYE)]).fingerprint
 
 
-def test_what_is_no_corpus(tmp_path: Path) -> None:
+def test_files_that_are_not_corpora_are_refused(tmp_path: Path) -> None:
     for path, sentence in [
         (tmp_path / "none", "cannot be read: No such file"),
         (tmp_path, "is a directory"),
@@ -107,13 +107,13 @@ def test_what_is_no_corpus(tmp_path: Path) -> None:
         Passages.open(written(tmp_path / "bad", b"x"), strict=False)
 
 
-def test_many_complaints_are_counted_and_the_first_kept(tmp_path: Path) -> None:
+def test_skipped_lines_are_counted_and_the_first_kept(tmp_path: Path) -> None:
     passages = Passages.open(written(tmp_path / "c", {"id": "1", "contents": "a"}, *[b"x"] * 150), strict=False)
     assert (passages.skipped, len(passages.complaints), len(passages)) == (150, 100, 1)
     assert "line 2:" in passages.complaints[0]
 
 
-def test_memory_refuses_what_is_no_passage() -> None:
+def test_invalid_passages_are_refused() -> None:
     for bad in (["ab", 3], [("a", 3)], [("a",)], "text"):
         with pytest.raises(BadCorpus):
             Passages.of(bad)  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ def test_memory_refuses_what_is_no_passage() -> None:
     assert Passages.of([("a", "x"), ("a", "y")], strict=False)["a"].contents == "x"
 
 
-def test_a_file_that_changes_is_noticed(file: Path) -> None:
+def test_a_changed_file_is_detected(file: Path) -> None:
     passages = Passages.open(file)
     file.write_bytes(b"x" * file.stat().st_size)
     with pytest.raises(BadCorpus, match="was changed"):
@@ -152,7 +152,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3
 
 @settings(deadline=None, max_examples=60)
 @given(rows=st.dictionaries(texts, texts, min_size=1, max_size=8), others=st.lists(texts, max_size=4))
-def test_a_file_is_what_memory_is(
+def test_file_and_memory_agree(
     rows: dict[str, str], others: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("rows") / "c"
@@ -163,7 +163,7 @@ def test_a_file_is_what_memory_is(
     assert [file.get(id) for id in [*rows, *others]] == [memory.get(id) for id in [*rows, *others]]
 
 
-def test_fingerprints_tell_apart() -> None:
+def test_fingerprints_differ() -> None:
     corpora = [[("a", "bc")], [("ab", "c")], [("a", "b"), ("c", "d")], [("c", "d"), ("a", "b")], [("a", "bcd")]]
     assert len({Passages.of(corpus).fingerprint for corpus in corpora}) == len(corpora)
 
@@ -179,7 +179,7 @@ def test_a_library_finds_passages(file: Path) -> None:
     assert len(library) == 2
 
 
-def test_a_retriever_of_another_corpus_is_named(file: Path) -> None:
+def test_a_retriever_of_another_corpus_is_refused(file: Path) -> None:
     library = Library(Passages.open(file), BM25.build([("99", "tea")]))
     with pytest.raises(BadCorpus, match="'99', which has no passage"):
         library.find("tea")

@@ -1,4 +1,4 @@
-"""The search service, through a real server: requests as Search-R1 sends them, our client, and hostile ones."""
+"""The retrieval server: requests of Search-R1, our client, and invalid requests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_request_without_scores(url: str, said: dict[str, Any]) -> None:
     assert len(answer.json()["result"][0]) == 2
 
 
-def test_the_results_can_be_read_as_the_original_reads_them(url: str) -> None:
+def test_results_can_be_parsed_as_the_original_trainer_does(url: str) -> None:
     """Its trainer takes the contents of each document apart: the title is the first line, the rest the text."""
     answer = post(url, {"queries": ["coffee milk"], "topk": 1, "return_scores": True}).json()["result"][0]
     contents = answer[0]["document"]["contents"]
@@ -86,14 +86,14 @@ def test_the_results_can_be_read_as_the_original_reads_them(url: str) -> None:
     assert "\n".join(contents.split("\n")[1:]) == "Coffee with milk is a drink.\nIt is hot."
 
 
-def test_our_client_gets_what_the_library_has(url: str) -> None:
+def test_our_client_returns_what_the_library_finds(url: str) -> None:
     queries, remote = ["hot drink", "grass", "", "nothing of the kind", "drink"], RemoteRetriever(url, batch=2)
     assert remote.find_batch(queries, 3) == LIBRARY.find_batch(queries, 3)
     assert remote.search_batch(queries, 3) == LIBRARY.retriever.search_batch(queries, 3)
     assert remote.find("grass") == [Passage("1", '"Rye"', "Rye is a grass.", LIBRARY.find("grass")[0].score)]
 
 
-def test_an_empty_query_costs_the_others_nothing(url: str) -> None:
+def test_an_empty_query_does_not_affect_others(url: str) -> None:
     answer = post(url, {"queries": ["", "grass", " \n"]}).json()
     assert answer == {"result": [[], [document("1")], []]}
     assert post(url, {"queries": []}).json() == {"result": []}
@@ -105,7 +105,7 @@ def test_a_thousand_queries(url: str) -> None:
     assert answer.json()["result"] == [[document("1")], [document(LIBRARY.find("drink", 1)[0].id)]] * 500
 
 
-def test_half_characters_and_other_scripts(url: str) -> None:
+def test_lone_surrogates_and_other_scripts(url: str) -> None:
     assert post(url, b'{"queries": ["\\ud800 grass", "\\u8336 \\u0000"]}').json() == {"result": [[document("1")], []]}
 
 
@@ -134,7 +134,9 @@ HOSTILE: list[tuple[Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("said", "status", "sentence"), HOSTILE)
-def test_what_is_wrong_is_said_and_the_server_goes_on(small: str, said: Any, status: int, sentence: str) -> None:
+def test_invalid_requests_are_explained(
+    small: str, said: Any, status: int, sentence: str
+) -> None:
     answer = post(small, said)
     assert (answer.status_code, list(answer.json())) == (status, ["detail"])
     assert sentence in answer.json()["detail"]
@@ -175,7 +177,7 @@ requests = (
     deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(requests)
-def test_whatever_is_sent_gets_an_answer(small: str, said: Any) -> None:
+def test_any_request_gets_a_response(small: str, said: Any) -> None:
     answer = post(small, said)
     assert answer.status_code in (200, 413, 422)
     body = answer.json()
@@ -255,19 +257,19 @@ class Odd:
         return [self.search(query, k) for query in queries]
 
 
-def test_scores_that_json_cannot_say() -> None:
+def test_scores_that_json_cannot_represent() -> None:
     with serve_in_thread(create_app(Library(Passages.of(ROWS), Odd()))) as url:
         answer = post(url, {"queries": ["a"], "return_scores": True}).json()
     assert [hit["score"] for hit in answer["result"][0]] == [0.0, 0.0]
 
 
-def test_one_service_before_another(url: str) -> None:
+def test_a_server_in_front_of_another(url: str) -> None:
     with serve_in_thread(create_app(RemoteRetriever(url), about="a relay")) as relay:
         assert RemoteRetriever(relay).find("hot drink", 3) == LIBRARY.find("hot drink", 3)
         assert CLIENT.get(f"{relay}/health").json()["passages"] is None
 
 
-def test_impossible_options() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(BadQuery, match="topk must be from 1 to 4"):
         create_app(LIBRARY, topk=5, limits=SMALL)
     with pytest.raises(BadQuery, match="size must be >= 1"):
@@ -327,7 +329,7 @@ def test_the_command_serves_until_it_is_interrupted(corpus: Path) -> None:
         (["{corpus}", "--port", "0", "--index", "dense", "--model", "{folder}"], "config.json is missing"),
     ],
 )
-def test_mistakes_in_the_command_are_one_sentence(
+def test_command_line_errors_are_one_sentence(
     arguments: list[str], sentence: str, corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from turnwise.cli.main import app

@@ -1,4 +1,4 @@
-"""What a program in a box may try, over every back end that this machine has. A success of any attack fails."""
+"""Attacks from inside a box, on every back end of this machine; a successful attack fails the test."""
 
 import os
 import socket
@@ -152,7 +152,7 @@ def clean(box: Box) -> Box:
 
 
 @pytest.mark.parametrize("attack", ESCAPES)
-def test_nothing_outside_is_reached(attack: str, clean: Box, host: Host) -> None:
+def test_nothing_outside_can_be_reached(attack: str, clean: Box, host: Host) -> None:
     code = ESCAPES[attack].format(
         secret=host.secret, folder=host.folder, port=host.port, name=host.name, pid=os.getpid()
     )
@@ -184,12 +184,12 @@ def ended(box: Box, code: str, stop: str, *, timeout: float = 1.0) -> None:
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGSTOP)",
     ],
 )
-def test_what_does_not_end_is_ended(clean: Box, code: str) -> None:
+def test_programs_that_do_not_end_are_killed(clean: Box, code: str) -> None:
     ended(clean, code, "timeout")
 
 
 @pytest.mark.parametrize("backend", ALL)
-def test_processor_time_is_limited(backend: str) -> None:
+def test_cpu_time_is_limited(backend: str) -> None:
     with box_of(backend, cpu=1, wall=90) as box:
         assert box.run("while True: pass").stop == "cpu"
         stubborn = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
@@ -280,25 +280,25 @@ def test_the_disk_cannot_be_filled(clean: Box) -> None:
         assert int(result.stdout) <= 16 * MB, result
 
 
-def test_files_cannot_be_made_without_end(clean: Box) -> None:
+def test_the_number_of_files_is_limited(clean: Box) -> None:
     code = "import time\nfor n in range(100000):\n    open(f'{n}', 'w').close()\n    n % 50 or time.sleep(0.01)"
     assert clean.run(code).stop == "disk"
 
 
-def test_a_file_cannot_grow_without_end(clean: Box) -> None:
+def test_the_size_of_a_file_is_limited(clean: Box) -> None:
     result = clean.run("with open('f', 'wb') as file:\n    while True: file.write(bytes(1 << 20))")
     assert result.stop == "disk", result
     assert len(clean.get("f")) <= 8 * MB
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_a_flood_of_output_is_cut(clean: Box, stream: str) -> None:
+def test_output_is_limited(clean: Box, stream: str) -> None:
     result = clean.run(f"import sys\nfor _ in range(1000): sys.{stream}.write('x' * 100_000)")
     assert result.stop == "output"
     assert len(getattr(result, f"{stream}_bytes")) == 200_000
 
 
-def test_reading_input_that_does_not_come_ends(clean: Box) -> None:
+def test_reading_missing_input_ends(clean: Box) -> None:
     result = clean.run("print(repr(__import__('sys').stdin.read()))")
     assert result.stdout == "''\n"
     assert clean.run("input()").stderr.strip().endswith("EOFError: EOF when reading a line")

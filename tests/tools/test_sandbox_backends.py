@@ -1,4 +1,4 @@
-"""What is chosen, what is refused, and what is said about it; as root and as a plain user."""
+"""Choice of the back end and its error messages, as root and as an ordinary user."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ from turnwise.tools.sandbox import (
 )
 
 
-def test_every_back_end_is_told_about_in_words() -> None:
+def test_every_back_end_has_a_status() -> None:
     statuses = probe()
     assert [status.name for status in statuses] == ["bwrap", "landlock"]
     assert all(status.detail and "\n" not in status.detail for status in statuses)
@@ -42,7 +42,7 @@ def test_every_back_end_is_told_about_in_words() -> None:
     assert probe() is statuses
 
 
-def test_the_first_that_holds_is_taken() -> None:
+def test_start_uses_the_first_that_works() -> None:
     holding = [status.name for status in probe() if status.works]
     if not holding:
         pytest.skip("nothing holds here")
@@ -51,7 +51,7 @@ def test_the_first_that_holds_is_taken() -> None:
         assert box.run("print('in')").stdout == "in\n"
 
 
-def test_where_nothing_holds_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_back_end_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = {"bwrap": "bubblewrap is not installed", "landlock": "the kernel has no landlock"}
     statuses = tuple(BackendStatus(name, False, reason) for name, reason in reasons.items())
     monkeypatch.setattr(backends, "probe", lambda: statuses)
@@ -69,7 +69,7 @@ def test_an_unknown_back_end_is_named() -> None:
     assert BACKENDS == ("bwrap", "landlock", "docker")
 
 
-def test_what_a_back_end_does_not_have_is_refused() -> None:
+def test_unsupported_options_are_refused() -> None:
     for backend in ("auto", "bwrap", "landlock"):
         with pytest.raises(UnknownBackend, match=f"image needs backend='docker', got backend='{backend}'"):
             start(backend=backend, image="python:3.12")
@@ -92,7 +92,7 @@ class Sieve(Box):
     _open_channel = _put = _get = _snapshot = _restore = _close = _nothing  # type: ignore[assignment]
 
 
-def test_a_trial_finds_out_what_does_not_hold() -> None:
+def test_check_isolation_detects_a_missing_sandbox() -> None:
     with pytest.raises(SandboxError, match="not isolated: it can read files of the host"):
         backends.check_isolation(lambda: Sieve(Limits()))
     Path("/tmp/proof").unlink(missing_ok=True)
@@ -185,7 +185,7 @@ for status in probe():
 '''
 
 
-def test_a_plain_user_has_boxes_too() -> None:
+def test_boxes_without_root() -> None:
     """As a user who is not root: in a copy that this user can read, with a Python that it can run."""
     import tempfile
 
@@ -258,7 +258,7 @@ for user in (os.geteuid(), 4242 if os.geteuid() == 0 else os.geteuid()):
 """
 
 
-def test_docker_without_the_right_is_one_sentence() -> None:
+def test_docker_without_permission_is_one_sentence() -> None:
     """A socket that listens, and that a plain user may not open."""
     import socket
     import tempfile
@@ -300,7 +300,7 @@ def small_root(folder: Path) -> None:
         (folder / "bin" / name).symlink_to("busybox")
 
 
-def test_a_folder_is_one_image_in_every_process(tmp_path: Path) -> None:
+def test_a_directory_has_the_same_image_in_every_process(tmp_path: Path) -> None:
     needed("docker")
     small_root(tmp_path)
     code = "import sys; from turnwise.tools.sandbox import containers as c; print(c.DockerBackend(sys.argv[1]).image)"
@@ -322,7 +322,7 @@ def test_a_folder_is_one_image_in_every_process(tmp_path: Path) -> None:
         images.remove(first, force=True)
 
 
-def test_a_digest_of_a_folder_changes_with_what_is_in_it(tmp_path: Path) -> None:
+def test_the_digest_of_a_directory_changes_with_its_content(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     file = tmp_path / "a" / "b" / "c"
     file.write_text("x")
@@ -342,7 +342,7 @@ def test_a_digest_of_a_folder_changes_with_what_is_in_it(tmp_path: Path) -> None
     assert rootfs.digest(tmp_path / "a" / "b" / "d") != rootfs.digest(tmp_path / "a")
 
 
-def test_docker_knows_images_by_name_and_from_folders(tmp_path: Path) -> None:
+def test_docker_images_by_name_and_from_directories(tmp_path: Path) -> None:
     needed("docker")
     with pytest.raises(DockerUnavailable, match="no Docker image, directory or tar file 'nobody/has-this:1'"):
         start(backend="docker", image="nobody/has-this:1")

@@ -1,4 +1,4 @@
-"""What a box does for those who mean well: programs, input, output, files, snapshots, sessions; over every back end."""
+"""Ordinary use of a box on every back end: programs, input, output, files, snapshots, sessions."""
 
 from collections.abc import Iterator
 
@@ -46,12 +46,12 @@ def test_exit_codes_are_those_of_a_shell(clean: Box) -> None:
     assert (killed.code, killed.stop) == (137, "killed")
 
 
-def test_words_reach_a_program_as_they_are(clean: Box) -> None:
+def test_arguments_are_passed_exactly(clean: Box) -> None:
     words = ["a b", "", "$HOME", "'", "é", "-n"]
     assert clean.run([clean.python, "-c", "import sys; print(sys.argv[1:])", *words]).stdout == f"{words}\n"
 
 
-def test_input_is_read_and_may_be_left_unread(clean: Box) -> None:
+def test_input_may_be_left_unread(clean: Box) -> None:
     big = "line\n" * 200_000
     assert clean.run("import sys; print(len(sys.stdin.read()))", stdin=big).stdout == f"{len(big)}\n"
     assert clean.run("print('done')", stdin=big).stdout == "done\n"
@@ -69,7 +69,7 @@ def test_a_long_program_runs(clean: Box) -> None:
     assert clean.run("x = 0\n" + "x += 1\n" * 30_000 + "print(x)").stdout == "30000\n"
 
 
-def test_files_go_in_and_out(clean: Box) -> None:
+def test_files_are_written_and_read(clean: Box) -> None:
     clean.put("data/in.txt", "héllo")
     assert (
         clean.run("print(open('data/in.txt').read()); open('data/out', 'wb').write(b'\\0' * 1000)").stdout == "héllo\n"
@@ -128,7 +128,7 @@ print(os.readlink("a/link"), oct(os.stat("a/b.txt").st_mode))
 """
 
 
-def test_snapshots_come_back_here_and_elsewhere(clean: Box) -> None:
+def test_snapshots_are_restored_in_any_box(clean: Box) -> None:
     clean.put("a/b.txt", "one")
     clean.run("import os; os.symlink('b.txt', 'a/link'); os.mkdir('empty'); os.chmod('a/b.txt', 0o750)")
     snapshot = clean.snapshot()
@@ -145,7 +145,7 @@ def test_snapshots_come_back_here_and_elsewhere(clean: Box) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o777, 0o664, 0o600, 0o400])
-def test_modes_come_back_whatever_the_mask(clean: Box, mode: int) -> None:
+def test_modes_are_restored_regardless_of_the_umask(clean: Box, mode: int) -> None:
     clean.put("file", "x")
     clean.run(f"import os; os.mkdir('folder'); os.chmod('file', {mode}); os.chmod('folder', {mode | 0o500})")
     snapshot = clean.snapshot()
@@ -179,7 +179,7 @@ print(open("shut\\nfile").read(), open("a/b/c").read())
 
 
 @pytest.mark.parametrize("top", [0o700, 0])
-def test_what_keeps_its_own_user_out_is_snapshotted_and_restored(clean: Box, top: int) -> None:
+def test_unreadable_files_are_snapshotted_and_restored(clean: Box, top: int) -> None:
     assert clean.run(SHUT + f"os.chmod('.', {top})").ok
     snapshot = clean.snapshot()
     assert clean.snapshot() == snapshot  # looking changes nothing
@@ -196,7 +196,7 @@ def test_what_keeps_its_own_user_out_is_snapshotted_and_restored(clean: Box, top
     assert clean.run(["ls", "-A"]).stdout == ""
 
 
-def test_bits_that_give_rights_are_not_kept(clean: Box) -> None:
+def test_set_user_id_bits_are_dropped(clean: Box) -> None:
     clean.put("file", "x")
     clean.run("import os; os.chmod('file', 0o4755); os.mkdir('d'); os.chmod('d', 0o1777)")
     snapshot = clean.snapshot()
@@ -214,7 +214,7 @@ def test_a_bad_snapshot_changes_nothing(clean: Box) -> None:
     assert clean.get("keep") == b"kept"
 
 
-def test_bad_calls_are_one_sentence(clean: Box) -> None:
+def test_invalid_commands_and_timeouts_are_refused(clean: Box) -> None:
     for command in ([], [""], b"bytes", ["a\0b"], [1], "a\0b", "\ud800", ["x" * 200_000], None):
         with pytest.raises(BadCommand):
             clean.run(command)  # type: ignore[arg-type]
@@ -255,7 +255,7 @@ def test_a_session_keeps_its_state(clean: Box) -> None:
         assert session.run("open('seen.txt').read()").value == "'by both'"
 
 
-def test_a_session_is_interrupted_with_its_state(clean: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_session_keeps_its_state(clean: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnwise.tools.sandbox.session._GRACE", 60.0)  # to notice it, on a busy machine
     with clean.session() as session:
         session.run("x = 5")
@@ -269,7 +269,7 @@ def test_a_session_is_interrupted_with_its_state(clean: Box, monkeypatch: pytest
         assert session.run("x").value == "5"
 
 
-def test_a_session_that_is_lost_says_so_and_begins_anew(clean: Box) -> None:
+def test_a_lost_session_is_reported_and_restarted(clean: Box) -> None:
     with clean.session() as session:
         session.run("x = 5\nimport signal\ndeaf = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})")
         answer = session.run("while True: pass", timeout=0.4)
@@ -281,7 +281,7 @@ def test_a_session_that_is_lost_says_so_and_begins_anew(clean: Box) -> None:
         assert session.run("2").value == "2"
 
 
-def test_a_session_cuts_its_output(clean: Box) -> None:
+def test_a_session_truncates_output(clean: Box) -> None:
     with clean.session() as session:
         answer = session.run("print('x' * 1_000_000)")
         assert answer.stdout.endswith("\n[800,001 more bytes]")
@@ -290,7 +290,7 @@ def test_a_session_cuts_its_output(clean: Box) -> None:
 
 
 @pytest.mark.parametrize("backend", LOCAL)
-def test_the_network_is_there_when_it_is_allowed(backend: str) -> None:
+def test_the_network_can_be_allowed(backend: str) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as server, box_of(backend, network=True) as box:
@@ -301,7 +301,7 @@ def test_the_network_is_there_when_it_is_allowed(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", LOCAL)
-def test_folders_can_be_shown_to_a_box(backend: str) -> None:
+def test_readable_directories(backend: str) -> None:
     import tempfile
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The parts that need no box: paths, links, snapshots, limits, filters, control groups, and the reasons of a stop."""
+"""Parts that need no box: paths, links, snapshots, limits, filters, control groups, stop reasons."""
 
 import io
 import os
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> int:
 
 
 @given(st.text(alphabet="ab./\\\0é-~ ", max_size=12))
-def test_a_path_stays_inside_or_is_refused(text: str) -> None:
+def test_paths_stay_inside_or_are_refused(text: str) -> None:
     try:
         names = files.split_path(text)
     except BadPath:
@@ -44,7 +44,7 @@ def test_a_path_stays_inside_or_is_refused(text: str) -> None:
 
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.binary(max_size=50), max_size=5))
-def test_a_snapshot_is_what_it_was_made_of(content: dict[str, bytes]) -> None:
+def test_snapshots_round_trip(content: dict[str, bytes]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
@@ -85,7 +85,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", link: st
         [member("pipe", tarfile.FIFOTYPE)],
     ],
 )
-def test_a_snapshot_cannot_lead_outside(entries: list[files.TarEntry]) -> None:
+def test_snapshots_cannot_leave_the_box(entries: list[files.TarEntry]) -> None:
     with pytest.raises(SnapshotError):
         files.checked(files.archive(entries), 10_000, 100)
 
@@ -133,7 +133,7 @@ def nested(root: int, depth: int, name: str = "d") -> None:
     os.close(fd)
 
 
-def test_folders_that_are_nested_without_end_are_refused_and_removed(root: int, tmp_path: Path) -> None:
+def test_deeply_nested_directories_are_refused_and_removed(root: int, tmp_path: Path) -> None:
     nested(root, 3000)
     with pytest.raises(SnapshotError, match="cannot take a snapshot: a path in a box may have at most 4,096 bytes"):
         files.pack(root)
@@ -149,7 +149,7 @@ def test_folders_that_are_nested_without_end_are_refused_and_removed(root: int, 
 @pytest.mark.parametrize(
     ("depth", "name", "fits"), [(99, "d", True), (100, "d", False), (16, "e" * 255, False), (15, "e" * 255, True)]
 )
-def test_snapshot_restore_and_write_take_the_same_longest_path(root: int, depth: int, name: str, fits: bool) -> None:
+def test_snapshot_restore_and_write_share_path_limits(root: int, depth: int, name: str, fits: bool) -> None:
     nested(root, depth, name)
     path = f"{name}/" * depth + "x"
     entry = tarfile.TarInfo(path)
@@ -193,7 +193,7 @@ def test_usage_counts_files_and_bytes(root: int) -> None:
         ({"wal": 1}, "choose one of: wall, cpu"),
     ],
 )
-def test_limits_that_cannot_be_are_refused(change: dict[str, float], words: str) -> None:
+def test_invalid_limits_are_refused(change: dict[str, float], words: str) -> None:
     with pytest.raises(BadLimits, match=words):
         Limits().but(**change)
 
@@ -240,7 +240,7 @@ def judge(program: bytes, number: int, *arguments: int, audit: int = 0xC000003E)
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
-def test_the_filter_refuses_what_it_should_and_nothing_else() -> None:
+def test_the_filter_refuses_exactly_the_listed_calls() -> None:
     allow, refuse, missing, kill = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
     alone, base = (
         seccomp.program(seccomp.without_namespaces(network=False, own_uid=False)),
@@ -277,7 +277,7 @@ def test_control_groups_of_both_versions(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("turnwise-*")] == [f"turnwise-{os.getpid()}-1"]
 
 
-def test_a_snapshot_of_another_program_is_taken(root: int) -> None:
+def test_snapshots_of_other_programs_are_accepted(root: int) -> None:
     """A tar made by others, with './' before the names and folders that are only implied."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:

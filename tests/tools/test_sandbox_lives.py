@@ -1,4 +1,4 @@
-"""That nothing is left behind and nobody drags another along: many runs, many boxes, and deaths of all kinds."""
+"""Nothing is left behind after many runs, many boxes, and deaths of the processes involved."""
 
 import os
 import signal
@@ -154,7 +154,7 @@ def sleepers(long: str) -> list[str]:
 
 
 @pytest.mark.parametrize("backend", ALL)
-def test_the_supervisors_death_kills_its_boxes(backend: str) -> None:
+def test_boxes_die_with_their_supervisor(backend: str) -> None:
     needed(backend)
     long = moment(backend)
     helper = subprocess.Popen([sys.executable, "-c", HELPER, backend, long], stdout=subprocess.PIPE, text=True)
@@ -170,7 +170,7 @@ def test_the_supervisors_death_kills_its_boxes(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", LOCAL)
-def test_the_fork_servers_death_is_reported_and_a_new_one_comes(backend: str) -> None:
+def test_a_dead_fork_server_is_reported_and_replaced(backend: str) -> None:
     box, long = box_of(backend, wall=600), moment(backend)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(box.run, ["sleep", long])
@@ -187,7 +187,7 @@ def test_the_fork_servers_death_is_reported_and_a_new_one_comes(backend: str) ->
         assert fresh.run(["echo", "again"]).stdout == "again\n"
 
 
-def test_a_box_that_nobody_has_is_closed() -> None:
+def test_a_garbage_collected_box_is_closed() -> None:
     import gc
 
     name = box_of("bwrap").name  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Functions that become tools in several tests; a child process can import them, so they live in a module."""
+"""Functions that become tools in several tests; in a module, so that a child process can import them."""
 
 from __future__ import annotations
 
