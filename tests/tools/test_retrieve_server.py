@@ -134,9 +134,7 @@ HOSTILE: list[tuple[Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("said", "status", "sentence"), HOSTILE)
-def test_invalid_requests_are_explained(
-    small: str, said: Any, status: int, sentence: str
-) -> None:
+def test_invalid_requests_are_explained(small: str, said: Any, status: int, sentence: str) -> None:
     answer = post(small, said)
     assert (answer.status_code, list(answer.json())) == (status, ["detail"])
     assert sentence in answer.json()["detail"]
