@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+import small_shop
+
 from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.goal import Goal
 from turnwise.envs.shop.product import Product
@@ -48,17 +50,7 @@ BAD = Product(
 
 
 def goal_of(product: Product, options: Mapping[str, str] | None = None, bound: float = 20.0) -> Goal:
-    return Goal(
-        asin=product.asin,
-        category=product.category,
-        query=product.query,
-        name=product.name,
-        product_category=product.product_category,
-        instruction=f"Find me {product.name}",
-        attributes=product.attributes,
-        price_upper=bound,
-        options=options or {},
-    )
+    return small_shop.goal_of(product, options=options or {}, price_upper=bound)
 
 
 def shop_of(*products: Product, attributes: bool = False) -> Shop:

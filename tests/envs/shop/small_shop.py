@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,19 @@ GOAL = Goal(
     options={"color": "red", "size": "9"},
 )
 PRICES = {product.asin: product.pricing[0] for product in PRODUCTS}
+
+
+def goal_of(product: Product, **changes: Any) -> Goal:
+    """A goal that asks for a product with all its attributes; `changes` are fields of the goal."""
+    kind = (product.asin, product.category, product.query, product.name, product.product_category)
+    return replace(Goal(*kind, f"Find me {product.name}", product.attributes, 50.0, {}), **changes)
+
+
+@cache
+def real_catalogue(data_dir: Path) -> Catalogue:
+    """WebShop's thousand products."""
+    names = ("items_shuffle_1000.reconstructed.json", "items_ins_v2_1000.json", "items_human_ins.subset_1000.json")
+    return Catalogue.open(*(data_dir / "webshop" / name for name in names), cache=False)
 
 
 def shop(**options: Any) -> Shop:

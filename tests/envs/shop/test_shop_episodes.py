@@ -11,7 +11,6 @@ import pytest
 from nltk_tagger import nltk_tagger
 
 from turnwise.envs.shop.env import WebShopEnv
-from turnwise.envs.shop.expert import plan
 from turnwise.envs.shop.reward import RewardFunction
 
 KEYS = {"text": "text", "text_rich": "text_rich", "url": "url"}
@@ -70,14 +69,6 @@ def test_the_set_of_a_thousand_products(data_dir: Path, cache: Path) -> None:
     assert env.shop.reward_function.tagger_name == "nltk"
 
 
-def test_goals_given_whole_have_the_number_of_the_original(data_dir: Path, cache: Path) -> None:
-    folder = data_dir / "webshop"
-    env = opened(folder, "url", cache, splits="all")
-    for episode in json.loads((folder / "episodes.json").read_text(encoding="utf-8")):
-        goal = env._source.get(str(episode["goal_index"]))
-        assert (goal.asin, goal.as_dict()["goal_options"]) == (episode["goal"]["asin"], episode["goal"]["goal_options"])
-
-
 def test_every_page_of_every_product_is_within_the_space(data_dir: Path, cache: Path) -> None:
     env = opened(data_dir / "webshop", "text_rich", cache)
     env.reset(seed=0)
@@ -90,13 +81,3 @@ def test_every_page_of_every_product_is_within_the_space(data_dir: Path, cache: 
             seen, _, _, _, info = env.step(action)
             assert info["valid"]
             assert seen in env.observation_space
-
-
-@pytest.mark.parametrize("task", ["1500", "3311", "6909"])
-def test_the_plan_buys(data_dir: Path, cache: Path, task: str) -> None:
-    env = opened(data_dir / "webshop", "text", cache)
-    env.reset(options={"task": task})
-    for action in plan(env.session):
-        *_, info = env.step(action)
-        assert info["valid"]
-    assert env.session.done

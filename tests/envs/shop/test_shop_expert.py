@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small_shop
 
 from turnwise.envs import demonstrators, make
 from turnwise.envs.errors import EnvError
@@ -24,6 +25,7 @@ from turnwise.envs.shop.scripted_shoppers import CarefulShopper, Shopper
 from turnwise.envs.shop.session import Shop, ShopSession
 
 JUDGE = RewardFunction(tagger="own")
+BLUE = {"color": "blue"}
 
 
 def mug(asin: str, name: str, **changes: Any) -> Product:
@@ -43,18 +45,7 @@ def mug(asin: str, name: str, **changes: Any) -> Product:
 
 
 def goal_of(product: Product, instruction: str = "find a mug", **changes: Any) -> Goal:
-    goal = Goal(
-        product.asin,
-        product.category,
-        product.query,
-        product.name,
-        product.product_category,
-        instruction,
-        product.attributes,
-        30.0,
-        {"color": "blue"},
-    )
-    return replace(goal, **changes)
+    return small_shop.goal_of(product, **{"instruction": instruction, "price_upper": 30.0, "options": BLUE, **changes})
 
 
 def session_of(goal: Goal, *products: Product) -> ShopSession:
@@ -166,10 +157,7 @@ def test_the_expert_wins_generated_goals_from_any_page(level: str) -> None:
 
 
 def test_the_expert_on_the_real_products(data_dir: Path) -> None:
-    folder = data_dir / "webshop"
-    catalogue = Catalogue.open(
-        folder / "items_shuffle_1000.reconstructed.json", folder / "items_ins_v2_1000.json", cache=False
-    )
+    catalogue = small_shop.real_catalogue(data_dir)
     rng = random.Random(0)
     prices = draw_prices(catalogue, rng)
     goals = make_goals(catalogue, prices, human=False, rng=rng)
@@ -250,18 +238,9 @@ def test_the_careful_one_leaves_what_is_too_dear_or_lacks_what_is_asked_for(text
     red = mug("A000000002", "Steel Travel Mug", options={"color": ("red",), "size": ("small", "large")})
     said = "i need a steel travel mug, color blue, for less than 30 dollars"
     session = session_of(goal_of(MUG, said), dear, red, MUG)
-    assert (
-        bought(session, CarefulShopper(), text)
-        == [
-            "search[steel travel mug color blue]",
-            "click[a000000002]",
-            "click[< prev]",
-            "click[b000000001]",
-            "click[blue]",
-            "click[buy now]",
-        ]
-        or session.page.asin == MUG.asin
-    )
+    actions = bought(session, CarefulShopper(), text)
+    assert actions[0] == "search[steel travel mug color blue]"
+    assert "click[a000000001]" not in actions
     assert session.page.asin == MUG.asin
     assert dict(session.page.options) == {"color": "blue"}
 

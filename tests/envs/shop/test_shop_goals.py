@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_shop import real_catalogue
 
 from turnwise.envs.errors import UnknownOption
 from turnwise.envs.shop.catalogue import Catalogue
@@ -238,9 +239,7 @@ def test_splits() -> None:
 
 @pytest.fixture(scope="module")
 def real(data_dir: Path) -> Catalogue:
-    folder = data_dir / "webshop"
-    names = ("items_shuffle_1000.reconstructed.json", "items_ins_v2_1000.json", "items_human_ins.subset_1000.json")
-    return Catalogue.open(*(folder / name for name in names), cache=False)
+    return real_catalogue(data_dir)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_shop import goal_of, real_catalogue
 
 from turnwise.envs.errors import UnknownOption
-from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.colours import COLOURS, colour_of
 from turnwise.envs.shop.explanation import explain
 from turnwise.envs.shop.goal import UNBOUNDED, Goal
@@ -36,21 +36,6 @@ SHIRT = Product(
     options={"color": ("r.brown2060", "red", "light blue"), "size": ("small", "x-large", "9.5")},
     attributes=("breathable", "button closure"),
 )
-
-
-def goal_of(product: Product, **changes: Any) -> Goal:
-    """A goal that asks for a product without attributes or options; `changes` says what else."""
-    goal = Goal(
-        product.asin,
-        product.category,
-        product.query,
-        product.name,
-        product.product_category,
-        "buy it",
-        product.attributes,
-        50.0,
-    )
-    return replace(goal, **changes)
 
 
 def options_share(wanted: Any, chosen: dict[str, str], judge: RewardFunction = JUDGE) -> float | None:
@@ -442,14 +427,8 @@ def test_the_reason_of_a_type(wanted: str, bought: str, query: str, category: st
 # -- the real thousand products ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def catalogue(data_dir: Path) -> Catalogue:
-    folder = data_dir / "webshop"
-    products, attributes = folder / "items_shuffle_1000.reconstructed.json", folder / "items_ins_v2_1000.json"
-    return Catalogue.open(products, attributes, cache=False)
-
-
-def test_what_a_perfect_purchase_is_worth(catalogue: Catalogue) -> None:
+def test_what_a_perfect_purchase_is_worth(data_dir: Path) -> None:
+    catalogue = real_catalogue(data_dir)
     rng = random.Random(0)
     cost = draw_prices(catalogue, rng)
     goals = make_goals(catalogue, cost, human=False, rng=rng)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shop_reading import BAD, HOSTILE, MUG, Reader, clickables, goal_of, rich, shop_of, text
+from small_shop import real_catalogue
 
 from turnwise.envs.shop import pages
-from turnwise.envs.shop.catalogue import Catalogue
 from turnwise.envs.shop.explanation import explain
 from turnwise.envs.shop.generator import catalogue
 from turnwise.envs.shop.goal import Goal
@@ -100,10 +100,7 @@ def test_any_product_reads_as_its_text_observation(
 
 
 def test_the_recorded_catalogue_reads_as_its_text_observations(data_dir: Path) -> None:
-    folder = data_dir / "webshop"
-    products = Catalogue.open(
-        folder / "items_shuffle_1000.reconstructed.json", folder / "items_ins_v2_1000.json", cache=False
-    )
+    products = real_catalogue(data_dir)
     shop = Shop(products, {product.asin: product.pricing[0] for product in products}, RewardFunction("original", "own"))
     goal = goal_of(products[0])
     session = ShopSession(shop, goal, "all")
