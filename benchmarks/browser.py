@@ -1,10 +1,10 @@
-"""Speed and leaks of environments in a browser: steps a second with several contexts, and many episodes in a row.
+"""Throughput and memory leaks of browser environments: steps per second with several contexts, and many episodes.
 
     python benchmarks/browser.py [--contexts 8] [--seconds 20] [--episodes 200] [--env turnwise/WebShopBrowser-v0]
 
-The contexts are played side by side, each from a thread of its own, by random admissible actions; resets are counted as
-time and not as steps. Then episodes of a few steps follow each other in one environment, and the memory of the whole
-tree of processes is compared after a tenth of them and after all.
+The contexts run in parallel, each in its own thread, with random admissible actions; resets count as time but not as
+steps. Then short episodes run one after another in one environment, and the memory of the whole process tree is
+compared after the first tenth of them and at the end.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def leaks(name: str, episodes: int, steps: int) -> dict[str, Any]:
 
 
 def processor() -> float:
-    """Return the processor seconds of this process and its descendants so far, those that have ended included."""
+    """Return the CPU seconds of this process and its descendants so far, including those that have ended."""
     total = 0
     for pid in family():
         with suppress(OSError):
@@ -143,7 +143,7 @@ def family() -> set[int]:
 
 
 def memory(pid: int) -> float:
-    """Return the memory of a process in megabytes, what it shares with others counted in part."""
+    """Return the proportional memory of a process in megabytes."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

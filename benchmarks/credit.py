@@ -1,15 +1,14 @@
-"""What step-level credit costs: times, ratios to others, growth, memory, and the grouping of similar texts, in one run.
+"""Cost of step-level credit: time relative to other implementations, scaling, memory, and grouping of texts.
 
     python benchmarks/credit.py [--rows 12800] [--repeat 7] [--peer FOLDER] [--json credit.json]
 
-Three questions. How much faster than what trainers do now: the rival is a plain loop over dictionaries, written from
-the definitions, and with `--peer FOLDER`, a checkout of langfengQ/verl-agent, that project's own functions (needs
-torch; its files are loaded from there, none is part of this one). Results are compared before anything is timed. How
-time grows with rows, and what a million rows take in seconds and memory. How much faster than comparing all pairs of
-texts with difflib similar states are found, with the same clusters.
+It measures (1) the speedup over a plain loop over dictionaries, written from the definitions, and with `--peer FOLDER`,
+a checkout of langfengQ/verl-agent, over that project's own functions (needs torch; its files are loaded from there);
+results are compared before anything is timed; (2) how time grows with the number of rows, and the seconds and memory of
+a million rows; (3) the speedup of finding similar states over comparing all pairs of texts with difflib, with the same
+clusters.
 
-Processor time of one thread, the shortest of several runs: whatever else the machine does makes a run longer, never
-shorter. Left out on purpose: reading rows from a trainer, but for `Steps.from_rows`.
+Times are CPU seconds of one thread, the minimum of several runs, since other load can only make a run longer.
 """
 
 import argparse
@@ -183,7 +182,7 @@ class Peer:
 
 
 def seconds(work: Callable[[], object], repeat: int) -> float:
-    """Shortest processor time of a call."""
+    """Return the minimum CPU time of a call."""
     took = []
     for _ in range(repeat):
         start = time.process_time()
@@ -193,7 +192,7 @@ def seconds(work: Callable[[], object], repeat: int) -> float:
 
 
 def times(rows: int, repeat: int) -> dict[str, float]:
-    """Milliseconds of our functions, on one table: it keeps nothing between calls that is not made with it."""
+    """Return the milliseconds of our functions on one table."""
     steps = Steps.from_columns(**columns(rows))
     found = {"returns": 1e3 * seconds(lambda: discounted_returns(steps), repeat)}
     for name in METHODS:
@@ -203,7 +202,7 @@ def times(rows: int, repeat: int) -> dict[str, float]:
 
 
 def rivals(rows: int, repeat: int, peer: Path | None) -> dict[str, dict[str, float]]:
-    """Milliseconds of others for the same statistics, after a comparison of the results."""
+    """Return the milliseconds of the others for the same statistics, after comparing the results."""
     data = columns(rows)
     steps = Steps.from_columns(**data)
     same = {"compat": "verl-agent", "scale": "none"}
@@ -234,7 +233,7 @@ def _timed(calls: dict[str, Callable[[], Any]], ours: dict[str, Any], limit: flo
 
 
 def in_a_child(name: str, rows: int) -> dict[str, float]:
-    """Seconds and peak memory in MB of one call in a process of its own: what the call allocates, and all together."""
+    """Return seconds and peak memory in MB (of the call, and in total) of one call in its own process."""
     command = [sys.executable, __file__, "--child", name, "--rows", str(rows)]
     return dict(json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout))
 
@@ -250,7 +249,7 @@ def child(name: str, rows: int) -> None:
 
 
 def texts(count: int, words: int, seed: int) -> list[str]:
-    """Pages of a task, distinct: twelve templates with up to three words exchanged and a counter."""
+    """Return distinct pages of a task: twelve templates with up to three words exchanged and a counter."""
     rng = np.random.default_rng(seed)
     pages = rng.integers(0, len(WORDS), (12, words))
     found: dict[str, None] = {}
@@ -263,7 +262,7 @@ def texts(count: int, words: int, seed: int) -> list[str]:
 
 
 def similarity(tasks: int, words: int, threshold: float, sample: int) -> dict[str, float]:
-    """Seconds of our grouping and of all pairs, the latter from some tasks; their clusters are compared."""
+    """Return the seconds of our grouping and of comparing all pairs (extrapolated); clusters are compared."""
     pages = [texts(120, words, seed) for seed in range(tasks)]
     states = [text for page in pages for text in page]
     steps = Steps.from_columns(
@@ -287,7 +286,7 @@ def similarity(tasks: int, words: int, threshold: float, sample: int) -> dict[st
 
 
 def _all_pairs(chosen: list[str], threshold: float) -> dict[str, str]:
-    """Every ratio of every pair, and then the leaders."""
+    """Return the leaders found by comparing all pairs."""
     alike = {(one, two): SequenceMatcher(None, one, two).ratio() >= threshold
              for place, one in enumerate(chosen) for two in chosen[:place]}  # fmt: skip
     leaders: dict[str, str] = {}

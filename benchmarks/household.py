@@ -1,10 +1,9 @@
-"""Speed of the household engine on one process: opening, resets, steps with their admissible commands, memory.
+"""Speed of the household engine in one process: opening, resets, steps with their admissible commands, memory.
 
     python benchmarks/household.py [--games PATH] [--original VENV] [--episodes 8]
 
---games: a folder or packed file of original games; without it, generated games are played. --original: a virtual
-environment with the original engine (see household_parity.py, which makes one); then its speed is measured in the same
-run, and the ratio given.
+--games: a folder or packed file of original games; default: generated games. --original: a virtual environment with the
+original engine (household_parity.py creates one); its speed is then measured in the same run, with the ratio.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def main() -> None:
 
 
 def opening(games: str) -> dict[str, Any]:
-    """Open all training games without and with a cache, each in a fresh process."""
+    """Open all training games without and with a cache, each in a new process."""
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as cache:
         for name in ("cold", "cached"):

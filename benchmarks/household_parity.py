@@ -1,8 +1,8 @@
-"""Play the same games in the original engine and in ours, and compare every observation, command list, reward and end.
+"""Plays the same games in the original engine and in ours, and compares observations, commands, rewards and ends.
 
-The original (TextWorld + alfworld) is installed in a virtual environment of its own (--venv, made when missing; some
-minutes, needs the package index). This file runs in both: with --serve it is the original's side, which speaks JSON
-lines on stdin and stdout.
+The original (TextWorld and alfworld) is installed in its own virtual environment (--venv, created if missing; takes
+minutes and needs a package index). This file runs in both interpreters: with --serve it is the original's side, which
+speaks JSON lines on stdin and stdout.
 
     python benchmarks/household_parity.py --games PATH [--venv FOLDER] [--count 20] [--turns 60] [--seed 0]
 """
@@ -123,7 +123,7 @@ class Original:
 
 
 def game_file(env: Any, task: str) -> dict[str, Any]:
-    """The original's file of a task, made from the source that our environment plays."""
+    """Return the original's file of a task, made from the source that our environment plays."""
     if env.generated:
         from turnwise.envs.household.generator import game_file as generated_file
         from turnwise.envs.household.generator import source
@@ -142,7 +142,7 @@ def game_file(env: Any, task: str) -> dict[str, Any]:
 
 
 class Games:
-    """Our games, generated or from files."""
+    """Return our games, generated or from files."""
 
     def __init__(self, games: str | None) -> None:
         from turnwise.envs.household.env import HouseholdEnv
@@ -193,7 +193,7 @@ def compare(games: str | None, venv: Path, count: int, turns: int, seed: int) ->
 
 
 def choose(rng: random.Random, admissible: list[str], env: Any) -> str:
-    """Mostly what changes the world, sometimes nonsense, sometimes the expert's next command."""
+    """Return a command: mostly one that changes the world, sometimes nonsense or the expert's next one."""
     draw = rng.random()
     if draw < 0.05:
         return rng.choice(WRONG)

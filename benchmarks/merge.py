@@ -1,13 +1,13 @@
-"""What merging of turns saves: tokens that an update computes for whole conversations, with and without it.
+"""Tokens that merging of turns saves in an update: whole conversations, packed with and without merging.
 
 Conversations of the expert and of a random player in generated household games are packed twice by
-`turnwise.training.batch.pack`: once with turns merged where they continue each other, once with a sequence a turn.
-Loss and gradient are the same (tests/training has the proof); the tokens computed are not. Padding is counted as the
-trainer's micro-batches would compute it.
+`turnwise.training.batch.pack`: with turns merged where each continues the one before, and with one sequence per turn.
+Loss and gradient are equal (see tests/training); the number of computed tokens is not. Padding is counted as in the
+trainer's micro-batches.
 
     python benchmarks/merge.py [--episodes 200] [--json PATH]
 
-Goal: at least 3 times fewer.
+Goal: at least 3 times fewer tokens.
 """
 
 from __future__ import annotations

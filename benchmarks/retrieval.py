@@ -1,16 +1,15 @@
-"""How fast texts are indexed and searched, and how much memory that takes, beside other engines on the same texts.
+"""Speed and memory of indexing and searching texts, compared with other engines on the same texts.
 
-Documents are drawn from a vocabulary whose frequencies fall as one over the rank, as those of a language do; queries
-are pieces of documents. Each engine runs in a process of its own, one after the other, from the same list of texts,
-which its memory includes. The others are bm25s, rank_bm25 and tantivy, each left out with a sentence where it is not
-installed, and a plain loop that scores postings with dictionaries, as a first attempt at BM25 would. They analyse texts
-as their users do, with our stemmer where they leave the choice; k1 and b are ours where they can be set. tantivy's are
-fixed at 1.2 and 0.75, and its stemmer is another one; rank_bm25's idf is negative for frequent words: so their results
-may differ. Ratios compare time of the CPU, which other programs on the machine hardly change.
+Documents are drawn from a vocabulary with Zipfian frequencies; queries are fragments of documents. Each engine runs in
+its own process on the same list of texts, which is part of its memory. The others are bm25s, rank_bm25 and tantivy,
+each skipped with a message if it is not installed, and a plain loop over dictionaries, as a first attempt at BM25 would
+be. Each analyses texts as its users would, with our stemmer and our k1 and b where that can be chosen. Results may
+differ: tantivy fixes k1 = 1.2, b = 0.75 and its own stemmer, and rank_bm25's idf is negative for frequent words. Ratios
+compare CPU time, which other programs on the machine hardly affect.
 
     python benchmarks/retrieval.py [--documents 10000 100000 ...] [--words 30] [--queries 200] [--k 50] [--json PATH]
 
-Goals: a million short documents in 10 minutes and 4 GB; a median query under 20 ms, top 50.
+Goals: a million short documents in 10 minutes and 4 GB; a median query below 20 ms for the top 50.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def spelling(rank: int) -> str:
 
 
 def corpus(documents: int, words: int, seed: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield texts of about so many words; a word in thirty is new, as model numbers are."""
+    """Yield texts of about the given number of words; one word in thirty is new, like a model number."""
     random = np.random.default_rng(seed)
     vocabulary = [spelling(rank) for rank in range(60_000)]
     for start in range(0, documents, 1000):
@@ -84,14 +83,14 @@ class Engine(Protocol):
 
 
 class Ours:
-    """This project's index, saved and opened again, as an environment uses it."""
+    """Our index, saved and opened again, as an environment uses it."""
 
     def __init__(self, texts: Texts) -> None:
         self.index = BM25.build(texts, k1=K1, b=B)
         self.search = self.index.search
 
     def reopened(self) -> dict[str, float]:
-        """Search the mapped files from now on; return their size in GB and the milliseconds of opening."""
+        """Switch to the memory-mapped files; return their size in GB and the milliseconds of opening."""
         self.scratch = tempfile.TemporaryDirectory()
         folder = Path(self.scratch.name) / "index"
         self.index.save(folder)
@@ -196,12 +195,12 @@ SLOW = ("rank_bm25", "plain")
 
 
 def memory() -> float:
-    """Return the most memory that this process has had, in GB."""
+    """Return the peak memory of this process in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def timed(engine: Engine, asked: list[str], k: int) -> tuple[list[list[str]], list[tuple[float, float]]]:
-    """Return the ids that each query finds, and the milliseconds that it took: by the clock, and of CPU."""
+    """Return the ids that each query finds, and its milliseconds of wall time and CPU time."""
     found, took = [], []
     for query in asked:
         start, cpu = time.perf_counter(), time.process_time()
@@ -239,7 +238,7 @@ def overlap(ours: list[list[str]], theirs: list[list[str]], k: int) -> float:
 
 
 def compare(documents: int, words: int, number: int, k: int, names: list[str]) -> dict[str, dict[str, float]]:
-    """Return the figures of every engine at one size: ratios above 1 say that ours is faster."""
+    """Return the figures of every engine at one size; ratios above 1 mean that ours is faster."""
     asked = queries(number, documents, words)
     out: dict[str, dict[str, float]] = {}
     found: dict[str, list[list[str]]] = {}

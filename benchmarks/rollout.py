@@ -1,17 +1,17 @@
-"""What the agent loop costs: tokens a second inside it, over those of the sampler alone.
+"""Overhead of the agent loop: tokens per second in a rollout relative to the sampler alone.
 
-One rollout of generated household games with whole conversations as prompts is played and timed. Then the very same
-requests (same prompts, seeds and lengths, as many at a time) are given to the sampler again, without environments,
-prompt building, parsing and trajectories. The share is the second time over the first: 1 means that the loop is free.
-Both are done several times in turn, and the best of each counts, since anything else on the machine only slows down.
-The share of CPU seconds is given as well: it says the same on an idle machine, and is steadier on one that is not.
+A rollout of generated household games with whole conversations as prompts is played and timed. Then the same requests
+(prompts, seeds, lengths, concurrency) are sent to the sampler again, without environments, prompt building, parsing and
+trajectories. The share is the second time divided by the first; 1 means that the loop costs nothing. Both are repeated
+alternately and the best times count, since other load can only make them longer. The share of CPU time is reported as
+well, which is more stable on a busy machine.
 
-The policy is first taught by the expert for some seconds: an untrained one hardly says anything that reaches the
-environment, and would flatter the loop. `--policy FOLDER` takes one that is there.
+The policy first imitates the expert for some seconds: an untrained policy rarely produces an action that reaches the
+environment, which would flatter the loop. `--policy FOLDER` uses an existing one.
 
     python benchmarks/rollout.py [--policy FOLDER] [--episodes 256] [--batch 64] [--json PATH]
 
-Goal: a share of 0.8 or more.
+Goal: a share of at least 0.8.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GOAL = 0.8
 
 
 class Recorder:
-    """Hands requests on to a sampler, and keeps them by episode in the order of their turns."""
+    """Forwards requests to a sampler, and records them by episode in the order of their turns."""
 
     def __init__(self, sampler: TransformersSampler) -> None:
         self.sampler = sampler
@@ -63,7 +63,7 @@ class Recorder:
 
 
 async def replay(sampler: TransformersSampler, requests: dict[str, list[Request]], batch: int) -> int:
-    """Give the sampler the recorded requests, `batch` episodes at a time; return the tokens that it said."""
+    """Send the recorded requests to the sampler, `batch` episodes at a time; return the number of sampled tokens."""
     queue = list(reversed(requests.values()))
     said = 0
 
@@ -80,12 +80,14 @@ async def replay(sampler: TransformersSampler, requests: dict[str, list[Request]
     return said
 
 
-def taught(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
+def trained_policy(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     """Return a small policy that has imitated the expert for some seconds."""
     from turnwise.agents.samplers.expert import Expert
     from turnwise.agents.tokens import tokenize_trajectory
     from turnwise.training.batch import pack
-    from turnwise.training.imitation import Recipe, imitate
+    from turnwise.training.config import ImitationSection
+    from turnwise.training.imitation import imitate
+    from turnwise.training.learner import Learner
     from turnwise.training.policy import build_policy
 
     env = make("turnwise/Household-v0", level=level)
@@ -96,7 +98,7 @@ def taught(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     filled = [Group(one.task, (tokenize_trajectory(one, Agent(), tokenizer),)) for one in trajectories]
     batch, start = pack(filled), time.perf_counter()
     while time.perf_counter() - start < seconds:
-        imitate(model, batch, Recipe(lr=2e-3, batch=4096))
+        imitate(Learner(model, tokenizer), batch, ImitationSection(lr=2e-3, batch=4096))
     return model, tokenizer
 
 
@@ -158,9 +160,9 @@ def show(rows: list[dict[str, Any]], parameters: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--policy", type=Path, help="a Hugging Face folder; without it a small policy is taught first")
+    parser.add_argument("--policy", type=Path, help="a Hugging Face folder; default: a small policy is trained first")
     parser.add_argument("--level", default="small", help="of the generated games")
-    parser.add_argument("--hidden", type=int, default=128, help="width of the taught policy")
+    parser.add_argument("--hidden", type=int, default=128, help="width of the trained policy")
     parser.add_argument("--teach", type=float, default=30.0, help="seconds of imitation")
     parser.add_argument("--episodes", type=int, default=256)
     parser.add_argument("--batch", type=int, nargs="+", default=[32, 64])
@@ -168,7 +170,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     options = parser.parse_args()
     if options.policy is None:
-        model, tokenizer = taught(options.level, options.hidden, options.teach)
+        model, tokenizer = trained_policy(options.level, options.hidden, options.teach)
     else:
         from turnwise.training.policy import load_policy
 

@@ -1,8 +1,7 @@
-"""What a sandbox costs: a program in a box over the same program without one, and a call of a session.
+"""Overhead of the sandbox: a program in a box relative to the same program without one, and a call of a session.
 
-Each thing is done several times in turn with the others, and the best time of each counts, since anything else on the
-machine only slows down. `bare` is `python3 -c "print(1)"` with the interpreter that the box has; the shares of the
-local back ends are against it, in the same run.
+All variants are repeated alternately and the best time of each counts, since other load can only make them longer.
+`bare` is `python3 -c "print(1)"` with the interpreter of the box; the ratios of the local back ends refer to it.
 
     python benchmarks/sandbox.py [--rounds 40] [--json PATH]
 
@@ -42,7 +41,7 @@ def seconds(task: Callable[[], str]) -> float:
 
 
 def tasks(stack: ExitStack) -> dict[str, Callable[[], str]]:
-    """Return what is to be timed, by name, and say what cannot be."""
+    """Return what can be timed, by name, and print what cannot."""
     found: dict[str, Callable[[], str]] = {}
     for backend in BACKENDS:
         try:

@@ -1,23 +1,21 @@
-"""How often a retriever finds the passages that hold an answer, and what the reward grants at most.
+"""Retrieval quality on question sets: how often the gold passages are found, and an upper bound of the reward.
 
     python benchmarks/search.py FOLDER [--sets NAME ...] [--index bm25 dense hybrid] [--k 3 10] [--keep PATH]
                                 [--model PATH] [--threads N] [--json PATH]
 
-FOLDER holds `corpus.jsonl` and, for each set, `NAME.jsonl`: questions in FlashRAG's form with `gold_doc_ids`. What is
-reported of a set, with 95 % intervals:
+FOLDER holds `corpus.jsonl` and, for each set, `NAME.jsonl`: questions in FlashRAG's format with `gold_doc_ids`. It
+reports for each set, with 95 % intervals:
 
-- recall@k: the mean share of a question's gold passages among the first k. Where each question has one, that is a rate,
-  and the interval is Wilson's; where some have several (HotpotQA: two), it is the mean plus and minus 1.96 standard
-  errors.
-- all@k: the share of questions all of whose gold passages are among the first k, with Wilson's interval.
-- oracle: somebody is given the gold passages, titles and texts, answers with the first golden answer that stands in
-  them, and with nothing if none does; the answer is judged by the exact match of `turnwise.envs.search`, and passages
-  and answers are normalised as it normalises. An answer stands there if its words do, one after the other; "inside
-  words" counts answers as well that stand within longer words, as Orwell does in what is left of "Orwell's". So it is
-  the share of questions whose answer can be copied out of the gold passages, with Wilson's interval: the most that an
-  agent that copies can get. Questions that ask for yes or no are counted beside it, since no passage need say so.
+- recall@k: the mean share of a question's gold passages among the first k. With one gold passage per question it is a
+  rate with Wilson's interval; with several (HotpotQA: two) it is the mean plus and minus 1.96 standard errors.
+- all@k: the share of questions with all gold passages among the first k, with Wilson's interval.
+- oracle: the share of questions whose answer can be copied from the gold passages, with Wilson's interval: an upper
+  bound for agents that copy. An oracle answers with the first golden answer whose words occur consecutively in the gold
+  passages (titles and texts, normalised as by `turnwise.envs.search`), and with nothing otherwise; exact match judges
+  it. "inside words" also counts answers within longer words. Yes-or-no questions are counted separately, since no
+  passage needs to contain the answer.
 
-Indexes are made once and kept in the folder after --keep, if given. Left out: any agent.
+Indexes are built once and kept in the folder given with --keep.
 """
 
 from __future__ import annotations
@@ -144,7 +142,7 @@ def complete(questions: Sequence[Question], found: Sequence[Sequence[tuple[str, 
 
 
 def oracle(questions: Sequence[Question], passages: Passages) -> dict[str, Any]:
-    """Return how often the one who is given the gold passages can copy an answer out of them."""
+    """Return how often an answer can be copied from the gold passages."""
     words, letters, closed = 0, 0, 0
     for question in questions:
         read = normalise(" ".join(passages[id].contents for id in question.gold if id in passages))
@@ -156,7 +154,7 @@ def oracle(questions: Sequence[Question], passages: Passages) -> dict[str, Any]:
 
 
 def first_within(answers: Sequence[str], read: str, edge: str) -> str | None:
-    """Return the first answer that stands in a normalised text, between edges."""
+    """Return the first answer that occurs in a normalised text, between edges."""
     normal = ((answer, normalise(answer)) for answer in answers)
     return next((answer for answer, said in normal if said and f"{edge}{said}{edge}" in read), None)
 

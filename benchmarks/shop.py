@@ -1,14 +1,14 @@
-"""Speed of the web shop on one process: loading, resets, steps with their admissible actions, searches, memory.
+"""Speed of the web shop in one process: loading, resets, steps with their admissible actions, searches, memory.
 
     python benchmarks/shop.py [--products PATH --attributes PATH] [--original CHECKOUT [--original-python PYTHON]]
 
-Without --products, our own catalogue is played. Play is random: on the page with the search bar a search, elsewhere
-something that can be clicked, and now and then a search or an action that is refused. Every query is new in the first
-figure ("steps_per_second"), so that the memory of searches does not help; the same play a second time is the other one.
+Without --products a generated catalogue is used. Play is random: a search on the page with the search bar, a click
+elsewhere, and sometimes a search or an action that is refused. "steps_per_second" uses only new queries, so that the
+cache of searches does not help; the same play is then repeated with a warm cache.
 
---original: a checkout of princeton-nlp/WebShop, run in the same minutes by an interpreter with flask, gym,
-beautifulsoup4, thefuzz and numpy. Both sides play the same actions; pages, addresses, clickables, rewards and ends are
-compared, and the ratio of both speeds is given. See shop_original.py for what it leaves out.
+--original: a checkout of princeton-nlp/WebShop, run alternately by an interpreter with flask, gym, beautifulsoup4,
+thefuzz and numpy. Both sides play the same actions; pages, addresses, clickables, rewards and ends are compared, and
+the ratio of the speeds is reported. shop_original.py says what it omits.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def opening(files: dict[str, str]) -> dict[str, Any]:
-    """Load, reset and search once, without and with a cache, each in a fresh process."""
+    """Load, reset and search once, without and with a cache, each in a new process."""
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as cache:
         for name in ("cold", "cached"):
@@ -124,7 +124,7 @@ def playing(files: dict[str, str], observation: str, episodes: int, turns: int) 
 
 
 def choose(rng: random.Random, info: dict[str, Any], fresh: str) -> str:
-    """Mostly what is possible; at times a search of words that nobody has searched, or what is refused."""
+    """Return an action: mostly a possible one, sometimes a new search or one that is refused."""
     draw = rng.random()
     listed = info["admissible_actions"]
     if draw < 0.05:
@@ -137,7 +137,7 @@ def choose(rng: random.Random, info: dict[str, Any], fresh: str) -> str:
 
 
 def searching(env: Any) -> dict[str, Any]:
-    """Time searches for titles, of which each is new, and the same again."""
+    """Time searches for new titles, and for the same titles again."""
     products = env.shop.catalogue
     queries = [f"{products[row].name.lower()} {row}" for row in range(0, len(products), max(1, len(products) // 300))]
     result = {}
@@ -170,7 +170,7 @@ ODD = [
 
 
 class Words:
-    """A tagger that takes every word for a noun, as shop_original.py does."""
+    """A tagger for which every word is a noun, as in shop_original.py."""
 
     name = "words"
 

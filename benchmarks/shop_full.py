@@ -1,12 +1,12 @@
-"""A catalogue as big as the original's whole one: reading, memory, and play, each in a process of its own.
+"""A catalogue of the original's full size: reading, memory and play, each in its own process.
 
     python benchmarks/shop_full.py [--products 1180000] [--folder FOLDER] [--keep]
 
-The original's file of 1.18 million products is not to be had without its Drive folder, so one of the same form is
-written: our own catalogue of level large again and again, each time under other ids and prices. One sentence in a
-hundred makes a goal, as the original's have instructions for a part of the products. Reported: the file's size; seconds
-and peak memory of the first opening, which writes the cache, and of the second one, which reads it; and steps a second
-of random play with new searches.
+The original file of 1.18 million products is only available from its Drive folder, so a file of the same format is
+written: the generated catalogue of level large, repeated with other ids and prices. One sentence in a hundred becomes a
+goal, since the original has instructions for a part of its products. It reports the size of the file, seconds and peak
+memory of the first opening, which writes the cache, and of the second, which reads it, and steps per second of random
+play with new searches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The original's side of shop.py: WebShop's text environment behind JSON lines on stdin and stdout.
 
-It runs under the original's interpreter and needs only its checkout, flask, gym, beautifulsoup4, thefuzz and numpy.
-What else the original imports is replaced: search gives the products that the other side has found (so it takes no
-time), every word counts as a noun (no spaCy), and torch, selenium and the like are empty. `rich.print` becomes `print`,
-for it draws from the random generator with which the original draws its prices.
+It runs in the original's interpreter and needs its checkout, flask, gym, beautifulsoup4, thefuzz and numpy. Its other
+imports are replaced: search returns the products that the other side found (so it takes no time), every word
+counts as a noun (no spaCy), and torch, selenium and similar modules are empty. `rich.print` becomes `print`, because it
+uses the random generator from which the original draws its prices.
 """
 
 from __future__ import annotations

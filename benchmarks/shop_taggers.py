@@ -3,9 +3,9 @@
     python benchmarks/shop_taggers.py PRODUCTS ATTRIBUTES [--taggers own nltk:FOLDER] [--near 10] [--far 5] [--goals N]
 
 Both taggers compute the reward of every goal for three kinds of purchase, each with the best options and at its price:
-its own product, the first products of a search for its instruction, and random products. "changed" is the share of
-purchases whose title score, type or reward differs, "won" the share that wins with one tagger alone. Rewards differ
-only through the type. nltk:FOLDER is NLTK's tagger with nltk_averaged_perceptron_tagger.zip from a folder.
+the goal's own product, the first results of a search for its instruction, and random products. "changed" is the share
+of purchases whose title score, type or reward differs, "won" the share that wins with only one of the taggers. Rewards
+differ only through the type. nltk:FOLDER is NLTK's tagger with nltk_averaged_perceptron_tagger.zip from a folder.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def tagger_of(name: str) -> Tagger:
 
 
 def shared_nouns(catalogue: Catalogue, judges: list[RewardFunction]) -> float:
-    """Nouns of all titles that both find, over those that one of them finds."""
+    """Return the nouns of all titles that both taggers find, divided by those that either finds."""
     both = either = 0
     for product in catalogue:
         one, other = (Counter(judge.nouns(product.name)[0]) for judge in judges)
@@ -79,7 +79,7 @@ def compared(
     judges: list[RewardFunction],
     asked: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Shares of changed parts by kind of purchase, and which types became which."""
+    """Return the shares of changed parts by kind of purchase, and which types became which."""
     seen: Counter[str] = Counter()
     changed: dict[str, Counter[str]] = {}
     types: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def compared(
 
 
 def bought(catalogue: Catalogue, goal: Goal, asked: argparse.Namespace) -> Iterator[tuple[str, Product]]:
-    """Products to buy for a goal, by kind; the same ones for the same instruction."""
+    """Return the products to buy for a goal, by kind; the same ones for the same instruction."""
     own = catalogue.get(goal.asin)
     assert own is not None
     yield "own product", own
