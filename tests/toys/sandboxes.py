@@ -18,6 +18,12 @@ ALL = ("bwrap", "landlock", "docker")
 LOCAL = ("bwrap", "landlock")
 
 
+needs_box = pytest.mark.skipif(
+    os.environ.get("CI") != "true" and not any(status.works for status in probe()),
+    reason="no sandbox works on this machine (turnwise doctor says why)",
+)
+
+
 @cache
 def reason(backend: str) -> str:
     """Why there is no such back end here; "" where there is."""

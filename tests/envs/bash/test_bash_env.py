@@ -6,16 +6,15 @@ import dataclasses
 import pickle
 
 import pytest
-from bash_boxes import boxed
+from toys.sandboxes import needs_box
 
-from turnwise import envs
 from turnwise.envs.bash import FAMILIES, BashEnv
 from turnwise.envs.bash.env import LOOK
 from turnwise.envs.bash.shell import Shell, ShellResult
 from turnwise.envs.caching import ByteLimitedCache
 from turnwise.envs.check import Effort, check_env
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
-from turnwise.tools.sandbox import Limits, NoSandbox
+from turnwise.envs.errors import BadSnapshot, EnvError, StepAfterEnd
+from turnwise.tools.sandbox import Limits
 
 COUNT = "train/tiny/000004"
 MERGE = "train/tiny/000007"
@@ -36,7 +35,7 @@ def play(env: BashEnv, task: str, *actions: str) -> tuple[str, dict[str, object]
     return observation, info
 
 
-@boxed
+@needs_box
 @pytest.mark.parametrize("level", ["tiny", "medium"])
 def test_the_expert_wins_every_family(level: str) -> None:
     env = BashEnv(split="held_out", level=level, seconds=60)
@@ -52,7 +51,7 @@ def test_the_expert_wins_every_family(level: str) -> None:
     assert seen == set(FAMILIES)
 
 
-@boxed
+@needs_box
 def test_a_shell_keeps_its_folder_and_files_and_nothing_else(env: BashEnv) -> None:
     env.reset(options={"task": MERGE})
     top = next(iter(env.task.before))
@@ -73,7 +72,7 @@ def test_a_shell_keeps_its_folder_and_files_and_nothing_else(env: BashEnv) -> No
         assert env.step("pwd")[4]["valid"]
 
 
-@boxed
+@needs_box
 def test_what_the_shell_cannot_understand_is_invalid_and_changes_nothing(env: BashEnv) -> None:
     _, before = play(env, COUNT)
     for action in ("frobnicate", "if then", "echo 'a", "touch made; if then", "", "\0"):
@@ -84,7 +83,7 @@ def test_what_the_shell_cannot_understand_is_invalid_and_changes_nothing(env: Ba
         assert env.step(action)[4]["valid"], action
 
 
-@boxed
+@needs_box
 def test_nothing_is_kept_outside_of_the_folder(env: BashEnv) -> None:
     _, info = play(
         env, COUNT, 'echo x > "$TMPDIR/left"; mkdir -m 0 "$TMPDIR/.d"; (echo x > /dev/shm/left) 2>/dev/null; true'
@@ -93,7 +92,7 @@ def test_nothing_is_kept_outside_of_the_folder(env: BashEnv) -> None:
     assert env.step('ls -A "$TMPDIR"; cat /dev/shm/left 2>/dev/null')[0].startswith(("(no output)", "[exit code 1]"))
 
 
-@boxed
+@needs_box
 def test_too_much_is_cut_and_too_long_is_ended() -> None:
     env = BashEnv(level="tiny", seconds=60, budget=200, limits=Limits(output=50_000, disk=1 << 20))
     env.reset(options={"task": COUNT})
@@ -116,7 +115,7 @@ def test_too_much_is_cut_and_too_long_is_ended() -> None:
     env.close()
 
 
-@boxed
+@needs_box
 def test_links_do_not_fool_the_judge(env: BashEnv) -> None:
     env.reset(options={"task": MERGE})
     (path,) = set(env.task.after) - set(env.task.before)
@@ -130,7 +129,7 @@ def test_links_do_not_fool_the_judge(env: BashEnv) -> None:
         env.plan()
 
 
-@boxed
+@needs_box
 def test_the_box_holds_nothing_of_the_solution(env: BashEnv) -> None:
     env.reset(options={"task": COUNT})
     assert env.step("env | grep -c submit; ls -A | wc -l")[0] == "0\n1"
@@ -139,7 +138,7 @@ def test_the_box_holds_nothing_of_the_solution(env: BashEnv) -> None:
     assert env.task.statement not in seen
 
 
-@boxed
+@needs_box
 def test_the_expert_finds_back(env: BashEnv) -> None:
     play(env, MERGE)
     top = next(iter(env.task.before))
@@ -153,7 +152,7 @@ def test_the_expert_finds_back(env: BashEnv) -> None:
     assert info["won"], env.grade
 
 
-@boxed
+@needs_box
 def test_a_first_look_belongs_to_the_plan_once(env: BashEnv) -> None:
     play(env, MERGE)
     first, *rest = env.plan()
@@ -164,7 +163,7 @@ def test_a_first_look_belongs_to_the_plan_once(env: BashEnv) -> None:
     assert env.plan() == rest[1:]
 
 
-@boxed
+@needs_box
 def test_snapshots_go_on_elsewhere(env: BashEnv) -> None:
     play(env, MERGE, "mkdir q; cd q", "echo x > f")
     data = env.snapshot()
@@ -188,7 +187,7 @@ def test_snapshots_go_on_elsewhere(env: BashEnv) -> None:
         one.close()
 
 
-@boxed
+@needs_box
 def test_a_box_that_died_is_replaced(env: BashEnv) -> None:
     play(env, COUNT, "echo x > f")
     assert env._shell._box is not None
@@ -196,7 +195,7 @@ def test_a_box_that_died_is_replaced(env: BashEnv) -> None:
     assert env.step("cat f")[0] == "x"
 
 
-@boxed
+@needs_box
 def test_the_contract_is_kept() -> None:
     effort = Effort(walks=1, turns=5, pairs=4, states=2, depth=3, continuations=1, search=20, long=17)
     report = check_env("turnwise/Bash-v0", kwargs={"level": "tiny", "seconds": 20}, tasks=1, effort=effort)
@@ -261,47 +260,6 @@ def test_a_right_answer_alone_wins_a_question() -> None:
     assert (reward, terminated, info["won"], observation) == (1.0, True, True, "Submitted: the task is done.")
 
 
-def test_without_a_sandbox_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*given: object, **named: object) -> None:
-        raise NoSandbox("nothing on this machine can hold a program, so nothing is run (bwrap: not installed)")
-
-    monkeypatch.setattr("turnwise.envs.bash.env.start", none)
-    env = BashEnv(level="tiny", memory=False)
-    env.reset(seed=1)
-    with pytest.raises(EnvError, match=r"^the command could not be run: nothing on this machine .*not installed\)$"):
-        env.step("ls")
-
-
-def test_tasks_are_drawn_by_seed_and_listed() -> None:
-    env = BashEnv(split="held_out", level="tiny")
-    assert env.reset(seed=3)[1]["task"] == env.reset(seed=3)[1]["task"]
-    assert env.task_ids(2) == ["held_out/tiny/000000", "held_out/tiny/000001"]
-    assert len(env.task_ids()) == 1000
-    with pytest.raises(UnknownTask, match="'nowhere'"):
-        env.reset(options={"task": "nowhere"})
-    with pytest.raises(NotReset):
-        BashEnv().step("ls")
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"split": "test"}, "unknown split 'test'"),
-        ({"level": "hard"}, "unknown preset"),
-        ({"level": 3}, "level is 3"),
-        ({"reward": "half"}, "unknown reward 'half'"),
-        ({"sandbox": "chroot"}, "unknown sandbox 'chroot'"),
-        ({"budget": 5}, "budget must be"),
-        ({"seconds": 0}, "seconds must be"),
-        ({"memory": 1}, "memory must be"),
-        ({"render_mode": "human"}, "unknown render_mode"),
-    ],
-)
-def test_wrong_options_are_named(given: dict[str, object], words: str) -> None:
-    with pytest.raises(UnknownOption, match=words):
-        envs.make("turnwise/Bash-v0", **given)
-
-
 def test_verdicts_and_tasks_are_data() -> None:
     env = BashEnv(level="tiny", render_mode="ansi")
     observation, _ = env.reset(options={"task": COUNT})
@@ -310,7 +268,7 @@ def test_verdicts_and_tasks_are_data() -> None:
     assert dataclasses.is_dataclass(env.task)
 
 
-@boxed
+@needs_box
 def test_the_processor_time_is_that_of_seconds() -> None:
     env = BashEnv(level="tiny", seconds=30, limits=Limits(cpu=1))
     env.reset(options={"task": COUNT})

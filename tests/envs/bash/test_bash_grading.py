@@ -6,10 +6,27 @@ import gzip
 import math
 
 import pytest
-from bash_boxes import small_task
 
 from turnwise.envs.bash.filetree import FileNode, FileTree, digest, file, folder, from_tar, to_tar, with_folders
 from turnwise.envs.bash.grading import grade, same_answer
+from turnwise.envs.bash.task import BashTask
+
+
+def small_task(**changes: object) -> BashTask:
+    """Return a task with two files of which one is to be changed, one is to be made, and an answer."""
+    before = with_folders({"d/a.txt": file("one\n"), "d/b.txt": file("two\n")})
+    after = with_folders({"d/a.txt": file("ONE\n"), "d/b.txt": file("two\n"), "c.txt": file("new\n")})
+    found: dict[str, object] = {
+        "id": "x",
+        "family": "replace",
+        "statement": "Do it.",
+        "before": before,
+        "after": after,
+        "commands": ("echo ONE > d/a.txt", "echo new > c.txt"),
+        "answer": "7",
+    }
+    return BashTask(**{**found, **changes})  # type: ignore[arg-type]
+
 
 TASK = small_task()
 LINK = FileNode("link", 0o777, b"d/b.txt")

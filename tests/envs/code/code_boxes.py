@@ -1,27 +1,18 @@
-"""What the tests of code tasks share: a judge with small boxes, the reason where nothing holds here, and cheats."""
+"""What tests of code tasks share: a grader, and programs that try to cheat."""
 
 from __future__ import annotations
 
-import os
-
-import pytest
-
 from turnwise.envs.code.grading import LIMITS, CodeGrader
-from turnwise.tools.sandbox import Box, probe, start
-
-HELD = any(status.works for status in probe())
-needs_box = pytest.mark.skipif(
-    not HELD and os.environ.get("CI") != "true", reason="no sandbox holds on this machine (turnwise doctor says why)"
-)
+from turnwise.tools.sandbox import Box, start
 
 
 def box() -> Box:
-    """Return a new box."""
+    """Return a new sandbox."""
     return start(LIMITS)
 
 
 def judge(seconds: float = 20.0) -> CodeGrader:
-    """Return a judge; its limit is for programs that do not end."""
+    """Return a grader; the time limit is for programs that do not terminate."""
     return CodeGrader(box, seconds)
 
 

@@ -5,15 +5,14 @@ import pickle
 from pathlib import Path
 
 import pytest
-from code_boxes import CHEATS, needs_box
-from toys.sandboxes import ALL, needed
+from code_boxes import CHEATS
+from toys.sandboxes import ALL, needed, needs_box
 
 from turnwise.envs import branch, make
 from turnwise.envs.check import Effort, check_env
 from turnwise.envs.code import CodeEnv
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, StepAfterEnd, UnknownOption, UnknownTask
+from turnwise.envs.errors import BadSnapshot, EnvError, StepAfterEnd
 from turnwise.envs.snapshot import pack, unpack
-from turnwise.envs.truncation import truncate
 
 TASK = "train/tiny/000001"
 
@@ -251,26 +250,6 @@ def test_snapshots_of_other_versions_and_arguments_are_refused() -> None:
             env.restore(data)
 
 
-def test_what_is_refused() -> None:
-    env = CodeEnv(level="tiny")
-    with pytest.raises(NotReset):
-        env.step("test")
-    for options, why in (
-        ({"level": "huge"}, "unknown preset"),
-        ({"split": "test"}, "unknown split 'test'"),
-        ({"reward": "money"}, "unknown reward"),
-        ({"sandbox": "none"}, "unknown sandbox 'none'"),
-        ({"seconds": 0}, "seconds must be"),
-        ({"budget": 5}, "budget must be"),
-        ({"shaping": "x"}, "shaping must be"),
-    ):
-        with pytest.raises(UnknownOption, match=why):
-            CodeEnv(**options)  # type: ignore[arg-type]
-    for id in ("train/tiny/1", "x", "train/tiny+bugs=1-1/000001"):
-        with pytest.raises(UnknownTask):
-            env.reset(options={"task": id})
-
-
 def test_actions_that_have_no_place_are_answered() -> None:
     env = begun()
     for action, why in (
@@ -282,40 +261,6 @@ def test_actions_that_have_no_place_are_answered() -> None:
         observation, _, _, _, info = env.step(action)
         assert why in observation
         assert not info["valid"]
-
-
-def test_where_nothing_holds_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnwise.envs.code.grading import GRADES
-    from turnwise.tools.sandbox import NoSandbox
-
-    def nothing(*_: object, **__: object) -> object:
-        raise NoSandbox("nothing on this machine can hold a program, so nothing is run (bwrap: not installed)")
-
-    monkeypatch.setattr("turnwise.envs.code.env.start", nothing)
-    GRADES.forget()
-    env = begun()
-    with pytest.raises(EnvError, match="the program could not be run: nothing on this machine"):
-        env.step("test")
-
-
-def test_long_answers_keep_head_and_tail() -> None:
-    text = "a" * 500 + "b" * 500
-    assert truncate(text, 1000) == text
-    short = truncate(text, 300)
-    assert short.startswith("a" * 200 + "\n[... 700 characters")
-    assert short.endswith("\n" + "b" * 100)
-
-
-def test_it_is_registered_and_says_what_it_takes() -> None:
-    env = make("turnwise/Code-v0", level="tiny", split="held_out")
-    ids = env.get_wrapper_attr("task_ids")(3)
-    assert ids == ["held_out/tiny/000000", "held_out/tiny/000001", "held_out/tiny/000002"]
-    observation, info = env.reset(seed=1, options={"task": ids[0]})
-    assert observation.startswith("Repair f(")
-    assert "Tests:" in observation
-    assert info["free_actions"]
-    assert "submit" in info["admissible_actions"]
-    env.close()
 
 
 @needs_box

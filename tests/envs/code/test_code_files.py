@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from code_boxes import judge, needs_box
+from code_boxes import judge
+from toys.sandboxes import needs_box
 
 from turnwise.envs.code import CodeEnv
 from turnwise.envs.code.task import CallTest, ScriptTest

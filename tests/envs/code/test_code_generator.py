@@ -11,8 +11,7 @@ from turnwise.envs.code.generator import PRESETS, CodeLevel, generate, task_ids
 from turnwise.envs.code.generator.families import FAMILIES
 from turnwise.envs.code.generator.mutations import KINDS, mutants
 from turnwise.envs.code.generator.tasks import SPLITS
-from turnwise.envs.code.task import CallTest, CodeTask, digest, stored_text
-from turnwise.envs.errors import UnknownOption
+from turnwise.envs.code.task import CallTest, CodeTask
 
 
 def outcomes(text: str, tests: tuple[object, ...]) -> list[bool]:
@@ -69,23 +68,6 @@ def test_many_families_are_met() -> None:
     assert len({task.kind for task in tasks("train", "tiny", 120)}) >= 12
 
 
-def test_ids_mean_the_same_everywhere() -> None:
-    found = {
-        id: digest(task.files, task.statement, stored_text(task.hidden)[1:-2])
-        for id in ID_DIGESTS
-        for task in [generate(id)]
-    }
-    assert found == ID_DIGESTS
-
-
-ID_DIGESTS = {
-    "train/tiny/000000": "9400d442c0e08ae9189e",
-    "held_out/small/000007": "32e0960af271d4581dfd",
-    "train/medium/000003": "13747b8bf3906f1fc6c7",
-    "train/large/000001": "1faea6cbaab608183bd6",
-}
-
-
 def test_every_family_gives_programs_and_every_kind_of_mistake_is_made() -> None:
     kinds = set()
     for name, family in FAMILIES.items():
@@ -115,11 +97,3 @@ LEVELS = st.builds(
 def test_a_level_is_read_back_from_its_text(level: CodeLevel) -> None:
     assert CodeLevel.parse(level.text) == level
     assert CodeLevel.parse(level.text).text == level.text
-
-
-@pytest.mark.parametrize(
-    "text", ["vast", "tiny+bug=1", "tiny+bugs=x", "tiny+bugs=3-2", "tiny+repair=2", "tiny+lines=2-2"]
-)
-def test_a_level_that_cannot_be_is_named(text: str) -> None:
-    with pytest.raises(UnknownOption):
-        CodeLevel.parse(text)

@@ -3,9 +3,10 @@
 import ast
 
 import pytest
-from code_boxes import CHEATS, box, judge, needs_box
+from code_boxes import CHEATS, box, judge
 from hypothesis import example, given
 from hypothesis import strategies as st
+from toys.sandboxes import needs_box
 
 from turnwise.envs.code.grading import GRADES
 from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse

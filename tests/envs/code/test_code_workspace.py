@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from code_boxes import needs_box
-from toys.sandboxes import ALL, needed
+from toys.sandboxes import ALL, needed, needs_box
 
 from turnwise.envs.code import CodeEnv
 from turnwise.envs.code.grading import LIMITS, CodeGrader

@@ -2,24 +2,10 @@
 
 import pytest
 
-from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.search.env import SearchEnv
-from turnwise.envs.search.generator import PRESETS, Entity, QuestionGenerator, SearchLevel, world
+from turnwise.envs.search.generator import PRESETS, Entity, QuestionGenerator, world
 from turnwise.envs.search.generator.relations import KINDS, RELATIONS, SORTS, VALUES
 from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator, take_apart
-
-
-def test_a_task_means_the_same_on_every_machine():
-    generated = QuestionGenerator("held_out", "tiny").get("held_out/tiny/000012")
-    passage = generated.world.corpus[generated.question.gold[0]]
-    assert (generated.question.text, generated.question.answers, passage.text) == FIXED
-
-
-FIXED = (
-    "What did the author of The Last Mirror work as?",
-    ("pilot",),
-    "The Last Mirror is a novel by Clara Holt.",
-)
 
 
 @pytest.mark.parametrize("level", ["tiny", "small"])
@@ -123,41 +109,3 @@ def test_words_of_relations_fit_their_kinds():
         assert not one.phrases or one.phrases[0].endswith("{s}")
         if one.subject not in SORTS:
             assert "{kind}" not in "".join((*one.says, *one.asks, *one.phrases))
-
-
-@pytest.mark.parametrize("name", sorted(PRESETS))
-def test_levels_are_read_back_from_their_texts(name):
-    level = PRESETS[name]
-    assert level.text == name
-    assert SearchLevel.parse(level.text) == level
-    other = SearchLevel.parse(f"{name}+hops=2-2+alike=0.5")
-    assert (other.hops, other.alike) == ((2, 2), 0.5)
-    assert SearchLevel.parse(other.text) == other
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("tinny", "tiny"),
-        ("small+hop=2", "hops"),
-        ("small+hops=0-9", "hops"),
-        ("small+alike=x", "alike"),
-        ("tiny+kinds=9", "kinds"),
-    ],
-)
-def test_unknown_levels_are_named(text, said):
-    with pytest.raises(UnknownOption, match=said):
-        SearchLevel.parse(text)
-
-
-@pytest.mark.parametrize(
-    "id", ["held_out/tiny/12", "train/tiny/000012", "held_out/tiny/00001２", "held_out/small/000012", "", "x"]
-)
-def test_ids_of_other_questions_are_refused(id):
-    with pytest.raises(UnknownTask, match="000012"):
-        QuestionGenerator("held_out", "tiny").get(id)
-
-
-def test_a_world_that_is_too_big_for_its_names_is_refused_not_endless():
-    with pytest.raises(UnknownOption, match="passages"):
-        SearchLevel.parse("large+passages=900000")

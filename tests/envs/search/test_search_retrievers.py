@@ -171,22 +171,6 @@ def test_an_environment_with_a_model_travels(tmp_path, encoder):
     assert env.step(SEARCH) == other.step(SEARCH)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"model": "m"}, "model requires retriever='dense' or 'hybrid', got 'bm25'"),
-        ({"retriever": "http://x:1", "keep": "k"}, "keep requires one of the retrievers 'bm25', 'dense', 'hybrid'"),
-        ({"retriever": lambda corpus: corpus, "keep": "k"}, "keep requires"),
-        ({"retriever": "dense", "model": 3}, "model must be the path of a folder or None, got 3"),
-        ({"keep": ""}, "keep must be the path of a folder or None, got ''"),
-        ({"retriever": "dense", "model": "no-such-folder"}, "has no model"),
-    ],
-)
-def test_means_that_make_no_sense_are_refused_in_one_sentence(tmp_path, options, said):
-    with pytest.raises(EnvError, match=re.escape(said)):
-        SearchEnv(*write_files(tmp_path), **options)
-
-
 def test_a_folder_of_another_corpus_is_refused(tmp_path):
     questions, corpus = write_files(tmp_path)
     SearchEnv(questions, corpus, keep=tmp_path / "kept")
