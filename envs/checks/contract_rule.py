@@ -29,25 +29,25 @@ __all__ = [
 ]
 
 LAST: Final = "observation, reward, terminated, truncated, info = answers[-1]\n"
-"""Code that names the parts of the last answer."""
+"""Code that unpacks the last answer."""
 
 
 class RuleFailed(Exception):
     """The rule is broken; `reproduce` is a script that shows it."""
 
     def __init__(self, detail: str, reproduce: str) -> None:
-        """Keep both."""
+        """Keep the description and the script."""
         super().__init__(detail)
         self.reproduce = reproduce
 
 
 class RuleSkipped(Exception):
-    """The rule cannot be judged here, and why."""
+    """The rule cannot be tested here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContractRule:
-    """A rule: its name, what it says in a few words, and the rules without which it cannot be judged."""
+    """A rule: name, short description, function, and the rules that must hold before it can be tested."""
 
     name: str
     says: str
@@ -61,19 +61,19 @@ def all_episodes(explorer: Explorer) -> list[ProbeEpisode]:
 
 
 def failed(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str, claim: str) -> RuleFailed:
-    """Return the failure of a rule at one turn of an episode; `claim` speaks of `answers`."""
+    """Return the failure of a rule at a turn of an episode; `claim` is an assertion about `answers`."""
     code = script(explorer.source, episode.task, episode.seed, claim, runs={"answers": episode.actions[:turn]})
     return RuleFailed(what, code)
 
 
 def free_script(explorer: Explorer, task: str | None, claim: str, actions: Sequence[Any]) -> str:
-    """Return a script that plays without the turn limit."""
+    """Return a script that plays without a turn limit."""
     code = explorer.source if explorer.source.limit is None else explorer.source.limited_code(-1)
     return script(code, task, explorer.seed, claim, runs={"answers": actions})
 
 
 def raises(call: Callable[[], Any], *, full: bool = False) -> str | None:
-    """Return what a call raises, by name or in full; None when it returns."""
+    """Return the name or full text of the exception that a call raises, or None."""
     try:
         call()
     except Exception as error:
@@ -82,17 +82,17 @@ def raises(call: Callable[[], Any], *, full: bool = False) -> str | None:
 
 
 def options_code(task: str | None) -> str:
-    """Return the code of the options of reset() for a task."""
+    """Return the code of the reset options of a task."""
     return "" if task is None else f", options={{'task': {task!r}}}"
 
 
 def last_line(explorer: Explorer) -> str:
-    """Return the line of code that makes an instance."""
+    """Return the line of code that makes the environment."""
     return explorer.source.code.rpartition("\n")[2]
 
 
 def states_seen(episodes: Sequence[ProbeEpisode], most: int) -> list[tuple[tuple[Any, ...], ProbeStep]]:
-    """Return moments that are not ends, of different states where there are keys, spread over the episodes."""
+    """Return unfinished steps in different states, spread over the episodes."""
     found: dict[Any, tuple[tuple[Any, ...], ProbeStep]] = {}
     for episode in episodes:
         for moment in episode.moments:
@@ -104,6 +104,6 @@ def states_seen(episodes: Sequence[ProbeEpisode], most: int) -> list[tuple[tuple
 
 
 def crashed(explorer: Explorer, crash: Crash) -> RuleFailed:
-    """Return a crash as the failure of the rule during which it came."""
+    """Return a crash as the failure of a rule."""
     code = script(explorer.source, crash.task, crash.seed, crash.claim, runs={"answers": crash.actions})
     return RuleFailed(str(crash), code)

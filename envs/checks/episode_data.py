@@ -1,9 +1,7 @@
-"""Episodes as data, and scripts that repeat what was found in them.
+"""Episodes as data, and scripts that reproduce them.
 
-Everything is reached by replay from reset(): the same task, seed and actions. That needs nothing of an environment but
-Gymnasium's contract, and whatever is found can be written down as a script of a few lines.
-
-Left out on purpose: playing (`explorer`) and judging (the rules).
+Every state is reached by replay from reset(), with the same task, seed and actions. This needs only Gymnasium's
+contract, and every finding can be reproduced by a short script.
 """
 
 from __future__ import annotations
@@ -44,12 +42,12 @@ CONTRACT: Final = (TASK, STATE, ADMISSIBLE, VALID, SCORE, WON)
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is tried; more finds more and takes longer.
+    """How much is tried; more finds more faults and takes longer.
 
-    walks: random episodes a task. turns: most turns of one. pairs: most pairs of states compared a task, in each
-    direction. states: most states a task whose every admissible action is taken. depth: turns of a continuation.
-    continuations: random continuations a pair of states. search: most actions of the search for a difference between
-    two states that everything else leaves alike. long: turns of a long episode.
+    walks: random episodes per task. turns: maximum turns of each. pairs: maximum pairs of states compared per task, in
+    each direction. states: maximum states per task in which every admissible action is tried. depth: turns of a
+    continuation. continuations: random continuations per pair of states. search: maximum actions of the search for a
+    difference between two states. long: turns of a long episode.
     """
 
     walks: int = 4
@@ -63,13 +61,13 @@ class Effort:
 
     @classmethod
     def light(cls) -> Effort:
-        """Return the effort for environments whose steps take long, as those in a browser do."""
+        """Return the effort for environments with slow steps, such as those in a browser."""
         return cls(walks=2, turns=6, pairs=4, states=3, depth=4, continuations=2, search=40, long=24)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeStep:
-    """What one reset() or step() gave; `turn` 0 is the reset."""
+    """The result of a reset() or step(); `turn` 0 is the reset."""
 
     turn: int
     observation: Any
@@ -85,58 +83,58 @@ class ProbeStep:
 
     @property
     def key(self) -> Any:
-        """The state key; None where the environment gives none."""
+        """The state key, or None."""
         return self.info.get(STATE)
 
     @property
     def admissible(self) -> list[Any] | None:
-        """The admissible actions; None where the environment cannot tell."""
+        """The admissible actions, or None."""
         actions = self.info.get(ADMISSIBLE)
         return None if actions is None else list(actions)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeEpisode:
-    """One episode, or its beginning: `moments` has one more entry than `actions`."""
+    """An episode or its beginning; `moments` has one more entry than `actions`."""
 
     task: str | None
     seed: int
     actions: tuple[Any, ...]
     moments: tuple[ProbeStep, ...]
     altered: str | None = None
-    """What was returned early and has changed since, if anything."""
+    """Which returned value was changed later, if any."""
 
     @property
     def last(self) -> ProbeStep:
-        """The moment that it led to."""
+        """The last step."""
         return self.moments[-1]
 
 
 class Crash(Exception):
-    """The environment raised where it should not, or returned what Gymnasium's contract does not allow."""
+    """The environment raised an unexpected exception, or broke Gymnasium's contract."""
 
     def __init__(self, what: str, task: str | None, seed: int, actions: Sequence[Any], claim: str = "") -> None:
-        """Keep what happened, after which actions, and an assertion that shows it."""
+        """Keep what happened, the actions, and an assertion that shows it."""
         super().__init__(what)
         self.task, self.seed, self.actions, self.claim = task, seed, tuple(actions), claim
 
 
 @dataclass(frozen=True)
 class EnvSource:
-    """How the environment is made, for us and in a script."""
+    """How to make the environment, here and in a script."""
 
     name: str
     build: Callable[..., gymnasium.Env[Any, Any]] = field(repr=False)
     code: str
     limit: int | None
-    """Turn limit of the registration, which can then be chosen anew."""
+    """Turn limit of the registration."""
 
     @classmethod
     def of(cls, env: str | Callable[..., gymnasium.Env[Any, Any]], kwargs: Mapping[str, Any]) -> EnvSource:
         """Return the source of an id, or of a callable that takes `kwargs`.
 
         Raises:
-            UnknownEnv: no environment of that id.
+            UnknownEnv: no environment has this id.
         """
         if not isinstance(env, str):
             return cls(_name(env), functools.partial(env, **kwargs), _code_of(env, kwargs), None)
@@ -144,7 +142,7 @@ class EnvSource:
         full = env
         entry = spec.entry_point
         if ":" not in env and isinstance(entry, str) and not entry.startswith("turnwise."):
-            # Whoever runs the script elsewhere may not have imported the module that registers it.
+            # Elsewhere, the module that registers it may not be imported.
             full = f"{entry.partition(':')[0]}:{spec.id}"
         arguments = "".join(f", {key}={value!r}" for key, value in kwargs.items())
         code = f"from turnwise.envs import make\n\nenv = make({full!r}{arguments})"
@@ -152,11 +150,11 @@ class EnvSource:
         return cls(spec.id, functools.partial(make, env, **kwargs), code, limit if limit != -1 else None)
 
     def limited(self, turns: int) -> gymnasium.Env[Any, Any]:
-        """Return an instance with another turn limit (-1: none); only where `limit` is not None."""
+        """Return an instance with another turn limit (-1: none), if `limit` is not None."""
         return self.build(max_episode_steps=turns)
 
     def limited_code(self, turns: int) -> str:
-        """Return the code that makes it."""
+        """Return the code that makes such an instance."""
         head, _, _ = self.code.rpartition(")")
         head = head.replace(f", max_episode_steps={self.limit}", "")
         return f"{head}, max_episode_steps={turns})"
@@ -169,7 +167,7 @@ def _name(env: Callable[..., Any]) -> str:
 
 
 def _code_of(env: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
-    """Return code that makes the environment, where the callable can be imported; else a line to be filled in."""
+    """Return code that makes the environment, with a placeholder if the callable cannot be imported."""
     args: tuple[Any, ...] = ()
     if isinstance(env, functools.partial):
         args, kwargs, env = env.args, {**env.keywords, **kwargs}, env.func
@@ -183,15 +181,15 @@ def _code_of(env: Callable[..., Any], kwargs: Mapping[str, Any]) -> str:
 def script(
     source: EnvSource | str, task: str | None, seed: int, *blocks: str, runs: Mapping[str, Sequence[Any]]
 ) -> str:
-    """Return a script that plays and then claims.
+    """Return a script that plays and then asserts.
 
     Args:
-        source: how the environment is made (or the code itself).
-        task: the task; None lets the environment draw.
+        source: how the environment is made, or code that makes it.
+        task: the task; None lets the environment draw one.
         seed: the seed.
-        blocks: code that follows the plays; an `assert` that fails as long as the fault is there.
-        runs: name of a list of answers -> the actions played for it. Each entry of the list is
-            (observation, reward, terminated, truncated, info), the first one that of reset().
+        blocks: code that follows, with an assertion that fails as long as the fault exists.
+        runs: name of a list of answers -> the actions to play. Each answer is (observation, reward, terminated,
+            truncated, info), the first one from reset().
     """
     code = source if isinstance(source, str) else source.code
     options = "" if task is None else f', options={{"task": {task!r}}}'
@@ -208,14 +206,14 @@ def script(
 
 
 def literal(action: Any) -> str:
-    """Return the code of an action, or of a list of actions; numpy's numbers are written as Python's."""
+    """Return the code of an action or a list of actions; NumPy numbers become Python numbers."""
     if isinstance(action, list):
         return "[" + ", ".join(map(literal, action)) + "]"
     return repr(action.item() if isinstance(action, np.generic) else action)
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two observations (or parts of info) are equal, arrays by shape, type and content."""
+    """Return whether two observations (or parts of info) are equal."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         alike = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype == b.dtype
         return bool(alike and np.array_equal(a, b))
@@ -227,13 +225,13 @@ def same(a: Any, b: Any) -> bool:
 
 
 def difference(a: ProbeStep, b: ProbeStep, *, keys: Iterable[str] = CONTRACT, start: bool = False) -> str | None:
-    """Return what differs between two moments, in words; None when they are equal.
+    """Return what differs between two steps, in words, or None.
 
     Args:
-        a: one moment.
+        a: one step.
         b: the other.
-        keys: keys of info that are compared; the order of admissible actions does not count.
-        start: the moments are those of reset(), which has no reward and no end.
+        keys: keys of info to compare; the order of admissible actions does not count.
+        start: the steps are results of reset(), without reward and end.
     """
     pairs = [("observation", a.observation, b.observation)]
     if not start:
@@ -247,19 +245,19 @@ def difference(a: ProbeStep, b: ProbeStep, *, keys: Iterable[str] = CONTRACT, st
 
 
 def _canonical(key: str, info: Mapping[str, Any]) -> Any:
-    """Return info[key] so that equal things are equal."""
+    """Return info[key] in a canonical order."""
     value = info.get(key)
     return sorted(value, key=repr) if key == ADMISSIBLE and isinstance(value, list) else value
 
 
 def cut(value: Any, longest: int = 160) -> str:
-    """Return a value for a message, cut where it is long."""
+    """Return a value for a message, shortened if necessary."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[: longest - 20]}... ({len(text)} characters)"
 
 
 def read_step(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> ProbeStep:
-    """Return what came back as a moment (not copied), or say in what it breaks Gymnasium's contract."""
+    """Return a result as a step (not copied), or raise a Crash if it breaks Gymnasium's contract."""
     call, size = ("step()", 5) if actions else ("reset()", 2)
 
     def crash(what: str, claim: str) -> Crash:
@@ -279,8 +277,10 @@ def read_step(raw: Any, task: str | None, seed: int, actions: Sequence[Any]) -> 
         fine = False
     if not fine:
         claim = "import math\n\nassert math.isfinite(answers[-1][1]) and not isinstance(answers[-1][1], bool)"
-        raise crash(f"returned the reward {reward!r}, which is no finite number", claim)
+        raise crash(f"returned the reward {reward!r}, which is not a finite number", claim)
     for name, value, at in (("terminated", terminated, 2), ("truncated", truncated, 3)):
         if not isinstance(value, (bool, np.bool_)):
-            raise crash(f"returned {name}={value!r}, which is no bool", f"assert isinstance(answers[-1][{at}], bool)")
+            raise crash(
+                f"returned {name}={value!r}, which is not a bool", f"assert isinstance(answers[-1][{at}], bool)"
+            )
     return ProbeStep(len(actions), observation, reward, bool(terminated), bool(truncated), info)

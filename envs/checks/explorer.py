@@ -1,7 +1,4 @@
-"""The environment under test: one shared instance, replay on it, and the episodes that were explored.
-
-Left out on purpose: judging. The rules are beside this module.
-"""
+"""The environment under test: a shared instance, replay on it, and the explored episodes."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ PlayExpert = Callable[[Callable[[], gymnasium.Env[Any, Any]], str, int], tuple[b
 
 
 class Explorer:
-    """An environment under test: one shared instance, replay on it, and the episodes that were explored."""
+    """An environment under test: a shared instance, replay on it, and the explored episodes."""
 
     def __init__(
         self,
@@ -56,26 +53,26 @@ class Explorer:
 
     @property
     def free(self) -> gymnasium.Env[Any, Any]:
-        """An instance without the registration's turn limit, so that long replays are not cut."""
+        """An instance without the turn limit of the registration, for long replays."""
         if self._free is None:
             self._free = self.env if self.source.limit is None else self.source.limited(-1)
         return self._free
 
     @property
     def foreign(self) -> str | None:
-        """An action that the environment cannot know; None where actions are no texts."""
+        """An action that no environment knows; None if actions are not text."""
         return FOREIGN if FOREIGN in self.env.action_space else None
 
     def has(self, method: str) -> bool:
-        """Return whether the environment offers an optional method."""
+        """Return whether the environment has an optional method."""
         return bool(self.env.has_wrapper_attr(method))
 
     def task_ids(self, env: gymnasium.Env[Any, Any] | None = None, *args: Any) -> Any:
-        """Return what task_ids() gives."""
+        """Return the result of task_ids()."""
         return (env or self.env).get_wrapper_attr("task_ids")(*args)
 
     def close(self) -> None:
-        """Close what was made."""
+        """Close the instances."""
         for env in {id(env): env for env in (self.env, self._free) if env is not None}.values():
             env.close()
 
@@ -87,10 +84,10 @@ class Explorer:
         env: gymnasium.Env[Any, Any] | None = None,
         seed: int | None = None,
     ) -> ProbeEpisode:
-        """Return the episode that the actions give; it stops early where it ends.
+        """Return the episode of these actions, up to its end.
 
         Raises:
-            Crash: the environment raised, or broke Gymnasium's contract.
+            Crash: the environment raised an exception, or broke Gymnasium's contract.
         """
         queue = iter(actions)
         return self.walk(task, lambda moment, taken: next(queue, None), len(actions), env=env, seed=seed)
@@ -104,10 +101,10 @@ class Explorer:
         env: gymnasium.Env[Any, Any] | None = None,
         seed: int | None = None,
     ) -> ProbeEpisode:
-        """Return an episode whose actions `choose(moment, number of actions so far)` picks; None stops it.
+        """Return an episode with the actions of `choose(step, number of actions so far)`; None stops it.
 
         Raises:
-            Crash: the environment raised, or broke Gymnasium's contract.
+            Crash: the environment raised an exception, or broke Gymnasium's contract.
         """
         env = env or self.env
         seed = self.seed if seed is None else seed
@@ -128,26 +125,26 @@ class Explorer:
         return ProbeEpisode(task, seed, tuple(taken), tuple(moments), _altered(returned, moments))
 
     def _run(self, call: Callable[[], Any], what: str, task: str | None, seed: int, actions: Sequence[Any]) -> Any:
-        """Call the environment; whatever it raises is a finding."""
+        """Call the environment; an exception becomes a Crash."""
         try:
             return call()
         except Exception as error:
             raise Crash(f"{what} raised {type(error).__name__}: {error}", task, seed, actions) from error
 
     def plan(self, task: str | None, prefix: Sequence[Any] = (), *, strict: bool = False) -> list[Any] | None:
-        """Return the expert's plan after some actions; only where the environment has plan().
+        """Return the plan after some actions; the environment must have plan().
 
         Args:
             task: the task.
-            prefix: the actions before it.
-            strict: judge what plan() raises. Only the rule about plan() does.
+            prefix: the actions before.
+            strict: raise a Crash for unexpected exceptions of plan().
 
         Returns:
-            The actions, or None where plan() raises. An EnvError says that no way leads to success from there; that is
-            no answer at the start.
+            The actions, or None if plan() raises. An EnvError means that success cannot be reached, which is an
+            error at the start of an episode.
 
         Raises:
-            Crash: `strict`, and plan() raised anything else, or found no way from the start.
+            Crash: `strict`, and plan() raised another exception, or failed at the start.
         """
         self.play(task, prefix, env=self.free)
         try:
@@ -159,18 +156,18 @@ class Explorer:
             raise Crash(f"plan() raised {type(error).__name__}: {error}", task, self.seed, prefix, claim) from error
 
     def candidates(self, moment: ProbeStep) -> list[Any]:
-        """Return actions worth taking: the admissible ones, or else those that were suggested."""
+        """Return the admissible actions, or the suggested ones if the environment does not list any."""
         return self.tries if moment.admissible is None else moment.admissible
 
     def chooser(
         self, rng: np.random.Generator, *, foreign: float = 0.0, few: int = 0
     ) -> Callable[[ProbeStep, int], Any]:
-        """Return a random choice of actions.
+        """Return a function that chooses random actions.
 
         Args:
-            rng: decides.
+            rng: the random generator.
             foreign: probability of an action that the environment does not know.
-            few: keep to the first so many actions met where they are possible, which leads back to places seen before.
+            few: prefer the first `few` actions that were chosen, which leads back to earlier states.
         """
         alphabet: list[Any] = []
 
@@ -191,7 +188,7 @@ class Explorer:
         return choose
 
     def fan(self, task: str | None, prefix: tuple[Any, ...], moment: ProbeStep) -> list[tuple[Any, ProbeStep]]:
-        """Return every candidate action after `prefix` with the moment that it leads to; remembered."""
+        """Return every candidate action after `prefix` and the step that follows; cached."""
         key = (task, prefix)
         if key not in self._fans:
             actions = self.candidates(moment)
@@ -200,7 +197,7 @@ class Explorer:
         return self._fans[key]
 
     def explore(self) -> None:
-        """Play every task: the plan, random walks with a foreign action now and then, a pacing one, an idle one."""
+        """Play every task: the plan, random walks with occasional unknown actions, and an idle episode."""
         if self.has("plan") and not self.tries:
             for task in self.tasks:
                 self.tries += [action for action in self.plan(task) or [] if action not in self.tries]
@@ -216,7 +213,7 @@ class Explorer:
             self.episodes[task] = found
 
     def _idle(self, task: str | None) -> ProbeEpisode:
-        """Play an episode in which as little as possible happens, up to the limit where there is one."""
+        """Play an episode in which little happens, up to the turn limit if there is one."""
         turns = 2 * self.effort.turns if self.source.limit is None else min(self.source.limit, 500) + 1
         rng = np.random.default_rng(self.seed)
         choose = self.chooser(rng) if self.foreign is None else self.chooser(rng, foreign=1.0)
@@ -229,7 +226,7 @@ def _options(task: str | None) -> dict[str, Any] | None:
 
 
 def _altered(returned: Sequence[ProbeStep], copies: Sequence[ProbeStep]) -> str | None:
-    """Say which observation or info changed after it was returned."""
+    """Return which observation or info changed after it was returned, or None."""
     for kept, copied in zip(returned, copies, strict=True):
         if not same(kept.observation, copied.observation):
             return f"the observation of turn {kept.turn}"

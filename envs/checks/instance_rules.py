@@ -1,4 +1,4 @@
-"""The rules about an instance over its life: pickling, long episodes, closing."""
+"""Rules about instances: pickling, long episodes, closing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["RULES"]
 
 
 def pickling(explorer: Explorer) -> str:
-    """Observations, info and spec survive pickling; a restored instance goes on as the original does."""
+    """Observations, info and spec survive pickling; an unpickled instance continues like the original."""
     episode = max(all_episodes(explorer), key=lambda e: len(e.actions))
     for moment in episode.moments:
         for name, value, at in (("observation", moment.observation, 0), ("info", moment.info, 4)):
@@ -52,12 +52,14 @@ def pickling(explorer: Explorer) -> str:
             "    one, other = env.step(action), restored.step(action)\n"
             "    assert one[:4] == other[:4] and one[4].get('state') == other[4].get('state')"
         )
-        raise failed(explorer, episode, half, f"an instance pickled at turn {half} goes on differently: {what}", claim)
+        raise failed(
+            explorer, episode, half, f"an instance pickled at turn {half} continues differently: {what}", claim
+        )
     return f"an instance pickled at turn {half} of {len(episode.actions)} went on as the original"
 
 
 def _restored_differs(frozen: bytes, episode: ProbeEpisode, half: int) -> str | None:
-    """Return how a restored instance departs from the episode; None when it goes on alike."""
+    """Return how an unpickled instance differs from the episode, or None."""
     try:
         env: gymnasium.Env[Any, Any] = pickle.loads(frozen)
         for turn, action in enumerate(episode.actions[half:], start=half + 1):
@@ -71,21 +73,21 @@ def _restored_differs(frozen: bytes, episode: ProbeEpisode, half: int) -> str | 
 
 
 def _pickle_problem(value: Any) -> str | None:
-    """Return what pickling does to a value; None when it comes back equal."""
+    """Return what pickling does to a value, or None if it comes back equal."""
     try:
         again = pickle.loads(pickle.dumps(value))
     except Exception as error:
         return f"does not pickle ({type(error).__name__}: {error})"
-    return None if same(again, value) else "comes back from pickling as something else"
+    return None if same(again, value) else "is different after pickling"
 
 
 _SHORTEST: Final = 16
 
 
 def growth(explorer: Explorer) -> str:
-    """Observations do not grow without bound over a long episode."""
+    """Observations do not grow with the number of turns."""
     if not isinstance(explorer.episodes[explorer.tasks[0]][0].moments[0].observation, str):
-        raise RuleSkipped("observations are no texts")
+        raise RuleSkipped("observations are not text")
     best = max((_long_walk(explorer, task) for task in explorer.tasks), key=lambda e: len(e.actions))
     lengths = [len(moment.observation) for moment in best.moments[1:]]
     if len(lengths) < _SHORTEST:
@@ -94,7 +96,7 @@ def growth(explorer: Explorer) -> str:
     quarters = [statistics.median(lengths[i * size : (i + 1) * size]) for i in range(4)]
     rising = all(a < b for a, b in pairwise(quarters))
     text = f"{len(lengths)} turns, quarter medians {', '.join(f'{q:g}' for q in quarters)} characters"
-    # Twice as long, and longer in every quarter: what repeats its history does that, places met at random do not.
+    # Twice as long, and longer in every quarter: typical of a repeated history, unlike random places.
     if rising and quarters[-1] >= 2 * quarters[0]:
         claim = f"n = [len(a[0]) for a in answers[1:]]\nassert sum(n[-{size}:]) < 2 * sum(n[:{size}]), n"
         raise RuleFailed(
@@ -104,7 +106,7 @@ def growth(explorer: Explorer) -> str:
 
 
 def _long_walk(explorer: Explorer, task: str | None) -> ProbeEpisode:
-    """Return the longest of some random episodes which avoid the actions that ended the ones before."""
+    """Return the longest of some random episodes that avoid the actions that ended earlier ones."""
     fatal: set[tuple[Any, Any]] = set()
     best: ProbeEpisode | None = None
     for attempt in range(12):
@@ -129,7 +131,7 @@ def _long_walk(explorer: Explorer, task: str | None) -> ProbeEpisode:
 
 
 def close(explorer: Explorer) -> str:
-    """close() may be called twice, also on an instance that was never reset."""
+    """close() may be called twice, even on an instance that was never reset."""
     env = explorer.source.build()
     for call in ("first", "second"):
         if message := raises(env.close):

@@ -1,4 +1,4 @@
-"""The rules about what an environment offers beside its steps: tasks, a plan, admissible actions."""
+"""Rules about tasks, plans and admissible actions."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def tasks(explorer: Explorer) -> str:
 
 
 def unknown_task(explorer: Explorer) -> str:
-    """A task that does not exist is refused, by a message that names it, and leaves the environment usable."""
+    """An unknown task is refused with a message that names it, and the environment stays usable."""
     if not explorer.has("task_ids"):
-        raise RuleSkipped("the environment has no task_ids(), so no id is known to be wrong")
+        raise RuleSkipped("the environment has no task_ids(), so no id is known to be unknown")
     wrong = "no such task 0"
     explorer.play(explorer.tasks[0], [])
     message = raises(lambda: explorer.env.reset(seed=explorer.seed, options={"task": wrong}), full=True)
@@ -103,7 +103,7 @@ def plan(explorer: Explorer) -> str:
                 raise RuleFailed(
                     f"plan() after the win is {cut(left)}, not []", free_script(explorer, task, claim, end.actions)
                 )
-    return f"{count} plans won" + (f"; {stuck} times it said that no way leads from there" if stuck else "")
+    return f"{count} plans won" + (f"; {stuck} times it said that success cannot be reached" if stuck else "")
 
 
 def expert(explorer: Explorer) -> str:
@@ -141,7 +141,7 @@ def admissible(explorer: Explorer) -> str:
                     claim = f"assert answers[-1][4]['valid'] or {action!r} not in answers[-2][4]['admissible_actions']"
                     what = f"{action!r} is listed as admissible after {len(prefix)} turns, and is not valid when taken"
                     raise RuleFailed(what, free_script(explorer, task, claim, [*prefix, action]))
-            # Of actions whose text is free, a list can hold examples only.
+            # For actions with free text, a list can contain only examples.
             free = moment.info.get(FREE) or []
             unlisted = [a for a in everything if a not in (moment.admissible or []) and not fits(str(a), free)]
             for index in rng.permutation(len(unlisted))[:3]:
@@ -155,9 +155,9 @@ def admissible(explorer: Explorer) -> str:
 
 
 def refused(explorer: Explorer) -> str:
-    """What the environment cannot understand is answered, and is not valid."""
+    """Unknown actions get an observation and are not valid."""
     if explorer.foreign is None:
-        raise RuleSkipped(f"actions are no texts, but {explorer.env.action_space}")
+        raise RuleSkipped(f"actions are not text, but {explorer.env.action_space}")
     odd = [explorer.foreign, "", "\0\n\t", "é語🙂" * 50, "go " * 3000]
     for task in explorer.tasks:
         for action in (text for text in odd if text in explorer.env.action_space):
@@ -172,9 +172,11 @@ def refused(explorer: Explorer) -> str:
 
 RULES: Final = (
     ContractRule("tasks", "task_ids() lists tasks that can be played", tasks, ("protocol",)),
-    ContractRule("unknown-task", "a task that does not exist is refused by name", unknown_task, ("protocol",)),
+    ContractRule(
+        "unknown-task", "an unknown task is refused with a message that names it", unknown_task, ("protocol",)
+    ),
     ContractRule("plan", "plan() wins from anywhere", plan, ("protocol", "group")),
     ContractRule("expert", "an agent that follows plan() wins", expert, ("protocol", "group", "plan")),
-    ContractRule("admissible", "listed actions are valid, others are not", admissible, ("protocol", "group")),
-    ContractRule("refused", "what is not understood is answered and not valid", refused, ("protocol",)),
+    ContractRule("admissible", "listed actions are valid, and others are not", admissible, ("protocol", "group")),
+    ContractRule("refused", "unknown actions get an observation and are not valid", refused, ("protocol",)),
 )

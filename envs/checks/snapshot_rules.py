@@ -1,8 +1,7 @@
-"""The rule about snapshots: the same future follows from a restored moment as from the one that was saved.
+"""The rule about snapshots: a restored state has the same future as the saved one.
 
-Judged by playing both side by side. The moments are the start, the middle and the end of the expert's episode, of a
-random one and of one that reaches the turn limit; what follows is what was played there next. The first instance that
-goes on is a fresh one, before any reset; it takes the same bytes twice, the second time after it has moved.
+Both are played side by side, from the start, the middle and the end of the expert's episode, of a random one and of one
+that reaches the turn limit. Each snapshot is restored twice into a new instance: before any reset, and after playing.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from turnwise.envs.info import VALID
 
 __all__ = ["RULES"]
 
-_SEEN: Final = tuple(key for key in CONTRACT if key != VALID)  # valid is about an action, and none was done
+_SEEN: Final = tuple(key for key in CONTRACT if key != VALID)  # valid is about an action
 _IMPORT: Final = "from turnwise.envs import load, save\n\n"
 
 
 def snapshot(explorer: Explorer) -> str:
-    """A restored moment has the future of the one that was saved, which saving leaves as it was."""
+    """A restored state has the same future as the saved one, and saving changes nothing."""
     if not explorer.has("snapshot") or not explorer.has("restore"):
         raise RuleSkipped("the environment has no snapshot() and restore()")
     moments = 0
@@ -46,7 +45,7 @@ def snapshot(explorer: Explorer) -> str:
 
 
 def _moment(explorer: Explorer, fresh: gymnasium.Env[Any, Any], episode: ProbeEpisode, turn: int) -> None:
-    """Save one moment and look at all that can follow."""
+    """Save a state and compare what follows."""
     explorer.play(episode.task, episode.actions[:turn])
     data = _saved(explorer, episode, turn)
     rest = episode.actions[turn:]
@@ -69,13 +68,13 @@ def _moment(explorer: Explorer, fresh: gymnasium.Env[Any, Any], episode: ProbeEp
 
 
 def _saved(explorer: Explorer, episode: ProbeEpisode, turn: int) -> bytes:
-    """Return the snapshot of where the shared instance stands."""
+    """Return a snapshot of the shared instance."""
     try:
         return save(explorer.env)
     except EnvError as error:
         core = explorer.env.get_wrapper_attr("snapshot")
         if raises(core) is None and isinstance(core(), bytes):
-            raise RuleSkipped(str(error)) from error  # the fault is a wrapper's, of which we know nothing
+            raise RuleSkipped(str(error)) from error  # the problem is an unknown wrapper
         what = f"at turn {turn}, {error}"
     except Exception as error:
         what = f"snapshot() at turn {turn} raised {type(error).__name__}: {error}"
@@ -84,7 +83,7 @@ def _saved(explorer: Explorer, episode: ProbeEpisode, turn: int) -> bytes:
 
 
 def _resumed(env: gymnasium.Env[Any, Any], data: bytes, episode: ProbeEpisode, turn: int) -> str | None:
-    """Restore, and return how it departs from the episode; None when it goes on alike."""
+    """Restore a snapshot, and return how the instance differs from the episode, or None."""
     try:
         found: Any = load(env, data)
     except Exception as error:
@@ -97,7 +96,7 @@ def _resumed(env: gymnasium.Env[Any, Any], data: bytes, episode: ProbeEpisode, t
 
 
 def _departs(env: gymnasium.Env[Any, Any], episode: ProbeEpisode, turn: int) -> str | None:
-    """Return how an instance that stands at a turn departs from the rest of the episode; None when it does not."""
+    """Return how an instance at a turn differs from the rest of the episode, or None."""
     for number, action in enumerate(episode.actions[turn:], start=turn + 1):
         try:
             raw = env.step(action)
@@ -110,7 +109,7 @@ def _departs(env: gymnasium.Env[Any, Any], episode: ProbeEpisode, turn: int) -> 
 
 
 def _after(env: gymnasium.Env[Any, Any], episode: ProbeEpisode) -> str | None:
-    """Return what a step after the end raises; None where there was no end."""
+    """Return what a step after the end raises, or None if the episode did not end."""
     if not episode.last.over or not episode.actions:
         return None
     return raises(functools.partial(env.step, episode.actions[-1]))
@@ -130,7 +129,7 @@ def _failed(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str) -> 
 
 
 def _torn(explorer: Explorer, task: str | None) -> None:
-    """Bytes that are no snapshot are refused, and the episode goes on as if nothing had come."""
+    """Check that damaged bytes are refused and leave the episode unchanged."""
     episode = max(explorer.episodes[task], key=lambda one: len({repr(moment.observation) for moment in one.moments}))
     for turn in sorted({len(episode.actions) * part // 4 for part in (1, 2, 3)}):
         _torn_at(explorer, task, episode, turn)
@@ -160,13 +159,11 @@ def _torn_at(explorer: Explorer, task: str | None, episode: ProbeEpisode, turn: 
 
 
 def _bytes_code(bad: bytes, data: bytes) -> str:
-    """Return code for bytes that are not to be written out."""
+    """Return code for bytes, without writing out a snapshot."""
     if bad and data.startswith(bad):
         return f"env.get_wrapper_attr('snapshot')()[:{len(bad)}]"
     return repr(bad)
 
 
 _NEEDS: Final = ("protocol", "repeatable", "group", "after-end")
-RULES: Final = (
-    ContractRule("snapshot", "a restored moment has the future of the one that was saved", snapshot, _NEEDS),
-)
+RULES: Final = (ContractRule("snapshot", "a restored state has the same future as the saved one", snapshot, _NEEDS),)

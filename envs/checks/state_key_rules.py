@@ -1,12 +1,10 @@
-"""The rules about state keys: equal exactly when what can follow is equal.
+"""Rules about state keys: equal exactly when everything that can follow is equal.
 
-Both directions are probed by replay. Equal keys are reached by different actions, and the same continuations are played
-after each: one difference is proof that the key says too little. Different keys are given every continuation that we
-can think of until one tells them apart: every candidate action, the expert's plans, what was really played next, random
-walks, and at last a search (see `search`). Where none does, the key says more than the agent can ever notice (a count
-of turns, the text of the last answer), or the difference lies deeper than the search; the report says which it was.
-
-Ends are left out: nothing follows them.
+Both directions are tested by replay. Equal keys: the same continuations are played after different ways to a key; any
+difference proves that the key contains too little. Different keys: continuations are tried until one tells the states
+apart (all candidate actions, the plans, what was played next, random walks, and at last a search). If none does, the
+key contains more than the agent can ever notice, such as a turn count or the last observation, or the difference is deeper
+than the search; the report says which. Ended episodes are not compared.
 """
 
 from __future__ import annotations
@@ -52,17 +50,17 @@ _MARKS: Final = re.compile(
 
 
 def _task_sentences(observation: str) -> list[str]:
-    """Return what stands behind the words that announce a task."""
+    """Return the texts after words that announce a task."""
     return [match.strip().rstrip(".") for match in _MARKS.findall(observation) if len(match.strip()) >= 8]
 
 
 def _plain(text: str) -> str:
-    """Return a text without differences of case and spacing."""
+    """Return a text in lower case with normalised spaces."""
     return " ".join(text.lower().split())
 
 
 def state_equal(explorer: Explorer) -> str:
-    """Equal keys: the same actions have the same consequences."""
+    """Equal keys: the same actions have the same results."""
     pairs, steps, at_sight = 0, 0, 0
     for number, (task, places) in enumerate(_all_places(explorer)):
         rng = np.random.default_rng([explorer.seed, 17, number])
@@ -81,7 +79,7 @@ def state_equal(explorer: Explorer) -> str:
                     _fail_equal(explorer, task, one, other, actions[:compared], what)
     if not at_sight:
         raise RuleSkipped("no state was reached by two different ways")
-    return f"{at_sight:,} pairs of ways to the same key compared at sight, {pairs} by {steps:,} steps of continuations"
+    return f"{at_sight:,} pairs of ways to the same key compared directly, {pairs} by {steps:,} steps of continuations"
 
 
 def state_different(explorer: Explorer) -> str:
@@ -113,16 +111,16 @@ def state_different(explorer: Explorer) -> str:
 
 
 def _over_fine(explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, how: str) -> RuleFailed:
-    """Return the failure that two keys differ and nothing else does."""
+    """Return the failure that only the keys of two states differ."""
     refused = other.moment.info.get(VALID) is False and other.prefix[:-1] == one.prefix
-    between = ", between which lies only a refused action," if refused else ""
+    between = ", separated only by an invalid action," if refused else ""
     what = f"the keys {cut(one.moment.key)} and {cut(other.moment.key)}{between} belong to states that {how}"
     claim = "assert a[-1][4]['state'] == b[-1][4]['state']  # nothing was found that tells a from b"
     return RuleFailed(what, _pair_script(explorer, task, claim, a=one.prefix, b=other.prefix))
 
 
 def _all_places(explorer: Explorer) -> Iterator[tuple[str | None, list[ReachedState]]]:
-    """Yield every task with the different ways that the explored episodes took, the shortest first."""
+    """Yield every task with the different states of its episodes, the shortest way first."""
     for task, episodes in explorer.episodes.items():
         found: dict[str, ReachedState] = {}
         for episode in episodes:
@@ -136,7 +134,7 @@ def _all_places(explorer: Explorer) -> Iterator[tuple[str | None, list[ReachedSt
 
 
 def _equal_pairs(places: Sequence[ReachedState]) -> Iterator[tuple[ReachedState, ReachedState]]:
-    """Yield the first way to each key with each of the others."""
+    """Yield the first way to each key, paired with each other way."""
     first: dict[Any, ReachedState] = {}
     for place in places:
         one = first.setdefault(place.moment.key, place)
@@ -145,10 +143,10 @@ def _equal_pairs(places: Sequence[ReachedState]) -> Iterator[tuple[ReachedState,
 
 
 def _alike_pairs(places: Sequence[ReachedState]) -> tuple[list[tuple[ReachedState, ReachedState]], int]:
-    """Return pairs of different keys with the same face, those first between which only a refused action lies.
+    """Return pairs of different keys that look the same; pairs separated only by an invalid action come first.
 
     Returns:
-        The pairs, nearest first; and how many pairs of different keys have different faces.
+        The pairs, nearest first, and the number of pairs that look different.
     """
     by_prefix = {repr(place.prefix): place for place in places}
     refused = [
@@ -170,7 +168,7 @@ def _alike_pairs(places: Sequence[ReachedState]) -> tuple[list[tuple[ReachedStat
 def _continuations(
     explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, rng: np.random.Generator
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield continuations for both places: what was played from each, the plans from each, random walks from each."""
+    """Yield continuations for both states: what was played next, plans, random walks."""
     depth = explorer.effort.depth
     for place in (one, other):
         if place.tail:
@@ -180,13 +178,13 @@ def _continuations(
             yield tuple(explorer.plan(task, place.prefix) or ())
     for turn in range(explorer.effort.continuations):
         place = (one, other)[turn % 2]
-        # Half of the walks keep to few actions, which undoes and redoes things.
+        # Half of the walks use few actions, which undo and redo things.
         step = explorer.chooser(rng, few=4 if turn % 4 > 1 else 0)
         yield _walk_from(explorer, task, place, step, depth)
 
 
 def _walk_from(explorer: Explorer, task: str | None, place: ReachedState, step: Any, depth: int) -> tuple[Any, ...]:
-    """Return the actions of a random walk that starts at a place."""
+    """Return the actions of a random walk from a state."""
     skip = len(place.prefix)
 
     def choose(moment: ProbeStep, taken: int) -> Any:
@@ -198,9 +196,9 @@ def _walk_from(explorer: Explorer, task: str | None, place: ReachedState, step: 
 def _distinguishable(
     explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, rng: np.random.Generator
 ) -> bool:
-    """Return whether some continuation tells two places apart; one step by every action is tried first.
+    """Return whether a continuation tells two states apart; single actions are tried first.
 
-    So is one that is refused: where a refusal shows again what was there to see, that is a part of the state.
+    This includes an invalid action: if its observation repeats what is visible, that belongs to the state.
     """
     if explorer.foreign is not None and tell_apart(explorer, task, one, other, (explorer.foreign,))[0] is not None:
         return True
@@ -215,7 +213,7 @@ def _distinguishable(
 
 
 def _face_difference(one: ReachedState, other: ReachedState) -> str:
-    """Say how two faces differ."""
+    """Return how the looks of two states differ."""
     a, b = one.moment.admissible, other.moment.admissible
     if a is not None and b is not None and sorted(a, key=repr) != sorted(b, key=repr):
         only = [[x for x in p if x not in q] for p, q in ((a, b), (b, a))]
@@ -242,7 +240,7 @@ def _fail_equal(
 
 
 def _pair_script(explorer: Explorer, task: str | None, claim: str, **runs: Sequence[Any]) -> str:
-    """Return a script that plays two ways without the turn limit."""
+    """Return a script that plays two episodes without the turn limit."""
     code = explorer.source if explorer.source.limit is None else explorer.source.limited_code(-1)
     return script(code, task, explorer.seed, claim, runs=runs)
 

@@ -1,7 +1,4 @@
-"""Looking for a difference between two states of an environment, by replay.
-
-Left out on purpose: judging what it means that there is none.
-"""
+"""Search for a difference between two states of an environment, by replay."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ from turnwise.envs.info import ADMISSIBLE, VALID, WON
 __all__ = ["SEEN", "ReachedState", "SearchOutcome", "distance", "search", "tell_apart"]
 
 SEEN: Final = (ADMISSIBLE, VALID, WON)
-"""What one may notice of info. The score is the task's own account, and the next key is judged by itself."""
+"""Keys of info that may tell two states apart. Not the score, which belongs to the task, and not the state key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReachedState:
-    """A state by the way to it: the actions from the start, and what was really played from there."""
+    """A state, the actions that lead to it, and the actions that were played next."""
 
     prefix: tuple[Any, ...]
     moment: ProbeStep
@@ -31,7 +28,7 @@ class ReachedState:
 
     @property
     def face(self) -> tuple[Any, Any]:
-        """What can be noticed without doing anything: the admissible actions, and whether the task is won."""
+        """What can be seen without acting: the admissible actions, and whether the task is won."""
         actions = self.moment.admissible
         return (None if actions is None else tuple(sorted(map(repr, actions))), self.moment.info.get(WON))
 
@@ -39,10 +36,10 @@ class ReachedState:
 def tell_apart(
     explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, actions: Sequence[Any]
 ) -> tuple[str | None, int]:
-    """Play the same actions at both places.
+    """Play the same actions in both states.
 
     Returns:
-        What differs first, and after how many actions; None, and how many were compared, where nothing does.
+        The first difference and the number of actions before it, or None and the number of compared actions.
     """
     tails = []
     for place in (one, other):
@@ -50,7 +47,7 @@ def tell_apart(
         tails.append(episode.moments[len(place.prefix) + 1 :])
     for count, (a, b) in enumerate(zip(*tails, strict=False), start=1):
         if a.truncated or b.truncated:
-            # A cut depends on how many turns were played before, which is no matter of the state.
+            # Truncation depends on the number of turns, which is not part of the state.
             return None, count - 1
         if what := difference(a, b, keys=SEEN):
             return f"after {list(actions[:count])!r}, {what}", count
@@ -58,7 +55,7 @@ def tell_apart(
 
 
 def distance(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """Return how many actions lie between two ways, by their common beginning."""
+    """Return the number of actions between two sequences, after their common beginning."""
     common = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
@@ -69,7 +66,7 @@ def distance(one: Sequence[Any], other: Sequence[Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """What a search came to: whether the states were told apart, and in words how it ended."""
+    """The result of a search: whether the states can be told apart, and how it ended."""
 
     apart: bool
     how: str
@@ -78,18 +75,18 @@ class SearchOutcome:
 def search(
     explorer: Explorer, task: str | None, one: ReachedState, other: ReachedState, known: set[frozenset[Any]]
 ) -> SearchOutcome:
-    """Return whether some sequence of actions tells two states apart, the likeliest sequences first.
+    """Return whether a sequence of actions tells two states apart; the most likely sequences are tried first.
 
-    Both states are moved by the same actions. A pair of states that was met before, or that has become one state (equal
-    keys), is not followed further; so when nothing is left to follow, no sequence whatever tells the two apart, as far
-    as equal keys do behave alike. Actions that share words with what lies between the two states are tried first.
+    Both states are advanced by the same actions. Pairs that were met before, or that have become equal, are not
+    followed. If no pair is left, no sequence at all tells the states apart, provided that equal keys behave
+    alike. Actions that share words with those between the two states are tried first.
 
     Args:
         explorer: the environment.
         task: the task.
         one: a state.
         other: another one, with the same admissible actions.
-        known: pairs of keys that were told apart already: a way to one of them will do. What is found is added.
+        known: pairs of keys known to be different; reaching one of them suffices. New pairs are added.
     """
     words = _words(*_between(one.prefix, other.prefix))
     queue: list[tuple[float, int, tuple[Any, ...], ProbeStep]] = [(0.0, 0, (), one.moment)]
@@ -114,13 +111,13 @@ def search(
             heapq.heappush(queue, (cost + 1 + 2 * strange, tried, longer, a))
     if not queue:
         return SearchOutcome(
-            False, f"nothing can tell apart: all {len(met)} pairs of states that can follow were compared"
+            False, f"cannot be told apart: all {len(met)} pairs of states that can follow were compared"
         )
-    return SearchOutcome(False, f"{tried:,} actions in {len(met):,} pairs of states that follow do not tell apart")
+    return SearchOutcome(False, f"were not told apart by {tried:,} actions in {len(met):,} pairs of following states")
 
 
 def _between(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
-    """Return the actions that lie between two ways."""
+    """Return the actions between two sequences."""
     common = (len(one) + len(other) - distance(one, other)) // 2
     return [*one[common:], *other[common:]]
 

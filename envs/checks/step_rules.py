@@ -1,4 +1,4 @@
-"""The rules of play: what every step gives, the same episode for the same seed, and how episodes end."""
+"""Rules about steps: results, repeatability, and ends of episodes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["RULES"]
 
 
 def protocol(explorer: Explorer) -> str:
-    """reset() and step() run, and return what Gymnasium says."""
+    """reset() and step() run, and return what Gymnasium requires."""
     explorer.explore()
     episodes = all_episodes(explorer)
     return f"{len(episodes)} episodes, {sum(len(e.actions) for e in episodes):,} steps, {len(explorer.tasks)} tasks"
 
 
 def info(explorer: Explorer) -> str:
-    """The keys of info are there and have their types."""
+    """The keys of info exist and have their types."""
     keys: set[str] = set()
     for episode in all_episodes(explorer):
         for moment in episode.moments:
@@ -45,7 +45,7 @@ def info(explorer: Explorer) -> str:
 
 
 def _broken_info(moment: ProbeStep, task: str | None, *, has_state: bool) -> tuple[str, str] | None:
-    """Return what is wrong with one info, and the claim that it breaks; None when nothing is."""
+    """Return what is wrong with an info and the assertion that it breaks, or None."""
     found, end, first = moment.info, moment.over, moment.turn == 0
     needed = [TASK, SCORE] + ([] if first else [VALID]) + ([WON] if end else []) + ([STATE] if has_state else [])
     for key in needed:
@@ -88,7 +88,7 @@ def spaces(explorer: Explorer) -> str:
 
 
 def kept(explorer: Explorer) -> str:
-    """What was returned does not change afterwards."""
+    """Returned values do not change afterwards."""
     for episode in all_episodes(explorer):
         if episode.altered:
             before = (
@@ -99,13 +99,13 @@ def kept(explorer: Explorer) -> str:
                 "    returned.append((observation, info))\n    copies.append(copy.deepcopy(returned[-1]))\n"
                 "assert returned == copies\n"
             )
-            what = f"{episode.altered} was changed after it had been returned, so that whoever kept it has another"
+            what = f"{episode.altered} was changed after it had been returned"
             raise RuleFailed(what, f"{explorer.source.code}\n\n{before}")
     return f"{len(all_episodes(explorer))} episodes"
 
 
 def repeatable(explorer: Explorer) -> str:
-    """The same seed and task give the same episode, on one instance, whatever was played between."""
+    """The same seed and task give the same episode on one instance, whatever was played in between."""
     if explorer.env.spec is not None and explorer.env.spec.nondeterministic:
         raise RuleSkipped("registered as nondeterministic")
     count = 0
@@ -128,7 +128,7 @@ def repeatable(explorer: Explorer) -> str:
 
 
 def _twice(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str) -> RuleFailed:
-    """Return the failure that two plays of the same actions differ; between them lies another episode."""
+    """Return the failure that two episodes with the same actions differ, with another episode in between."""
     actions = episode.actions[:turn]
     claim = (
         "for x, y in zip(a, b):\n"
@@ -140,7 +140,7 @@ def _twice(explorer: Explorer, episode: ProbeEpisode, turn: int, what: str) -> R
 
 
 def group(explorer: Explorer) -> str:
-    """Instances made apart start in the same state for the same task and seed."""
+    """Different instances start in the same state for the same task and seed."""
     others = [explorer.source.build() for _ in range(3)]
     try:
         for task in explorer.tasks:
@@ -191,7 +191,7 @@ def after_end(explorer: Explorer) -> str:
 
 
 def ends(explorer: Explorer) -> str:
-    """Terminated and truncated are told apart."""
+    """Terminated and truncated are distinguished."""
     counts = {"terminated": 0, "truncated": 0}
     for episode in all_episodes(explorer):
         for moment in episode.moments[1:]:
@@ -206,19 +206,19 @@ def ends(explorer: Explorer) -> str:
 
 
 def _broken_end(moment: ProbeStep) -> tuple[str, str] | None:
-    """Return what contradicts itself in the flags of one step, and the claim that it breaks."""
+    """Return a contradiction in the flags of a step and the assertion that it breaks, or None."""
     won = bool(moment.info.get(WON, False))
     if moment.terminated and moment.truncated:
         return "both terminated and truncated", "not (terminated and truncated)"
     if won and moment.truncated:
-        return "won, but truncated: a finished task has nothing left to cut", "not (info['won'] and truncated)"
+        return "won, but truncated: a finished task cannot be truncated", "not (info['won'] and truncated)"
     if won and not moment.over:
         return "won, but the episode goes on", "terminated or not info['won']"
     return None
 
 
 def _unexplained_end(explorer: Explorer, episode: ProbeEpisode) -> None:
-    """Fail when an episode is `terminated` by an action that did not end it in the very same state before."""
+    """Fail if an action terminates an episode although it did not in the same state before."""
     last = episode.last
     if not last.terminated or last.info.get(WON) or len(episode.moments) < 2:
         return
@@ -229,14 +229,14 @@ def _unexplained_end(explorer: Explorer, episode: ProbeEpisode) -> None:
         if before.key == key and episode.actions[turn] == action:
             what = (
                 f"{action!r} in state {cut(key)} did not end the episode at turn {turn + 1} and does at turn "
-                f"{last.turn}: an end that comes from the count of turns is truncated, not terminated"
+                f"{last.turn}: an end caused by the number of turns is a truncation"
             )
             claim = f"assert not answers[-1][2]  # the same state and action went on at turn {turn + 1}"
             raise failed(explorer, episode, last.turn, what, claim)
 
 
 def limit(explorer: Explorer) -> str:
-    """A turn limit truncates, and spares a win on its last turn."""
+    """A turn limit truncates, except for a win on the last turn."""
     if explorer.source.limit is None:
         raise RuleSkipped("the environment was not given by an id with a turn limit")
     task = explorer.tasks[0]
@@ -268,13 +268,13 @@ def limit(explorer: Explorer) -> str:
 _SAME_START: Final = "assert a[0][0] == b[0][0] and a[0][4].get('state') == b[0][4].get('state')"
 
 RULES: Final = (
-    ContractRule("protocol", "reset() and step() run and return what Gymnasium says", protocol),
-    ContractRule("info", "the keys of info are there and have their types", info, ("protocol",)),
+    ContractRule("protocol", "reset() and step() run and return what Gymnasium requires", protocol),
+    ContractRule("info", "the keys of info exist and have their types", info, ("protocol",)),
     ContractRule("spaces", "observations and admissible actions lie in their spaces", spaces, ("protocol",)),
-    ContractRule("kept", "what was returned does not change afterwards", kept, ("protocol",)),
+    ContractRule("kept", "returned values do not change afterwards", kept, ("protocol",)),
     ContractRule("repeatable", "the same task, seed and actions give the same episode", repeatable, ("protocol",)),
-    ContractRule("group", "instances made apart start in the same state", group, ("protocol", "repeatable")),
+    ContractRule("group", "different instances start in the same state", group, ("protocol", "repeatable")),
     ContractRule("after-end", "step() before reset() and after the end raises", after_end, ("protocol", "repeatable")),
-    ContractRule("ends", "terminated and truncated are told apart", ends, ("protocol", "repeatable")),
-    ContractRule("limit", "a turn limit truncates, and spares a win on its last turn", limit, ("repeatable", "ends")),
+    ContractRule("ends", "terminated and truncated are distinguished", ends, ("protocol", "repeatable")),
+    ContractRule("limit", "a turn limit truncates, except for a win on the last turn", limit, ("repeatable", "ends")),
 )
