@@ -258,10 +258,6 @@ def test_torch_stays_away_until_it_is_asked_for() -> None:
     assert reachable(graph, "turnwise.cli.main") & with_torch == set()
 
 
-KNOWN_CYCLES = {"turnwise.cli.vectors"}
-"""Packages whose cycles are still to be removed."""
-
-
 def test_there_are_no_import_cycles() -> None:
     """No module imports itself through others, at its top, inside a function or for type checking."""
     graph = networkx.DiGraph()
@@ -269,7 +265,7 @@ def test_there_are_no_import_cycles() -> None:
         targets = {resolve(found.name) for found in imports(path)} - {None, name}
         graph.add_edges_from((name, target) for target in targets)
     groups = [sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1]
-    assert [group for group in groups if group[0].rpartition(".")[0] not in KNOWN_CYCLES] == []
+    assert groups == []
 
 
 def test_no_two_classes_share_a_name() -> None:

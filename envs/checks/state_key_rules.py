@@ -3,8 +3,8 @@
 Both directions are tested by replay. Equal keys: the same continuations are played after different ways to a key; any
 difference proves that the key contains too little. Different keys: continuations are tried until one tells the states
 apart (all candidate actions, the plans, what was played next, random walks, and at last a search). If none does, the
-key contains more than the agent can ever notice, such as a turn count or the last observation, or the difference is deeper
-than the search; the report says which. Ended episodes are not compared.
+key contains more than the agent can ever notice, such as a turn count or the last observation, or the difference is
+deeper than the search; the report says which. Ended episodes are not compared.
 """
 
 from __future__ import annotations

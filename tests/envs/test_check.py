@@ -311,7 +311,7 @@ def test_a_difference_that_no_probe_meets_is_searched_for():
 def test_a_search_that_ends_is_a_proof_and_says_so():
     by_answer, by_turn = (checked(broken)["state-different"].detail for broken in (KeyIsAnswer, CountsTurns))
     assert "cannot be told apart: all" in by_answer
-    assert "only a refused action" in by_answer
+    assert "separated only by an invalid action" in by_answer
     assert "pairs of states that follow do not tell apart" in by_turn
 
 
