@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from turnwise.credit import Advantages, Steps, spear_replay
-from turnwise.credit.blocks import discounted_returns, penalties, trajectory_scores, whiten
 from turnwise.credit.columns import COLUMNS
+from turnwise.credit.numerics import discounted_returns, penalties, trajectory_scores, whiten
 from turnwise.credit.outcome.evol import novelty_rewards
 from turnwise.credit.outcome.unlikely import reshaped
 from turnwise.credit.outcome.xrpo_novelty import novelty_bonus, relative_likelihood

@@ -1,14 +1,17 @@
-"""Credit: turns with rewards in, one advantage per turn out. numpy only, so that any trainer can use it alone.
+"""Credit assignment: from turns with rewards to one advantage per turn. It needs numpy only.
 
-from turnwise.credit import Steps, gigpo
-advantages = gigpo(Steps.from_rows(rows)).values
+    from turnwise.credit import Steps, gigpo
+    advantages = gigpo(Steps.from_rows(rows)).values
+
+Every rule raises MissingColumn if the table lacks a column that it needs, and BadOption if an option has an impossible
+value.
 """
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import discounted_returns
 from turnwise.credit.catalogue import CATALOGUE
 from turnwise.credit.errors import BadOption, BadTable, CreditError, MissingColumn, UnknownRule
 from turnwise.credit.graph import to_dot, to_graphml, to_json, trajectory_graph
+from turnwise.credit.numerics import discounted_returns
 from turnwise.credit.outcome.a_grae import a_grae
 from turnwise.credit.outcome.adora import adora
 from turnwise.credit.outcome.bnpo import bnpo

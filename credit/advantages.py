@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.credit.errors import CreditError
-from turnwise.credit.keys import freeze
+from turnwise.credit.key_codes import freeze
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, compact, group_sums, trajectory_scores
 from turnwise.credit.columns import described
 from turnwise.credit.errors import BadTable
-from turnwise.credit.keys import freeze
+from turnwise.credit.key_codes import freeze
+from turnwise.credit.numerics import Groups, compact, group_sums, trajectory_scores
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 

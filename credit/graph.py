@@ -1,7 +1,7 @@
-"""The graph that the trajectories of a task make together: states, the steps between them, and what became of them.
+"""The graph of the states that the trajectories of a task visited, and of the steps between them.
 
-The states are nodes and each (state, action, next state) is one edge, however often it was walked. Where trajectories
-meet in a state and part again, step-level credit has something to compare; the graph shows where that is.
+States are nodes, and each distinct (state, action, next state) is one edge. Step-level credit compares steps where
+trajectories meet in a state and part again; the graph shows where that is.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import compact, discounted_returns, group_sums, groups_of, trajectory_scores
 from turnwise.credit.errors import BadTable
-from turnwise.credit.keys import freeze
+from turnwise.credit.key_codes import freeze
+from turnwise.credit.numerics import compact, discounted_returns, group_sums, groups_of, trajectory_scores
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.turn.gigpo import gigpo
 
@@ -38,34 +38,34 @@ def trajectory_graph(
     gamma: float = 0.95,
     won: npt.ArrayLike | None = None,
 ) -> networkx.MultiDiGraph:
-    """Return the graph of the states that the trajectories of a task went through, with what each step was worth.
+    """Return the graph of the states that the trajectories of a task visited, with the advantage of each step.
 
     Nodes are states, named by their texts. Their attributes, all plain `str`, `int`, `float` or `bool`:
 
-        state, label        the whole key as text, and cut to 32 characters
+        state, label        the key as text, and shortened to 32 characters
         task                the task's id as text
-        visits              turns that began here
-        trajectories, won   distinct trajectories that came here, and how many of them won
+        visits              turns that started here
+        trajectories, won   distinct trajectories that visited, and how many of them won
         ends, ends_won      trajectories that ended here, and how many of them won
-        first               earliest turn at which one was here (0: a start)
-        mean_return         mean discounted reward from here on (absent where no turn began)
-        alive               whether the graph has a way from here to the end of a won trajectory
-        settled             whether every end that the graph can reach from here is a won one
+        first               earliest turn of a visit (0: a start)
+        mean_return         mean discounted reward from here on (absent where no turn started)
+        alive               whether the end of a won trajectory can be reached from here
+        settled             whether all ends reachable from here are those of won trajectories
 
     Edges are steps, keyed by the action's text:
 
-        action, label       whole and cut
+        action, label       complete and shortened
         count               how often the step was taken
         trajectories, won   distinct trajectories that took it, and how many of them won
         invalid             how often the action was refused
         mean_return         mean discounted reward from the step on
         advantage           mean advantage of the step
-        kind                "decisive": the outcome was open before the step and is not after it; "dead end": no way to
-                            a win, before and after; "winning": nothing but wins ahead, before and after; else the
-                            outcome is open: "shared" if several trajectories took the step, "detour" if one did
+        kind                "decisive": the outcome is open before the step and decided after it; "dead end": no win
+                            can be reached before or after it; "winning": only wins can be reached before and after
+                            it; otherwise "shared" if several trajectories took the step, else "detour"
 
-    `alive`, `settled` and `kind` speak of what these trajectories found, not of what is possible. Copies are left out.
-    The graph itself has `task`, `gamma`, `trajectories` and `won`.
+    `alive`, `settled` and `kind` describe these trajectories only. Copies are ignored. The graph has the attributes
+    `task`, `gamma`, `trajectories` and `won`.
 
         >>> steps = Steps.from_columns(task=["t"] * 4, trajectory=["a", "a", "b", "b"], turn=[0, 1, 0, 1],
         ...     reward=[0, 1.0, 0, 0], state=["hall", "door", "hall", "pit"], action=["on", "open", "jump", "cry"],
@@ -76,13 +76,13 @@ def trajectory_graph(
 
     Args:
         steps: the table; needs `state`. Without `next_state` a turn leads to the state of the next turn, and the last
-            one to a node "(end)"; without `action` the steps between two states are one.
-        advantages: of the table's rows, an estimator's result or float [N]; None takes those of
+            turn to a node "(end)"; without `action` all steps between two states are one edge.
+        advantages: the result of a credit rule, or float [N]; None uses
             `gigpo(steps, scale="none", gamma=gamma)`.
-        task: id of the task to draw; None draws every task of the table, as parts that do not touch (then the nodes'
-            names begin with the task, if there are several).
+        task: id of the task to draw; None draws all tasks as separate components, whose node names start with
+            the task.
         gamma: discount per turn of the returns, in [0, 1].
-        won: bool [N], whether the row's trajectory won; None takes those with a score above zero.
+        won: bool [N], whether the row's trajectory won; None uses score > 0.
 
     Raises:
         MissingColumn: there is no `state`.
@@ -114,7 +114,7 @@ def trajectory_graph(
 
 
 def to_graphml(graph: networkx.MultiDiGraph) -> str:
-    """Return the graph as GraphML, whole texts included; control characters, which XML cannot hold, become "?"."""
+    """Return the graph as GraphML; control characters, which XML does not allow, become "?"."""
     import networkx
 
     clean = networkx.MultiDiGraph(**{name: _printable(value) for name, value in graph.graph.items()})
@@ -137,7 +137,7 @@ def to_json(graph: networkx.MultiDiGraph) -> str:
 
 
 def to_dot(graph: networkx.MultiDiGraph) -> str:
-    """Return the graph in the DOT language: left to right, short labels to be drawn, every attribute beside them."""
+    """Return the graph in the DOT language, left to right, with all attributes."""
     lines = ["digraph trajectories {", "  rankdir=LR;", "  node [shape=box];"]
     lines += [f"  {_quoted(name)} [{_attributes(data)}];" for name, data in graph.nodes(data=True)]
     lines += [
@@ -148,11 +148,11 @@ def to_dot(graph: networkx.MultiDiGraph) -> str:
 
 
 class _Places:
-    """Where each row begins and ends, as numbers of nodes, and the nodes' names.
+    """The nodes before and after each row, and the names of nodes.
 
     Args:
         steps: the table.
-        rows: int64 [R], the rows to draw: trajectory after trajectory, in order of time.
+        rows: int64 [R], the rows to draw, by trajectory and time.
     """
 
     def __init__(self, steps: Steps, rows: Ints) -> None:
@@ -238,7 +238,7 @@ def _add_edges(graph: Any, places: _Places, returns: Floats, winners: Bools, wor
 
 
 def _judge(graph: Any) -> None:
-    """Say of every node what can follow, and of every edge what it did to that."""
+    """Set `alive` and `settled` of nodes, and `kind` of edges."""
     alive = _reaching(graph, [node for node, data in graph.nodes(data=True) if data["ends_won"]])
     risky = _reaching(graph, [node for node, data in graph.nodes(data=True) if data["ends"] > data["ends_won"]])
     for node, data in graph.nodes(data=True):
@@ -259,7 +259,7 @@ def _fate(node: dict[str, Any]) -> str:
 
 
 def _reaching(graph: Any, goals: Iterable[str]) -> set[str]:
-    """The nodes from which one of the goals can be reached, goals included."""
+    """The nodes from which a goal can be reached, including the goals."""
     seen = set(goals)
     queue = list(seen)
     while queue:
@@ -308,13 +308,13 @@ def _of_task(steps: Steps, task: object) -> Ints:
 
 
 def _turn_numbers(trajectory: Ints) -> Ints:
-    """0, 1, 2, ... within each trajectory, of rows that lie in order of time."""
+    """0, 1, 2, ... within each trajectory, for rows in order of time."""
     starts = np.flatnonzero(np.append(True, trajectory[1:] != trajectory[:-1]))
     return np.arange(len(trajectory)) - np.repeat(starts, np.diff(np.append(starts, len(trajectory))))
 
 
 def _distinct_members(key: Ints, member: Ints, count: int) -> Ints:
-    """How many different members each key has, int64 [count]."""
+    """Number of distinct members of each key, int64 [count]."""
     if not len(key):
         return np.zeros(count, dtype=np.int64)
     pairs = np.unique(np.stack([key, member]), axis=1)
@@ -322,7 +322,7 @@ def _distinct_members(key: Ints, member: Ints, count: int) -> Ints:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """The names, with a number behind those that would otherwise recur: 1 and "1" are two states."""
+    """The names, with a number appended to duplicates: 1 and "1" are two states."""
     taken: set[str] = set()
     out = []
     for name in names:
@@ -336,7 +336,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def cut(text: str, width: int = LABEL) -> str:
-    """Return a text on one line of at most `width` characters, "..." in place of what was cut off."""
+    """Return a text on one line of at most `width` characters, shortened with "..."."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 3].rstrip() + "..."
 

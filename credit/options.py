@@ -6,20 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
-    Compat,
-    Groups,
-    PenaltyIn,
-    Scale,
-    Singleton,
-    Unit,
-    check_choice,
-    check_flag,
-    check_number,
-    penalties,
-    standardise,
-)
 from turnwise.credit.errors import BadOption
+from turnwise.credit.numerics import Compat, Groups, PenaltyIn, Scale, Singleton, Unit, penalties, standardise
+from turnwise.credit.option_checks import check_choice, check_flag, check_number
 from turnwise.credit.steps import Floats, Steps, need
 
 INVALID_PENALTY = 0.1

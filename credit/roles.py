@@ -3,7 +3,7 @@
 import numpy as np
 
 from turnwise.credit.errors import BadTable
-from turnwise.credit.keys import freeze
+from turnwise.credit.key_codes import freeze
 from turnwise.credit.steps import Bools, Steps
 
 

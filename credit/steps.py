@@ -1,7 +1,8 @@
 """The table of turns that every credit rule reads: one row per turn, as numpy columns, with rows in any order.
 
-Ids and keys are stored as integer codes (`turnwise.credit.keys` defines which keys are equal); the original values are
-in `names`. A trajectory is identified by its task and its id together, so ids may be reused from task to task.
+Ids and keys are stored as integer codes (`turnwise.credit.key_codes` defines which keys are equal); the original
+values are in `names`. A trajectory is identified by its task and its id together, so ids may be reused from task to
+task.
 
 Tokens are not part of the table: they appear when training packs a batch. The column `tokens` is a count.
 """
@@ -29,7 +30,7 @@ from turnwise.credit.columns import (
     sequence,
 )
 from turnwise.credit.errors import BadTable, MissingColumn
-from turnwise.credit.keys import Coder
+from turnwise.credit.key_codes import Coder
 
 __all__ = ["Bools", "Floats", "Ints", "Steps", "need"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from turnwise.credit.blocks import compact
+from turnwise.credit.numerics import compact
 from turnwise.credit.steps import Ints, Steps
 
 

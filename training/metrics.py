@@ -12,7 +12,7 @@ import numpy as np
 from turnwise.agents.store import name_file_in_errors
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import compact, group_sums, groups_of, trajectory_scores
+from turnwise.credit.numerics import compact, group_sums, groups_of, trajectory_scores
 from turnwise.credit.steps import Steps
 from turnwise.training.errors import TrainingError
 

@@ -1,4 +1,4 @@
-"""Ways in and out for users of other trainers: their arrays and lists to the table of turns, advantages back to tokens.
+"""Adapters for other trainers: from their arrays and lists to the table of turns, and from advantages back to tokens.
 
 from turnwise.credit import gigpo
 from turnwise.credit.adapters import from_verl

@@ -1,4 +1,4 @@
-"""Tensors of any framework, arrays and lists as numpy arrays, with errors that name the argument."""
+"""Conversion of tensors, arrays and lists to numpy arrays, with errors that name the argument."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ def mask_of(name: str, value: Any, *, rows: int | None = None) -> Bools:
     """Return a mask of tokens, bool [B, L].
 
     Args:
-        name: of the argument, for the message.
-        value: what came: booleans, or zeros and ones.
-        rows: the B it must have.
+        name: name of the argument, for messages.
+        value: booleans, or zeros and ones.
+        rows: the required B.
 
     Raises:
-        BadTable: it has another shape, or other values.
+        BadTable: the shape or a value is wrong.
     """
     array = flags(name, value)
     if rows is not None and len(array) != rows:
@@ -32,24 +32,24 @@ def numbers_of(name: str, value: Any, shape: tuple[int, ...], *, inside: Bools |
 
     Args:
         name, value: see `mask_of`.
-        shape: the shape it must have.
-        inside: where they mean something; elsewhere they are zero.
+        shape: the required shape.
+        inside: where the numbers are used; elsewhere they become zero.
 
     Raises:
-        BadTable: another shape, no numbers, or some that are not finite.
+        BadTable: the shape is wrong, or a value is not a finite number.
     """
     return numbers(name, value, shape, inside=inside)
 
 
 def column_of(name: str, value: Any, rows: int) -> Any:
-    """Return a column with one value a row: an array, or a list for values of any kind.
+    """Return a column with one value per row, as an array or a list.
 
     Args:
         name, value: see `mask_of`.
-        rows: how many there must be.
+        rows: the required number of rows.
 
     Raises:
-        BadTable: there are more or fewer, or it is no sequence.
+        BadTable: the number of values is wrong, or `value` is not a sequence.
     """
     column = plain(value)
     if isinstance(column, str | bytes | dict) or not hasattr(column, "__len__"):

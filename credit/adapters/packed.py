@@ -1,4 +1,4 @@
-"""A table of turns that remembers which tokens each turn has in the batch of a trainer."""
+"""A table of turns with the tokens of each turn in a trainer's batch."""
 
 from dataclasses import dataclass
 
@@ -6,32 +6,32 @@ import numpy as np
 
 from turnwise.credit.adapters.arrays import numbers_of
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import group_sums
 from turnwise.credit.errors import BadTable
+from turnwise.credit.numerics import group_sums
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 
 @dataclass(frozen=True, eq=False)
 class PackedSteps:
-    """The turns of a batch, and the way back to its tokens.
+    """The turns of a batch, and the mapping back to its tokens.
 
     Args:
         steps: the table of turns, N rows.
         place: int64 [B, L], the row of `steps` to which each token of the batch belongs; -1 for tokens that are not
-            trained: prompts, the environment's answers, padding, rows that are not active.
+            trained: prompts, observations, padding, inactive rows.
     """
 
     steps: Steps
     place: Ints
 
     def spread(self, values: Floats) -> Floats:
-        """Return any one number a turn at each of its tokens, float64 [B, L]; zero at the others.
+        """Return one number per turn at each of its tokens, float64 [B, L]; zero at other tokens.
 
         Args:
             values: float64 [N].
 
         Raises:
-            BadTable: there are not N of them.
+            BadTable: the number of values is not N.
         """
         if len(values) != len(self.steps):
             raise BadTable(f"this batch has {len(self.steps)} turns, got {len(values)} values of another table")
@@ -39,37 +39,37 @@ class PackedSteps:
         return out
 
     def gather(self, values: Floats) -> Floats:
-        """Return numbers of tokens as one number a turn, float64 [N]: the mean over its tokens, zero without any.
+        """Return the mean of token values over each turn, float64 [N]; zero for a turn without tokens.
 
-        What `spread` has spread comes back. So do token advantages of another implementation, to be compared.
+        It inverts `spread`, and converts token advantages of another implementation for comparison.
 
         Args:
             values: float64 [B, L].
 
         Raises:
-            BadTable: they have another shape, or one of a turn's is not finite.
+            BadTable: the shape is wrong, or a value of a turn is not finite.
         """
         given = numbers_of("values", values, self.place.shape, inside=self.place >= 0)
         return averages(given, self.place, len(self.steps))
 
     def tokens(self, advantages: Advantages) -> Floats:
-        """Return the advantage of every token, float64 [B, L]; zero at tokens that are not trained.
+        """Return the advantage of every token, float64 [B, L]; zero outside the trained tokens.
 
-            weight * value of the token's turn, and 0 where the method drops the turn
+            weight * value of the token's turn; 0 for dropped turns
 
-        In a loss that is linear in the advantage (policy gradient, PPO's clip) a factor of the advantage is one of the
-        loss. A loss that divides by the number of tokens should take `mask` too, so as not to count dropped ones.
+        In a loss that is linear in the advantage (policy gradient, PPO), the weight of a turn is a factor of its loss.
+        A loss that averages over tokens should also use `mask`, which excludes dropped turns.
 
         Args:
-            advantages: of `steps`.
+            advantages: the advantages of `steps`.
         """
         return self.spread(np.where(advantages.keep, advantages.weight * advantages.values, 0.0))
 
     def mask(self, advantages: Advantages) -> Bools:
-        """Return which tokens are to be trained, bool [B, L]: those of the batch less the turns that the method drops.
+        """Return the tokens to train on, bool [B, L]: the trained tokens of the batch without dropped turns.
 
         Args:
-            advantages: of `steps`.
+            advantages: the advantages of `steps`.
         """
         return self.spread(advantages.keep.astype(np.float64)) > 0.0
 
@@ -78,7 +78,7 @@ def averages(value: Floats, place: Ints, count: int) -> Floats:
     """Return the mean of the tokens of each turn, float64 [count]; zero for a turn without tokens.
 
     Args:
-        value: float64 [B, L]; tokens of no turn do not count, whatever they are.
+        value: float64 [B, L]; values outside turns are ignored.
         place: int64 [B, L], the turn of each token, or -1.
         count: number of turns.
     """
@@ -88,7 +88,7 @@ def averages(value: Floats, place: Ints, count: int) -> Floats:
 
 
 def runs(mask: Bools) -> tuple[Ints, Ints, Ints]:
-    """Return the unbroken runs of true values of each row: row and first place, int64 [R] each, and place int64 [B, L].
+    """Return the unbroken runs of True in each row: row and start, int64 [R] each, and run number, int64 [B, L].
 
         >>> rows, starts, place = runs(np.array([[True, True, False, True]]))
         >>> rows.tolist(), starts.tolist(), place.tolist()
@@ -98,7 +98,7 @@ def runs(mask: Bools) -> tuple[Ints, Ints, Ints]:
         mask: bool [B, L].
 
     Returns:
-        The runs row after row, left to right; `place` is the number of the run of each token, -1 outside.
+        The runs by row, left to right; the run number is -1 outside.
     """
     starting = mask.copy()
     starting[:, 1:] &= ~mask[:, :-1]

@@ -6,8 +6,8 @@ import numpy as np
 
 from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
 from turnwise.credit.adapters.packed import PackedSteps, averages, runs
-from turnwise.credit.blocks import group_sums
 from turnwise.credit.errors import BadTable
+from turnwise.credit.numerics import group_sums
 from turnwise.credit.steps import Floats, Ints, Steps
 from turnwise.credit.tensors import plain
 
@@ -24,7 +24,7 @@ def from_sequences(
     entropys: Any = None,
     **columns: Any,
 ) -> PackedSteps:
-    """Return the turns of a batch with one row a trajectory: every unbroken run of trained tokens is a turn.
+    """Return the turns of a batch with one row per trajectory; every unbroken run of trained tokens is a turn.
 
         >>> packed = from_sequences(uid=["g", "g"], response_mask=[[1, 0, 1], [1, 1, 0]], rewards=[1.0, 0.0])
         >>> packed.steps.turn.tolist(), packed.steps.reward.tolist(), packed.place.tolist()
@@ -33,18 +33,17 @@ def from_sequences(
     Args:
         uid: [B], id of the task; its trajectories form a group.
         response_mask: bool [B, L], the trained tokens.
-        rewards: float [B], the outcome, which becomes the reward of the last turn. Exactly one of this and the next two
-            is given.
-        token_level_rewards: float [B, L]; a turn earns what lies from its first token up to the next turn's, so that a
-            reward on the environment's answer belongs to the turn before it. (What lies before the first turn is its.)
+        rewards: float [B], the outcome, assigned to the last turn. Exactly one of this and the next two is given.
+        token_level_rewards: float [B, L]; a turn gets the rewards from its first token up to the next turn, so that a
+            reward on an observation belongs to the turn before it. Earlier rewards belong to the first turn.
         turn_rewards: [B] lists with a reward for each turn.
-        active_masks: bool [B]; rows that are false are left out of the table, and get zero.
-        old_log_probs, entropys: float [B, L], averaged over each turn's tokens into `logprob` and `entropy`.
-        **columns: [B] each, further columns of `Steps`, such as `state`, `action`, `valid`, `value`: a list with one
-            value for each turn, or one value that all turns of the row have.
+        active_masks: bool [B]; rows with False are not in the table and get zero.
+        old_log_probs, entropys: float [B, L], averaged over the tokens of each turn to `logprob` and `entropy`.
+        **columns: [B] each, other columns of `Steps`, such as `state`, `action`, `valid`, `value`: a list with one
+            value per turn, or one value for all turns of the row.
 
     Raises:
-        BadTable: what came does not fit together; the message names the argument and the row.
+        BadTable: arguments do not fit together; the message names the argument and the row.
     """
     mask = mask_of("response_mask", response_mask)
     active = np.ones(len(mask), dtype=np.bool_)
@@ -94,10 +93,10 @@ def from_sequences(
 
 
 def per_turn(name: str, values: Any, turns: Ints, active: Any) -> list[Any]:
-    """Return one value a turn from one list, or one value for all turns, a row.
+    """Return one value per turn, from one list or one value per row.
 
     Args:
-        name: of the argument, for the message.
+        name: name of the argument, for messages.
         values: [B], lists, tuples or arrays of a row's values; anything else is one value for all of its turns.
         turns: int64 [B], how many turns each row has.
         active: bool [B], the rows that count.
@@ -127,7 +126,7 @@ def _at_the_end(outcome: Floats, row: Ints) -> Floats:
 
 
 def _up_to_the_next(paid: Floats, row: Ints, start: Ints) -> Floats:
-    """What is paid in each row from the start of each turn to the start of the next."""
+    """The rewards from the start of each turn to the start of the next."""
     if not len(row):
         return np.zeros(0)
     starting = np.zeros(paid.shape, dtype=np.int64)

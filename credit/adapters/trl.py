@@ -1,4 +1,4 @@
-"""Lists as TRL's trainers hand them to reward functions: prompts, completions, rewards, groups of `num_generations`."""
+"""The lists that TRL's trainers pass to reward functions: prompts, completions, rewards."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from turnwise.credit.adapters.arrays import column_of, mask_of
 from turnwise.credit.adapters.packed import PackedSteps, runs
 from turnwise.credit.errors import BadTable
-from turnwise.credit.keys import freeze
+from turnwise.credit.key_codes import freeze
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
 from turnwise.credit.tensors import plain
 
@@ -22,10 +22,10 @@ def from_trl(
     completion_mask: Any = None,
     reward_weights: Any = None,
 ) -> PackedSteps:
-    """Return the turns of a batch of completions: one for each, or one for each message of the assistant in it.
+    """Return the turns of a batch of completions: one per completion, or one per assistant message in it.
 
-    A turn's `state` is the prompt, or the messages since the assistant spoke last; its `action` is what the assistant
-    said. The reward is the last turn's.
+    A turn's `state` is the prompt, or the messages since the last assistant message; its `action` is the assistant
+    message. The reward belongs to the last turn.
 
         >>> from turnwise.credit import rloo
         >>> packed = from_trl(["2+2?"] * 2, ["4", "5"], [1.0, 0.0], num_generations=2)
@@ -33,18 +33,18 @@ def from_trl(
         [[1.0], [-1.0]]
 
     Args:
-        prompts: [B] texts or lists of messages; each prompt `num_generations` times in a row.
-        completions: [B] texts, or lists of messages (mappings with `role`) that go on from the prompt.
-        rewards: float [B], or [B, K] of K reward functions: then they are also the column `multi`. None or NaN, from a
-            function that does not apply, counts as zero beside others.
-        num_generations: completions of one prompt; they form a group.
-        completion_mask: bool [B, L], the tokens that the model wrote (TRL's completion mask, less the tool's answers).
-            Needed for tokens, and as soon as a completion has several turns. A row without any has no tokens to train,
-            and counts in its group. None stands for one token a completion, so that `tokens` gives [B, 1].
-        reward_weights: float [K], factors of the reward functions' sum; None: ones.
+        prompts: [B] strings or lists of messages; each prompt `num_generations` times in a row.
+        completions: [B] strings, or lists of messages (mappings with `role`) that continue the prompt.
+        rewards: float [B], or [B, K] for K reward functions, which also become the column `multi`. None or NaN of a
+            function that does not apply counts as zero.
+        num_generations: number of completions per prompt, which form a group.
+        completion_mask: bool [B, L], the tokens that the model sampled (TRL's completion mask without tool results).
+            Required for completions of several turns. A row without tokens still counts in its group. None means one
+            token per completion, so that `tokens` returns [B, 1].
+        reward_weights: float [K], weights of the reward functions; None means 1 each.
 
     Raises:
-        BadTable: what came does not fit together; the message names the argument and the row.
+        BadTable: arguments do not fit together; the message names the argument and the row.
     """
     count = len(column_of("prompts", prompts, len(prompts)))
     group = _groups(prompts, count, num_generations)

@@ -1,4 +1,4 @@
-"""Batches of verl-style trainers in which a row is a turn, as verl-agent and its relatives have them."""
+"""Batches of verl-style trainers in which a row is a turn, as in verl-agent."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from turnwise.credit.adapters.arrays import column_of, mask_of, numbers_of
 from turnwise.credit.adapters.packed import PackedSteps, averages
-from turnwise.credit.blocks import compact
 from turnwise.credit.errors import BadTable
-from turnwise.credit.keys import Coder
+from turnwise.credit.key_codes import Coder
+from turnwise.credit.numerics import compact
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
 from turnwise.credit.tensors import plain
 
@@ -29,7 +29,7 @@ def from_verl(
     entropys: Any = None,
     **columns: Any,
 ) -> PackedSteps:
-    """Return the turns of a batch that has one row a turn, under the names that verl-style trainers use.
+    """Return the turns of a batch with one row per turn, with the argument names of verl-style trainers.
 
         >>> packed = from_verl(uid=["g", "g"], traj_uid=["a", "b"], rewards=[1.0, 0.0], response_mask=[[1, 1], [1, 0]])
         >>> from turnwise.credit import grpo
@@ -41,19 +41,19 @@ def from_verl(
         traj_uid: [B], id of the trajectory.
         response_mask: bool [B, L], the trained tokens of each response.
         rewards: float [B], the reward of the turn itself. Exactly one of this and the next is given.
-        token_level_rewards: float [B, L]; a turn's reward is their sum. Beware: verl-agent puts the score of the whole
-            episode on every row of it; pass its `rewards` instead.
-        anchor_obs: [B], what the agent saw, of any kind: the table's `state`.
+        token_level_rewards: float [B, L]; a turn's reward is their sum. Note that verl-agent puts the score of the
+            whole episode on each of its rows; pass its `rewards` instead.
+        anchor_obs: [B], observations of any type, for the column `state`.
         is_action_valid: bool [B].
-        active_masks: bool [B]; rows that are false are left out of the table, and get zero.
-        turn: int [B], position in time. None takes the order of a trajectory's rows, which is right as they are
-            gathered, and wrong after the trainer has shuffled them.
-        duplicate_of_row: int [B], for copies that the trainer added, the row of the original; else -1.
-        old_log_probs, entropys: float [B, L], averaged over each turn's tokens into `logprob` and `entropy`.
-        **columns: [B] each, further columns of `Steps`, such as `value`, `role`, `next_state`.
+        active_masks: bool [B]; rows with False are not in the table and get zero.
+        turn: int [B], position in time. None uses the order of a trajectory's rows, which is wrong after the
+            trainer has shuffled them.
+        duplicate_of_row: int [B], row of the original for copies that the trainer added, else -1.
+        old_log_probs, entropys: float [B, L], averaged over the tokens of each turn to `logprob` and `entropy`.
+        **columns: [B] each, other columns of `Steps`, such as `value`, `role`, `next_state`.
 
     Raises:
-        BadTable: what came does not fit together; the message names the argument.
+        BadTable: arguments do not fit together; the message names the argument.
     """
     mask = mask_of("response_mask", response_mask)
     count = len(mask)

@@ -3,8 +3,9 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Scale, Singleton, check_number, exact_sums
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Scale, Singleton, exact_sums
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, share, solved
 from turnwise.credit.steps import Floats, Steps

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from turnwise.credit.blocks import compact, exact_sums, groups_of, trajectory_scores
+from turnwise.credit.numerics import compact, exact_sums, groups_of, trajectory_scores
 from turnwise.credit.steps import Bools, Floats, Ints, Steps
 
 THRESHOLD = 0.5

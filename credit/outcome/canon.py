@@ -5,9 +5,10 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Singleton, check_choice, check_number, compact
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadTable
+from turnwise.credit.numerics import Groups, Singleton, compact
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps, need
 

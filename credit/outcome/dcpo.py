@@ -5,9 +5,10 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import ROUNDING, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
+from turnwise.credit.numerics import ROUNDING
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps
 

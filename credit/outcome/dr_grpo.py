@@ -1,7 +1,7 @@
 """Dr. GRPO: the outcome of an episode minus the mean of its task, without scaling."""
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import PenaltyIn, Singleton, Unit
+from turnwise.credit.numerics import PenaltyIn, Singleton, Unit
 from turnwise.credit.options import INVALID_PENALTY
 from turnwise.credit.outcome.grpo import grpo
 from turnwise.credit.steps import Steps

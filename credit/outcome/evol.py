@@ -5,8 +5,9 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, groups_of, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Groups, Scale, Singleton, compact, groups_of, standardise
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.outcome.answers import THRESHOLD, majority
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need

@@ -6,9 +6,10 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Singleton, check_choice, check_number, standardise, whiten
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
+from turnwise.credit.numerics import Groups, Singleton, standardise, whiten
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.steps import Bools, Floats, Steps, need
 

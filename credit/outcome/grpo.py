@@ -3,7 +3,7 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
+from turnwise.credit.numerics import (
     Compat,
     Groups,
     PenaltyIn,

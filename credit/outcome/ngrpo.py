@@ -3,8 +3,9 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, check_number, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Groups, standardise
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps
 

@@ -5,8 +5,8 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import check_choice, check_number
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import without_copies
 from turnwise.credit.outcome.answers import THRESHOLD
 from turnwise.credit.steps import Steps

@@ -3,8 +3,9 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Singleton, check_number, discounted_returns, standardise, whiten
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Singleton, discounted_returns, standardise, whiten
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps, need
 

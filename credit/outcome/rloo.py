@@ -3,8 +3,8 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Singleton, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Singleton, standardise
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps
 

@@ -5,9 +5,10 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, check_number, standardise
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption, BadTable
+from turnwise.credit.numerics import Groups, standardise
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Steps, need
 

@@ -1,11 +1,11 @@
-"""ACE: wrong answers of which the policy has become surer than its reference are pushed down harder."""
+"""ACE: stronger penalties for wrong answers of which the policy is more confident than its reference."""
 
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.blocks import check_choice, check_number
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed, row_means
 
 Over = Literal["sum", "mean"]
@@ -20,7 +20,7 @@ def ace(
     alpha: float = 1.0,
     over: Over = "sum",
 ) -> TransformedAdvantages:
-    """Return the advantages with negative ones enlarged by the sequence's gain in confidence.
+    """Return the advantages with negative ones scaled up by the sequence's gain in confidence.
 
         A' = A * (1 + alpha * softplus(c))        where A < 0, A elsewhere
         c = sum over the sequence's tokens of (log pi - log pi_ref)        softplus(c) = log(1 + exp(c))
@@ -34,7 +34,7 @@ def ace(
         logprobs: float [B, L], log-probability of the token under the policy, nats.
         ref: float [B, L], the same under the reference model.
         alpha: strength.
-        over: "sum" takes c of the whole sequence; "mean" per token, so that long sequences are not punished for length.
+        over: "sum" adds c over the sequence; "mean" averages over tokens, independent of length.
 
     Returns:
         Token advantages; all tokens are kept.
@@ -43,8 +43,8 @@ def ace(
         BadOption: an option has an impossible value.
         BadTable: shapes differ, or a number is not finite.
 
-    Source: Xu et al. 2026, arXiv 2602.21420. Our reading of its abstract, which names c; softplus and alpha are taken
-    from a description by others.
+    Source: Xu et al. 2026, arXiv 2602.21420. Our reading of its abstract, which names c; softplus and alpha are
+    from a secondary description.
     """
     check_number("alpha", alpha, 0.0)
     check_choice("over", over, Over)

@@ -1,10 +1,10 @@
-"""D3S: train on the sequences whose advantages differ most, and on their tokens that are uncertain and matter."""
+"""D3S: train on the sequences with the largest variance of advantages, and on their most informative tokens."""
 
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.blocks import check_number
 from turnwise.credit.errors import BadOption
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.steps import Bools, Floats, Ints
 from turnwise.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
 
@@ -18,14 +18,13 @@ def d3s(
     sequences: float = 0.5,
     tokens: float = 0.5,
 ) -> TransformedAdvantages:
-    """Return the advantages as they are, with a mask of the tokens to train on.
+    """Return the unchanged advantages with a mask of the tokens to train on.
 
         1. of each group of n sequences keep the ceil(sequences * n) whose advantages have the largest variance
         2. of their tokens keep the share `tokens` with the largest |A[t]| * entropy[t]
 
-    The subset of largest variance consists of some of the lowest and some of the highest advantages, so only these are
-    tried. A sequence's advantage is the mean over its tokens. Equal advantages are taken in the order of the batch;
-    tokens that equal the last one chosen are all kept.
+    A sequence's advantage is the mean over its tokens. Equal advantages are taken in the order of the batch; tokens
+    equal to the last one chosen are all kept.
 
         >>> d3s([[1.0], [0.1], [-1.0], [0.0]], [[1]] * 4, entropy=[[1.0]] * 4, tokens=1.0).keep[:, 0].tolist()
         [True, False, True, False]
@@ -35,8 +34,8 @@ def d3s(
         mask: bool [B, L].
         entropy: float [B, L], entropy of the policy at the token, nats.
         group: [B], which sequences answer the same prompt; None selects over the whole batch.
-        sequences: share of the sequences that are kept, in (0, 1].
-        tokens: share of the tokens of these that are kept, over the whole batch, in (0, 1].
+        sequences: share of sequences to keep, in (0, 1].
+        tokens: share of their tokens to keep, over the batch, in (0, 1].
 
     Returns:
         Token advantages; `keep` is the selection.
@@ -45,7 +44,7 @@ def d3s(
         BadOption: a share is outside (0, 1].
         BadTable: shapes differ, or a number is not finite.
 
-    Source: Wang et al. 2025, arXiv 2509.22115. Our reading: both shares, and that tokens are chosen over the batch.
+    Source: Wang et al. 2025, arXiv 2509.22115. Our reading: both shares, and choosing tokens over the batch.
     """
     for name, share in (("sequences", sequences), ("tokens", tokens)):
         check_number(name, share, 0.0, 1.0)
@@ -63,7 +62,7 @@ def d3s(
 
 
 def widest(advantage: Floats, group: Ints, share: float) -> Bools:
-    """Return which sequences make up the subset of largest variance of each group, bool [B].
+    """Return the subset of sequences with the largest variance in each group, bool [B].
 
     Args:
         advantage: float64 [B].
@@ -84,7 +83,7 @@ def widest(advantage: Floats, group: Ints, share: float) -> Bools:
 
 
 def _lowest(ordered: Floats, wanted: int) -> Ints:
-    """How many of the lowest to take, beside the highest, for the largest variance, int64 [groups]."""
+    """Number of lowest advantages in the subset of largest variance, int64 [groups]."""
     n = ordered.shape[1]
     centred = ordered - ordered.mean(axis=1, keepdims=True)
     centred = centred / np.maximum(np.abs(centred).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
@@ -99,5 +98,5 @@ def _lowest(ordered: Floats, wanted: int) -> Ints:
 
 
 def _count(share: float, n: int) -> int:
-    """Share of n rounded up, at least one; a share of rounding's size above a whole number does not count."""
+    """Share of n rounded up, at least one; rounding noise above an integer does not count."""
     return max(1, int(np.ceil(share * n - 1e-9)))

@@ -1,12 +1,13 @@
-"""GAE over tokens: along the trained tokens alone, or on two levels, turns above and tokens below."""
+"""GAE over tokens: along the trained tokens, or on two levels, over turns and then over the tokens of each turn."""
 
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from turnwise.credit.blocks import check_choice, check_flag, check_number, whiten
-from turnwise.credit.critic import lambda_advantages
 from turnwise.credit.errors import BadTable
+from turnwise.credit.lambda_advantages import lambda_advantages
+from turnwise.credit.numerics import whiten
+from turnwise.credit.option_checks import check_choice, check_flag, check_number
 from turnwise.credit.steps import Bools, Floats, Ints
 from turnwise.credit.tokens.checks import flags, numbers
 
@@ -14,11 +15,11 @@ Outside = Literal["refuse", "ignore"]
 
 
 class TokenAdvantages(NamedTuple):
-    """What a critic method says of tokens; zero where nothing is trained.
+    """Advantages and returns of tokens; zero outside the trained tokens.
 
     Args:
         advantages: float64 [B, L].
-        returns: float64 [B, L], what the critic should have said: advantage before whitening, plus value.
+        returns: float64 [B, L], targets of the critic: advantage before whitening, plus value.
     """
 
     advantages: Floats
@@ -35,7 +36,7 @@ def gae_tokens(
     whitening: bool = False,
     outside: Outside = "refuse",
 ) -> TokenAdvantages:
-    """Return generalised advantages along the trained tokens of each sequence, as if nothing lay between them.
+    """Return generalised advantages along the trained tokens of each sequence, skipping all others.
 
         d_p = r_p + gamma * V_next - V_p          next: the sequence's next trained token; V = 0 after the last
         A_p = d_p + gamma * lam * A_next
@@ -46,19 +47,18 @@ def gae_tokens(
 
     Args:
         rewards: float64 [B, L], reward of each token.
-        values: float64 [B, L], the critic's V before each token; means nothing where the mask is false.
-        mask: bool [B, L], true where the token is trained; false for padding and for the environment's answers.
+        values: float64 [B, L], the critic's value before each token; ignored outside the mask.
+        mask: bool [B, L], True for trained tokens; False for padding and observations.
         gamma: discount per trained token, in [0, 1].
-        lam: how far a surprise is carried back, in [0, 1].
-        whitening: bring the advantages of all trained tokens of the batch to mean zero and spread one.
-        outside: a reward where the mask is false is lost along the trained tokens; "refuse" it, or "ignore" it as other
-            implementations do.
+        lam: decay of temporal differences, in [0, 1].
+        whitening: whiten the advantages over all trained tokens of the batch.
+        outside: "refuse" rewards outside the mask, which would be lost, or "ignore" them as other implementations do.
 
     Raises:
-        BadTable: arrays of different shapes, a number that is not finite, a reward outside the mask.
+        BadTable: arrays differ in shape, a number is not finite, or a reward is outside the mask.
         BadOption: an option has an impossible value.
 
-    Source: Schulman et al. 2015, arXiv 1506.02438. The skipping is what agent trainers do without naming it.
+    Source: Schulman et al. 2015, arXiv 1506.02438. Skipping observations is common in agent trainers.
     """
     _check_rates(gamma=gamma, lam=lam)
     check_flag("whitening", whitening)
@@ -84,14 +84,14 @@ def bilevel_gae(
     whitening: bool = False,
     outside: Outside = "refuse",
 ) -> TokenAdvantages:
-    """Return advantages of tokens, estimated first from turn to turn and then from token to token inside each turn.
+    """Return advantages of tokens, estimated first over turns and then over the tokens of each turn.
 
         between turns, e_1 < e_2 < ... the last tokens of the turns:
             D_j = r[e_j] + gamma_turn * V[e_(j+1)] - V[e_j]          A[e_j] = D_j + gamma_turn * lam * A[e_(j+1)]
         inside a turn, backwards from its last token:
             d_p = r_p + gamma * V_next - V_p                         A_p = d_p + gamma * lam * A_next
 
-    A turn's last token passes its A on to the tokens before it. V and A after the last turn are 0.
+    The tokens of a turn continue from the A of its last token. V and A after the last turn are 0.
 
         >>> found = bilevel_gae(np.array([[0, 0, 0, 1.0]]), np.array([[0.1, 0.2, 0.3, 0.6]]), np.ones((1, 4)),
         ...                     np.array([[0, 1, 0, 1]]), gamma_turn=1.0)
@@ -99,20 +99,20 @@ def bilevel_gae(
         [[0.9, 0.8, 0.7, 0.4]]
 
     Args:
-        rewards: float64 [B, L], reward of each token; a turn's is on its last one.
-        values: float64 [B, L], the critic's V before each token; means nothing where the mask is false.
-        mask: bool [B, L], true where the token is trained.
-        ends: bool [B, L], true at the last trained token of every turn. Other implementations look for rewards that are
-            not zero, and lose the turns without one.
+        rewards: float64 [B, L], reward of each token; a turn's reward is on its last token.
+        values: float64 [B, L], the critic's value before each token; ignored outside the mask.
+        mask: bool [B, L], True for trained tokens.
+        ends: bool [B, L], True at the last trained token of every turn. (Other implementations use the nonzero rewards,
+            and lose turns without one.)
         gamma_turn: discount from turn to turn, in [0, 1].
         gamma: discount from token to token, in [0, 1].
-        lam: how far a surprise is carried back on both levels, in [0, 1].
-        whitening: bring the advantages of all trained tokens of the batch to mean zero and spread one.
-        outside: what to do with a reward where the mask is false: "refuse" or "ignore".
+        lam: decay of temporal differences on both levels, in [0, 1].
+        whitening: whiten the advantages over all trained tokens of the batch.
+        outside: "refuse" or "ignore" rewards outside the mask.
 
     Raises:
-        BadTable: arrays of different shapes, a number that is not finite, a reward outside the mask, an end outside the
-            mask, a trained token after the last end of its sequence.
+        BadTable: arrays differ in shape, a number is not finite, a reward or an end is outside the mask, or a trained
+            token follows the last end of its sequence.
         BadOption: an option has an impossible value.
 
     Source: Wang et al. 2025, arXiv 2504.20073 (RAGEN), and VAGEN, arXiv 2510.16907. We differ in the explicit ends.

@@ -1,12 +1,13 @@
-"""GTPO (conflict tokens): tokens that good and bad answers share at the same place are not pushed both ways."""
+"""GTPO (conflict tokens): no conflicting updates for tokens that good and bad answers share."""
 
 import math
 
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.blocks import check_number, compact
 from turnwise.credit.errors import BadTable
+from turnwise.credit.numerics import compact
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.steps import Bools, Floats, Ints
 from turnwise.credit.tokens.packed import TransformedAdvantages, groups, inside, packed, row_means
 
@@ -22,16 +23,15 @@ def gtpo(
     entropy_scale: float = 0.1,
     entropy_limit: float = math.log(2.0),
 ) -> TransformedAdvantages:
-    """Return the advantages with shared beginnings and ends spared, and with uncertain sequences left out.
+    """Return the advantages with conflict tokens reweighted and uncertain sequences set to zero.
 
         A'[t] = (A[t] - entropy_scale * H) * d[t]        where H, the sequence's mean entropy, is at most entropy_limit
         A'[t] = 0                                        in the other sequences
         d[t] = weight on conflict tokens with A > 0, 0 on those with A < 0, 1 elsewhere
 
-    A token is in conflict if some sequence of its group has the same id at the same place with a positive advantage and
-    some other with a negative one. Only the unbroken runs of such tokens at the front of a sequence (places counted
-    from its first token) and at its end (counted from its last) are conflict tokens. Places count tokens inside the
-    mask.
+    Conflict tokens have the same id at the same position in sequences of their group with positive and with negative
+    advantages, and lie in an unbroken run of such tokens at the start of the sequence (positions from its first token)
+    or at its end (positions from its last token). Positions count tokens inside the mask.
 
         >>> gtpo([[1.0, 1.0], [-1.0, -1.0]], [[1, 1], [1, 1]], ids=[[5, 6], [5, 7]], entropy=[[0.0, 0.0], [0.0, 0.0]],
         ...      group=[0, 0]).values.tolist()
@@ -42,20 +42,20 @@ def gtpo(
         mask: bool [B, L].
         ids: int [B, L], token ids.
         entropy: float [B, L], entropy of the policy at the token, nats.
-        group: [B], which sequences are compared: answers to the same prompt, and the same turn of it.
-        weight: factor of shared tokens in good answers.
-        entropy_scale: what a nat of mean entropy takes off the advantage.
-        entropy_limit: mean entropy in nats above which a sequence is left out, by a zero advantage.
+        group: [B], id of the sequences to compare: answers to the same prompt at the same turn.
+        weight: factor of conflict tokens in good answers.
+        entropy_scale: reduction of the advantage per nat of mean entropy.
+        entropy_limit: mean entropy above which a sequence gets zero, nats.
 
     Returns:
-        Token advantages; all tokens are kept, those left out with a zero.
+        Token advantages; all tokens are kept.
 
     Raises:
         BadOption: an option has an impossible value.
-        BadTable: shapes differ, a number is not finite, or an id is not whole.
+        BadTable: shapes differ, a number is not finite, or an id is not an integer.
 
-    Source: Simoni et al. 2025, arXiv 2508.03772. We differ where a token is in the front run and in the end run at
-    once: the published code applies the weight twice.
+    Source: Simoni et al. 2025, arXiv 2508.03772. The published code applies the weight twice to tokens in both
+    runs.
     """
     check_number("weight", weight, 0.0)
     check_number("entropy_scale", entropy_scale, 0.0)
@@ -74,10 +74,10 @@ def gtpo(
 
 
 def conflict_tokens(values: Floats, mask: Bools, ids: Ints, group: Ints) -> Bools:
-    """Return which tokens lie in an unbroken run of shared tokens at the front or the end, bool [B, L].
+    """Return the conflict tokens, bool [B, L].
 
     Args:
-        values: float64 [B, L], advantages, of which the sign counts.
+        values: float64 [B, L], advantages; only the sign is used.
         mask: bool [B, L].
         ids: int64 [B, L], token ids.
         group: compact int64 [B].

@@ -1,9 +1,9 @@
-"""HAPO's redistribution by entropy: uncertain tokens learn more once they move, sure tokens while they stay."""
+"""HAPO's redistribution of advantages by token entropy and probability ratio."""
 
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.blocks import check_flag, check_number
+from turnwise.credit.option_checks import check_flag, check_number
 from turnwise.credit.steps import Bools, Floats
 from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed
 
@@ -21,26 +21,26 @@ def hapo(
     clip_alpha: float = 1.0,
     released: bool = False,
 ) -> TransformedAdvantages:
-    """Return the advantages, scaled by each token's standing in entropy where its probability ratio calls for it.
+    """Return the advantages, scaled by relative token entropy depending on the probability ratio.
 
         A'[t] = A[t] * (1 + beta * h[t])        if h[t] > 0 and the ratio is outside the neutral zone,
                                                 or h[t] <= 0 and it is inside; A[t] elsewhere
         zone: 1 - low / 2 < ratio < 1 + high / 2
         low = clip_low * (1 - clip_alpha * h) where h <= 0        high = clip_high * (1 + clip_alpha * h) where h > 0
 
-    with the plain clip_low and clip_high on the other side, and h of `entropy_standing`. At the first step on a batch
-    every ratio is 1, and only sure tokens change: they lose.
+    with clip_low and clip_high otherwise, and h from `relative_entropy`. At the first step on a batch every ratio is 1,
+    and only tokens of low entropy change.
 
     Args:
         advantages: float [B, L].
         mask: bool [B, L].
         entropy: float [B, L], entropy of the policy at the token, nats.
-        ratio: float [B, L], probability under the policy over that under the old one; None stands for 1 everywhere.
+        ratio: float [B, L], probability under the policy over that under the old one; None means 1 everywhere.
         beta: strength.
-        pivot: see `entropy_standing`.
+        pivot: see `relative_entropy`.
         clip_low, clip_high: the objective's clip range.
-        clip_alpha: how far the range widens with h; 0 where the objective does not widen it.
-        released: take h as the published code has it (see `entropy_standing`).
+        clip_alpha: widening of the range with h; 0 for a fixed range.
+        released: use h of the published code (see `relative_entropy`).
 
     Returns:
         Token advantages; all tokens are kept.
@@ -49,15 +49,15 @@ def hapo(
         BadOption: an option has an impossible value.
         BadTable: shapes differ, or a number is not finite.
 
-    Source: Liu et al. 2025, arXiv 2509.16591. We differ in the sign of h for sure tokens, which the published code
-    loses; `released=True` gives its figures.
+    Source: Liu et al. 2025, arXiv 2509.16591. We keep the sign of h for tokens of low entropy, which the published
+    code loses; `released=True` reproduces it.
     """
     for name, value in (("beta", beta), ("clip_low", clip_low), ("clip_high", clip_high), ("clip_alpha", clip_alpha)):
         check_number(name, value, 0.0)
     check_number("pivot", pivot, 0.0, 1.0)
     check_flag("released", released)
     values, chosen = packed("hapo", advantages, mask)
-    standing = entropy_standing(inside("hapo", "entropy", entropy, chosen), chosen, pivot=pivot, released=released)
+    standing = relative_entropy(inside("hapo", "entropy", entropy, chosen), chosen, pivot=pivot, released=released)
     moved = np.ones(values.shape) if ratio is None else inside("hapo", "ratio", ratio, chosen)
     low = clip_low * (1.0 - clip_alpha * np.minimum(standing, 0.0))
     high = clip_high * (1.0 + clip_alpha * np.maximum(standing, 0.0))
@@ -66,21 +66,21 @@ def hapo(
     return TransformedAdvantages(np.where(changed, values * (1.0 + beta * standing), values), chosen)
 
 
-def entropy_standing(entropy: Floats, mask: Bools, *, pivot: float = 0.8, released: bool = False) -> Floats:
-    """Return h, each token's standing in entropy among the tokens of the batch, float64 [B, L] from -1 to 1.
+def relative_entropy(entropy: Floats, mask: Bools, *, pivot: float = 0.8, released: bool = False) -> Floats:
+    """Return h, the entropy of each token relative to the batch, float64 [B, L] in [-1, 1].
 
         x = log max(entropy, 1e-8) - its pivot-quantile        h = x / max x where x > 0, x / |min x| where x < 0
 
-    The quantile is the nearest token's, so some token has h = 0. Outside the mask h is zero.
+    The quantile is that of the nearest token. Outside the mask h is zero.
 
-        >>> entropy_standing(np.exp([[0.0, 1.0, 2.0]]), np.ones((1, 3), dtype=bool), pivot=0.5).tolist()
+        >>> relative_entropy(np.exp([[0.0, 1.0, 2.0]]), np.ones((1, 3), dtype=bool), pivot=0.5).tolist()
         [[-1.0, 0.0, 1.0]]
 
     Args:
         entropy: float64 [B, L], nats.
         mask: bool [B, L].
         pivot: the quantile, in [0, 1].
-        released: divide by min x itself, as the published code does: sure tokens then look uncertain (h in [0, 1]).
+        released: divide by min x instead of |min x|, as in the published code; h is then in [0, 1].
     """
     out = np.zeros(mask.shape)
     logs = np.log(np.maximum(entropy[mask], 1e-8))

@@ -3,18 +3,18 @@
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.blocks import check_number
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.tokens.packed import TransformedAdvantages, inside, packed
 
 
 def hicra(
     advantages: npt.ArrayLike, mask: npt.ArrayLike, *, planning: npt.ArrayLike, alpha: float = 0.2
 ) -> TransformedAdvantages:
-    """Return the advantages with those of planning tokens raised by a share of their size.
+    """Return the advantages with those of planning tokens increased.
 
         A'[t] = A[t] + alpha * |A[t]|        on planning tokens, A[t] on all others
 
-    A plan that won gains 1 + alpha times as much, one that lost is blamed 1 - alpha times as much.
+    Planning tokens gain a factor 1 + alpha in good answers and 1 - alpha in bad ones.
 
         >>> hicra([[1.0, -1.0, 1.0]], [[1, 1, 1]], planning=[[1, 1, 0]]).values.tolist()
         [[1.2, -0.8, 1.0]]
@@ -22,8 +22,8 @@ def hicra(
     Args:
         advantages: float [B, L].
         mask: bool [B, L].
-        planning: bool [B, L], whether the token belongs to a plan.
-        alpha: the share, in [0, 1].
+        planning: bool [B, L], True for planning tokens.
+        alpha: strength, in [0, 1].
 
     Returns:
         Token advantages; all tokens are kept.
@@ -32,7 +32,7 @@ def hicra(
         BadOption: alpha is outside [0, 1].
         BadTable: shapes differ, or a number is not finite.
 
-    Source: Wang et al. 2025, arXiv 2509.03646. Our reading: the formula is taken from a description by others, and the
+    Source: Wang et al. 2025, arXiv 2509.03646. Our reading: the formula is from a secondary description, and the
     default of alpha is ours.
     """
     check_number("alpha", alpha, 0.0, 1.0)

@@ -1,7 +1,7 @@
-"""What the transforms of token advantages share: the checks of a packed batch, and what they give back.
+"""Input checks and the result type of token transforms.
 
-A packed batch is arrays [B, L]: B sequences, L tokens, and a mask that is true where the policy wrote the token. What
-lies outside the mask (prompts, observations, padding) may hold anything and changes nothing.
+A packed batch consists of arrays [B, L], B sequences of L tokens, and a mask of the tokens that the policy sampled.
+Values outside the mask (prompts, observations, padding) are ignored.
 """
 
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.blocks import compact
 from turnwise.credit.errors import BadTable
-from turnwise.credit.keys import Coder
+from turnwise.credit.key_codes import Coder
+from turnwise.credit.numerics import compact
 from turnwise.credit.steps import Bools, Floats, Ints
 from turnwise.credit.tensors import plain
 from turnwise.credit.tokens.checks import flags
 
 ARRAYS = {
     "entropy": "entropy of the policy's distribution at the token, nats, [B, L]",
-    "group": "which sequences answer the same prompt, [B]",
+    "group": "id of the prompt that a sequence answers, [B]",
     "ids": "token ids, [B, L]",
     "logprobs": "log-probability of the token under the policy, nats, [B, L]",
-    "planning": "whether the token belongs to a plan, [B, L]",
+    "planning": "True for tokens that belong to a plan, [B, L]",
     "ratio": "probability under the policy over that under the old one, [B, L]",
     "ref": "log-probability of the token under the reference model, nats, [B, L]",
 }
-"""The arrays that a transform can ask for, by the names of its parameters; its other parameters are options."""
+"""The arrays that a transform can take, by parameter name; other parameters are options."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +34,14 @@ class TransformedAdvantages:
 
     Args:
         values: float64 [B, L], zero outside the mask.
-        keep: bool [B, L], the tokens that the loss should count: the mask, less what the method drops.
+        keep: bool [B, L], the tokens of the loss: the mask without dropped tokens.
     """
 
     values: Floats
     keep: Bools
 
     def __post_init__(self) -> None:
-        """Refuse what would silently poison an update."""
+        """Check the shapes and refuse numbers that are not finite."""
         if self.values.shape != self.keep.shape:
             raise BadTable(f"'keep' has shape {self.keep.shape}, but the advantages have {self.values.shape}")
         if not np.isfinite(self.values).all():
@@ -57,7 +57,7 @@ def packed(method: str, advantages: npt.ArrayLike, mask: npt.ArrayLike) -> tuple
         mask: bool [B, L] or zeros and ones.
 
     Raises:
-        BadTable: the mask is no mask, the shapes differ, an advantage inside the mask is not finite.
+        BadTable: the mask is not boolean, the shapes differ, or an advantage inside the mask is not finite.
     """
     chosen = flags(f"{method}: the mask", mask)
     return inside(method, "advantages", advantages, chosen), chosen
@@ -73,7 +73,7 @@ def inside(method: str, name: str, values: npt.ArrayLike, mask: Bools) -> Floats
         mask: bool [B, L].
 
     Raises:
-        BadTable: there are no numbers, the shape is another, or a number inside the mask is not finite.
+        BadTable: the values are not numbers, have another shape, or are not finite inside the mask.
     """
     try:
         array = np.asarray(plain(values), dtype=np.float64)
@@ -88,7 +88,7 @@ def inside(method: str, name: str, values: npt.ArrayLike, mask: Bools) -> Floats
 
 
 def groups(method: str, group: npt.ArrayLike | None, mask: Bools) -> Ints:
-    """Return the group of each sequence, compact int64 [B]; all of one group for None.
+    """Return the group of each sequence, compact int64 [B]; one group for None.
 
     Args:
         method: name of the transform, for messages.
@@ -96,7 +96,7 @@ def groups(method: str, group: npt.ArrayLike | None, mask: Bools) -> Ints:
         mask: bool [B, L].
 
     Raises:
-        BadTable: there is not one id for each sequence.
+        BadTable: the number of ids is not B.
     """
     if group is None:
         return np.zeros(len(mask), dtype=np.int64)
@@ -109,7 +109,7 @@ def groups(method: str, group: npt.ArrayLike | None, mask: Bools) -> Ints:
 
 
 def row_means(values: Floats, mask: Bools) -> Floats:
-    """Return the mean over each sequence's tokens inside the mask, float64 [B]; zero where there is none.
+    """Return the mean over each sequence's tokens inside the mask, float64 [B]; zero for an empty mask.
 
     Args:
         values: float64 [B, L], zero outside the mask.

@@ -1,16 +1,16 @@
-"""TEMPO on tokens: the outcome, plus what each token changed in the mean outcome of those who wrote the same so far."""
+"""TEMPO on tokens: the outcome plus temporal differences in the tree of common token prefixes."""
 
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.credit.blocks import Groups, Scale, Singleton, compact, divisors, standardise
 from turnwise.credit.errors import BadTable
-from turnwise.credit.keys import Coder
+from turnwise.credit.key_codes import Coder
+from turnwise.credit.numerics import Groups, Scale, Singleton, compact, divisors, standardise
 from turnwise.credit.options import GroupOptions
+from turnwise.credit.prefix_tree import Paths, prefix_nodes
 from turnwise.credit.steps import Bools, Floats
 from turnwise.credit.tensors import plain
 from turnwise.credit.tokens.checks import flags, numbers
-from turnwise.credit.trie import Paths, prefix_nodes
 
 
 def tempo_tokens(
@@ -30,15 +30,15 @@ def tempo_tokens(
         S(i, j) = sequences of i's group that begin with i's first j tokens          V(i, j) = mean score over S(i, j)
         A[i, j] = ((score[i] - mean) + V(i, j + 1) - V(i, j)) / (std + eps)
 
-    S(i, 0) is the whole group. The second term is zero from the token on after which no sibling has the same text.
+    S(i, 0) is the whole group. The second term is zero once no sibling shares the prefix.
 
         >>> tempo_tokens(np.array([[1, 2], [1, 3]]), np.ones((2, 2)), np.array([1.0, 0.0]), ["q", "q"], scale="none")
         array([[ 0.5,  1. ],
                [-0.5, -1. ]])
 
     Args:
-        ids: integer [B, L], token ids; where `seen` is false they mean nothing (padding).
-        mask: bool [B, L], true where the token is trained.
+        ids: integer [B, L], token ids; ignored where `seen` is False (padding).
+        mask: bool [B, L], True for trained tokens.
         score: float64 [B], the outcome of each sequence.
         group: [B], id of each sequence's task, of any kind.
         seen: bool [B, L], true where the token belongs to the text that must be the same: the trained ones and the

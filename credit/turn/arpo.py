@@ -1,12 +1,12 @@
 """ARPO: credit for branched rollouts, path by path (soft) or with shared turns averaged (hard)."""
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Scale, Singleton
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Scale, Singleton
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.outcome.grpo import grpo
+from turnwise.credit.prefix_tree import PrefixKey, need_paths, paths
 from turnwise.credit.steps import Steps
-from turnwise.credit.trie import PrefixKey, need_paths, paths
 
 
 def arpo_soft(
@@ -66,7 +66,7 @@ def arpo_hard(
         steps: the table; needs the columns of `key`. Each path lists all of its turns, including shared ones.
         key: what identifies shared turns: "parent", the node of the search tree below which the turn was sampled (the
             last turn of a path is never shared), or an equal "transition", "action" or "next_state" after equal
-            histories (`trie.paths`), which also merges turns that were sampled twice with the same result.
+            histories (`prefix_tree.paths`), which also merges turns that were sampled twice with the same result.
         scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:

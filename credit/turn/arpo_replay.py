@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Singleton, check_number
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption, BadTable
+from turnwise.credit.numerics import Groups, Scale, Singleton
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Ints, Steps, need
 

@@ -3,17 +3,9 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
-    Groups,
-    Scale,
-    Singleton,
-    Unit,
-    check_number,
-    compact,
-    discounted_returns,
-    unit_weights,
-)
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Groups, Scale, Singleton, Unit, compact, discounted_returns, unit_weights
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.steps import Steps, need
 from turnwise.credit.turn.gigpo import step_term

@@ -3,8 +3,8 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Singleton, Unit, compact, unit_weights
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Groups, Scale, Singleton, Unit, compact, unit_weights
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.roles import need_role, rows_of_role
 from turnwise.credit.steps import Steps, need

@@ -5,8 +5,9 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import check_choice, check_number, penalties, whiten
-from turnwise.credit.critic import lambda_advantages
+from turnwise.credit.lambda_advantages import lambda_advantages
+from turnwise.credit.numerics import penalties, whiten
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import INVALID_PENALTY, without_copies
 from turnwise.credit.steps import Steps, need
 

@@ -3,21 +3,20 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
+from turnwise.credit.errors import BadOption
+from turnwise.credit.numerics import (
     Compat,
     Groups,
     PenaltyIn,
     Scale,
     Singleton,
     Unit,
-    check_choice,
-    check_number,
     compact,
     discounted_returns,
     standardise,
     unit_weights,
 )
-from turnwise.credit.errors import BadOption
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, check_beside, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
 from turnwise.credit.similarity import similar_states

@@ -3,12 +3,11 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
+from turnwise.credit.numerics import (
     Groups,
     PenaltyIn,
     Scale,
     Unit,
-    check_number,
     compact,
     discounted_returns,
     exact_sums,
@@ -17,6 +16,7 @@ from turnwise.credit.blocks import (
     trajectory_scores,
     unit_weights,
 )
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need
 from turnwise.credit.transitions import next_turns, previous_turns

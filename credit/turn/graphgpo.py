@@ -3,20 +3,19 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
+from turnwise.credit.numerics import (
     Groups,
     PenaltyIn,
     Scale,
     Singleton,
     Unit,
-    check_flag,
-    check_number,
     compact,
     groups_of,
     penalties,
     trajectory_scores,
     unit_weights,
 )
+from turnwise.credit.option_checks import check_flag, check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need

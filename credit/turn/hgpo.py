@@ -6,20 +6,18 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
+from turnwise.credit.numerics import (
     Compat,
     Groups,
     PenaltyIn,
     Scale,
     Singleton,
     Unit,
-    check_choice,
-    check_flag,
-    check_number,
     compact,
     discounted_returns,
     unit_weights,
 )
+from turnwise.credit.option_checks import check_choice, check_flag, check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, check_beside, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need

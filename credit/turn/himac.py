@@ -5,8 +5,9 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, compact, group_sums, groups_of
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Groups, Scale, Singleton, compact, group_sums, groups_of
+from turnwise.credit.option_checks import check_choice
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.roles import need_role, rows_of_role
 from turnwise.credit.steps import Bools, Floats, Ints, Steps, need

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Singleton, check_number, compact, group_sums
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
+from turnwise.credit.numerics import Groups, Scale, Singleton, compact, group_sums
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.roles import need_role, rows_of_role
 from turnwise.credit.steps import Floats, Ints, Steps, need

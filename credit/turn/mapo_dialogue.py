@@ -5,16 +5,8 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
-    Groups,
-    Unit,
-    check_choice,
-    check_number,
-    compact,
-    discounted_returns,
-    positions,
-    unit_weights,
-)
+from turnwise.credit.numerics import Groups, Unit, compact, discounted_returns, positions, unit_weights
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps
 

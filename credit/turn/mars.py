@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
+from turnwise.credit.numerics import (
     ROUNDING,
     Groups,
     Scale,
     Unit,
-    check_number,
     compact,
     discounted_returns,
     group_sums,
@@ -18,6 +17,7 @@ from turnwise.credit.blocks import (
     unit_weights,
     whiten,
 )
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps, need
 

@@ -3,16 +3,8 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
-    Groups,
-    PenaltyIn,
-    Unit,
-    check_number,
-    compact,
-    discounted_returns,
-    groups_of,
-    unit_weights,
-)
+from turnwise.credit.numerics import Groups, PenaltyIn, Unit, compact, discounted_returns, groups_of, unit_weights
+from turnwise.credit.option_checks import check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.steps import Steps, need
 

@@ -7,8 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Unit, check_choice, check_number, compact, groups_of, unit_weights
 from turnwise.credit.errors import BadOption
+from turnwise.credit.numerics import Groups, Unit, compact, groups_of, unit_weights
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import without_copies
 from turnwise.credit.steps import Ints, Steps, need
 from turnwise.credit.transitions import history_keys, next_states, next_turns, previous_turns

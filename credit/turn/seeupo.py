@@ -3,8 +3,8 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Singleton, Unit, discounted_returns, positions, unit_weights
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Groups, Singleton, Unit, discounted_returns, positions, unit_weights
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps
 

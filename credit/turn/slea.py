@@ -3,8 +3,9 @@
 from typing import Literal
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import PenaltyIn, Scale, Singleton, Unit, check_choice, check_number, compact
 from turnwise.credit.errors import BadOption
+from turnwise.credit.numerics import PenaltyIn, Scale, Singleton, Unit, compact
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
 from turnwise.credit.similarity import similar_vectors

@@ -5,22 +5,13 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
-    ROUNDING,
-    Groups,
-    check_choice,
-    check_flag,
-    check_number,
-    compact,
-    groups_of,
-    penalties,
-    positions,
-)
 from turnwise.credit.episodes import Episodes
 from turnwise.credit.errors import BadOption
+from turnwise.credit.numerics import ROUNDING, Groups, compact, groups_of, penalties, positions
+from turnwise.credit.option_checks import check_choice, check_flag, check_number
 from turnwise.credit.options import INVALID_PENALTY, without_copies
+from turnwise.credit.prefix_tree import Paths, paths
 from turnwise.credit.steps import Floats, Ints, Steps, need
-from turnwise.credit.trie import Paths, paths
 
 Mode = Literal["chain", "tree"]
 SegmentScale = Literal["none", "std"]
@@ -50,8 +41,8 @@ def spo_segment(
         [-0.25, 0.75]
 
     Args:
-        steps: the table; needs `value` for a chain, and for a tree `parent`, as `trie.paths` reads it, with `tree`
-            where ids of nodes are not unique in a task.
+        steps: the table; needs `value` for a chain, and `parent` for a tree (see `prefix_tree.paths`), with `tree`
+            where node ids are not unique within a task.
         mode: see above.
         scale: "std" divides by the standard deviation of the siblings (tree only); "none" does not.
         drop_zero: drop turns of a tree whose advantage is zero.

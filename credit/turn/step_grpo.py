@@ -1,7 +1,7 @@
 """Step-GRPO of R1-Router: outputs sampled in the same state, compared by their own reward."""
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Unit, unit_weights
+from turnwise.credit.numerics import Groups, Scale, Unit, unit_weights
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Steps, need
 from turnwise.credit.turn.gigpo import anchors, step_term

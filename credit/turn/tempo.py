@@ -3,12 +3,12 @@
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Scale, Singleton, divisors
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Scale, Singleton, divisors
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, combined, without_copies
 from turnwise.credit.outcome.grpo import episode_term
+from turnwise.credit.prefix_tree import PrefixKey, need_paths, paths
 from turnwise.credit.steps import Steps, need
-from turnwise.credit.trie import PrefixKey, need_paths, paths
 
 
 def tempo(
@@ -38,7 +38,7 @@ def tempo(
         steps: the table; needs the columns of `key`.
         key: what identifies equal turns after equal prefixes: "transition" (action and next state), "action",
             "next_state", or "parent", the nodes of a tree search, where V of a root is the mean over its tree.
-            `trie.paths` describes tables without `next_state`.
+            `prefix_tree.paths` describes tables without `next_state`.
         scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`.
 
     Returns:

@@ -5,11 +5,12 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import Groups, Scale, Singleton, check_choice, check_number, compact, divisors, standardise
 from turnwise.credit.episodes import Episodes
+from turnwise.credit.numerics import Groups, Scale, Singleton, compact, divisors, standardise
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
+from turnwise.credit.prefix_tree import paths
 from turnwise.credit.steps import Floats, Ints, Steps, need
-from turnwise.credit.trie import paths
 
 Variant = Literal["sum", "inner", "2norm", "per_token"]
 
@@ -41,7 +42,7 @@ def tree_grpo(
 
     Args:
         steps: the table, one trajectory per leaf; needs `tree`, constant within a trajectory, and for "per_token" also
-            `parent` (see `trie.paths`) and `tokens`.
+            `parent` (see `prefix_tree.paths`) and `tokens`.
         variant: see above.
         margin: smallest improvement over the node above that gives a bonus; "per_token" only.
         scale, singleton, ddof, eps, invalid_penalty: see `GroupOptions`; singleton="raw" has no effect in "per_token".

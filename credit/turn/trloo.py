@@ -5,12 +5,10 @@ from typing import Literal
 import numpy as np
 
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import (
+from turnwise.credit.numerics import (
     Groups,
     Singleton,
     Unit,
-    check_choice,
-    check_number,
     compact,
     discounted_returns,
     group_sums,
@@ -18,6 +16,7 @@ from turnwise.credit.blocks import (
     positions,
     unit_weights,
 )
+from turnwise.credit.option_checks import check_choice, check_number
 from turnwise.credit.options import INVALID_PENALTY, GroupOptions, without_copies
 from turnwise.credit.steps import Floats, Ints, Steps
 

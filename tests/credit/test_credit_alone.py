@@ -40,7 +40,7 @@ def test_the_finder_blocks():
 
 def test_importing_credit_loads_nothing_that_is_not_numpy():
     code = """
-    import turnwise.credit, turnwise.credit.adapters, turnwise.credit.tokens, turnwise.credit.reference
+    import turnwise.credit, turnwise.credit.adapters, turnwise.credit.tokens, turnwise.credit.reference_tables
     tops = {name.split(".")[0] for name in sys.modules}
     print(sorted(tops & {"torch", "gymnasium", "pandas", "polars", "networkx", "pydantic", "scipy", "transformers"}))
     print(sorted({".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("turnwise.")}))

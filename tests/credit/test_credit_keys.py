@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from turnwise.credit import BadTable, Steps, gigpo
-from turnwise.credit.keys import Coder, freeze
+from turnwise.credit.key_codes import Coder, freeze
 
 
 class Colour(enum.Enum):

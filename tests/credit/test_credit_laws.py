@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from toys.full_tables import full_episode, random_rows, seeds
 
 from turnwise.credit import Advantages, BadOption, CreditRule, MissingColumn, Steps, get, rules
-from turnwise.credit.blocks import Unit
+from turnwise.credit.numerics import Unit
 
 RULES = rules()
 BATCH_WIDE = {  # compare with the whole batch by definition

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from turnwise.credit import CATALOGUE, CreditError
-from turnwise.credit.reference import BEGIN, END, reference, renewed
+from turnwise.credit.reference_tables import BEGIN, END, reference, renewed
 from turnwise.credit.tokens import TRANSFORMS
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "credit.md").read_text(encoding="utf-8")
 
 
 def test_the_tables_are_what_the_registries_say():
-    assert renewed(DOCUMENT) == DOCUMENT, "write it anew: python -m turnwise.credit.reference docs/credit.md"
+    assert renewed(DOCUMENT) == DOCUMENT, "write it anew: python -m turnwise.credit.reference_tables docs/credit.md"
 
 
 def test_every_estimator_and_transform_has_one_line():

@@ -22,7 +22,7 @@ from turnwise.credit import (
     reinforce_pp,
     reinforce_pp_baseline,
 )
-from turnwise.credit.blocks import whiten
+from turnwise.credit.numerics import whiten
 
 MANY = settings(max_examples=40, deadline=None)
 

@@ -8,7 +8,7 @@ from toys.tables import episode, rows
 
 from turnwise.credit import BadOption, Steps, UnknownRule, get, grpo, salt
 from turnwise.credit.advantages import Advantages
-from turnwise.credit.blocks import compact
+from turnwise.credit.numerics import compact
 from turnwise.credit.registry import RULES, CreditRule
 from turnwise.credit.turn.salt import transitions
 

@@ -12,7 +12,7 @@ from turnwise.credit import BadOption, BadTable, UnknownRule
 from turnwise.credit.tokens import ace, d3s, gtpo, hapo, hicra, transform, transforms
 from turnwise.credit.tokens.d3s import widest
 from turnwise.credit.tokens.gtpo import conflict_tokens
-from turnwise.credit.tokens.hapo import entropy_standing
+from turnwise.credit.tokens.hapo import relative_entropy
 
 NAMES = ["hicra", "gtpo", "hapo", "d3s", "ace"]
 MANY = settings(max_examples=80, deadline=None)
@@ -139,10 +139,10 @@ def test_standing_by_hand():
     """Logs 0 1 2 3 4; the 0.75-quantile is 3: distances -3 -2 -1 0 1, over 3 below and 1 above."""
     entropy = np.exp([[0.0, 1.0, 2.0, 3.0, 4.0, 9.0]])
     mask = np.array([[True] * 5 + [False]])
-    assert entropy_standing(entropy, mask, pivot=0.75)[0] == pytest.approx([-1.0, -2 / 3, -1 / 3, 0.0, 1.0, 0.0])
-    assert entropy_standing(entropy, mask, pivot=0.7)[0].argmin() == 0
-    assert entropy_standing(entropy, mask, pivot=0.7)[0, 3] == 0.0  # 0.7 of the way from 0 to 4 is nearest to 3
-    released = entropy_standing(entropy, mask, pivot=0.75, released=True)[0]
+    assert relative_entropy(entropy, mask, pivot=0.75)[0] == pytest.approx([-1.0, -2 / 3, -1 / 3, 0.0, 1.0, 0.0])
+    assert relative_entropy(entropy, mask, pivot=0.7)[0].argmin() == 0
+    assert relative_entropy(entropy, mask, pivot=0.7)[0, 3] == 0.0  # 0.7 of the way from 0 to 4 is nearest to 3
+    released = relative_entropy(entropy, mask, pivot=0.75, released=True)[0]
     assert released == pytest.approx([1.0, 2 / 3, 1 / 3, 0.0, 1.0, 0.0])
 
 
@@ -191,7 +191,7 @@ def test_hapo_released_reproduces_the_published_loss():
     advantages = np.array([[0.838941], [0.950645], [-0.633905], [-1.880542]]) * mask
     ratio = np.exp(new - old)
     values = hapo(advantages, mask, entropy=entropy, ratio=ratio, released=True).values
-    clipped = np.clip(ratio, 0.8, 1.2 + 0.2 * entropy_standing(entropy, mask, released=True))
+    clipped = np.clip(ratio, 0.8, 1.2 + 0.2 * relative_entropy(entropy, mask, released=True))
     loss = np.maximum(-values * ratio, -values * clipped)
     loss = np.where(values < 0.0, np.minimum(loss, -10.0 * values), loss)
     assert loss[mask].mean() == pytest.approx(0.464625, abs=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 from toys.tables import episode
 
 from turnwise.credit import Steps
-from turnwise.credit.blocks import compact
+from turnwise.credit.numerics import compact
 from turnwise.credit.transitions import history_keys, next_states, next_turns, previous_turns, turns_behind
 
 # Rows: b2 a1 b1 a0 b0, out of order and with gaps in their turn numbers.

@@ -20,7 +20,7 @@ from turnwise.credit import (
     tempo_tokens,
     tree_grpo,
 )
-from turnwise.credit.trie import paths, prefix_nodes
+from turnwise.credit.prefix_tree import paths, prefix_nodes
 
 MANY = settings(max_examples=60, deadline=None)
 NAMES = ["tree_grpo", "tempo", "arpo_hard", "spo_segment"]

@@ -1,4 +1,4 @@
-"""The blocks: returns, keys, weights, centring and scaling, against hand-computed tables and plain loops."""
+"""Returns, keys, weights, centring and scaling against hand-computed tables and plain loops."""
 
 import statistics
 
@@ -10,7 +10,7 @@ from toys import plain_credit
 from toys.tables import episode, rows
 
 from turnwise.credit import BadOption, Steps, discounted_returns
-from turnwise.credit.blocks import Groups, compact, standardise, trajectory_scores, unit_weights
+from turnwise.credit.numerics import Groups, compact, standardise, trajectory_scores, unit_weights
 
 
 def groups(values, key, weight=None):

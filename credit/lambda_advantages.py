@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from turnwise.credit.blocks import discounted_sums
+from turnwise.credit.numerics import discounted_sums
 from turnwise.credit.steps import Floats, Ints
 
 

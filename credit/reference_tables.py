@@ -1,6 +1,6 @@
-"""The tables of columns, estimators and token transforms in docs/credit.md, rendered from the code.
+"""The tables of columns, credit rules and token transforms in docs/credit.md, rendered from the code.
 
-python -m turnwise.credit.reference docs/credit.md        writes them anew
+python -m turnwise.credit.reference_tables docs/credit.md        writes them anew
 """
 
 import sys
@@ -13,7 +13,7 @@ from turnwise.credit.errors import CreditError
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.tokens.catalogue import TRANSFORMS
 
-BEGIN, END = "<!-- rendered by turnwise.credit.reference -->", "<!-- end of the rendered part -->"
+BEGIN, END = "<!-- rendered by turnwise.credit.reference_tables -->", "<!-- end of the rendered part -->"
 COLUMNS_BEGIN, COLUMNS_END = "<!-- columns, rendered -->", "<!-- end of the columns -->"
 PLACES = {"turnwise.credit.outcome": "Outcome level", "turnwise.credit.turn": "Turn level"}
 

@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from turnwise.credit.blocks import Groups, check_choice, compact, groups_of
+from turnwise.credit.numerics import Groups, compact, groups_of
+from turnwise.credit.option_checks import check_choice
 from turnwise.credit.steps import Floats, Ints, Steps, need
 
 PrefixKey = Literal["transition", "action", "next_state", "parent"]
