@@ -39,7 +39,7 @@ def test_another_stream_is_refused():
     stream = TaskSampler(["a", "b"], seed=1)
     with pytest.raises(CheckpointError, match="seed 1, but this run has 2"):
         TaskSampler(["a", "b"], seed=2).load_state_dict(stream.state_dict())
-    with pytest.raises(CheckpointError, match="count 2, this run has 3"):
+    with pytest.raises(CheckpointError, match="count 2, but this run has 3"):
         TaskSampler(["a", "b", "c"], seed=1).load_state_dict(stream.state_dict())
     with pytest.raises(TrainingError, match="no task"):
         TaskSampler([], seed=1)
