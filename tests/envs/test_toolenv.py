@@ -163,10 +163,10 @@ def test_several_calls_in_a_turn_are_done_in_order_up_to_the_answer() -> None:
     [
         ("", "Nothing was done: found no call"),
         ("<ad>1</ad>", "Nothing was done: unknown tool 'ad'; did you mean 'add'?"),
-        ("<add>one</add>", "add was not called: 'step': should be a valid integer, got 'one'."),
+        ("<add>one</add>", "add was not called: 'step' should be a valid integer, got 'one'."),
         (
             "<add>1</add><add>x</add>",
-            "add was not called: 'step': should be a valid integer, got 'x'. Nothing was done.",
+            "add was not called: 'step' should be a valid integer, got 'x'. Nothing was done.",
         ),
         ("<add>1</add>" * (MOST_CALLS + 1), f"Nothing was done: a turn has at most {MOST_CALLS} calls, these were 9."),
     ],

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from toys.sandboxes import needed
 
+from turnwise import registry
 from turnwise.tools import sandbox
 from turnwise.tools.sandbox import (
     BACKENDS,
@@ -197,6 +198,7 @@ def test_boxes_without_root() -> None:
         pytest.skip("no Python 3.11 or newer that another user could run")
     with tempfile.TemporaryDirectory() as name:
         shutil.copytree(Path(sandbox.__file__).parent.parent, Path(name, "turnwise", "tools"))
+        shutil.copy(registry.__file__, Path(name, "turnwise"))
         Path(name, "secret").write_text("secret")
         for path in [Path(name), *Path(name).rglob("*")]:
             os.chown(path, 4242, 4242)

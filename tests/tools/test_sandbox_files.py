@@ -190,7 +190,7 @@ def test_usage_counts_files_and_bytes(root: int) -> None:
         ({"output": True}, "an integer"),
         ({"network": 1}, "True or False"),
         ({"disk": -1}, "> 0"),
-        ({"wal": 1}, "choose one of: wall, cpu"),
+        ({"wal": 1}, "did you mean 'wall'"),
     ],
 )
 def test_invalid_limits_are_refused(change: dict[str, float], words: str) -> None:

@@ -91,7 +91,8 @@ class Signature:
         if error["type"] == "missing":
             return f"{where!r} is missing"
         message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
-        return f"{where[:_SHOWN]!r}: {message}, got {_short(error['input'])}"
+        colon = "" if message.startswith("should") else ":"
+        return f"{where[:_SHOWN]!r}{colon} {message}, got {_short(error['input'])}"
 
 
 def check_names(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from turnwise.registry import suggest
 from turnwise.tools.sandbox import containers, kernel, landlock, seccomp
 from turnwise.tools.sandbox.box import Box
 from turnwise.tools.sandbox.errors import BadPath, NoSandbox, SandboxError, UnknownBackend
@@ -84,7 +85,7 @@ def start(
             raise BadPath("readable is for 'bwrap' and 'landlock' only; with 'docker', put the files into the image")
         return containers.shared(image).start(limits)
     if backend != "auto" and backend not in BACKENDS:
-        raise UnknownBackend(f"unknown back end {backend!r}; choose one of: auto, {', '.join(BACKENDS)}")
+        raise UnknownBackend(f"unknown back end {backend!r}{suggest(backend, ('auto', *BACKENDS))}")
     if image is not None:
         raise UnknownBackend(f"image needs backend='docker', got backend={backend!r}")
     for path in readable:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal, get_args
 
+from turnwise.registry import suggest
 from turnwise.tools.sandbox.errors import BadLimits
 
 Stop = Literal["exit", "timeout", "cpu", "memory", "output", "processes", "disk", "killed"]
@@ -68,7 +69,7 @@ class Limits:
         """
         names = [field.name for field in fields(self)]
         if unknown := sorted(set(changes) - set(names)):
-            raise BadLimits(f"unknown limit {unknown[0]!r}; choose one of: {', '.join(names)}")
+            raise BadLimits(f"unknown limit {unknown[0]!r}{suggest(unknown[0], names)}")
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def seconds(self, timeout: float | None) -> float:
