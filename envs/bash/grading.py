@@ -66,16 +66,16 @@ def grade(task: BashTask, tree: Mapping[str, FileNode], answer: str) -> BashGrad
     answered = not task.answer or same_answer(answer, task.answer)
     if not wrong and answered:
         return BashGrade(wrong, answered, 1.0)
-    ours = {path for path in paths if _apart(task, task.before.get(path), tree.get(path))}
-    theirs = {path for path in paths if _apart(task, task.before.get(path), task.after.get(path))}
+    ours = {path for path in paths if _differ(task, task.before.get(path), tree.get(path))}
+    theirs = {path for path in paths if _differ(task, task.before.get(path), task.after.get(path))}
     both = ours & theirs
     share = sum(path not in wrong for path in both) / len(both) if both else 1.0
-    alike = 1.0 if answered else min(0.99, _likeness(answer, task.answer))
+    alike = 1.0 if answered else min(0.99, _similarity(answer, task.answer))
     score = 0.01 + 0.33 * (1 - math.erf(len(ours ^ theirs))) + 0.33 * share + 0.33 * alike
     return BashGrade(wrong, answered, min(score, 0.99))
 
 
-def _apart(task: BashTask, one: FileNode | None, other: FileNode | None) -> bool:
+def _differ(task: BashTask, one: FileNode | None, other: FileNode | None) -> bool:
     """Return whether two states of a path differ in a way that matters."""
     if one is None or other is None:
         here = one or other
@@ -97,13 +97,13 @@ def _right(task: BashTask, path: str, found: FileNode | None) -> bool:
     if task.modes and found.mode != wanted.mode:
         return False
     if path in task.archives:
-        return (contents := _packed(found.data)) is not None and contents == _packed(wanted.data)
+        return (contents := _archive_contents(found.data)) is not None and contents == _archive_contents(wanted.data)
     if found.data == wanted.data:
         return True
     return task.before.get(path) != wanted and found.data.removesuffix(b"\n") == wanted.data.removesuffix(b"\n")
 
 
-def _packed(data: bytes) -> dict[str, bytes] | None:
+def _archive_contents(data: bytes) -> dict[str, bytes] | None:
     """Return the files in a tar archive, gzipped or not; None if the data is not one or holds links."""
     found: dict[str, bytes] = {}
     try:
@@ -145,7 +145,7 @@ def _number(text: str) -> Decimal | None:
         return None
 
 
-def _likeness(one: str, other: str) -> float:
+def _similarity(one: str, other: str) -> float:
     a, b = Counter(_WORD.findall(one.lower())), Counter(_WORD.findall(other.lower()))
     size = math.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
     return sum(a[word] * b[word] for word in a) / size if size else 0.0

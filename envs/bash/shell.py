@@ -101,9 +101,9 @@ class Shell:
             SandboxError: no sandbox works.
         """
         if self._like is None:
-            return self._anew(tree, folder, command)[0]
+            return self._run_uncached(tree, folder, command)[0]
         key = digest(tree, folder, command, self._like)
-        return _MEMORY.recall(key, lambda: self._anew(tree, folder, command), _weight)[0]
+        return _MEMORY.recall(key, lambda: self._run_uncached(tree, folder, command), _size)[0]
 
     def close(self) -> None:
         """Close the sandbox; the next command creates a new one."""
@@ -115,12 +115,12 @@ class Shell:
         """Return the state without the sandbox."""
         return {**self.__dict__, "_box": None}
 
-    def _anew(self, tree: FileTree, folder: str, command: str) -> tuple[ShellResult, bool]:
+    def _run_uncached(self, tree: FileTree, folder: str, command: str) -> tuple[ShellResult, bool]:
         for attempt in range(2):
             try:
                 if self._box is None or self._box.closed:
                     self._box = self._make()
-                return self._once(self._box, tree, folder, command)
+                return self._run_in(self._box, tree, folder, command)
             except SandboxError:  # the tree is kept here, so a new sandbox can retry
                 with suppress(SandboxError):
                     self.close()
@@ -128,38 +128,38 @@ class Shell:
                     raise
         raise AssertionError
 
-    def _once(self, box: Box, tree: FileTree, folder: str, command: str) -> tuple[ShellResult, bool]:
+    def _run_in(self, box: Box, tree: FileTree, folder: str, command: str) -> tuple[ShellResult, bool]:
         """Return the result, and whether it may be cached: no limit was hit."""
         box.restore(to_tar(tree))
         nonce, home = secrets.token_hex(8), box.folder
-        words = [nonce, folder, _moved(command, ROOT, home), _INNER]
+        words = [nonce, folder, _rename_folder(command, ROOT, home), _INNER]
         result = box.run(["sh", "-c", _OUTER, "sh", *words], timeout=self._seconds + _OVERHEAD)
-        told = _told(result.stderr, nonce)
+        control = _control_lines(result.stderr, nonce)
         note = ""
         try:
-            after = _kept(box)
+            after = _read_tree(box)
         except SandboxError as error:
             self.close()
             after, note = tree, f"[the files were put back as they were before: {error}]"
-        gone = "at" in told and not told["at"]
-        place = "" if gone else _below(told.get("at", ""), told.get("root", home), folder)
+        gone = "at" in control and not control["at"]
+        place = "" if gone else _current_folder(control.get("at", ""), control.get("root", home), folder)
         if gone or not (place.startswith("/") or _is_folder(after, place)):
             place, note = "", note or f"[the folder in which the shell was is gone: this is {ROOT}]"
-        elif "lost" in told:
+        elif "lost" in control:
             note = note or f"[the folder {folder} cannot be entered: this is {ROOT}]"
-        text = escape_unprintable(_moved(result.stdout, home, ROOT))
-        parts = [text.rstrip("\n"), note, _how(result, self._seconds)]
-        understood = "syntax" not in told and (result.code != _NOT_FOUND or after != tree)
+        text = escape_unprintable(_rename_folder(result.stdout, home, ROOT))
+        parts = [text.rstrip("\n"), note, _ending(result, self._seconds)]
+        understood = "syntax" not in control and (result.code != _NOT_FOUND or after != tree)
         answer = ShellResult("\n".join(part for part in parts if part) or "(no output)", understood, after, place)
         return answer, result.stop == "exit" and not note
 
 
-def _weight(found: tuple[ShellResult, bool]) -> int | None:
+def _size(found: tuple[ShellResult, bool]) -> int | None:
     answer, sure = found
     return len(answer.text) + sum(len(node.data) for node in answer.tree.values()) if sure else None
 
 
-def _kept(box: Box) -> FileTree:
+def _read_tree(box: Box) -> FileTree:
     """Return the files in a sandbox.
 
     Raises:
@@ -171,13 +171,13 @@ def _kept(box: Box) -> FileTree:
     return tree
 
 
-def _told(channel: str, nonce: str) -> dict[str, str]:
+def _control_lines(channel: str, nonce: str) -> dict[str, str]:
     """Return the control lines of the shell: first word -> rest of the line."""
     lines = (line.removeprefix(nonce + " ") for line in channel.split("\n") if line.startswith(nonce + " "))
     return {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
 
 
-def _below(place: str, root: str, before: str) -> str:
+def _current_folder(place: str, root: str, before: str) -> str:
     """Return the current folder relative to the sandbox folder; the previous one if the shell did not report it."""
     if not place.startswith("/"):
         return before
@@ -190,12 +190,12 @@ def _is_folder(tree: FileTree, path: str) -> bool:
     return not path or (path in tree and tree[path].kind == "folder")
 
 
-def _moved(text: str, old: str, new: str) -> str:
+def _rename_folder(text: str, old: str, new: str) -> str:
     """Replace one name of the sandbox folder by another; only landlock, which cannot mount it, needs this."""
     return text if old == new else re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
 
 
-def _how(result: RunResult, seconds: float) -> str:
+def _ending(result: RunResult, seconds: float) -> str:
     if result.stop == "exit":
         return f"[exit code {result.code}]" if result.code else ""
     ended = {

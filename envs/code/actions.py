@@ -193,11 +193,11 @@ def repair_actions(path: str, main: str, old: str, new: str) -> list[str]:
         new: required contents.
     """
     before, after = old.splitlines(), new.splitlines()
-    apart = [number for number, (one, two) in enumerate(zip(before, after, strict=False), 1) if one != two]
+    changed = [number for number, (one, two) in enumerate(zip(before, after, strict=False), 1) if one != two]
     name = "" if path == main else f"{path} "
-    actions = [f"replace {name}{number}: {after[number - 1].strip()}" for number in apart]
+    actions = [f"replace {name}{number}: {after[number - 1].strip()}" for number in changed]
     text = old
-    if len(before) == len(after) and len(apart) <= 3:
+    if len(before) == len(after) and len(changed) <= 3:
         for said in actions:
             action = parse_action(said)
             text = apply_edit(text, action) if isinstance(action, CodeAction) else ""

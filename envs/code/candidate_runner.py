@@ -17,7 +17,7 @@ from typing import Any
 
 from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
 
-things: dict[int, Any] = {}  # what was handed out by number, since it is not plain
+things: dict[int, Any] = {}  # number -> object that is not plain
 
 
 class CallTimeout(BaseException):
@@ -50,7 +50,7 @@ def _thing(data: Any) -> Any:
         return things[int(data["h"])]
     if "T" in data:
         return getattr(builtins, data["T"])
-    if "k" in data:  # an object of a class that both sides have
+    if "k" in data:  # an instance of a class that both sides define
         module, name, state = data["k"]
         kind = getattr(sys.modules[module], name)
         made = kind.__new__(kind)
@@ -131,4 +131,4 @@ def batch() -> None:
         answers.write(json.dumps([number, answer(request)]) + "\n")
         answers.flush()
         things.clear()
-    os._exit(0)  # what the candidate has arranged for the end of the process is of no interest
+    os._exit(0)  # skip exit handlers of the candidate

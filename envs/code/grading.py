@@ -190,11 +190,11 @@ class CodeGrader:
         }
         talk = _Talk(self.seconds, until)
         try:
-            with self.box() as apart:
+            with self.box() as test_box:
                 for path, text in test.beside:
-                    apart.put(path, text)
-                with apart.session() as tests, box.session() as mine:
-                    verdicts = talk.run(tests, mine, order)
+                    test_box.put(path, text)
+                with test_box.session() as tests, box.session() as candidate:
+                    verdicts = talk.run(tests, candidate, order)
         except _Over as error:
             return tuple(CaseResult(name, False, str(error)) for name in names), str(error) == _TOO_LONG
         found = {str(name): (bool(passed), str(said)) for name, passed, said in verdicts}
@@ -213,11 +213,11 @@ class _Talk:
     def __init__(self, seconds: float, until: float) -> None:
         self.seconds, self.until, self.late = seconds, until, False
 
-    def run(self, tests: PythonSession, mine: PythonSession, order: dict[str, Any]) -> list[list[Any]]:
+    def run(self, tests: PythonSession, candidate: PythonSession, order: dict[str, Any]) -> list[list[Any]]:
         """Return the results of the test script."""
         self._say(tests, _driver("script_runner"), None)
         self._say(
-            mine,
+            candidate,
             f"{_driver('candidate_runner')}\nimport os as _os, sys as _sys; _sys.path.insert(0, _os.getcwd())",
             None,
         )
@@ -225,7 +225,7 @@ class _Talk:
         lost = ""
         while "ask" in message:
             request = {**message["ask"], "seconds": min(self.seconds, self._left())}
-            answer = {"e": ["RuntimeError"], "m": lost} if lost else self._asked(mine, request)
+            answer = {"e": ["RuntimeError"], "m": lost} if lost else self._asked(candidate, request)
             lost = lost or str(answer.get("lost", ""))
             self.late = self.late or "CallTimeout" in answer.get("e", ())
             message = self._say(tests, "go_on", json.dumps(answer))
@@ -235,14 +235,14 @@ class _Talk:
         assert isinstance(verdicts, list)
         return verdicts
 
-    def _asked(self, mine: PythonSession, request: dict[str, Any]) -> dict[str, Any]:
+    def _asked(self, candidate: PythonSession, request: dict[str, Any]) -> dict[str, Any]:
         """Return the candidate's response to a request; an invalid response counts as an exception that it raised."""
-        answer = mine.run(f"serve({json.dumps(request)!r})", timeout=min(self._left(), self.seconds + _GRACE))
+        answer = candidate.run(f"serve({json.dumps(request)!r})", timeout=min(self._left(), self.seconds + _GRACE))
         if answer.restarted or answer.stop != "exit":
             self.late = self.late or answer.stop in ("timeout", "cpu")
             said = f"the program ended ({_why(answer.stop)})"
             return {"e": ["RuntimeError"], "m": said, "lost": said}
-        data = _said(answer.value)
+        data = _returned_json(answer.value)
         if isinstance(data, dict) and ("v" in data or isinstance(data.get("e"), list)):
             return data
         return {"e": ["RuntimeError"], "m": answer.error[-200:] or "the program gave no answer"}
@@ -255,7 +255,7 @@ class _Talk:
             if answer.error:
                 raise _Over(answer.error[-300:])
             return {}
-        data = _said(answer.value)
+        data = _returned_json(answer.value)
         if not isinstance(data, dict):
             raise _Over(answer.error[-300:] or "no answer")
         return data
@@ -308,7 +308,7 @@ def _answers(data: bytes, count: int) -> list[dict[str, Any] | None]:
     return found
 
 
-def _said(value: str) -> Any:
+def _returned_json(value: str) -> Any:
     """Return the JSON in the text that a session's last expression returned; None for anything else."""
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
         text = ast.literal_eval(value)

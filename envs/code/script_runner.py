@@ -32,9 +32,9 @@ from turnwise.envs.code.serialization import NotPlain, decode, encode
 outbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 errors: dict[str, type[BaseException]] = {}
-shared: dict[str, str] = {}  # names of classes that both sides have: module
-blamed: list[str] = []  # what the candidate raised
-moves: list[None] = []  # one for every request after which a thing may hold something else
+shared: dict[str, str] = {}  # class name -> module, for classes that both sides define
+blamed: list[str] = []  # exceptions that the candidate raised
+moves: list[None] = []  # one entry for each request that may change remote objects
 MANY = 100_000
 
 
@@ -83,7 +83,7 @@ class RemoteObject:
         return ask({"of": self.__dict__["_remote"][0], **request})
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        return self.__getattr__(name)(*arguments)  # the candidate's method, not that of this class
+        return self.__getattr__(name)(*arguments)  # the remote method, not the one of this class
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the remote object."""
@@ -110,7 +110,7 @@ class RemoteObject:
         try:
             return int(self._call("__len__"))
         except AttributeError as error:
-            raise TypeError(f"{self!r} has no length") from error  # what list() expects of what has none
+            raise TypeError(f"{self!r} has no length") from error  # list() expects a TypeError
 
     def __getitem__(self, key: Any) -> Any:
         return self._call("__getitem__", key)
@@ -187,7 +187,7 @@ class ModuleProxy(types.ModuleType):
 
 
 def _pytest() -> Any:
-    """Return a module with the parts of pytest that most tests use."""
+    """Return a substitute for pytest with the features that most tests use."""
     module: Any = types.ModuleType("pytest")
 
     @contextmanager
@@ -384,7 +384,7 @@ def _judge(order: dict[str, Any]) -> list[list[Any]]:
     space: dict[str, Any] = {"__name__": "__tests__", "__file__": os.path.join(os.getcwd(), "tests.py")}
     sys.modules["__tests__"] = types.ModuleType("__tests__")
     sys.path.insert(0, os.getcwd())
-    # A file of the candidate's that is called like a module of the tests' would give them what it likes.
+    # Otherwise a candidate file with the name of a module that the tests use would replace that module.
     stands = [name for name in order["modules"] if name in order["own"] or not _is_here(name.partition(".")[0])]
     for name in stands:
         sys.modules[name] = ModuleProxy(name)
@@ -414,7 +414,7 @@ def _play(order: dict[str, Any]) -> None:
     try:
         outbox.put({"done": _judge(order)})
     except BaseException as error:
-        # Tests that import what the candidate does not have are not to blame.
+        # A script that imports something the candidate lacks is not broken: its tests fail.
         outbox.put({"done": []} if blamed else {"broken": f"{type(error).__name__}: {error}"[:300]})
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-MOST = 200_000  # values in one message
+MOST = 200_000  # maximum number of values in one message
 DEEPEST = 80
 EXACT = 1 << 53
 

@@ -21,7 +21,7 @@ from turnwise.envs.code.task import CodeTest, digest
 from turnwise.envs.truncation import escape_unprintable
 from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, RunResult, SandboxError
 
-__all__ = ["LONGEST_FILE", "MOST_FILES", "Workspace", "refuse_file", "taken"]
+__all__ = ["LONGEST_FILE", "MOST_FILES", "Workspace", "read_back", "refuse_file"]
 
 LONGEST_FILE: Final = 100_000  # characters
 MOST_FILES: Final = 64
@@ -57,7 +57,7 @@ class Workspace:
             SandboxError: no sandbox works.
         """
         key = digest(self.files, "run", self.main, program, f"{seconds}", self.grader.key)
-        said, left, files, _ = _RUNS.recall(key, lambda: self._run(program, seconds), _weight)
+        said, left, files, _ = _RUNS.recall(key, lambda: self._run(program, seconds), _size)
         self.files = dict(files)
         return f"{said}\n[{left}]" if left else said
 
@@ -65,9 +65,9 @@ class Workspace:
         def go(box: Box) -> Ran:
             command: str | Sequence[str] = program or [box.python, "-B", self.main]
             result = box.run(command, timeout=seconds)
-            said = _told(result, box.folder, seconds)
+            said = _output(result, box.folder, seconds)
             try:
-                left, files = taken(box.snapshot(), self.files)
+                left, files = read_back(box.snapshot(), self.files)
             except (BoxLost, BoxClosed):
                 raise
             except SandboxError as error:  # caused by the program, so the episode goes on
@@ -114,12 +114,12 @@ class Workspace:
         return self._box
 
 
-def _weight(ran: Ran) -> int | None:
+def _size(ran: Ran) -> int | None:
     said, left, files, by_itself = ran
     return len(said) + len(left) + sum(len(path) + len(text) for path, text in files.items()) if by_itself else None
 
 
-def taken(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+def read_back(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """Return a note about files that were not kept, and the text files in a sandbox.
 
     Args:
@@ -167,7 +167,7 @@ def _text(tar: tarfile.TarFile, member: tarfile.TarInfo, old: str | None) -> str
     return text if len(text) <= LONGEST_FILE and "\0" not in text else None
 
 
-def _told(result: RunResult, folder: str, seconds: float) -> str:
+def _output(result: RunResult, folder: str, seconds: float) -> str:
     text = escape_unprintable(result.stdout) + ("\n" if result.stdout and not result.stdout.endswith("\n") else "")
     text += escape_unprintable(result.stderr)
     text = text.replace(folder, "/work").rstrip("\n")

@@ -20,7 +20,7 @@ from turnwise.envs.errors import EnvError
 from turnwise.envs.search.generator.relations import LATER, RELATIONS, SORTS, Relation
 from turnwise.envs.search.protocol import FORMS
 
-__all__ = ["QuestionStep", "ReaderDemonstrator", "queries", "take_apart"]
+__all__ = ["QuestionStep", "ReaderDemonstrator", "parse_question", "queries"]
 
 _QUESTION: Final = re.compile(r"Question: (.*\S)", re.DOTALL)
 _TAGGED: Final = re.compile(r'^(?:<information>)?Doc \d+\(Title: "?(.*?)"?\) (.*?)(?:</information>)?$')
@@ -43,14 +43,14 @@ def queries(step: QuestionStep, name: str) -> tuple[str, ...]:
     return (f"{name} {words}", name, *(f"{name} {name} {one}" for one in words.split()))
 
 
-def take_apart(question: str) -> tuple[str, list[QuestionStep]] | None:
+def parse_question(question: str) -> tuple[str, list[QuestionStep]] | None:
     """Return the innermost name in a question and the steps from it to the answer; None for other questions.
 
-    >>> name, steps = take_apart("Where was the author of The Red Lamp born?")
+    >>> name, steps = parse_question("Where was the author of The Red Lamp born?")
     >>> name, [step.relation.name for step in steps]
     ('The Red Lamp', ['author', 'born'])
     """
-    for inside, last in _apart(_asks(), question):
+    for inside, last in _match_templates(_asks(), question):
         steps = _steps(inside, last.relation.subject)
         if steps is not None:
             return steps[0], [*steps[1], last]
@@ -59,7 +59,7 @@ def take_apart(question: str) -> tuple[str, list[QuestionStep]] | None:
 
 def _steps(phrase: str, kind: str) -> tuple[str, list[QuestionStep]] | None:
     """Return the name in a noun phrase for an entity of a kind, and the steps from it to that entity."""
-    for inside, step in _apart(_phrases(), phrase):
+    for inside, step in _match_templates(_phrases(), phrase):
         if step.relation.object == kind and (found := _steps(inside, step.relation.subject)):
             return found[0], [*found[1], step]
     named = phrase.removeprefix("the ")
@@ -88,9 +88,9 @@ class ReaderDemonstrator:
         """Return the next action."""
         self._format = FORMS["brackets" if any(one.startswith("search[") for one in admissible) else "tags"]()
         self._read(observation)
-        if self._apart is None:
+        if self._parsed is None:
             return self._guess()
-        name, steps = self._apart
+        name, steps = self._parsed
         for step in steps:
             reached = self._fact(name, step)
             if reached is None:
@@ -100,7 +100,7 @@ class ReaderDemonstrator:
 
     def _begin(self, question: str) -> None:
         self._question = question
-        self._apart = take_apart(question)
+        self._parsed = parse_question(question)
         self._lines: dict[tuple[str, str], None] = {}
         self._tried: list[str] = []
 
@@ -189,7 +189,7 @@ def _says(relation: Relation, name: str) -> tuple[re.Pattern[str], ...]:
     return tuple(_pattern(relation, text, f"(?i:{called})", "(?P<o>[^.]+?)") for text in relation.says)
 
 
-def _apart(kinds: Iterable[tuple[Relation, re.Pattern[str]]], text: str) -> list[tuple[str, QuestionStep]]:
+def _match_templates(kinds: Iterable[tuple[Relation, re.Pattern[str]]], text: str) -> list[tuple[str, QuestionStep]]:
     """Return all ways to match the outermost template of a text: the inner text, and the step."""
     ways = []
     for relation, pattern in kinds:

@@ -1,4 +1,4 @@
-"""MiniWoB++ in a real Chromium: tasks played by players that read texts, the contract, and episodes that die."""
+"""MiniWoB++ in a real Chromium: scripted players, the contract, and crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ToolEnv: tools, a task and a check are an environment that keeps the contract, in every form of calls."""
+"""ToolEnv: functions, tasks and a check give an environment that keeps the contract, in every call format."""
 
 from __future__ import annotations
 

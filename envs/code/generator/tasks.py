@@ -1,7 +1,7 @@
 """A task from its id: draw a program that fits the level, break it or empty its last function, and choose tests.
 
 The split of a task depends only on the families and parameters of its correct program, never on names or mistakes, so
-no program of one split occurs in the other at any level. Generated programs are ours and are run in this process.
+no program of one split occurs in the other at any level. Generated programs are trusted and run in this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The grammar of shell tasks: what is a command, what ends, what is neither."""
+"""Actions of the shell environment: commands, submissions and invalid text."""
 
 from __future__ import annotations
 

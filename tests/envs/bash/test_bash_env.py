@@ -1,4 +1,4 @@
-"""Shell tasks in a real sandbox: the shell, the expert, cheats, snapshots, the contract."""
+"""The shell environment in a real sandbox: shell, expert, cheating, snapshots, contract."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_answers_are_remembered_and_forgotten_with_memory_off() -> None:
     calls: list[str] = []
 
     class Counted(Shell):
-        def _anew(self, tree, folder, command):
+        def _run_uncached(self, tree, folder, command):
             calls.append(command)
             return ShellResult("said", True, tree, folder), command != "slow"
 

@@ -1,4 +1,4 @@
-"""Generated shell tasks: the same on every machine, apart by split, and none that is done before it begins."""
+"""Generated shell tasks: disjoint splits, and no task that is solved at the start."""
 
 from __future__ import annotations
 

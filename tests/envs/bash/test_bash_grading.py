@@ -1,4 +1,4 @@
-"""The judge: what counts as done, what does not, and InterCode's shares, computed by hand."""
+"""Grading of shell tasks: what is accepted and refused, and InterCode's reward computed by hand."""
 
 from __future__ import annotations
 

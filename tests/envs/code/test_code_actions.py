@@ -1,4 +1,4 @@
-"""The grammar of actions: any text is an action or an explanation, and edits do what they say."""
+"""Actions of the code environment: any text is an action or an explanation, and edits work."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The environment: an episode as the agent sees it, its state, its rewards, its life."""
+"""The code environment: episodes, state keys, rewards and snapshots."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Tasks from files: HumanEval and MBPP as they are, our own JSON lines, folders; and what is wrong with a file."""
+"""Tasks from files: HumanEval, MBPP, JSON lines and folders, and errors in them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Generated tasks: right solutions, mistakes that hidden tests catch, splits that share nothing, ids that stay."""
+"""Generated code tasks: correct solutions, mistakes that hidden tests catch, disjoint splits."""
 
 import ast
 from random import Random

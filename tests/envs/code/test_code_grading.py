@@ -1,4 +1,4 @@
-"""The judge: right programs pass, wrong ones fail, and no program talks its way through."""
+"""Grading of programs: correct ones pass, wrong ones fail, and cheating does not help."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Tests as pytest has them: what works does, and what does not is refused when it is read, by file and reason."""
+"""Test files in pytest's style: supported features work, others are refused when tasks are read."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run leaves of the files, and what becomes of an episode whose box is odd, full or dead."""
+"""Files after a run, and episodes whose sandbox is in an odd state, full or dead."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Small files and retrievers that the tests of the search environment share."""
+"""Small files that the tests of the search environment share."""
 
 from __future__ import annotations
 

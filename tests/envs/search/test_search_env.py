@@ -1,4 +1,4 @@
-"""SearchEnv: the contract, Search-R1's protocol turn by turn, retrievers that fail, and bad input."""
+"""The search environment: contract, Search-R1's protocol, failing retrievers and invalid actions."""
 
 import pickle
 import time

@@ -1,4 +1,4 @@
-"""Corpora and questions from files: FlashRAG's form, torn lines, repeated ids, and the real data where it lies."""
+"""Passages and questions from files: FlashRAG's format, invalid lines, duplicate ids, real data."""
 
 import json
 import pickle

@@ -1,11 +1,11 @@
-"""Generated worlds: the same everywhere, disjoint splits, true passages, questions with one answer."""
+"""Generated worlds: disjoint splits, consistent passages, questions with one answer."""
 
 import pytest
 
 from turnwise.envs.search.env import SearchEnv
 from turnwise.envs.search.generator import PRESETS, Entity, QuestionGenerator, world
 from turnwise.envs.search.generator.relations import KINDS, RELATIONS, SORTS, VALUES
-from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator, take_apart
+from turnwise.envs.search.reader_demonstrator import ReaderDemonstrator, parse_question
 
 
 @pytest.mark.parametrize("level", ["tiny", "small"])
@@ -62,7 +62,7 @@ def test_a_question_comes_apart_in_one_way_the_one_in_which_it_was_made(level):
     generator = QuestionGenerator("held_out", f"{level}+worlds=2")
     for id in generator.ids(150):
         generated = generator.get(id)
-        name, steps = take_apart(generated.question.text)
+        name, steps = parse_question(generated.question.text)
         assert name == generated.hops[0].entity.name
         assert [step.relation.name for step in steps] == [hop.relation.name for hop in generated.hops]
 

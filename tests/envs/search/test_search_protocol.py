@@ -1,4 +1,4 @@
-"""The two surfaces: what is read, what is shown, and that nothing makes them slow or fail."""
+"""The two action formats: parsing, results, and no slow or failing input."""
 
 import re
 import time

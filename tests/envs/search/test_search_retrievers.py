@@ -1,4 +1,4 @@
-"""Retrievers that are named: how long a service may take, what it refuses, models, and indexes that are kept."""
+"""Built-in retrievers and services: time limits, refusals, models, stored indexes."""
 
 from __future__ import annotations
 

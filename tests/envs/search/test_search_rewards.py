@@ -1,4 +1,4 @@
-"""What an answer is worth: tables computed by hand."""
+"""Reward functions: tables computed by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Episodes of search saved and resumed: the same future, in a fresh environment and another process."""
+"""Snapshots of search episodes: the same continuation in another environment and process."""
 
 from __future__ import annotations
 
