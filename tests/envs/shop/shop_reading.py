@@ -1,5 +1,5 @@
-"""Pages of HTML read as the original's text environment reads them (by BeautifulSoup's rules, without BeautifulSoup),
-and a little shop to look at: a harmless product, and one with hostile text wherever there is text.
+"""Reads HTML pages as WebShop's text environment does (by BeautifulSoup's rules), and defines a small shop with a
+normal product and one with hostile text in every field.
 """
 
 from __future__ import annotations

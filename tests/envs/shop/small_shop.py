@@ -1,4 +1,4 @@
-"""A shop of a few products made by hand, with everything in it that is awkward, for tests of its engine and pages."""
+"""A small shop with awkward products, for tests of sessions and pages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def shop(**options: Any) -> Shop:
 
 
 def session(*actions: str, name: str = "7", goal: Goal = GOAL, **options: Any) -> ShopSession:
-    """A session after some actions, each of which is possible."""
+    """A session after some valid actions."""
     customer = ShopSession(shop(**options), goal, name)
     for action in actions:
         assert customer.act(action), (action, customer.clickables())
@@ -90,7 +90,7 @@ def session(*actions: str, name: str = "7", goal: Goal = GOAL, **options: Any) -
 
 
 def files(folder: Path) -> dict[str, Path]:
-    """Some of the products in files of the original's form; one goal is made of each value of each option."""
+    """The products as files in WebShop's format, with one goal for each combination of options."""
     items, attributes, human = [], {}, {}
     for product in PRODUCTS:
         items.append(

@@ -1,4 +1,4 @@
-"""The shop in a real Chromium: the same episodes as in text, state by state and reward by reward."""
+"""The shop in a real Chromium: the same states and rewards as in the text environment."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_keywords_are_known_by_name() -> None:
         make("turnwise/WebShopBrowser-v0", levl="tiny")
 
 
-def test_what_a_browser_has_no_use_for_is_refused() -> None:
+def test_options_that_a_browser_cannot_use_are_refused() -> None:
     for name in ("observation", "num_prev_obs", "num_prev_actions"):
         with pytest.raises(UnknownOption, match=f"the shop in a browser has no option {name}"):
             WebShopBrowserEnv(level="tiny", **{name: 1})
@@ -185,7 +185,7 @@ def test_what_a_browser_has_no_use_for_is_refused() -> None:
 
 
 @pytest.mark.parametrize("deadline", [0, -1, float("nan"), float("inf"), "x", None, True])
-def test_deadlines_that_are_none_are_refused(deadline: Any) -> None:
+def test_invalid_deadlines_are_refused(deadline: Any) -> None:
     with pytest.raises(UnknownOption, match="deadline must be a number of seconds > 0 and <= 86,400"):
         WebShopBrowserEnv(level="tiny", deadline=deadline)
 

@@ -1,4 +1,4 @@
-"""The catalogue on disk: the same as in memory, made anew when its sources change, harmless when it cannot be used."""
+"""The cached catalogue: equal to the one in memory, rebuilt when its sources change or it is damaged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def source(folder: Path, count: int = 30) -> Path:
 
 
 def fresh(*arguments: Any, **options: Any) -> Catalogue:
-    """A catalogue as another process would open it."""
+    """A catalogue opened as in a new process."""
     _open.clear()
     return Catalogue.open(*arguments, **options)
 
@@ -102,7 +102,7 @@ def test_one_process_opens_once(tmp_path: Path) -> None:
     assert Catalogue.open(path, cache=tmp_path / "c", num_products=3) is not first
     source(tmp_path, 31)
     assert len(Catalogue.open(path, cache=tmp_path / "c")) == 31
-    assert len(first) == 30  # who holds the old one goes on with it
+    assert len(first) == 30  # the old one stays usable
     assert first[29].name == "Product 29 of kind 1"
 
 
@@ -114,7 +114,7 @@ def test_a_changed_source_is_read_again(tmp_path: Path) -> None:
     path.write_text(text.replace("Product 3 ", "Produkt 3 "), encoding="utf-8")  # as long as before
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # and as old
     assert fresh(path, cache=tmp_path / "c")[3].name == "Produkt 3 of kind 3"
-    folder_of(tmp_path / "c")  # one folder: the newer has taken the place of the older
+    folder_of(tmp_path / "c")  # the newer folder has replaced the older one
     attributes = tmp_path / "attributes.json"
     attributes.write_text('{"B000000003": {"attributes": ["soft"]}}', encoding="utf-8")
     assert fresh(path, attributes, cache=tmp_path / "c")[3].attributes == ("soft",)
@@ -137,7 +137,7 @@ def files_of(root: Path) -> list[str]:
     return sorted(str(path.relative_to(found)) for path in found.rglob("*") if path.is_file())
 
 
-def test_any_damage_is_mended(tmp_path: Path) -> None:
+def test_any_damage_is_repaired(tmp_path: Path) -> None:
     path = source(tmp_path)
     wanted, hits = list(fresh(path, cache=tmp_path / "c")), fresh(path, cache=tmp_path / "c").search("kind 2")
     names = files_of(tmp_path / "c")
@@ -159,14 +159,14 @@ def test_any_damage_is_mended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["[]", "1", "{}", '{"format": "turnwise shop catalogue", "key": 1}'])
-def test_another_manifest_is_no_cache(tmp_path: Path, said: str) -> None:
+def test_an_invalid_manifest_is_ignored(tmp_path: Path, said: str) -> None:
     path = source(tmp_path)
     fresh(path, cache=tmp_path / "c")
     (folder_of(tmp_path / "c") / "catalogue.json").write_text(said)
     assert len(fresh(path, cache=tmp_path / "c")) == 30
 
 
-def test_damage_that_is_too_large_to_look_for_is_told_when_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_in_a_large_file_is_reported_on_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = source(tmp_path)
     monkeypatch.setattr(catalogue_cache, "_CHECKED", 10)
     fresh(path, cache=tmp_path / "c")
@@ -179,7 +179,7 @@ def test_damage_that_is_too_large_to_look_for_is_told_when_met(tmp_path: Path, m
         catalogue[0]
 
 
-def test_where_nothing_can_be_written_memory_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_stay_in_memory_if_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = source(tmp_path)
     taken = tmp_path / "taken"
     taken.write_text("a file, not a folder")
@@ -192,7 +192,7 @@ def test_where_nothing_can_be_written_memory_serves(tmp_path: Path, monkeypatch:
         patch.setattr(np, "save", full)
         catalogue = fresh(path, cache=tmp_path / "c")
         assert len(catalogue.search("product")) == 30
-    assert list((tmp_path / "c" / "shop").iterdir()) == []  # nothing half-made stays behind
+    assert list((tmp_path / "c" / "shop").iterdir()) == []  # no partial folder is left
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", full)
         assert len(fresh(path, cache=tmp_path / "c")) == 30
@@ -225,7 +225,7 @@ def test_more_products_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(catalogue._products._kept) <= 4
 
 
-def test_a_catalogue_crosses_a_pipe(tmp_path: Path) -> None:
+def test_a_catalogue_can_be_pickled(tmp_path: Path) -> None:
     catalogue = fresh(source(tmp_path), cache=tmp_path / "c")
     again = pickle.loads(pickle.dumps(catalogue))
     assert list(again) == list(catalogue)

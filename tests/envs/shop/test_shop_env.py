@@ -1,4 +1,4 @@
-"""The shop as an environment: the contract, tasks, rewards, history, what is given whole, and bad input."""
+"""The shop as an environment: the contract, tasks, rewards, history, complete goals, and invalid input."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def opened(paths: dict[str, Path], **options: Any) -> WebShopEnv:
 
 
 def played(env: WebShopEnv, *actions: str, goal: Any = GOAL, **options: Any) -> tuple[str, float, bool, dict[str, Any]]:
-    """What came last of some actions towards a goal."""
+    """The last step of some actions towards a goal."""
     observation, info = env.reset(seed=0, options={"goal": goal, **options})
     reward, terminated = 0.0, False
     for action in actions:
@@ -56,7 +56,7 @@ def test_the_contract_is_kept_on_files(paths: dict[str, Path], observation: str)
     assert {"plan", "admissible", "state-equal", "pickling"} <= {r.rule for r in report.results if r.outcome == "ok"}
 
 
-def test_the_contract_is_kept_on_our_own_catalogue() -> None:
+def test_the_contract_is_kept_on_a_generated_catalogue() -> None:
     report = check_env("turnwise/WebShop-v0", kwargs={"level": "tiny", "tagger": "own"}, tasks=2, effort=EFFORT)
     assert report.ok, str(report)
 
@@ -68,7 +68,7 @@ def test_the_turn_limit_is_fifteen(paths: dict[str, Path]) -> None:
     assert ends == [(False, False)] * 14 + [(False, True)]
 
 
-def test_what_is_said_beside_the_pages(paths: dict[str, Path]) -> None:
+def test_info(paths: dict[str, Path]) -> None:
     env = opened(paths)
     _, info = env.reset(options={"task": "0"})
     assert info["state"] == "index"
@@ -88,7 +88,7 @@ def test_what_is_said_beside_the_pages(paths: dict[str, Path]) -> None:
     assert info["admissible_actions"] == info["free_actions"] == []
 
 
-def test_only_what_an_action_can_name_is_admissible(paths: dict[str, Path]) -> None:
+def test_only_values_that_an_action_can_name_are_admissible(paths: dict[str, Path]) -> None:
     env = opened(paths)
     *_, info = played(env, "search[odd]", f"click[{ODD.asin.lower()}]")
     values = ["a]b", "é", 'q"q', "it's", "both"]
@@ -105,7 +105,7 @@ def test_payoffs(paths: dict[str, Path], payoff: str, won: float, half: float) -
     assert played(env, *WAY[:-1])[1] == 0.0
 
 
-def test_a_goal_given_whole(paths: dict[str, Path]) -> None:
+def test_complete_goals(paths: dict[str, Path]) -> None:
     env = opened(paths, observation="url")
     assert played(env, goal=GOAL.as_dict())[0] == played(env)[0]
     name = played(env)[0].rpartition("/")[2]
@@ -147,7 +147,7 @@ def test_unknown_tasks(paths: dict[str, Path], task: str) -> None:
         opened(paths).reset(options={"task": task})
 
 
-def test_history_stands_before_the_page_the_oldest_first(paths: dict[str, Path]) -> None:
+def test_history_precedes_the_page_oldest_first(paths: dict[str, Path]) -> None:
     env = opened(paths, num_prev_obs=2, num_prev_actions=1)
     plain = opened(paths)
     pages = [played(plain, *WAY[:count])[0] for count in range(4)]
@@ -158,7 +158,7 @@ def test_history_stands_before_the_page_the_oldest_first(paths: dict[str, Path])
     assert seen[3] == " [SEP] ".join([pages[1], pages[2], WAY[2], pages[3]])
 
 
-def test_environments_of_a_process_share_the_shop_and_travel_without_it(paths: dict[str, Path]) -> None:
+def test_environments_share_the_shop_and_are_pickled_without_it(paths: dict[str, Path]) -> None:
     env = opened(paths)
     played(env, *WAY[:3])
     frozen = pickle.dumps(env)
@@ -169,7 +169,7 @@ def test_environments_of_a_process_share_the_shop_and_travel_without_it(paths: d
     assert env.shop.search("red shoe", 1)[0][0] == SHOE.asin
 
 
-def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     paths = files(tmp_path)
     assert opened(paths).shop.catalogue.get(SHOE.asin).name == "Red Shoe"  # type: ignore[union-attr]
     text = paths["products"].read_text(encoding="utf-8")
@@ -189,7 +189,7 @@ def test_options_of_a_reset_are_a_mapping(paths: dict[str, Path]) -> None:
         opened(paths).reset(options=[1])  # type: ignore[arg-type]
 
 
-def test_that_no_goal_was_kept_is_said(paths: dict[str, Path]) -> None:
+def test_rejecting_all_goals_is_an_error(paths: dict[str, Path]) -> None:
     with pytest.raises(EnvError, match="keep may have rejected all"):
         opened(paths, keep=lambda number, goal: False)
 
@@ -241,7 +241,9 @@ def test_the_rule_of_verl_agent_shuffles_with_the_seed(data_dir: Path) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_is_said_in_a_sentence(paths: dict[str, Path], options: dict[str, Any], word: str) -> None:
+def test_invalid_arguments_are_explained_in_a_sentence(
+    paths: dict[str, Path], options: dict[str, Any], word: str
+) -> None:
     with pytest.raises(EnvError, match=word) as caught:
         opened({**paths, **options})
     assert "\n" not in str(caught.value)
@@ -263,7 +265,7 @@ def test_what_cannot_be_is_said_in_a_sentence(paths: dict[str, Path], options: d
     ],
     ids=str,
 )
-def test_what_reset_cannot_take(paths: dict[str, Path], options: dict[str, Any]) -> None:
+def test_invalid_options_of_reset(paths: dict[str, Path], options: dict[str, Any]) -> None:
     with pytest.raises(UnknownOption):
         opened(paths).reset(options=options)
 
@@ -311,7 +313,7 @@ def test_any_text_is_answered_within_the_space(paths: dict[str, Path], typed: li
         assert len(info["state"]) < 500
 
 
-def test_our_own_catalogue() -> None:
+def test_a_generated_catalogue() -> None:
     env = make("turnwise/WebShop-v0", level="tiny", split="held_out", tagger="own", observation="url")
     (task,) = env.get_wrapper_attr("task_ids")(1)
     seen, info = env.reset(options={"task": task})

@@ -1,4 +1,4 @@
-"""The sixteen episodes that were recorded on the original server, played again: equal byte for byte."""
+"""The sixteen episodes that were recorded on WebShop's server replay byte for byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = {"text": "text", "text_rich": "text_rich", "url": "url"}
 
 @functools.cache
 def opened(folder: Path, observation: str, cache: Path, **options: Any) -> WebShopEnv:
-    """The environment on the original's files, with the tagger of the recordings."""
+    """The environment on WebShop's files with the tagger of the recordings."""
     return WebShopEnv(
         folder / "items_shuffle_1000.reconstructed.json",
         folder / "items_ins_v2_1000.json",

@@ -1,4 +1,4 @@
-"""The expert buys the best that can be bought, from anywhere; the shoppers do what the text allows."""
+"""The expert makes the best purchase from any page; the scripted shoppers use only the text."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_the_shopper_searches_the_instruction_and_buys_the_first(text: Any) -> N
 
 
 @pytest.mark.parametrize("text", [pages.text, pages.rich])
-def test_the_careful_one_leaves_what_is_too_dear_or_lacks_what_is_asked_for(text: Any) -> None:
+def test_the_careful_shopper_rejects_expensive_and_incomplete_products(text: Any) -> None:
     dear = mug("A000000001", "Steel Travel Mug", price_tag="$80.0", pricing=(80.0,))
     red = mug("A000000002", "Steel Travel Mug", options={"color": ("red",), "size": ("small", "large")})
     said = "i need a steel travel mug, color blue, for less than 30 dollars"
@@ -245,7 +245,7 @@ def test_the_careful_one_leaves_what_is_too_dear_or_lacks_what_is_asked_for(text
     assert dict(session.page.options) == {"color": "blue"}
 
 
-def test_the_careful_one_reads_the_features_where_the_title_does_not_tell() -> None:
+def test_the_careful_shopper_reads_the_features_if_necessary() -> None:
     hidden = replace(MUG, bullets=("Keeps tea warm", "Leakproof lid"))
     session = session_of(goal_of(hidden, "i want a leakproof steel travel mug, color blue"), hidden)
     assert bought(session, CarefulShopper()) == [
@@ -276,7 +276,7 @@ def test_an_empty_shelf_and_a_slip_are_survived() -> None:
 
 
 def test_the_scale_has_ends() -> None:
-    """On held-out goals: chance, the shopper, the careful one, and the expert, who always wins."""
+    """Success on held-out goals rises from the shopper to the careful shopper, and is below the expert's."""
     env = make("turnwise/WebShop-v0", level="small", split="held_out", observation="text_rich", tagger="own")
     players = demonstrators("turnwise/WebShop-v0")
     scores = {}

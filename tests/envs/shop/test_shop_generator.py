@@ -107,14 +107,14 @@ def test_a_shop_is_the_same_in_another_process_with_another_hash_seed():
     assert done.stdout.strip() == DIGESTS["small", 7]
 
 
-def test_the_draws_are_the_published_ones():
+def test_the_random_sequence_is_fixed():
     # The sequence that every Python gives; if this fails, all task ids would mean other goals.
     draws = StableRandom("train/small/000000")
     assert [draws.below(1000) for _ in range(4)] == [176, 965, 233, 721]
     assert draws.some("abcdef", 3) == ["f", "a", "b"]
 
 
-def test_draws_keep_to_their_ends():
+def test_draws_respect_their_bounds():
     draws = StableRandom("x")
     assert {draws.between((2, 4)) for _ in range(99)} == {2, 3, 4}
     assert {draws.one("ab") for _ in range(99)} == {"a", "b"}
@@ -273,7 +273,7 @@ def test_goals_ask_for_as_much_as_the_level_says(level: str):
     assert all(f"{goal.price_upper:.0f}" in goal.instruction for goal in bounded)
 
 
-def test_what_is_asked_stands_in_the_sentence_unless_it_is_paraphrased():
+def test_the_sentence_contains_every_wish_unless_it_is_paraphrased():
     for goal in some_goals("train", "small+paraphrase=0", 200):
         assert all(attribute in goal.instruction for attribute in goal.attributes)
         assert all(value in goal.instruction for value in goal.options.values())
@@ -307,11 +307,11 @@ def test_sensible_words_find_the_product_and_the_first_result_is_often_wrong(lev
         assert first is not None
         right += JUDGE.best(first, goal, first.pricing[0])[0].total == 1.0
     assert found >= 0.99 * len(goals)
-    assert right <= (0.75 if level == "tiny" else 0.5) * len(goals)  # with the best options, which nobody tells
+    assert right <= (0.75 if level == "tiny" else 0.5) * len(goals)  # with the best options
 
 
 @pytest.mark.parametrize("level", FAST)
-def test_what_a_product_is_not_stands_nowhere_on_its_pages(level: str):
+def test_pages_do_not_mention_features_that_a_product_lacks(level: str):
     pools: dict[str, set[str]] = {}
     for product in catalogue(level):
         pools.setdefault(product.query, set()).update(product.attributes)
@@ -346,7 +346,7 @@ def test_ids_are_of_the_length_asked_for_and_differ(length: int, form: str):
 # ---- files ----
 
 
-def test_a_catalogue_that_was_written_is_read_as_it_was(tmp_path: Path):
+def test_an_exported_catalogue_is_read_back(tmp_path: Path):
     for level in FAST:
         paths = write(tmp_path / level, level, 3)
         again = Catalogue.open(**paths, cache=False)
@@ -418,7 +418,7 @@ def test_goals_of_another_split_or_of_too_few_products_are_refused():
 
 
 @given(st.text(max_size=30) | st.sampled_from(["train/tiny/12", "train/tiny/0000012", "held_out/tiny/000001"]))
-def test_what_is_no_id_is_refused(id: str):
+def test_invalid_ids_are_refused(id: str):
     with pytest.raises(UnknownTask, match="train/tiny/000012"):
         generated_goals("train", "tiny").get(id)
 

@@ -1,4 +1,4 @@
-"""Prices, goals and splits: by hand, by laws, and beside what the original makes of its own set."""
+"""Prices, goals and splits: by hand, by laws, and compared with WebShop's."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_product_makes_no_goal() -> None:
     empty = replace(SHOE, options={"size": ()})
     silent = replace(HAT, instruction_attributes=())
     assert made([empty, silent, SOCK]) == []
-    # the bound is drawn all the same, as in the original
+    # the limit is drawn all the same, as in WebShop
     assert made([empty, replace(HAT, pricing=(50.0,))], seed=4)[0].price_upper == _bounds_behind_another(4)
 
 
@@ -133,7 +133,7 @@ def _bounds_behind_another(seed: int) -> float:
     return float(max(rng.sample([60, 70, 80, 90], 2)))
 
 
-def test_what_cannot_be_made_is_said() -> None:
+def test_errors() -> None:
     with pytest.raises(UnknownOption, match="B1 has a goal but no price"):
         make_goals(SHOP, {}, human=False, rng=random.Random(0))
     huge = replace(SHOE, options={str(number): tuple("abcdefghij") for number in range(9)})
@@ -158,7 +158,7 @@ def test_goals_are_limited_by_weight() -> None:
     whole, some = made(many), made(many, limit=7)
     assert len(some) == len({goal.asin for goal in some}) == 7
     assert all(goal in whole for goal in some)
-    assert whole[0] not in made(many, limit=59)  # the original's first goal is never drawn
+    assert whole[0] not in made(many, limit=59)  # WebShop never draws the first goal
     assert made(many, limit=60) == made(many, limit=99) == whole
     rng = random.Random(233)
     rng.shuffle(list(range(60)))
@@ -244,7 +244,7 @@ def real(data_dir: Path) -> Catalogue:
 
 @pytest.mark.parametrize(
     ("human", "seed", "shuffle", "count", "bounds", "costs", "first", "next_bounds"),
-    [  # sums and beginnings of what the original's own functions give, seeded so before they load
+    [  # sums and first values of WebShop's own functions with these seeds
         (False, 0, 233, 6910, 412510.0, 103238.88572696263, "B0743JKHBV", [30.0, 50.0, 50.0, 340.0, 30.0]),
         (True, 0, 233, 13, 890.0, 103238.88572696263, "B09MW563KN", [60.0, 70.0, 60.0, 180.0, 40.0]),
         (False, 42, 42, 6910, 428010.0, 103136.60278699738, "B09R9YCM6R", [50.0, 40.0, 70.0, 140.0, 60.0]),

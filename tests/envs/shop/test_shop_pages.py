@@ -1,4 +1,4 @@
-"""How pages read: each kind by hand, white space, marks, and the law between the two texts."""
+"""Pages as text: each kind by hand, white space, marks, and the relation of the two observations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The original's files as products: every rule by hand, torn and wrong files, any record at all, and the real set."""
+"""WebShop's files: every rule by hand, damaged files, random records, and the real products."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def opened(folder: Path, items: Any, attributes: Any = None, human: Any = None, 
 
 
 def said(folder: Path, *values: Any, **options: Any) -> str:
-    """What is said about values that cannot be used."""
+    """The message about invalid values."""
     with pytest.raises(CatalogueError) as caught:
         opened(folder, *values, **options)
     return str(caught.value)
@@ -115,7 +115,7 @@ def test_prices(tmp_path: Path, pricing: str | None, dollars: tuple[float, ...],
     assert (product.pricing, product.price_tag) == (dollars, tag)
 
 
-def test_what_may_be_missing(tmp_path: Path) -> None:
+def test_optional_fields(tmp_path: Path) -> None:
     bare = {
         key: value for key, value in ITEM.items() if key not in ("pricing", "images", "customization_options", "page")
     }
@@ -134,13 +134,16 @@ def test_options(tmp_path: Path) -> None:
         "SIZE": [{"value": "S"}],
     }
     product = opened(tmp_path, [item(customization_options=options)])[0]
-    assert list(product.options.items()) == [("size", ("s",)), ("color", ())]  # the later name, in the earlier's place
+    assert list(product.options.items()) == [
+        ("size", ("s",)),
+        ("color", ()),
+    ]  # the later value in the earlier place
     product = opened(tmp_path, [item(customization_options={"Size": options["Size"]})])[0]
     assert product.options == {"size": ("5 | 6 us", "xl")}
     assert contents(product).endswith("soft  size: 5 | 6 us, xl")
 
 
-def test_what_the_original_leaves_out(tmp_path: Path) -> None:
+def test_records_that_webshop_skips(tmp_path: Path) -> None:
     items = [
         item(1),
         item(1, name="twice"),
@@ -154,7 +157,7 @@ def test_what_the_original_leaves_out(tmp_path: Path) -> None:
     assert [product.asin for product in catalogue] == ["B000000001", "B2", "B000000003"]
     assert catalogue[0].name == "Red Shoe"
     assert catalogue.skipped == 0
-    assert len(opened(tmp_path, items, num_products=3)) == 1  # the list is cut before anything is left out
+    assert len(opened(tmp_path, items, num_products=3)) == 1  # the list is cut before records are skipped
     assert len(opened(tmp_path, items, num_products=99)) == 3
 
 
@@ -206,14 +209,14 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
         (None, {"B000000001": [{"instruction": "x"}]}, "'instruction_attributes' must be a list of strings, got None"),
     ],
 )
-def test_wrong_records_beside_the_products(tmp_path: Path, attributes: Any, human: Any, what: str) -> None:
+def test_broken_records_of_the_other_files(tmp_path: Path, attributes: Any, human: Any, what: str) -> None:
     assert what in said(tmp_path, [ITEM], attributes, human)
     catalogue = opened(tmp_path, [ITEM], attributes, human, strict=False)
-    assert (len(catalogue), catalogue.skipped) == (1, 1)  # the product is there, without what is wrong
+    assert (len(catalogue), catalogue.skipped) == (1, 1)  # the product is kept without the broken record
     assert (catalogue[0].attributes, catalogue[0].human) == (("DUMMY_ATTR",), ())
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_invalid_files(tmp_path: Path) -> None:
     for strict in (True, False):
         with pytest.raises(CatalogueError, match=r"gone\.json: does not exist"):
             Catalogue.open(tmp_path / "gone.json", strict=strict)
@@ -229,7 +232,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         opened(tmp_path, [ITEM], num_products=0)
 
 
-def test_torn_files(tmp_path: Path) -> None:
+def test_truncated_files(tmp_path: Path) -> None:
     whole = json.dumps([item(number) for number in range(1, 6)])
     for cut in range(1, len(whole), 7):
         assert re.search(r"record \d: the file is truncated (here|within it)$", said(tmp_path, whole[:cut]))
@@ -240,7 +243,7 @@ def test_torn_files(tmp_path: Path) -> None:
     assert "record 5: the file continues after the list" in said(tmp_path, whole + "]")
 
 
-def test_json_that_is_none(tmp_path: Path) -> None:
+def test_invalid_json(tmp_path: Path) -> None:
     first = json.dumps(ITEM)
     for rest, what in [
         ('{"asin": }', "record 1: is not JSON (Expecting value at '}, "),
@@ -262,7 +265,7 @@ def test_one_record_a_line(tmp_path: Path) -> None:
     assert "record 2: is not JSON" in said(tmp_path, "\n".join(lines))
     catalogue = opened(tmp_path, "\n".join(lines), strict=False)
     assert ([one.asin[-1] for one in catalogue], catalogue.skipped) == (["1", "2", "3"], 1)
-    assert len(opened(tmp_path, "\n".join(lines), num_products=2)) == 2  # what is not read is not judged
+    assert len(opened(tmp_path, "\n".join(lines), num_products=2)) == 2  # records that are not read are not checked
 
 
 def test_packed_marked_and_foreign_bytes(tmp_path: Path) -> None:
@@ -303,7 +306,7 @@ def test_the_size_of_chunks_changes_nothing(tmp_path: Path, chunk: int) -> None:
             assert {name: json.loads(text) for name, text in texts} == named
 
 
-def test_a_record_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_too_long_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_stream, "CHUNK", 1000)
     monkeypatch.setattr(json_stream, "LONGEST", 10_000)
     text = f'[{json.dumps(ITEM)}, "{"x" * 100_000}"]'

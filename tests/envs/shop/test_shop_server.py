@@ -1,4 +1,4 @@
-"""The site as it is served: sessions apart from each other, one purchase each, clear answers to what cannot be."""
+"""The served site: separate sessions, one purchase each, clear error pages, and its use in a browser."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_visitor_shops_by_forms_and_links_alone(visitor: httpx.Client, site: t
     assert "Exactly what was asked for." in end.text
 
 
-def test_what_was_bought_first_is_kept_until_the_visitor_begins_anew(
+def test_the_first_purchase_counts_until_the_visitor_starts_again(
     visitor: httpx.Client, site: tuple[str, SessionStore]
 ) -> None:
     first = visitor.get("/done/1/MUG1/{}")
@@ -126,7 +126,7 @@ def test_a_name_decides_its_goal(visitor: httpx.Client, site: tuple[str, Session
     assert len(others) > 3
 
 
-def test_the_door_leads_to_a_fresh_session(visitor: httpx.Client) -> None:
+def test_the_root_redirects_to_a_new_session(visitor: httpx.Client) -> None:
     names = {visitor.get("/").url.path for _ in range(3)}
     assert len(names) == 3
     assert all(len(name) == 11 for name in names)
@@ -152,7 +152,7 @@ def test_sessions_are_bounded_and_started_ones_stay() -> None:
         sessions.start("no\nname", goal_of(MUG))
 
 
-def test_two_hundred_shop_at_once_and_see_nothing_of_each_other(site: tuple[str, SessionStore]) -> None:
+def test_two_hundred_concurrent_sessions_are_separate(site: tuple[str, SessionStore]) -> None:
     address, sessions = site
 
     async def shop(number: int) -> tuple[int, str, float, bool]:
@@ -224,7 +224,7 @@ def test_two_hundred_shop_at_once_and_see_nothing_of_each_other(site: tuple[str,
         ("GET", "/search_results/s/" + "q" * 5000 + "/1", 414),
     ],
 )
-def test_what_is_not_there_gets_a_clear_page(visitor: httpx.Client, method: str, address: str, status: int) -> None:
+def test_errors_have_a_clear_page(visitor: httpx.Client, method: str, address: str, status: int) -> None:
     answer = visitor.request(method, address)
     assert answer.status_code == status
     assert method == "HEAD" or str(status) in [text for text, _ in Reader(answer.text).strings]
@@ -232,7 +232,7 @@ def test_what_is_not_there_gets_a_clear_page(visitor: httpx.Client, method: str,
     assert "passwd" not in answer.text
 
 
-def test_a_mistyped_task_is_told_and_plays_no_other_goal(site: tuple[str, SessionStore]) -> None:
+def test_a_mistyped_task_is_an_error(site: tuple[str, SessionStore]) -> None:
     from turnwise.envs.shop.env import WebShopEnv
 
     source = WebShopEnv(level="tiny", split="held_out").source
@@ -249,7 +249,7 @@ def test_a_mistyped_task_is_told_and_plays_no_other_goal(site: tuple[str, Sessio
     assert len(sessions) == 6
 
 
-def test_what_every_site_is_asked_for_opens_no_session(visitor: httpx.Client, site: tuple[str, SessionStore]) -> None:
+def test_requests_of_crawlers_open_no_session(visitor: httpx.Client, site: tuple[str, SessionStore]) -> None:
     before = len(site[1])
     robots = visitor.get("/robots.txt")
     assert (robots.text, robots.headers["content-type"]) == (

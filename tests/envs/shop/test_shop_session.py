@@ -1,4 +1,4 @@
-"""A session by WebShop's rules: each rule by hand, and any text at all."""
+"""Sessions: each of WebShop's rules by hand, and arbitrary texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXPRESSION = re.compile(r"(.+)\[(.+)\]")
 
 
 def expressed(action: str) -> tuple[str, str] | None:
-    """Name and argument by the original's regular expression."""
+    """Name and argument by WebShop's regular expression."""
     found = EXPRESSION.match(action)
     return None if found is None else (found[1], found[2].lower())
 
@@ -56,7 +56,7 @@ def test_the_way_to_a_purchase() -> None:
     assert customer.act("click[blue]")
     assert customer.act("click[9]")
     assert customer.act("click[red]")
-    chosen = (("color", "red"), ("size", "9"))  # another value of an option takes the place of the first
+    chosen = (("color", "red"), ("size", "9"))  # another value of an option replaces the first
     assert customer.page == Page("item", ("red", "shoe"), 1, SHOE.asin, chosen)
     assert customer.url() == f'{BASE}/item_page/7/{SHOE.asin}/red+shoe/1/{{"color": "red", "size": "9"}}'
     assert not customer.done
@@ -98,7 +98,7 @@ def test_previous_keeps_or_forgets_options() -> None:
     assert again.page.options == ()
 
 
-def test_results_go_on_without_end() -> None:
+def test_pages_of_results_never_end() -> None:
     customer = session("search[sock]")
     assert customer.total() == len(MANY)
     shown = []
@@ -119,7 +119,7 @@ def test_back_to_search_forgets_everything() -> None:
 
 
 def test_the_address_decides_where_previous_leads() -> None:
-    # The original looks for the name of a page anywhere in the address, which a query can hold as well.
+    # WebShop searches the whole address for the name of a page, which a query may contain.
     customer = session("search[search_results shoe]", OPEN, "click[< prev]")
     assert customer.page == Page("results", ("search_results", "shoe"), 0)
     assert customer.results() == []
@@ -174,7 +174,7 @@ def test_attributes_are_shown_only_where_asked_for() -> None:
 
 
 @given(st.lists(st.one_of(st.text(max_size=30), brackets.map("search[{}]".format), brackets.map("click[{}]".format))))
-def test_no_text_raises_and_what_is_refused_changes_nothing(actions: list[str]) -> None:
+def test_no_text_raises_and_invalid_actions_change_nothing(actions: list[str]) -> None:
     customer = session(*ODDLY)
     for action in actions:
         before = (customer.page, set(customer.visited), customer.url())
@@ -196,7 +196,7 @@ def test_hostile_queries_list_something_or_nothing(query: str) -> None:
     assert len(customer.state_key()) < 100
 
 
-def test_a_text_that_cannot_be_written_is_refused() -> None:
+def test_invalid_unicode_and_huge_texts_are_refused() -> None:
     assert not session().act("search[\ud800]")
     assert not session().act("search[" + "a" * (1 << 21) + "]")
 
@@ -217,7 +217,7 @@ def test_the_task_is_in_no_state_key() -> None:
     assert session(f"search[{GOAL.instruction}]").state_key() != session(f"search[{GOAL.instruction}.]").state_key()
 
 
-def test_copies_go_on_alone() -> None:
+def test_copies_are_independent() -> None:
     customer = session(SHOES, OPEN)
     for other in (copy.deepcopy(customer), pickle.loads(pickle.dumps(customer))):
         assert other.act("click[blue]")

@@ -1,4 +1,4 @@
-"""Several of our own catalogues behind one environment: goals by turns, each the same as in its catalogue alone."""
+"""Several generated catalogues behind one environment: alternating goals, equal to those of each catalogue alone."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def opened(**options: Any) -> WebShopEnv:
 
 
 def played(env: WebShopEnv, task: str) -> list[Any]:
-    """All that an expert's episode shows."""
+    """Everything that the expert's episode returns."""
     seen: list[Any] = [env.reset(options={"task": task})]
     return seen + [env.step(action) for action in env.plan()]
 
 
-def test_goals_come_by_turns_and_are_those_of_each_catalogue_alone() -> None:
+def test_goals_alternate_and_equal_those_of_each_catalogue_alone() -> None:
     env = opened()
     ids = env.task_ids(7)
     assert ids == [
@@ -71,8 +71,8 @@ def test_a_snapshot_finds_its_catalogue_again() -> None:
         opened(catalogues=2).restore(saved)
 
 
-def test_shops_are_shared_by_all_who_play_in_them_and_go_with_the_last() -> None:
-    """However many there are: train and held-out, other counts, and what was pickled."""
+def test_shops_are_shared_and_freed_with_their_last_environment() -> None:
+    """Across splits, numbers of catalogues, and pickling."""
     envs = [opened(catalogues=12), opened(catalogues=12, split="held_out"), opened(catalogues=1, catalogue_seed=11)]
     tasks = [envs[0].task_ids(8)[7], envs[1].task_ids(8)[7], envs[2].task_ids(1)[0]]
     for _ in range(2):
@@ -82,13 +82,13 @@ def test_shops_are_shared_by_all_who_play_in_them_and_go_with_the_last() -> None
     assert len({id(shop) for shop in shops}) == 1
     gone = weakref.ref(shops[0])
     del envs, env, shops
-    for seed in range(20, 30):  # the last few are kept for a while
+    for seed in range(20, 30):  # the last few stay cached
         opened(catalogues=1, catalogue_seed=seed)
     gc.collect()
     assert gone() is None
 
 
-def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_errors(tmp_path: Path) -> None:
     with pytest.raises(UnknownTask, match=r"'train/tiny@4/000012', with catalogues from 'tiny@4' to 'tiny@6'"):
         opened().reset(options={"task": "train/tiny@9/000000"})
     with pytest.raises(UnknownTask):

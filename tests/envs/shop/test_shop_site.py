@@ -1,4 +1,4 @@
-"""The site's pages: they read as the text observations do, whatever the products hold, and nothing on them can act."""
+"""The site's pages: their text equals the text observations, and hostile products cannot inject anything."""
 
 from __future__ import annotations
 

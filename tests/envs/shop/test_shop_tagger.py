@@ -1,4 +1,4 @@
-"""The taggers: our own by hand, which one is taken, what is refused."""
+"""The taggers: the own one by hand, which one is selected, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of the generator: within a kind, nothing passes for anything else under the rules of the reward."""
+"""The vocabulary: within a kind, nothing matches anything else under the reward's rules."""
 
 from __future__ import annotations
 
