@@ -53,6 +53,15 @@ from turnwise.credit.turn.tempo import tempo
 from turnwise.credit.turn.tree_grpo import tree_grpo
 from turnwise.credit.turn.trloo import trloo
 
+__all__ = [  # the functions; turnwise.credit exports them
+    "a_grae", "adora", "archer", "arpo_hard", "arpo_replay", "arpo_soft", "bnpo", "canon", "copo", "dcpo_sas",
+    "dr_grpo", "dr_mas", "evol", "flow_grpo", "gae", "gdpo", "gigpo", "graft", "graphgpo", "grpo", "hapo", "hgpo",
+    "himac", "loop", "m_grpo", "mapo_dialogue", "mapo_mixed", "mars", "mc_grpo", "mt_grpo", "ngrpo", "opo",
+    "passk", "ppr_renorm", "psr_nsr", "reinforce_pp", "reinforce_pp_baseline", "remax", "rloo", "rtmc", "salt",
+    "seed_grpo", "seeupo", "slea", "spear", "spo_segment", "spo_single_stream", "step_grpo", "tempo", "tree_grpo",
+    "trloo", "unlikely", "xrpo_novelty",
+]  # fmt: skip
+
 CATALOGUE = (
     # Outcome level.
     CreditRule("grpo", "Group Relative Policy Optimization", "2402.03300", "reference code",
