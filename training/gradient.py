@@ -18,7 +18,7 @@ from torch import Tensor
 
 from turnwise.training.batch import Batch, micro_batches
 from turnwise.training.logprobs import TokenScorer
-from turnwise.training.objectives.objective import Objective
+from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.objectives.tokens import Tokens
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from turnwise.training.batch import Batch
 from turnwise.training.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.logprobs import CausalLM, Scores, TokenScorer
-from turnwise.training.objectives.objective import Objective
+from turnwise.training.objectives.run_objective import Objective
 
 
 class Learner:

@@ -8,7 +8,6 @@ from turnwise.training.objectives.covariance import clip_cov, kl_cov
 from turnwise.training.objectives.function import ObjectiveFunction, objective
 from turnwise.training.objectives.kl import KL_ESTIMATORS, kl
 from turnwise.training.objectives.mixed import dhpo, sspo
-from turnwise.training.objectives.objective import Objective
 from turnwise.training.objectives.plain import (
     a_lol,
     a_lol_ref_free,
@@ -21,6 +20,7 @@ from turnwise.training.objectives.plain import (
     reinforce,
 )
 from turnwise.training.objectives.ppo import decoupled, imitation_weight, ppo_clip, self_imitation
+from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.objectives.sequence import gmpo, gspo, gspo_token, vespo
 from turnwise.training.objectives.soft import cispo, dppo_tv, sapo
 from turnwise.training.objectives.terms import Terms
