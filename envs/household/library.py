@@ -19,8 +19,9 @@ from typing import Any
 from turnwise.envs.caching import cache_folder
 from turnwise.envs.errors import GameFileError, NoGames, UnknownOption, UnknownTask
 from turnwise.envs.household.game import Game, compile_game
-from turnwise.envs.household.game_files import TASK_TYPES, GameFolder, GameRecord, PackedGames, source_at
+from turnwise.envs.household.game_files import GameFolder, GameRecord, PackedGames, source_at
 from turnwise.envs.household.grammar import Grammar, read_grammar
+from turnwise.envs.household.level import TASK_TYPES
 from turnwise.envs.household.pddl import Domain, read_domain
 from turnwise.envs.household.record_file import RecordFile, open_records, write_records
 from turnwise.registry import suggest
