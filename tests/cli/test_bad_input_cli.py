@@ -33,8 +33,8 @@ def test_missing_torn_and_absent_games(turnwise: Call, tmp_path: Path, words: tu
     assert turnwise("data", "generate", games, "--count", "2", "--level", "tiny").code == 0
     file = sorted(games.rglob("game.tw-pddl"))[0]
     file.write_bytes(file.read_bytes()[:500])
-    one_sentence(turnwise(*words, f"games={games}"), f"{file}, line 1", "torn file")
-    one_sentence(turnwise("data", "pack", games, tmp_path / "out.jsonl"), f"{file}, line 1", "torn file")
+    one_sentence(turnwise(*words, f"games={games}"), f"{file}, line 1", "damaged file")
+    one_sentence(turnwise("data", "pack", games, tmp_path / "out.jsonl"), f"{file}, line 1", "damaged file")
     assert not (tmp_path / "out.jsonl").exists()
 
 
@@ -104,10 +104,10 @@ def test_a_checkpoint_with_the_tokenizer_of_another_is_refused(turnwise: Call, r
 
     checkpoint = max((copy / "checkpoints").iterdir())
     build_tokenizer(["other words"], vocab=270).save_pretrained(checkpoint)
-    one_sentence(turnwise("eval", checkpoint, ENV), "is not whole: tokenizer")
+    one_sentence(turnwise("eval", checkpoint, ENV), "is damaged: tokenizer")
     text = run_file.read_text().replace("vocab = 300\nhidden = 48\nlayers = 1\nheads = 2\n", f'path = "{checkpoint}"\n')
     (copy / "next.toml").write_text(text)
-    one_sentence(turnwise("train", copy / "next.toml", "--output", copy / "next"), "is not whole: tokenizer")
+    one_sentence(turnwise("train", copy / "next.toml", "--output", copy / "next"), "is damaged: tokenizer")
 
 
 def test_a_checkpoint_of_another_version_is_refused(turnwise: Call, copy: Path) -> None:

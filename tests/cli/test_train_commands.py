@@ -74,7 +74,7 @@ def test_a_full_disk_during_a_checkpoint_keeps_the_one_before(turnwise: Call, ru
     words = ("train", run_file, "evaluation.episodes=0", "imitation.epochs=1", "--output", folder)
     with largest_file(300_000):
         said = turnwise(*words)
-    one_sentence(said, "checkpoint 1 was not written", f"the last good one is {folder / 'checkpoints' / '000000'}")
+    one_sentence(said, "checkpoint 1 could not be written", f"the last one is {folder / 'checkpoints' / '000000'}")
     assert [path.name for path in (folder / "checkpoints").iterdir()] == ["000000"]
     assert turnwise("eval", folder, "--episodes", 1).code == 0
     said = turnwise("train", folder, "--resume")
