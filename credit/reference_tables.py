@@ -19,13 +19,13 @@ PLACES = {"turnwise.credit.outcome": "Outcome level", "turnwise.credit.turn": "T
 
 
 def reference() -> str:
-    """Return the tables as Markdown: our estimators by where they look, and the transforms of token advantages."""
+    """Return the tables as Markdown: our rules by level, and the token transforms."""
     parts = []
     for place, title in PLACES.items():
         entries = sorted(
             (e for e in CATALOGUE if e.function.__module__.startswith(place)), key=lambda entry: entry.name
         )
-        parts.append(f"### {title}\n\n{_estimators(entries)}")
+        parts.append(f"### {title}\n\n{_rules(entries)}")
     header = ("name", "title", "arXiv", "evidence", "use")
     rows = [(f"`{t.name}`", t.title, t.arxiv or "", t.evidence, t.use) for t in TRANSFORMS]
     parts.append(f"### Transforms of token advantages\n\n{_table(header, sorted(rows))}")
@@ -58,7 +58,7 @@ def _between(begin: str, end: str, part: str, text: str) -> str:
     return f"{before}{begin}\n\n{part}\n\n{end}{after}"
 
 
-def _estimators(entries: Iterable[CreditRule]) -> str:
+def _rules(entries: Iterable[CreditRule]) -> str:
     header = ("name", "title", "arXiv", "needs", "evidence", "use")
     return _table(
         header,

@@ -15,17 +15,17 @@ Shape = tuple[int, ...]
 def numbers(
     name: str, values: Any, shape: Shape | None = None, dimensions: int = 2, *, inside: Bools | None = None
 ) -> Floats:
-    """Return an array of finite numbers, float64 [B, L] or as wanted.
+    """Return an array of finite numbers, float64.
 
     Args:
-        name: of the argument, for the message.
-        values: what came.
-        shape: the shape it must have; None takes any with the right number of dimensions.
-        dimensions: how many there must be, where no shape is given.
-        inside: bool, where the numbers mean something; elsewhere they come back as zero, whatever they are.
+        name: name of the argument, for messages.
+        values: the argument.
+        shape: the required shape; None accepts any with the right number of dimensions.
+        dimensions: the required number of dimensions if `shape` is None.
+        inside: bool, where the numbers are used; elsewhere they become zero.
 
     Raises:
-        BadTable: another shape, no numbers, or some that are not finite.
+        BadTable: the shape is wrong, or a value is not a finite number.
     """
     try:
         array = np.asarray(plain(values), dtype=np.float64)
@@ -40,13 +40,13 @@ def numbers(
 
 
 def flags(name: str, values: Any, shape: Shape | None = None, dimensions: int = 2) -> Bools:
-    """Return an array of true and false, bool [B, L] or as wanted; zeros and ones will do.
+    """Return a boolean array; zeros and ones are accepted.
 
     Args:
         name, values, shape, dimensions: see `numbers`.
 
     Raises:
-        BadTable: another shape, or a value that is neither true nor false.
+        BadTable: the shape is wrong, or a value is not boolean.
     """
     array: npt.NDArray[Any] = unboxed(np.asarray(plain(values)))
     _check_shape(name, array.shape, shape, dimensions)
