@@ -47,6 +47,8 @@ class Agent:
             raise AgentError(f"temperature must be >= 0, got {self.temperature}")
         if not 0 < self.top_p <= 1:
             raise AgentError(f"top_p must be in (0, 1], got {self.top_p}")
+        if isinstance(self.stop, str):
+            raise AgentError(f"stop must be a tuple of strings, got {self.stop!r}")
         if self.chat is not None and getattr(self.chat, "chat_template", None):
             system = bool(self.prompt.template.system)
             template = ChatTemplate(self.chat, system=system, appends=self.prompt.appends)
@@ -70,11 +72,14 @@ class Agent:
         Raises:
             AgentError: an unknown name or option, or a value out of range.
         """
+        known = ["prompt", "template", *_OPTIONS]
         for key in options:
-            if key not in _OPTIONS:
-                raise AgentError(f"unknown option of the agent {key!r}{suggest(key, _OPTIONS)}")
+            if key not in known:
+                raise AgentError(f"an agent has no option {key!r}{suggest(key, known)}")
         values = cast(dict[str, Any], options)
-        return cls(prompt=_builder(prompt, _template(template)), **{**values, "stop": tuple(values.get("stop", ()))})
+        if not isinstance(values.get("stop", ()), str):  # a string is refused with the other values
+            values["stop"] = tuple(values.get("stop", ()))
+        return cls(prompt=_builder(prompt, _template(template)), **values)
 
     def parse(self, text: str) -> Parsed:
         """Return the action in an answer, or why there is none."""

@@ -261,7 +261,7 @@ class EvaluationResult:
             EvaluationError: the file is not a result.
             OSError: the file cannot be read.
         """
-        return _checked(cls, _read(Path(path), "rows"), f"{path} is not a result")
+        return _checked(cls, _read(Path(path), "rows"), f"{path} is not an evaluation result")
 
 
 def evaluate(
@@ -341,14 +341,14 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _read(path: Path, key: str) -> Mapping[str, Any]:
-    kind = "result" if key == "rows" else key
+    kind = "an evaluation result" if key == "rows" else f"a {key}"
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise EvaluationError(f"{path} is not a {kind}, because it is not valid JSON: {error}") from error
+        raise EvaluationError(f"{path} is not {kind}: it is not valid JSON ({error})") from error
     if not isinstance(content, dict) or key not in content:
-        raise EvaluationError(f"{path} is not a {kind}: the key {key!r} is missing")
+        raise EvaluationError(f"{path} is not {kind}: the key {key!r} is missing")
     if content.get("version") != VERSION:
         found = content.get("version")
-        raise EvaluationError(f"{path} has version {found!r} of the format, and this release reads version {VERSION}")
+        raise EvaluationError(f"{path} must have version {VERSION} of the format, got {found!r}")
     return content

@@ -310,7 +310,9 @@ def check_suffix(path: Path) -> str:
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return suffix
-    raise StoreError(f"the name of a trajectory file must end in {', '.join(SUFFIXES)}; got {path}")
+    raise StoreError(
+        f"the name of a trajectory file must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path}"
+    )
 
 
 def _open_to_write(path: Path, append: bool) -> IO[bytes]:

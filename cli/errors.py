@@ -93,7 +93,14 @@ def _os_sentence(error: OSError) -> str:
     if error.strerror is None:
         return str(error) or type(error).__name__
     name = error.filename
-    return f"{os.fspath(name) if isinstance(name, os.PathLike) else name}: {error.strerror}" if name else error.strerror
+    if not name:
+        return error.strerror
+    path = os.fspath(name) if isinstance(name, os.PathLike) else name
+    if isinstance(error, FileNotFoundError):
+        return f"{path} does not exist"
+    if isinstance(error, IsADirectoryError):
+        return f"expected a file, but {path} is a folder"
+    return f"{path}: {error.strerror}"
 
 
 def sentence_of(error: BaseException) -> str | None:

@@ -170,7 +170,7 @@ def _kwargs(panel: Panel) -> str:
 
 def evaluate(
     who: Annotated[
-        str, typer.Argument(metavar="WHO", help="A run or checkpoint folder, expert, random, or a demonstrator.")
+        str, typer.Argument(metavar="AGENT", help="A run or checkpoint folder, expert, random, or a demonstrator.")
     ],
     env_id: Annotated[str | None, typer.Argument(metavar="ENV_ID", help="Environment. Default: the run's own.")] = None,
     options: Annotated[

@@ -94,7 +94,7 @@ class CommandGroup(TyperGroup):
 
 def _explain(error: Exception) -> int:
     usage = getattr(error, "format_message", None)
-    sentence = usage() if callable(usage) else sentence_of(error)
+    sentence = str(usage()).replace("?.", "?") if callable(usage) else sentence_of(error)
     if sentence is None or (debugging() and not callable(usage)):
         raise error
     context = getattr(error, "ctx", None)
@@ -102,7 +102,8 @@ def _explain(error: Exception) -> int:
         print(sentence)
         return USER_ERROR
     where = f" See `{context.command_path} --help`." if context is not None else ""
-    _complain(f"{sentence.rstrip('.')}.{where}" if where else sentence)
+    end = "" if sentence.endswith((".", "?")) else "."
+    _complain(f"{sentence}{end}{where}" if where else sentence)
     return USER_ERROR
 
 

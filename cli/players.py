@@ -101,7 +101,8 @@ def choose_env(env_id: str | None, options: Mapping[str, Any], policy: str | Non
     if run is None:
         from turnwise.envs import env_ids
 
-        raise UserError(f"no environment was named, and no run says which{suggest('', env_ids(variants=False))}")
+        choices = suggest("", env_ids(variants=False))
+        raise UserError(f"expected the id of an environment, because no run determines it{choices}")
     return EnvChoice(run.env.id, {**run.evaluation_kwargs(), **options}, run)
 
 

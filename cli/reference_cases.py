@@ -80,7 +80,7 @@ def read_cases(path: Path) -> list[ReferenceCase]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not JSON: {str(error).splitlines()[0][:120]}.") from error
+        raise UserError(f"{path} is not JSON: {str(error).splitlines()[0][:120]}") from error
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
         raise UserError(
             f'{path} must be a JSON object with "format": "{FORMAT}" (docs/vectors.md). To convert a file of an '

@@ -45,7 +45,7 @@ def find_checkpoint(path: Path, players: Iterable[str] = ()) -> Path:
         CheckpointError: the path is a damaged checkpoint.
     """
     if not path.exists():
-        accepted = ", ".join(["a run folder", "a checkpoint", *players])
+        accepted = ", ".join(["the path of a run or checkpoint", *players])
         raise UserError(f"{path} does not exist; expected {accepted}, expert or random")
     from turnwise.training.checkpoint import Checkpoints, require_whole, verify
 

@@ -294,7 +294,8 @@ class Run(Section):
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
-            raise ConfigError("; ".join(_explain(cls, problem, source) for problem in error.errors())) from error
+            clauses = dict.fromkeys(_explain(cls, problem) for problem in error.errors())  # a union has one per type
+            raise ConfigError(f"{source}: {'; '.join(clauses)}") from error
 
     def to_toml(self) -> str:
         """Return the run, defaults included, as the text of a TOML file that `load` reads back."""
@@ -336,7 +337,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def _explain(model: type[BaseModel], problem: Any, source: str) -> str:
+def _explain(model: type[BaseModel], problem: Any) -> str:
     """Return one validation problem as a clause that names the key."""
     section, path = model, []
     for part in map(str, problem["loc"]):
@@ -349,9 +350,35 @@ def _explain(model: type[BaseModel], problem: Any, source: str) -> str:
         section = inner
     name = ".".join(path)
     if problem["type"] == "extra_forbidden":
-        return f"{source}: unknown key {name!r}{suggest(path[-1], section.model_fields)}"
+        prefix = name.removesuffix(path[-1])
+        return f"unknown key {name!r}{suggest(name, [prefix + key for key in section.model_fields])}"
+    expected = _EXPECTED.get(problem["type"], "").format(**problem.get("ctx", {}))
+    if path[-1] in section.model_fields and section.model_fields[path[-1]].annotation == Choice:
+        expected = "a name or a table with a name"
+    if expected:
+        return f"{name} must be {expected}, got {problem['input']!r}"
     got = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r}"
-    return f"{source}: {name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
+    return f"{name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
+
+
+_EXPECTED = {
+    "greater_than": "> {gt:g}",
+    "greater_than_equal": ">= {ge:g}",
+    "less_than_equal": "<= {le:g}",
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "finite",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "literal_error": "{expected}",
+}
+"""What a value must be, by the type of pydantic's problem and with the values of its context."""
 
 
 def reference() -> str:

@@ -37,10 +37,10 @@ def _whole_sequences(run: Run) -> bool:
 
 
 NEEDS: dict[str, tuple[Condition, str]] = {
-    "policy.vocab": (_new_policy, "policy.path names a model that has its own size"),
-    "policy.hidden": (_new_policy, "policy.path names a model that has its own size"),
-    "policy.layers": (_new_policy, "policy.path names a model that has its own size"),
-    "policy.heads": (_new_policy, "policy.path names a model that has its own size"),
+    "policy.vocab": (_new_policy, "the model of policy.path has its own size"),
+    "policy.hidden": (_new_policy, "the model of policy.path has its own size"),
+    "policy.layers": (_new_policy, "the model of policy.path has its own size"),
+    "policy.heads": (_new_policy, "the model of policy.path has its own size"),
     "imitation.noise": (lambda run: not _from_file(run), "the demonstrations come from a file"),
     "imitation.typos": (lambda run: not _from_file(run), "the demonstrations come from a file"),
     "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
@@ -78,9 +78,13 @@ def check_effects(run: Run) -> None:
         ConfigError: it names the keys and says why they have no effect.
     """
     unused = ineffective(run)
-    found = [f"{key} has no effect: {unused[key]}" for key in _set_keys(run) if key in unused]
+    found: dict[str, list[str]] = {}
+    for key in _set_keys(run):
+        if key in unused:
+            found.setdefault(unused[key], []).append(key)
     if found:
-        raise ConfigError("; ".join(found))
+        clauses = [f"{', '.join(keys)} {'have' if keys[1:] else 'has'} no effect: {why}" for why, keys in found.items()]
+        raise ConfigError("; ".join(clauses))
 
 
 def effective_keys(run: Run) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def check_sizes(*, hidden: int, layers: int, heads: int, context: int) -> None:
     """
     if hidden < 1 or heads < 1 or layers < 1 or hidden % heads or (hidden // heads) % 2:
         raise PolicyError(
-            f"the hidden size must be heads x an even number, with at least one layer; got hidden={hidden}, "
+            f"policy.hidden must be a multiple of 2 * policy.heads, and policy.layers at least 1; got hidden={hidden}, "
             f"heads={heads}, layers={layers}"
         )
     if context < 2:

@@ -59,7 +59,7 @@ def source_of(
         raise UnknownOption(f"split must be a str such as 'train', got {split!r}")
     if questions is None:
         if corpus is not None:
-            raise UnknownOption("corpus requires questions: a path of questions about its passages")
+            raise UnknownOption("corpus needs questions as well: the path of a file of questions about its passages")
         return GeneratedSearchTasks(split, SearchLevel.of(level), retriever, options)
     paths = [None if one is None else _path(what, one) for what, one in (("questions", questions), ("corpus", corpus))]
     return FileSearchTasks(str(paths[0]), paths[1], split, retriever, strict, options)

@@ -144,12 +144,12 @@ def test_a_panel_without_tasks_or_with_doubles_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "is not a result, because it is not valid JSON"),
+        ("", "is not an evaluation result: it is not valid JSON"),
         ('{"version": 1, "rows": [', "not valid JSON"),
-        ("[]", "is not a result"),
+        ("[]", "is not an evaluation result"),
         ('{"version": 1}', "'rows' is missing"),
-        ('{"version": 9, "rows": []}', "version 9"),
-        ('{"version": 1, "rows": [{"x": 1}], "panel": {}}', "is not a result"),
+        ('{"version": 9, "rows": []}', "version 1 of the format, got 9"),
+        ('{"version": 1, "rows": [{"x": 1}], "panel": {}}', "is not an evaluation result"),
     ],
 )
 def test_files_that_are_no_results_say_so(tmp_path: Path, content: str, words: str) -> None:

@@ -71,7 +71,7 @@ def test_results_with_values_of_another_kind(turnwise: Call, tmp_path: Path, key
     content = json.loads(good.read_text())
     content["rows"][1][key] = value
     bad.write_text(json.dumps(content))
-    one_sentence(turnwise("compare", good, bad), f"{bad} is not a result: rows.1.{key}")
+    one_sentence(turnwise("compare", good, bad), f"{bad} is not an evaluation result: rows.1.{key}")
 
 
 # ---- runs ----

@@ -27,7 +27,7 @@ def test_version(turnwise: Call) -> None:
 def test_wrong_commands_and_options_name_the_near_one(turnwise: Call) -> None:
     one_sentence(turnwise("tain"), "Did you mean 'train'?")
     one_sentence(turnwise("eval", "expert", ENV, "--episods", 3), "--episodes")
-    one_sentence(turnwise("eval"), "WHO", "turnwise eval --help")
+    one_sentence(turnwise("eval"), "AGENT", "turnwise eval --help")
 
 
 def test_without_a_command_the_help_is_shown(turnwise: Call) -> None:

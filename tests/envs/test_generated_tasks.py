@@ -171,7 +171,7 @@ class Finds:
         ("Search", {"on_failure": "ignore"}, "tell"),
         ("Search", {"instructions": "no place"}, "question"),
         ("Search", {"reward": "em", "reward_options": {"two": 1}}, "two_answers"),
-        ("Search", {"corpus": "x"}, "corpus requires questions"),
+        ("Search", {"corpus": "x"}, "corpus needs questions"),
         ("Search", {"questions": "no such file", "retriever": Finds()}, "cannot be read"),
         ("Search", {"questions": "no such file"}, "corpus"),
         ("Search", {"questions": 7}, "questions must be the path of a file or None, got 7"),

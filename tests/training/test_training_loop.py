@@ -353,7 +353,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
     ("overrides", "message"),
     [
         (["policy.path=nowhere"], "policy.path must be a Hugging Face folder, and nowhere is not a folder"),
-        (["policy.heads=3"], "hidden size must be heads x an even number.*hidden=32, heads=3"),
+        (["policy.heads=3"], r"policy.hidden must be a multiple of 2 \* policy.heads.*hidden=32, heads=3"),
         (["agent.prompt={name='conversation', history=3}"], "'conversation' has no option 'history'"),
         (["objective.norm=5.0"], "objective.norm has no effect"),
         (["credit.options.gama=0.9"], "gama.*gamma"),
