@@ -356,9 +356,14 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
     if path[-1] in section.model_fields and section.model_fields[path[-1]].annotation == Choice:
         expected = "a name or a table with a name"
     if expected:
-        return f"{name} must be {expected}, got {problem['input']!r}"
-    got = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r}"
+        return f"{name} must be {expected}, got {_short(problem['input'])}"
+    got = "" if isinstance(problem["input"], dict) else f", got {_short(problem['input'])}"
     return f"{name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 _EXPECTED = {
@@ -367,6 +372,7 @@ _EXPECTED = {
     "less_than_equal": "<= {le:g}",
     "int_type": "an integer",
     "int_parsing": "an integer",
+    "int_parsing_size": "an integer",
     "int_from_float": "an integer",
     "float_type": "a number",
     "float_parsing": "a number",

@@ -81,8 +81,8 @@ def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) ->
         TrainingError: the configuration, the folder, a checkpoint or the demonstrations cannot be used.
         EnvError, AgentError, CreditError: from the parts.
     """
-    prepared = prepare(run)
     check_policy_folder(run)
+    prepared = prepare(run)
     started = time.perf_counter()
     with locked(run.folder), ExitStack() as stack:
         (check_resumable if resume else begin)(run.folder, run)

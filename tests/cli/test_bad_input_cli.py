@@ -86,11 +86,11 @@ def test_files_without_end_are_no_toml(turnwise: Call, tmp_path: Path, text: str
 @pytest.mark.parametrize(
     ("override", "part"),
     [
-        ("seed=" + "9" * 5000, "seed: "),
-        ("seed=" + "[" * 100_000, "seed: "),
+        ("seed=" + "9" * 5000, "seed must be "),
+        ("seed=" + "[" * 100_000, "seed must be "),
         ('output="a\\u0000b"', "output: "),
-        ("train.lr=1e300", "train.lr: "),
-        ("objective.kl=nan", "objective.kl: "),
+        ("train.lr=1e300", "train.lr must be <= 1"),
+        ("objective.kl=nan", "objective.kl must be finite"),
         ("agent.max_tokens=500", "ended before its first turn (turn 0: a prompt of"),
     ],
 )

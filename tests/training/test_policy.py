@@ -220,5 +220,5 @@ def test_a_device_is_one_that_this_machine_has(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(ConfigError, match=r"unknown policy.device 'tpu'"):
         device_of("tpu", elsewhere=True)
     if not cuda:
-        with pytest.raises(ConfigError, match="no usable one"):
+        with pytest.raises(ConfigError, match="no CUDA device is available"):
             device_of("cuda")

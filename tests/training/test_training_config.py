@@ -32,14 +32,14 @@ def test_every_key_has_a_line_of_documentation():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"train": {"setps": 3}}, r"unknown key 'train.setps'; did you mean 'steps'\?"),
+        ({"train": {"setps": 3}}, r"unknown key 'train.setps'; did you mean 'train.steps'\?"),
         ({"trian": {"steps": 3}}, r"unknown key 'trian'; did you mean 'train'\?"),
         ({"xyzzy": 1}, r"unknown key 'xyzzy'; choose one of: name, seed, output"),
-        ({"train": {"steps": "many"}}, r"train.steps: .*valid integer.*'many'"),
-        ({"train": {"lr": -1.0}}, r"train.lr: .*greater than 0.*-1.0"),
-        ({"credit": {"anchor": "both"}}, r"credit.anchor: .*'state' or 'observation'.*'both'"),
-        ({"agent": {"prompt": 3}}, r"agent.prompt.*: .*got 3"),
-        ({"train": 3}, r"train: .*got 3"),
+        ({"train": {"steps": "many"}}, r"train.steps must be an integer, got 'many'"),
+        ({"train": {"lr": -1.0}}, r"train.lr must be > 0, got -1.0"),
+        ({"credit": {"anchor": "both"}}, r"credit.anchor must be 'state' or 'observation', got 'both'"),
+        ({"agent": {"prompt": 3}}, r"agent.prompt must be a name or a table with a name, got 3$"),
+        ({"train": 3}, r"train must be a table, got 3"),
         ({"train": {"setps": 3}, "seeed": 1}, r"setps.*; .*seeed|seeed.*; .*setps"),
     ],
 )
@@ -88,7 +88,7 @@ def test_files_that_are_none(tmp_path):
 
 def test_a_key_that_is_set_and_has_no_effect_is_refused_by_name():
     run = Run.parse({"policy": {"path": "model", "hidden": 8}, "objective": {"kl_target": 0.1}})
-    message = r"policy.hidden has no effect: policy.path names .*; objective.kl_target .* objective.kl is 0"
+    message = r"policy.hidden has no effect: the model of policy.path .*; objective.kl_target .* objective.kl is 0"
     with pytest.raises(ConfigError, match=message):
         check_effects(run)
     check_effects(Run.parse({"policy": {"hidden": 8}}))
