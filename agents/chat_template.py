@@ -95,7 +95,7 @@ class ChatTemplate:
     def _render(self, messages: Sequence[dict[str, str]]) -> str:
         try:
             return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-        except Exception as error:  # jinja's errors, and whatever a template raises itself
+        except Exception as error:  # jinja's errors, and those that a template raises itself
             raise PromptError(f"the chat template of the tokenizer cannot be rendered: {error}") from error
 
 

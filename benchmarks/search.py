@@ -80,7 +80,7 @@ def made(passages: Passages, asked: argparse.Namespace) -> dict[str, Retriever]:
 
 
 def limit_threads(number: int) -> None:
-    """Let torch use so many cores."""
+    """Set the number of threads of torch."""
     import torch
 
     torch.set_num_threads(number)

@@ -26,7 +26,7 @@ from typing import Any
 from turnwise.envs.shop.generator.export import write
 
 STEP = 10_000  # products of one round, which are those of level large
-GOALS = 100  # one product in so many has a sentence
+GOALS = 100  # one product in a hundred has a sentence
 OPEN = """
 import json, sys, time
 from pathlib import Path

@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--rule", default="original")
     parser.add_argument("--near", type=int, default=10, help="products of a goal's search")
     parser.add_argument("--far", type=int, default=5, help="products drawn at random")
-    parser.add_argument("--goals", type=int, help="only so many goals, drawn at random")
+    parser.add_argument("--goals", type=int, help="number of goals, drawn at random; default: all")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
 

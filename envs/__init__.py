@@ -78,7 +78,7 @@ _LAZY = ("CheckReport", "CheckResult", "check_env")
 
 
 def __getattr__(name: str) -> Any:
-    """Import the checker when it is first asked for: whoever only plays does not need it."""
+    """Import the checker when it is first asked for: playing does not need it."""
     if name in _LAZY:
         from turnwise.envs import check
 

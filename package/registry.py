@@ -34,7 +34,7 @@ class UnknownName(LookupError):
 
 
 class CannotLoad(ImportError):
-    """The name is known, but what it stands for cannot be imported."""
+    """The name is known, but its object cannot be imported."""
 
 
 class Registry(Generic[T]):
@@ -99,7 +99,7 @@ class Registry(Generic[T]):
         return found
 
     def get(self, name: str) -> T:
-        """Return the item that a name stands for.
+        """Return the item with a name.
 
         Args:
             name: a registered name, the name of an entry point, or "module:attribute".

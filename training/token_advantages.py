@@ -1,8 +1,8 @@
 """Transforms of token advantages in a run, between credit assignment and the update.
 
-For a transform, a sequence is a trajectory: the tokens of its turns that carry loss, in order, in whatever rows of the
-batch they lie, so that nothing depends on whether turns were merged. A group is the episodes of one task instance. The
-importance ratio is not passed: a transform is applied once, before the first optimizer step, when every ratio is 1.
+For a transform, a sequence is a trajectory: the tokens of its turns that carry loss, in order. The result does not
+depend on whether turns were merged into rows. A group is the episodes of one task instance. The importance ratio is not
+passed: a transform is applied once, before the first optimizer step, when every ratio is 1.
 """
 
 import re

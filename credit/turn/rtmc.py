@@ -24,7 +24,7 @@ def rtmc(
         V(s)    = mean of R over the turns of the task in state s
         A[i, t] = Q(s[i, t], a[i, t]) - V(s[i, t])
 
-    Turns with the same action in the same state get the same advantage, whatever the outcome of their episodes.
+    Turns with the same action in the same state get the same advantage, even if their episodes end differently.
 
         >>> steps = Steps.from_columns(task=["t"] * 3, trajectory=["a", "b", "c"], turn=[0, 0, 0],
         ...                            reward=[1.0, 0, 0], state=["hall"] * 3, action=["go", "go", "stay"])

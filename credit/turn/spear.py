@@ -165,5 +165,5 @@ def _memory(state: object) -> dict[str, Any]:
 
 
 def _fading(calls: int, over: int) -> float:
-    """From one down to zero along half a cosine, over so many calls; zero after them, and where there are none."""
+    """Return a factor that falls from one to zero along half a cosine over a number of calls; zero afterwards."""
     return (float(np.cos(np.pi * calls / over)) + 1.0) / 2.0 if calls < over else 0.0

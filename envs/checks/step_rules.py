@@ -105,7 +105,7 @@ def kept(explorer: Explorer) -> str:
 
 
 def repeatable(explorer: Explorer) -> str:
-    """The same seed and task give the same episode on one instance, whatever was played in between."""
+    """The same seed and task give the same episode on one instance, regardless of what was played in between."""
     if explorer.env.spec is not None and explorer.env.spec.nondeterministic:
         raise RuleSkipped("registered as nondeterministic")
     count = 0
@@ -213,7 +213,7 @@ def _broken_end(moment: ProbeStep) -> tuple[str, str] | None:
     if won and moment.truncated:
         return "won, but truncated: a finished task cannot be truncated", "not (info['won'] and truncated)"
     if won and not moment.over:
-        return "won, but the episode goes on", "terminated or not info['won']"
+        return "won, but the episode continues", "terminated or not info['won']"
     return None
 
 

@@ -2,7 +2,7 @@
 
 The files are kept in this process as text. They are copied into the sandbox before each run and text files are read
 back after it, so a sandbox that dies loses nothing, and equal files mean equal states. Files that a run leaves
-unchanged are kept whatever their size and name; limits apply to files that it creates or changes. Binary files that a
+unchanged are kept regardless of size and name; limits apply to files that it creates or changes. Binary files that a
 program writes last only until the end of the run.
 """
 
@@ -70,7 +70,7 @@ class Workspace:
                 left, files = read_back(box.snapshot(), self.files)
             except (BoxLost, BoxClosed):
                 raise
-            except SandboxError as error:  # caused by the program, so the episode goes on
+            except SandboxError as error:  # caused by the program, so the episode continues
                 left, files = f"the files were put back as they were before: {error}", dict(self.files)
                 self.close()  # its files may get in the way of later runs
             return said, left, files, result.stop in ("exit", "output")

@@ -312,7 +312,7 @@ class SearchEnv(SavableEnv):
         return info
 
     def _state(self) -> str:
-        """Return the state key: the passages that the agent has seen, and whatever else affects what can follow.
+        """Return the state key: the passages that the agent has seen, and everything else that affects what can follow.
 
         The order and number of their appearances have no effect. The number of searches is included if it is limited or
         affects the reward, and so is everything else in the past that the reward rule uses.

@@ -84,7 +84,7 @@ def _open_directory(root: int, names: list[str], path: str, owner: int | None = 
 
 @contextmanager
 def _mode_added(fd: int, bits: int) -> Iterator[None]:
-    """Temporarily add `bits` to the mode of a file of ours that locks us out."""
+    """Temporarily add `bits` to the mode of a file of our own that we have no access to."""
     mode = stat.S_IMODE(os.fstat(fd).st_mode)
     locked = os.geteuid() != 0 and mode & bits != bits
     if locked:
@@ -172,7 +172,7 @@ def _open_file(name: str, fd: int) -> int:
 def clear(root: int) -> None:
     """Remove everything in a directory, at any depth: nested directories are moved up first, so that none is deep.
 
-    The owner has full access to the directory afterwards, whatever its mode was.
+    The owner has full access to the directory afterwards, regardless of its mode.
     """
     _unlock(root)
     waiting = os.listdir(root)

@@ -1,7 +1,7 @@
 """Policy gradients without a trust region: REINFORCE and variants, DRO, A-LoL.
 
-Left out on purpose: baselines. An advantage comes from a credit rule; OPMD and AsymRE want one without division by the
-spread (`scale = "none"`).
+Baselines are part of the credit rule. OPMD and AsymRE expect advantages that are not divided by the spread
+(`scale = "none"`).
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 In a run a sequence is a trajectory or a turn (`objective.sequence`); called with [B, L] tensors it is a row.
 
-Left out on purpose: LUSPO, which is gspo under the aggregation "seq-mean-token-sum".
+LUSPO is gspo with the aggregation "seq-mean-token-sum".
 """
 
 import math

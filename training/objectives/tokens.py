@@ -1,8 +1,7 @@
 """The input of every objective: the tokens that carry loss, in one row, with the sequence and turn of each.
 
-Masks are gone here: a token that carries no loss is not among them, whatever stands in its place. Sums over sequences
-and turns go by their codes, so that it does not matter in how many rows of a batch a trajectory lies.
-
+Tokens outside the mask are removed. Sums over sequences and turns use their codes, so the result does not depend on how
+many rows of a batch a trajectory occupies.
 """
 
 from dataclasses import dataclass, replace
