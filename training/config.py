@@ -16,6 +16,8 @@ from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
 from turnwise.training.toml import literal, render
 
+MOST_PROBLEMS = 5
+"""Maximum number of problems that an error message lists."""
 Choice = str | dict[str, Any]
 """Something by name: "gigpo", or a table with the name and its options: {name = "window", history = 2}."""
 
@@ -294,8 +296,11 @@ class Run(Section):
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
-            clauses = dict.fromkeys(_explain(cls, problem) for problem in error.errors())  # a union has one per type
-            raise ConfigError(f"{source}: {'; '.join(clauses)}") from error
+            clauses = list(
+                dict.fromkeys(_explain(cls, problem) for problem in error.errors())
+            )  # a union has one per type
+            more = f"; and {len(clauses) - MOST_PROBLEMS} more" if len(clauses) > MOST_PROBLEMS else ""
+            raise ConfigError(f"{source}: {'; '.join(clauses[:MOST_PROBLEMS])}{more}") from error
 
     def to_toml(self) -> str:
         """Return the run, defaults included, as the text of a TOML file that `load` reads back."""

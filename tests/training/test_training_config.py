@@ -48,6 +48,12 @@ def test_what_is_wrong_is_named(table, message):
         Run.parse(table)
 
 
+def test_a_message_lists_the_first_problems_and_counts_the_rest():
+    with pytest.raises(ConfigError, match=r"unknown key 'train.a'.*; and 2 more$") as caught:
+        Run.parse({"train": dict.fromkeys("abcdefg", 1)})
+    assert str(caught.value).count("unknown key") == 5
+
+
 def test_overrides_are_typed_as_in_toml(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('name = "a"\n[train]\nsteps = 3\n')
