@@ -7,6 +7,7 @@ the prompt, the parser and the environment.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -145,7 +146,12 @@ def load_player(
     agent = Agent.from_options(**dict(options or {}))
     if name in known:
         return Player(name, agent, DemonstratorSampler(known[name], parser=agent.parser))
-    return Player(name, agent, look_up(SAMPLERS, name)(seed=seed, parser=agent.parser))
+    make = look_up(SAMPLERS, name)
+    try:
+        inspect.signature(make).bind(seed=seed, parser=agent.parser)
+    except TypeError as error:
+        raise UserError(f"{name} must accept the keyword arguments seed and parser: {error}") from error
+    return Player(name, agent, make(seed=seed, parser=agent.parser))
 
 
 def _load_checkpoint(folder: Path, options: dict[str, Any], choice: ModelOptions) -> Player:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnwise.cli.console import say, warn
-from turnwise.cli.errors import USER_ERROR, UserError, choose, sentence_of
-from turnwise.registry import CannotLoad, load
+from turnwise.cli.errors import USER_ERROR, UserError, sentence_of
+from turnwise.registry import CannotLoad, load, suggest
 
 if TYPE_CHECKING:
     from turnwise.cli.reference_cases import ReferenceCase, ReferenceResult
@@ -94,10 +94,10 @@ def _chosen(
     if method is not None:
         names = [name for name in known if method in (name, name.partition("/")[2])]
         if not names:
-            choose("function in these files", method, known)
+            raise UserError(f"these files have no cases of {method!r}{suggest(method, known)}")
         known = names
     if needs_one and len(known) > 1:
-        raise UserError(f"--function replaces one function; choose which with --method: {', '.join(known)}.")
+        raise UserError(f"--function replaces one function, which --method must name{suggest('', known)}")
     chosen = {path: [case for case in found if case.function in known] for path, found in cases.items()}
     return {path: found for path, found in chosen.items() if found}
 

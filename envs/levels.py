@@ -175,7 +175,7 @@ def level_of(text: str, presets: Mapping[str, T], read: Callable[[str, str], Any
     """
     preset, *changes = text.split("+")
     if preset not in presets:
-        raise UnknownOption(f"unknown preset {preset!r} of {what}{suggest(preset, presets)}")
+        raise UnknownOption(f"unknown level {preset!r} of {what}{suggest(preset, presets)}")
     names = [field.name for field in fields(presets[preset])]
     values: dict[str, Any] = {}
     for change in changes:

@@ -118,7 +118,7 @@ def test_bad_input_is_one_sentence(turnwise: Call, file: Path, words: tuple[str,
 
 
 def test_files_without_anything_to_compare(turnwise: Call, tmp_path: Path) -> None:
-    one_sentence(turnwise("credit", tmp_path / "no.jsonl"), "No such file")
+    one_sentence(turnwise("credit", tmp_path / "no.jsonl"), "no.jsonl does not exist")
     one_sentence(turnwise("credit", write(tmp_path / "none.jsonl", [])), "holds no trajectory")
     failed = write(tmp_path / "failed.jsonl", [episode("t", 0, WIN, won=False, stop="error")])
     one_sentence(turnwise("credit", failed), "no turn of a finished trajectory")

@@ -179,7 +179,7 @@ def test_a_disagreement_counts_more_than_an_unreadable_file(turnwise: Call, file
 
 
 def test_missing_files_and_unknown_methods(turnwise: Call, tmp_path: Path, file: Path) -> None:
-    one_sentence(turnwise("verify", tmp_path / "no.json"), "No such file")
+    one_sentence(turnwise("verify", tmp_path / "no.json"), "no.json does not exist")
     one_sentence(turnwise("verify", file, "--method", "credit/dr_grop"), "credit/dr_grpo")
 
 
@@ -271,6 +271,6 @@ def test_a_function_of_somebody_else(turnwise: Call, file: Path, name: str, code
 
 @pytest.mark.usefixtures("theirs")
 def test_a_loss_of_somebody_else(turnwise: Call, file: Path) -> None:
-    one_sentence(turnwise("verify", file, "--function", "their_port:ppo"), "choose which with --method")
+    one_sentence(turnwise("verify", file, "--function", "their_port:ppo"), "which --method must name")
     said = turnwise("verify", file, "--function", "their_port:ppo", "--method", "objective/ppo_clip")
     assert said.code == 0, said.out

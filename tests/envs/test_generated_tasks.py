@@ -89,7 +89,7 @@ def test_levels_are_read_back_from_their_texts(name: str, preset: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("Bash", "hard", "unknown preset 'hard' of shell tasks"),
+        ("Bash", "hard", "unknown level 'hard' of shell tasks"),
         ("Bash", "tiny+dept=1", "did you mean 'depth'"),
         ("Bash", "tiny+depth", "no value"),
         ("Bash", "tiny+depth=x", "depth"),
@@ -97,7 +97,7 @@ def test_levels_are_read_back_from_their_texts(name: str, preset: str) -> None:
         ("Bash", "tiny+files=3-2", "files"),
         ("Bash", "tiny+spaces=2", "spaces"),
         ("Bash", "tiny+families=counting", "did you mean 'count'"),
-        ("Code", "vast", "unknown preset"),
+        ("Code", "vast", "unknown level"),
         ("Code", "tiny+bug=1", "did you mean 'bugs'"),
         ("Code", "tiny+bugs=x", "bugs"),
         ("Code", "tiny+bugs=3-2", "bugs"),
@@ -148,7 +148,7 @@ class Finds:
     ("name", "options", "words"),
     [
         *((name, {"split": "test"}, "unknown split 'test'") for name in LEVELS),
-        *((name, {"level": "huge"}, "unknown preset") for name in LEVELS),
+        *((name, {"level": "huge"}, "unknown level") for name in LEVELS),
         *((name, {"level": 3}, "level") for name in LEVELS),
         *((name, {"reward": "half"}, "unknown reward 'half'") for name in LEVELS),
         *((name, {"render_mode": "human"}, "render_mode") for name in LEVELS),

@@ -248,7 +248,7 @@ class _FilePassages(Passages):
                 hashes.append(_hash(id))
                 _add(hasher, id, contents)
         except OSError as error:
-            raise BadCorpus(f"{self._path} cannot be read: {error.strerror or error}") from error
+            raise BadCorpus(f"the corpus {self._path} cannot be read: {error.strerror or error}") from error
         self._end = at
         return np.array(starts, dtype=np.int64), np.array(hashes, dtype=np.uint64)
 
@@ -335,7 +335,7 @@ def _opened(path: Path) -> BinaryIO:
         file = path.open("rb")
         head = file.peek(8)
     except OSError as error:
-        raise BadCorpus(f"{path} cannot be read: {error.strerror or error}") from error
+        raise BadCorpus(f"the corpus {path} cannot be read: {error.strerror or error}") from error
     if head.startswith(_COMPRESSED):
         file.close()
         raise BadCorpus(f"{path} is compressed; decompress it first")
