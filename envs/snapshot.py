@@ -148,10 +148,10 @@ def _document(data: object) -> dict[str, Any]:
         sound = whole and document["digest"] == _digest({name: document[name] for name in _PARTS})
     except (ValueError, RecursionError) as error:
         reason = "too deeply nested" if isinstance(error, RecursionError) else error
-        raise BadSnapshot(f"these {len(data):,} bytes are not a snapshot, or a damaged one: {reason}") from None
+        raise BadSnapshot(f"expected a snapshot, got {len(data):,} bytes that cannot be read: {reason}") from None
     if not whole:
         raise BadSnapshot(
-            f"these {len(data):,} bytes are not a snapshot (an object with {', '.join(_PARTS)} and digest)"
+            f"expected a snapshot, got {len(data):,} bytes that are not an object with {', '.join(_PARTS)} and digest"
         )
     if not sound:
         raise BadSnapshot("the snapshot was changed after it was taken: its digest does not match")

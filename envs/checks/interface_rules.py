@@ -57,7 +57,7 @@ def tasks(explorer: Explorer) -> str:
 def unknown_task(explorer: Explorer) -> str:
     """An unknown task is refused with a message that names it, and the environment stays usable."""
     if not explorer.has("task_ids"):
-        raise RuleSkipped("the environment has no task_ids(), so no id is known to be unknown")
+        raise RuleSkipped("the environment has no task_ids(), so an unknown id cannot be chosen")
     wrong = "no such task 0"
     explorer.play(explorer.tasks[0], [])
     message = raises(lambda: explorer.env.reset(seed=explorer.seed, options={"task": wrong}), full=True)
@@ -109,7 +109,7 @@ def plan(explorer: Explorer) -> str:
 def expert(explorer: Explorer) -> str:
     """An agent that follows plan() wins: its limits, its parser and the listed admissible actions allow it."""
     if explorer.play_expert is None:
-        raise RuleSkipped("no agent was given that could follow plan(); `turnwise check` gives one")
+        raise RuleSkipped("no agent that follows plan() was passed; `turnwise check` passes one")
     if not explorer.has("plan") or explorer.foreign is None or not all(explorer.tasks):
         raise RuleSkipped("the environment has no plan(), no task_ids(), or actions that are not text")
     name, module = explorer.play_expert.__name__, explorer.play_expert.__module__
