@@ -155,18 +155,18 @@ class Episode:
         finally:
             self.turns.append(
                 Turn(
-                    prompt.ids,
-                    completion.tokens,
-                    completion.logprobs,
-                    completion.version,
-                    view.observation,
-                    text,
-                    parsed.action,
-                    before.state,
-                    reward,
-                    valid,
-                    view.admissible if self._lists else None,
-                    extras,
+                    prompt=prompt.ids,
+                    response=completion.tokens,
+                    logprobs=completion.logprobs,
+                    version=completion.version,
+                    observation=view.observation,
+                    text=text,
+                    action=parsed.action,
+                    state=before.state,
+                    reward=reward,
+                    valid=valid,
+                    admissible=view.admissible if self._lists else None,
+                    extras=extras,
                 )
             )
             self.dialogue.add(view, text, parsed.action, completion.tokens)
@@ -174,16 +174,16 @@ class Episode:
     def _request(self, view: View, prompt: Prompt) -> Request:
         agent = self.agent
         return Request(
-            self.spec.name,
-            view.turn,
-            prompt.ids,
-            prompt.messages,
-            self.spec.sampling_seed,
-            view,
-            agent.temperature,
-            agent.top_p,
-            agent.max_tokens,
-            agent.stop,
+            episode=self.spec.name,
+            turn=view.turn,
+            prompt=prompt.ids,
+            messages=prompt.messages,
+            seed=self.spec.sampling_seed,
+            view=view,
+            temperature=agent.temperature,
+            top_p=agent.top_p,
+            max_tokens=agent.max_tokens,
+            stop=agent.stop,
         )
 
     def _trajectory(self, stop: Stop, seconds: float) -> Trajectory:

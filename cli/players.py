@@ -232,12 +232,22 @@ class Advisor:
             raise UserError(
                 f"the conversation ({len(prompt.ids)} tokens) no longer fits into the context of the agent's model"
             )
-        limits = (agent.temperature, agent.top_p, agent.max_tokens, agent.stop)
-        seed = sampling_seed(episode)
+        request = Request(
+            episode=episode,
+            turn=view.turn,
+            prompt=prompt.ids,
+            messages=prompt.messages,
+            seed=sampling_seed(episode),
+            view=view,
+            temperature=agent.temperature,
+            top_p=agent.top_p,
+            max_tokens=agent.max_tokens,
+            stop=agent.stop,
+        )
         try:
             if isinstance(sampler, UsesPlanner):
                 sampler.attach(episode, session.plan)
-            answer = await sampler.sample(Request(episode, view.turn, prompt.ids, prompt.messages, seed, view, *limits))
+            answer = await sampler.sample(request)
         finally:
             sampler.forget(episode)
         certainty = math.exp(sum(answer.logprobs)) if answer.logprobs else None
