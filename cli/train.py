@@ -81,7 +81,7 @@ def print_outcome(outcome: TrainingResult) -> None:
         when = "in the warm start" if outcome.checkpoint is None else f"after {outcome.step} iterations"
         say(f"stopped {when}; to continue: {resume_command(folder)}", "bold yellow")
         return
-    say(f"finished {outcome.step} iterations: {folder}", "bold green")
+    say(f"finished {outcome.step} iteration{'' if outcome.step == 1 else 's'}: {folder}", "bold green")
     if any((folder / "trajectories").glob("*.jsonl*")):
         say(f"  look at it:    turnwise show {folder}")
     say(f"  play with it:  turnwise play --policy {folder}")

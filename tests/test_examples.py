@@ -43,7 +43,7 @@ def test_an_example_trains(
         monkeypatch.setenv("ALFWORLD_DATA", str(request.getfixturevalue("data_dir") / "alfworld"))
     done = CliRunner().invoke(app, ["train", str(path), *SMALL, "--output", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
-    assert "done after 1 iterations" in done.output
+    assert "finished 1 iteration:" in done.output
     after = json.loads((tmp_path / "run" / "after.json").read_text(encoding="utf-8"))
     assert len(after["rows"]) == 3
     assert not any(row["error"] for row in after["rows"])

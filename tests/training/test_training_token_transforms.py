@@ -235,7 +235,7 @@ def _choice(name, options):
         (_choice("hicra", "planning = [3]"), "3 is not a phrase"),
         (_choice("hicra", "planning = ['a'], alhpa = 1.0"), "did you mean 'alpha'"),
         (["credit.token_transform={alpha = 1.0}"], "must be a name or a table with a name"),
-        (["credit.token_transfrom=hicra"], "did you mean 'token_transform'"),
+        (["credit.token_transfrom=hicra"], "did you mean 'credit.token_transform'"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_played(overrides, message):
