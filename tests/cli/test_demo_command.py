@@ -76,4 +76,4 @@ def test_the_demo_of_an_installed_wheel_has_its_settings(tmp_path: Path) -> None
         text=True,
         timeout=300,
     )
-    assert "a new policy's tokenizer is trained on demonstrations" in done.stderr
+    assert "a new policy needs demonstrations to train its tokenizer" in done.stderr
