@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple
 
 from turnwise.envs.errors import BadSnapshot, NoGames, NotReset, UnknownOption
 from turnwise.envs.household.engine import World
@@ -181,15 +181,6 @@ class _GameChoice(NamedTuple):
     task: str
     human: int | None = None
     names: int | None = None
-
-
-class _Games(Protocol):
-    """The games of an environment."""
-
-    def made(self) -> dict[str, Any]: ...
-    def ids(self, count: int | None) -> list[str]: ...
-    def draw(self, rng: Any) -> str: ...
-    def get(self, id: str, human: int | None) -> Game: ...
 
 
 class _LibraryGames:
