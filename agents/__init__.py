@@ -10,9 +10,11 @@ from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import (
     AgentError,
     ContextOverflow,
+    EngineFailed,
     EvaluationError,
     Interrupted,
     PromptError,
+    RequestFailed,
     SamplerError,
     StoreError,
 )
@@ -28,8 +30,10 @@ from turnwise.agents.samplers import (
     Random,
     Request,
     Sampler,
+    SamplerSettings,
     Scripted,
     Tokenizer,
+    parse_sampler,
 )
 from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
 from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
@@ -52,6 +56,7 @@ __all__ = [
     "ContextOverflow",
     "Conversation",
     "Dialogue",
+    "EngineFailed",
     "EnvPool",
     "EvaluationError",
     "EvaluationResult",
@@ -71,9 +76,11 @@ __all__ = [
     "Random",
     "Rate",
     "Request",
+    "RequestFailed",
     "RolloutReport",
     "Sampler",
     "SamplerError",
+    "SamplerSettings",
     "Scripted",
     "Stop",
     "StoreError",
@@ -92,6 +99,7 @@ __all__ = [
     "grouped",
     "mcnemar_exact",
     "paired_permutation",
+    "parse_sampler",
     "play",
     "read_trajectories",
     "rollout",

@@ -34,6 +34,8 @@ class Agent:
     """Strings that end a response."""
     chat: Tokenizer | None = None
     """A tokenizer whose chat template writes the prompts, if it has one."""
+    chat_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `ChatTemplate`: arguments of the chat template, and ``keep_history``."""
     chat_template: ChatTemplate | None = field(init=False, repr=False, compare=False, default=None)
     _parser: Parser = field(init=False, repr=False, compare=False)
 
@@ -51,8 +53,13 @@ class Agent:
             raise AgentError(f"stop must be a tuple of strings, got {self.stop!r}")
         if self.chat is not None and getattr(self.chat, "chat_template", None):
             system = bool(self.prompt.template.system)
-            template = ChatTemplate(self.chat, system=system, appends=self.prompt.appends)
+            template = ChatTemplate(self.chat, system=system, appends=self.prompt.appends, options=self.chat_options)
             object.__setattr__(self, "chat_template", template)
+        elif self.chat is not None and self.chat_options:
+            raise PromptError(
+                f"agent.chat has options ({', '.join(self.chat_options)}), but the tokenizer has no chat template; set "
+                "it to false"
+            )
 
     @classmethod
     def from_options(

@@ -5,45 +5,85 @@ change the ids that the model sampled, because the same text has many tokenizati
 would then belong to a sequence that nobody sampled. `ChatTemplate` renders the template once with placeholders, and
 keeps the text before, between and after the messages. Only that text is tokenized.
 
-Not included: tools, images, and conversations with several system messages.
+Many templates of reasoning models drop the thinking of earlier turns, so a later prompt does not extend what was
+sampled. They are refused for conversations, unless `keep_history` says that the thinking stays in the prompts.
+
+Not included: images, and conversations with several system messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from turnwise.agents.errors import PromptError
 from turnwise.agents.spans import PromptText
 from turnwise.agents.tokenization import Tokenizer
 
+KEEP_HISTORY, TOOLS = "keep_history", "tools"
+"""The keys of `agent.chat` that are not arguments of the template."""
+
+Schema = Mapping[str, Any]
+"""The JSON schema of a function, as in the OpenAI API: {"type": "function", "function": {"name": ..., ...}}."""
+
 _USERS = ("user-alpha", "user-beta", "user-gamma")
 _ANSWERS = ("answer-alpha", "answer-beta")
+_SYSTEM, _THOUGHT = "system-alpha", "thought-alpha"
 _REWRITES = (
     "the chat template of this tokenizer rewrites earlier turns, so a later prompt does not extend what was sampled; "
     "set agent.prompt to 'window', or use a tokenizer without this chat template"
 )
+_DROPS = (
+    "the chat template of this tokenizer drops the thinking of earlier turns, so a later prompt does not extend what "
+    "was sampled; set agent.prompt to 'window', or agent.chat to {keep_history = true} to leave it in the prompts"
+)
+_TOOL: Schema = {
+    "type": "function",
+    "function": {"name": "tool_alpha", "description": "d", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 class ChatTemplate:
     """Text of a chat template: `first` starts a conversation, `between` leads from one answer to the next."""
 
-    def __init__(self, tokenizer: Tokenizer, *, system: bool, appends: bool = True) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        system: bool,
+        appends: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         """Render the template with placeholders.
 
         Args:
             tokenizer: has a chat template.
             system: whether conversations have a system message.
             appends: whether later prompts extend earlier ones; if so, the template must only ever append.
+            options: arguments of the template, such as ``enable_thinking``; ``keep_history``: whether later prompts
+                append to what was sampled even where the template would drop the thinking of earlier turns; and
+                ``tools``: schemas of functions that the template describes, whose results take the place of the user's
+                later messages.
 
         Raises:
-            PromptError: the template cannot be rendered, or it rewrites earlier turns although `appends` is set.
+            PromptError: the template cannot be rendered, has no such argument, does not describe tools, or rewrites
+                earlier turns although `appends` is set.
         """
         self._tokenizer = cast(Any, tokenizer)
+        self._system, self._arguments = system, dict(options or {})
+        self._keep = bool(self._arguments.pop(KEEP_HISTORY, False))
+        self._tools = _schemas(self._arguments.pop(TOOLS, None))
+        self._check_arguments()
         self._fold = system and not self._accepts_system()
         self._before = self._after = ""
+        self._as_json = False
         if appends:
-            self._read(system)
+            self._read()
+        self.ending = self._before.lstrip() if appends else self._after_an_answer()
+        """What the template writes after an answer; it begins with the token that ends one."""
 
     def first(self, system: str, user: PromptText) -> PromptText:
         """Return the text from the start of the conversation to the first answer.
@@ -65,43 +105,150 @@ class ChatTemplate:
 
     def between(self, user: PromptText) -> PromptText:
         """Return the text from the end of one answer to the start of the next."""
-        return PromptText.joined((PromptText(self._before), user.strip(), PromptText(self._after)))
+        user = user.strip()
+        if self._as_json:
+            user = PromptText.of(json.dumps(user.text, ensure_ascii=False)[1:-1])
+        return PromptText.joined((PromptText(self._before), user, PromptText(self._after)))
 
-    def _read(self, system: bool) -> None:
-        head = _message("system", "system-alpha") if system and not self._fold else []
+    def _read(self) -> None:
+        head = _message("system", _SYSTEM) if self._system and not self._fold else []
         base = head + _message("user", _USERS[0])
-        opening = self._render(base)
-        once = self._render([*base, *_reply(0)])
-        parts = once.partition(_ANSWERS[0])
-        self._before, found, self._after = parts[2].partition(_USERS[1])
-        # The model samples the white space between the generation prompt and its answer, so it may differ.
-        if not found or parts[0].rstrip() != opening.rstrip():
+        once = self._render([*base, *self._reply(0)])
+        history, _, rest = once.partition(_ANSWERS[0])
+        self._before, found, self._after = rest.partition(_USERS[1])
+        drops = _loses_thinking(self._render(base), history)
+        twice = self._render([*base, *self._reply(0), *self._reply(1)])
+        history, _, rest = twice.partition(_ANSWERS[1])
+        _loses_thinking(once, history)
+        if not found or rest.strip() != f"{self._before}{_USERS[2]}{self._after}".strip():
             raise PromptError(_REWRITES)
+        thought = self._render([*base, *self._reply(0, f"<think>\n{_THOUGHT}\n</think>\n\n")])
+        if (drops or _THOUGHT not in thought) and not self._keep:
+            raise PromptError(_DROPS)
         eos = getattr(self._tokenizer, "eos_token", None)
         if eos and self._before.lstrip().startswith(eos):
             self._before = self._before.lstrip()
-        twice = self._render([*base, *_reply(0), *_reply(1)])
-        parts = twice.partition(_ANSWERS[1])
-        if parts[0].rstrip() != once.rstrip() or parts[2].strip() != self.between(PromptText(_USERS[2])).text.strip():
-            raise PromptError(_REWRITES)
+        quoted = self._render([*base, *self._reply(0, after='"')])
+        self._as_json = f'{_USERS[1]}\\"' in quoted
+
+    def _after_an_answer(self) -> str:
+        try:
+            return self._render([*_message("user", _USERS[0]), *self._reply(0)]).partition(_ANSWERS[0])[2].lstrip()
+        except PromptError:  # a template for one question has no answers in the history
+            return ""
+
+    def _reply(self, number: int, before: str = "", after: str = "") -> list[dict[str, str]]:
+        """Return an answer and the message that follows it."""
+        answer = _message("assistant", before + _ANSWERS[number])
+        return answer + _message("tool" if self._tools else "user", _USERS[number + 1] + after)
+
+    def _check_arguments(self) -> None:
+        text = str(getattr(self._tokenizer, "chat_template", ""))
+        for name in self._arguments:
+            if not re.search(rf"\b{re.escape(name)}\b", text):
+                raise PromptError(f"the chat template of this tokenizer has no argument {name!r}")
+        if self._tools and not self._describes(str(self._tools[0]["function"]["name"])):
+            raise PromptError(
+                "the chat template of this tokenizer does not describe tools; let the environment describe them"
+            )
+
+    def _describes(self, tool: str) -> bool:
+        return tool in self._render(_message("user", "u"))
 
     def _accepts_system(self) -> bool:
         # Some templates raise on a system message, and some drop it silently.
         try:
-            return "system-alpha" in self._render(_message("system", "system-alpha") + _message("user", "u"))
+            return _SYSTEM in self._render(_message("system", _SYSTEM) + _message("user", "u"))
         except PromptError:
             return False
 
     def _render(self, messages: Sequence[dict[str, str]]) -> str:
+        tools = {"tools": self._tools} if self._tools else {}
         try:
-            return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            return str(
+                self._tokenizer.apply_chat_template(
+                    messages, tokenize=False, add_generation_prompt=True, **tools, **self._arguments
+                )
+            )
         except Exception as error:  # jinja's errors, and those that a template raises itself
             raise PromptError(f"the chat template of the tokenizer cannot be rendered: {error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class TemplateFacts:
+    """What a chat template does.
+
+    Attributes:
+        system: whether it renders system messages; otherwise they become part of the first message of the user.
+        tools: whether it describes tools.
+        thinking: whether thinking can be switched on and off (``enable_thinking``).
+        drops_thinking: whether it drops the thinking of earlier turns.
+        appends: whether later prompts extend earlier ones, apart from dropped thinking.
+    """
+
+    system: bool
+    tools: bool
+    thinking: bool
+    drops_thinking: bool
+    appends: bool
+
+
+def template_facts(tokenizer: Tokenizer) -> TemplateFacts:
+    """Return what the chat template of a tokenizer does."""
+    return TemplateFacts(
+        system=not ChatTemplate(tokenizer, system=True, appends=False)._fold,
+        tools=_works(tokenizer, appends=False, options={TOOLS: [_TOOL]}),
+        thinking=_works(tokenizer, appends=False, options={"enable_thinking": False}),
+        drops_thinking=not _works(tokenizer) and _works(tokenizer, options={KEEP_HISTORY: True}),
+        appends=_works(tokenizer, options={KEEP_HISTORY: True}),
+    )
+
+
+def chat_fields(chat: bool | Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """Return the fields of an agent for the setting `agent.chat`.
+
+    Args:
+        chat: whether the tokenizer's chat template writes the prompts, or options of `ChatTemplate`.
+        tokenizer: of the model; None for players without one.
+    """
+    options = dict(chat) if isinstance(chat, Mapping) else {}
+    return {"chat": None if chat is False else tokenizer, "chat_options": options}
+
+
+def _schemas(given: Any) -> list[dict[str, Any]]:
+    if given is not None and (isinstance(given, bool | str) or not all(isinstance(one, Mapping) for one in given)):
+        raise PromptError(
+            f"the tools of a chat template are a list of JSON schemas, or true where a run names the environment; got "
+            f"{given!r}"
+        )
+    return [dict(one) for one in given or ()]
+
+
+def _works(tokenizer: Tokenizer, **options: Any) -> bool:
+    try:
+        ChatTemplate(tokenizer, system=False, **options)
+    except PromptError:
+        return False
+    return True
+
+
+def _loses_thinking(prompt: str, history: str) -> bool:
+    """Return whether the end of a prompt is missing in the history because it belongs to the thinking.
+
+    Args:
+        prompt: a rendered prompt.
+        history: how the template renders the same conversation later, up to the answer.
+
+    Raises:
+        PromptError: they differ in more than that.
+    """
+    # The model samples the white space between the prompt and its answer, so it may differ.
+    prompt, history = prompt.rstrip(), history.rstrip()
+    rest = prompt.removeprefix(history).strip()
+    if not prompt.startswith(history) or (rest and not rest.startswith("<think>")):
+        raise PromptError(_REWRITES)
+    return bool(rest)
+
+
 def _message(role: str, content: str) -> list[dict[str, str]]:
     return [{"role": role, "content": content}]
-
-
-def _reply(number: int) -> list[dict[str, str]]:
-    return _message("assistant", _ANSWERS[number]) + _message("user", _USERS[number + 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from turnwise.agents.spans import PromptText
 from turnwise.agents.tokenization import Tokenizer, codec_of
 
 __all__ = ["Dialogue", "Message", "Prompt"]
+
+STOP_TOKENS = 16
+"""Tokens at the end of an answer in which a stop string is looked for."""
 
 Message = dict[str, Any]
 """A chat message: ``role`` ("system", "user" or "assistant") and ``content``, a string. The content of a message with
@@ -67,11 +70,12 @@ class Dialogue:
         free: tuple[str, ...] = (),
         valid: bool | None = None,
         images: tuple[ImagePart, ...] = (),
+        tools: tuple[Mapping[str, Any], ...] = (),
     ) -> View:
         """Return the view of the next turn, whose start and number follow from the turns so far."""
         start = self.memory[0].observation if self.memory else observation
         listed = None if admissible is None else tuple(admissible)
-        return View(start, observation, listed, len(self.memory), free, valid, images)
+        return View(start, observation, listed, len(self.memory), free, valid, images, tools)
 
     def prompt(self, view: View) -> Prompt:
         """Return the prompt of the turn with this view."""
@@ -90,10 +94,11 @@ class Dialogue:
             view: what the agent saw at this turn.
             text: the answer.
             action: the action in the answer, None if there was none.
-            response: ids of the answer as sampled; None: those of the text and the end token.
+            response: ids of the answer as sampled; None: those of the text and what ends it, which is the stop string
+                where there is one and no chat template, else the end token.
         """
         if response is None:
-            response = () if self._codec is None else self._codec.response(text)
+            response = self._response(text)
         if self.agent.prompt.appends:
             current = self._current
             prompt = current[1] if current is not None and current[0] is view else self.prompt(view)
@@ -101,6 +106,24 @@ class Dialogue:
             self._ids = prompt.ids + response
         self.memory.append(Exchange(view.observation, text, action))
         return response
+
+    def _response(self, text: str) -> tuple[int, ...]:
+        """Return the ids of an answer that was not sampled."""
+        codec, chat, stop = self._codec, self.agent.chat_template, self.agent.stop
+        if codec is None:
+            return ()
+        if chat is None and stop:
+            whole = text if text.endswith(stop) else text + stop[0]
+            return codec.encode(whole, ((0, len(whole)),))
+        return codec.response(text, None if chat is None else codec.leading(chat.ending))
+
+    def _after_stop(self, text: PromptText) -> PromptText:
+        """Return the text without the stop string at its start if the last answer ended with it."""
+        assert self._codec is not None
+        if not self.agent.stop or not self._ids:
+            return text
+        tail = self._codec.decode(self._ids[-STOP_TOKENS:])
+        return next((text.removeprefix(stop) for stop in self.agent.stop if stop and tail.endswith(stop)), text)
 
     def _encode(self, text: PromptText) -> tuple[int, ...]:
         """Return the ids of the whole prompt that ends with this user message."""
@@ -113,6 +136,8 @@ class Dialogue:
             text = chat.between(text) if extends else chat.first(system, text)
         elif not extends:
             text = PromptText(self.agent.prompt.template.system) + text
+        if extends:
+            text = self._after_stop(text)
         ids = codec.encode(text.text, text.untrusted)
         if not extends:
             return ids if chat is not None else codec.start + ids  # a chat template writes its own beginning

@@ -22,7 +22,7 @@ from turnwise.agents.content import Content, ImagePart, TextPart, read_observati
 from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Extra, check_extras
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
-from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, SCORE, STATE, TASK_TYPE, VALID, WON
+from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, SCORE, STATE, TASK, TASK_TYPE, TOOLS, VALID, WON
 from turnwise.tools.deadlines import WorkerThread, wait
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
@@ -58,6 +58,10 @@ class StepResult:
     images: tuple[ImagePart, ...] = ()
     extras: Mapping[str, Extra] = field(default_factory=dict)
     """Columns of the turn just played; after a reset, defaults for all turns of the episode."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """After a reset: schemas of the functions that the model's server or chat template describes."""
+    task: str = ""
+    """Id of the task, where the environment tells."""
 
     @property
     def content(self) -> Content:
@@ -83,8 +87,8 @@ class EnvWorker:
         self._thread: WorkerThread | None = None
         self.failures = 0
 
-    async def reset(self, task: str, seed: int) -> StepResult:
-        """Return the first result of an episode of the task.
+    async def reset(self, task: str | None, seed: int | None) -> StepResult:
+        """Return the first result of an episode of the task; None: one that the environment draws.
 
         Raises:
             EnvFailure: construction or reset failed, overran, or returned something invalid.
@@ -99,7 +103,9 @@ class EnvWorker:
                     "concurrency=1"
                 )
             self._in_use.add(id(self._env))
-        result = await self._call("reset()", 1.0, self._env.reset, seed=seed, options={"task": task})
+        result = await self._call(
+            "reset()", 1.0, self._env.reset, seed=seed, options=None if task is None else {"task": task}
+        )
         try:
             observation, info = result
             return step_result(observation, 0.0, False, False, info)
@@ -245,6 +251,8 @@ def step_result(
         free=_texts(read(FREE) or ()),
         images=images,
         extras=check_extras(read(EXTRAS)),
+        tools=tuple(read(TOOLS) or ()),
+        task=str(read(TASK, "")),
     )
 
 

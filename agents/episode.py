@@ -13,7 +13,7 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
 from turnwise.agents.dialogue import Dialogue, Prompt
 from turnwise.agents.env_pool import EnvFailure, EnvWorker, StepResult
-from turnwise.agents.errors import AgentError, ContextOverflow, SamplerError
+from turnwise.agents.errors import AgentError, ContextOverflow, RequestFailed, SamplerError
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, Sampler, UsesPlanner
 from turnwise.agents.trajectory import Extra, Stop, Trajectory, Turn, check_extras
@@ -75,6 +75,8 @@ class Episode:
         self.result: StepResult | None = None
         self.valid: bool | None = None
         self.error: str | None = None
+        self.env_failed = True
+        """Whether an episode that ended as ``error`` did so because of its environment, and not of the sampler."""
         self._lists = agent.prompt.template.lists
         self._extras: dict[str, Extra] = {}
 
@@ -89,6 +91,8 @@ class Episode:
             self.worker.discard()
         except ContextOverflow as overflow:
             stop, self.error = "tokens", str(overflow)
+        except RequestFailed as failure:
+            stop, self.error, self.env_failed = "error", str(failure), False
         finally:
             self.sampler.forget(self.spec.name)
         return self._trajectory(stop, time.perf_counter() - started)
@@ -102,7 +106,12 @@ class Episode:
         for _ in range(self.agent.max_turns):
             now = self.result
             view = self.dialogue.view(
-                self.observation, now.admissible, free=now.free, valid=self.valid, images=self.images
+                self.observation,
+                now.admissible,
+                free=now.free,
+                valid=self.valid,
+                images=self.images,
+                tools=result.tools,
             )
             prompt = self.dialogue.prompt(view)
             if not self._fits(prompt, view):
@@ -140,7 +149,7 @@ class Episode:
         agent, before = self.agent, self.result
         assert before is not None
         completion = await self.sampler.sample(self._request(view, prompt))
-        text = _storable(completion.text)
+        text = storable(completion.text)
         parsed = agent.parse(text)
         reward, valid, extras = 0.0, False, self._extras | _extras_of(completion)
         try:
@@ -167,6 +176,7 @@ class Episode:
                     valid=valid,
                     admissible=view.admissible if self._lists else None,
                     extras=extras,
+                    finish=completion.finish,
                 )
             )
             self.dialogue.add(view, text, parsed.action, completion.tokens)
@@ -214,7 +224,7 @@ def _extras_of(completion: Completion) -> dict[str, Extra]:
         raise SamplerError(f"the sampler's completion: {error}") from error
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """Return the text cut to a length that can be stored, with lone surrogates, which cannot be written, replaced."""
     text = text[:MAX_RESPONSE_CHARS]
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -2,8 +2,11 @@
 
     AgentError                 the root: catch this one
     ├── PromptError            a template or a chat template that cannot be used
+    ├── ModelError             a model that cannot be found, downloaded or read
     ├── SamplerError           a sampler that cannot be made, or a request that it cannot serve
-    │   └── ContextOverflow    a prompt that leaves no room in the model's context
+    │   ├── ContextOverflow    a prompt that leaves no room in the model's context
+    │   ├── RequestFailed      one request that could not be answered; the others go on
+    │   └── EngineFailed       the engine or server as a whole cannot be used, or not any more
     ├── StoreError             a trajectory file that cannot be read or written
     └── EvaluationError        results that cannot be compared, panels that cannot be played
 
@@ -32,12 +35,29 @@ class PromptError(AgentError):
     """A template, or the chat template of a tokenizer, cannot be used."""
 
 
+class ModelError(AgentError):
+    """A model cannot be found, downloaded or read."""
+
+
 class SamplerError(AgentError):
     """A sampler cannot be made, or cannot serve a request."""
 
 
 class ContextOverflow(SamplerError):
     """A prompt leaves no room for a response in the model's context; a rollout ends the episode as ``tokens``."""
+
+
+class RequestFailed(SamplerError):
+    """One request could not be answered, although it was retried; a rollout ends the episode as ``error``."""
+
+
+class EngineFailed(SamplerError):
+    """The engine or server as a whole cannot be used, or not any more; a rollout ends, since no episode could go on.
+
+    ``groups`` holds the trajectories that the rollout had finished, in the order of the tasks.
+    """
+
+    groups: list[Group] | None = None
 
 
 class StoreError(AgentError):

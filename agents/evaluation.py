@@ -8,29 +8,27 @@ Not included: several episodes of one task in a result, for which pairing would 
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool, MakeEnv
 from turnwise.agents.errors import EvaluationError
+from turnwise.agents.json_files import read_json, validated, write_json
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.statistics import wilson
-from turnwise.agents.store import name_file_in_errors
 from turnwise.agents.trajectory import Trajectory
 from turnwise.envs import make as make_env
 
 VERSION = 1
-Record = TypeVar("Record")
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Panel:
             EvaluationError: the path is a folder or a device.
             OSError: the file cannot be written.
         """
-        _write(Path(path), {"version": VERSION, "panel": _panel_json(self)})
+        write_json(Path(path), {"version": VERSION, "panel": panel_json(self)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Panel:
@@ -70,7 +68,7 @@ class Panel:
             EvaluationError: the file is not a panel.
             OSError: the file cannot be read.
         """
-        return _checked(cls, _read(Path(path), "panel")["panel"], f"{path} is not a panel")
+        return validated(cls, read_json(Path(path), "a panel", "panel", VERSION)["panel"], f"{path} is not a panel")
 
 
 def draw(tasks: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
@@ -143,6 +141,17 @@ class EpisodeRow:
     unparsable: int
     inadmissible: int
     error: str | None = None
+    truncated: int = 0
+    """Turns whose answer was cut at the limit of tokens."""
+    prompt_tokens: int = 0
+    """Tokens of the prompts of all turns; 0 if nobody counted them."""
+    response_tokens: int = 0
+    cost: float | None = None
+    """Price of the requests, if the sampler knows prices."""
+    refused: int = 0
+    """Turns whose answer the model or its server refused."""
+    empty: int = 0
+    """Turns for which a server answered without any text."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> EpisodeRow:
@@ -157,6 +166,12 @@ class EpisodeRow:
             trajectory.unparsable,
             trajectory.inadmissible,
             trajectory.error,
+            trajectory.truncated_answers,
+            trajectory.prompt_tokens,
+            trajectory.response_tokens,
+            trajectory.cost,
+            trajectory.refused_answers,
+            trajectory.empty_answers,
         )
 
 
@@ -198,6 +213,17 @@ class EvaluationSummary:
     stops: Mapping[str, int]
     errors: int
     """Episodes that ended as an error; they are in no rate and no mean."""
+    truncated: float | None = None
+    """Share of turns whose answer was cut at the limit of tokens."""
+    prompt_tokens: float | None = None
+    """Tokens of the prompts of an episode; None if nobody counted tokens."""
+    response_tokens: float | None = None
+    cost: float | None = None
+    """Price of an episode; None if no price is known."""
+    refused: float | None = None
+    """Share of turns whose answer was refused."""
+    empty: float | None = None
+    """Share of turns whose answer was empty."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +243,7 @@ class EvaluationResult:
         good = [row for row in self.rows if row.stop != "error"]
         won = [row for row in good if row.won]
         turns = sum(row.turns for row in good)
+        counted = any(row.prompt_tokens or row.response_tokens for row in good)
         types = sorted({row.task_type for row in good if row.task_type is not None})
         return EvaluationSummary(
             success=Rate.of(len(won), len(good)),
@@ -233,6 +260,12 @@ class EvaluationResult:
                 stop: sum(row.stop == stop for row in self.rows) for stop in sorted({row.stop for row in self.rows})
             },
             errors=len(self.rows) - len(good),
+            truncated=sum(row.truncated for row in good) / turns if turns else None,
+            prompt_tokens=_mean([row.prompt_tokens for row in good if counted]),
+            response_tokens=_mean([row.response_tokens for row in good if counted]),
+            cost=_mean([row.cost for row in good if row.cost is not None]),
+            refused=sum(row.refused for row in good) / turns if turns else None,
+            empty=sum(row.empty for row in good) / turns if turns else None,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -248,10 +281,10 @@ class EvaluationResult:
             "seconds": self.seconds,
             "settings": dict(self.settings),
             "summary": asdict(self.summary()),
-            "panel": _panel_json(self.panel),
+            "panel": panel_json(self.panel),
             "rows": [asdict(row) for row in self.rows],
         }
-        _write(Path(path), content)
+        write_json(Path(path), content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> EvaluationResult:
@@ -261,7 +294,9 @@ class EvaluationResult:
             EvaluationError: the file is not a result.
             OSError: the file cannot be read.
         """
-        return _checked(cls, _read(Path(path), "rows"), f"{path} is not an evaluation result")
+        return validated(
+            cls, read_json(Path(path), "an evaluation result", "rows", VERSION), f"{path} is not an evaluation result"
+        )
 
 
 def evaluate(
@@ -310,45 +345,6 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _panel_json(panel: Panel) -> dict[str, Any]:
+def panel_json(panel: Panel) -> dict[str, Any]:
+    """Return a panel as JSON-compatible values."""
     return {"env": panel.env, "kwargs": dict(panel.kwargs), "seed": panel.seed, "tasks": list(panel.tasks)}
-
-
-def _checked(kind: type[Record], content: object, complaint: str) -> Record:
-    """Return the record with this content, with the type of every field checked."""
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise EvaluationError(f"{complaint}: {place}: {problem['msg'].lower()}") from error
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON to a temporary file and rename it, so that a full disk cannot destroy an existing file."""
-    if path.exists() and not path.is_file():  # renaming would replace a device with a file
-        raise EvaluationError(f"{path} must be a file, and is a {'folder' if path.is_dir() else 'device'}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        with name_file_in_errors(path):
-            beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _read(path: Path, key: str) -> Mapping[str, Any]:
-    kind = "an evaluation result" if key == "rows" else f"a {key}"
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise EvaluationError(f"{path} is not {kind}: it is not valid JSON ({error})") from error
-    if not isinstance(content, dict) or key not in content:
-        raise EvaluationError(f"{path} is not {kind}: the key {key!r} is missing")
-    if content.get("version") != VERSION:
-        found = content.get("version")
-        raise EvaluationError(f"{path} must have version {VERSION} of the format, got {found!r}")
-    return content

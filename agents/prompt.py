@@ -12,8 +12,8 @@ model ends as ``tokens``, since a prompt that was cut silently would be trained 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, cast
 
 from turnwise.agents.content import Content, ImagePart, TextPart
@@ -45,6 +45,8 @@ class View:
     valid: bool | None = None
     """Whether the environment accepted the previous action; None if it did not say."""
     images: tuple[ImagePart, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    """Schemas of the environment's functions, if it leaves their description to the model's server."""
 
     @property
     def content(self) -> Content:

@@ -2,7 +2,8 @@
 
 Every episode is a coroutine that awaits its completions and steps its environment, so only active episodes are sampled
 and stepped, and none waits for the slowest. A failing environment ends its own episode as ``error`` (kept with its
-turns, and counted) and no other; an exception of the *sampler* ends the rollout, since no episode could continue.
+turns, and counted) and no other, and so does a request that the sampler could not answer (`RequestFailed`). Any other
+exception of the *sampler* ends the rollout, since no episode could continue; `EngineFailed` carries what was finished.
 
 With the same seed, no deadline and a deterministic sampler, a rollout gives the same trajectories bit for bit, except
 for ``seconds``.
@@ -20,7 +21,7 @@ from typing import TypedDict, Unpack
 from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool, MakeEnv
 from turnwise.agents.episode import Episode, EpisodeSpec, play, sampling_seed
-from turnwise.agents.errors import AgentError, Interrupted
+from turnwise.agents.errors import AgentError, EngineFailed, Interrupted
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Group, Trajectory
 
@@ -45,6 +46,7 @@ class RolloutReport:
     """Episodes that were not played because their task was in quarantine."""
     prompt_tokens: int = 0
     response_tokens: int = 0
+    """Tokens as sampled, or as a server counted them."""
     seconds: float = 0.0
     quarantined: list[str] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -56,8 +58,8 @@ class RolloutReport:
         self.turns += len(trajectory.turns)
         self.unparsable += trajectory.unparsable
         self.inadmissible += trajectory.inadmissible
-        self.prompt_tokens += sum(len(turn.prompt) for turn in trajectory.turns)
-        self.response_tokens += sum(len(turn.response) for turn in trajectory.turns)
+        self.prompt_tokens += trajectory.prompt_tokens
+        self.response_tokens += trajectory.response_tokens
         if trajectory.stop == "error":
             self.errors += 1
             self.reasons[str(trajectory.error)] += 1
@@ -115,6 +117,7 @@ def rollout(
 
     Raises:
         Interrupted: Ctrl-C; it carries the groups with the finished episodes.
+        EngineFailed: the engine or server is gone; it carries the groups with the finished episodes.
         AgentError: called inside a running event loop, or with values out of range.
     """
     _refuse_running_loop()
@@ -123,6 +126,9 @@ def rollout(
         asyncio.run(state.run(make))
     except KeyboardInterrupt:
         raise Interrupted(state.groups()) from None
+    except EngineFailed as failure:
+        failure.groups = state.groups()
+        raise
     return state.groups()
 
 
@@ -225,7 +231,8 @@ class _Rollout:
                 if self.failed_in_a_row[spec.task] >= QUARANTINE_ERRORS:
                     self.report.skipped += 1
                     continue
-                self._finish(spec, await Episode(self.agent, self.sampler, worker, spec).play())
+                episode = Episode(self.agent, self.sampler, worker, spec)
+                self._finish(spec, await episode.play(), episode.env_failed)
                 await asyncio.sleep(0)  # lets Ctrl-C through even if the sampler never waits
         except BaseException:
             worker.close()  # it may be in the middle of a call
@@ -234,13 +241,13 @@ class _Rollout:
             self.report.restarts += worker.failures - before
             pool.give_back(worker)
 
-    def _finish(self, spec: EpisodeSpec, trajectory: Trajectory) -> None:
+    def _finish(self, spec: EpisodeSpec, trajectory: Trajectory, env_failed: bool) -> None:
         index, member = spec.position
         self.done[index][member] = trajectory
         self.report.count(trajectory)
         if trajectory.stop != "error":
             self.failed_in_a_row[spec.task] = 0
-        else:
+        elif env_failed:
             self.failed_in_a_row[spec.task] += 1
             if self.failed_in_a_row[spec.task] == QUARANTINE_ERRORS:
                 self.report.quarantined.append(spec.task)

@@ -74,5 +74,13 @@ class PromptText:
         cut = ((max(a, start) - start, min(b, end) - start) for a, b in self.untrusted)
         return PromptText(self.text[start:end], tuple((a, b) for a, b in cut if a < b))
 
+    def removeprefix(self, prefix: str) -> PromptText:
+        """Return the text without a prefix, if it has it."""
+        if not self.text.startswith(prefix):
+            return self
+        size = len(prefix)
+        cut = ((max(a - size, 0), b - size) for a, b in self.untrusted)
+        return PromptText(self.text[size:], tuple((a, b) for a, b in cut if a < b))
+
 
 _FORMATTER = string.Formatter()

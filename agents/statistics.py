@@ -57,6 +57,41 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     return (0.0 if k == 0 else max(0.0, centre - half)), (1.0 if k == n else min(1.0, centre + half))
 
 
+def mean_of_rates(counts: Sequence[tuple[int, int]], confidence: float = 0.95) -> tuple[float, float, float]:
+    """Return the unweighted mean of independent rates, with its interval.
+
+    With Wilson's interval [l_i, u_i] of each of the m rates p_i = k_i / n_i (method of variance estimates recovery)::
+
+        mean = sum_i p_i / m
+        low  = mean - sqrt(sum_i (p_i - l_i)^2) / m
+        high = mean + sqrt(sum_i (u_i - p_i)^2) / m
+
+    Args:
+        counts: (successes, trials) of each rate, with at least one trial.
+        confidence: probability that the interval contains the true mean, in (0, 1).
+
+    Returns:
+        The mean, and the lower and upper end of its interval, in [0, 1].
+
+    Raises:
+        EvaluationError: there are no rates, or one has no trials.
+
+    Source: G. Y. Zou and A. Donner, 2008, Statistics in Medicine 27.
+
+    >>> [round(value, 4) for value in mean_of_rates([(8, 10), (5, 10)])]
+    [0.65, 0.4467, 0.7999]
+
+    """
+    if not counts or min(n for _, n in counts) < 1:
+        raise EvaluationError("a mean of rates needs at least one rate, each with at least one trial")
+    rates = [k / n for k, n in counts]
+    intervals = [wilson(k, n, confidence) for k, n in counts]
+    mean = sum(rates) / len(rates)
+    below = math.hypot(*(rate - low for rate, (low, _) in zip(rates, intervals, strict=True))) / len(rates)
+    above = math.hypot(*(high - rate for rate, (_, high) in zip(rates, intervals, strict=True))) / len(rates)
+    return mean, mean - below, mean + above
+
+
 def mcnemar_exact(b: int, c: int) -> float:
     """Return the two-sided p-value of the exact McNemar test for paired successes.
 

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from turnwise.agents.errors import StoreError
-from turnwise.agents.trajectory import STOPS, Trajectory, Turn, check_extras
+from turnwise.agents.trajectory import FINISHES, STOPS, Trajectory, Turn, check_extras
 
 VERSION = 1
 """Version of the format; readers refuse others."""
 
-_BESIDE = ("prompt", "admissible", "extras")
+_BESIDE = ("prompt", "admissible", "extras", "finish")
 """Fields of a turn that are stored in a form of their own, or only where there is something to store."""
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -63,6 +63,8 @@ def to_json(trajectory: Trajectory) -> str:
             entry["admissible"] = turn.admissible
         if turn.extras:
             entry["extras"] = dict(turn.extras)
+        if turn.finish != "stop":
+            entry["finish"] = turn.finish
         turns.append(entry)
         previous = turn.prompt + turn.response
     return json.dumps(record | {"turns": turns}, separators=(",", ":"))
@@ -103,6 +105,9 @@ def _turns(entries: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
         values["logprobs"] = tuple(values["logprobs"])
         listed = entry.get("admissible")
         admissible = None if listed is None else tuple(listed)
+        values["finish"] = entry.get("finish", "stop")
+        if values["finish"] not in FINISHES:
+            raise StoreError(f"finish must be one of {', '.join(FINISHES)}; got {values['finish']!r}")
         turns.append(Turn(prompt=prompt, admissible=admissible, extras=check_extras(entry.get("extras")), **values))
         previous = prompt + values["response"]
     return tuple(turns)

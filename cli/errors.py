@@ -39,6 +39,12 @@ _EXTRAS = {
     "zstandard": "train",
     "matplotlib": "train",
     "tensorboard": "log",
+    "trackio": "log",
+    "wandb": "log",
+    "peft": "lora",
+    "gguf": "gguf",
+    "accelerate": "gguf",
+    "httpx": "openai",
 }
 
 

@@ -1,14 +1,12 @@
-"""`turnwise eval` and `turnwise compare`: a player on a fixed panel of tasks, and two results on the same panel."""
+"""`turnwise eval`: a player on a fixed panel of tasks."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.live import Live
@@ -16,12 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from turnwise.cli.console import duration, err, out, percent, say, warn
-from turnwise.cli.errors import UserError, choose, require_writable
+from turnwise.cli.errors import UserError, require_writable
 from turnwise.cli.options import parse_options
 from turnwise.cli.players import DTYPES, ModelOptions
 
 if TYPE_CHECKING:
-    from turnwise.agents.comparison import Comparison
     from turnwise.agents.evaluation import EvaluationResult, Panel, Rate
     from turnwise.agents.trajectory import Trajectory
     from turnwise.cli.players import EnvChoice, Player
@@ -48,9 +45,17 @@ def _panel_of(
 class EpisodeCounter:
     """Counts finished episodes on the last line of a terminal; silent elsewhere."""
 
-    def __init__(self, total: int) -> None:
-        """Prepare to count up to `total`."""
-        self.total, self.done, self.won, self.begun = total, 0, 0, time.monotonic()
+    def __init__(self, total: int, label: str = "", before: tuple[int, int] = (0, 0)) -> None:
+        """Prepare to count.
+
+        Args:
+            total: number of episodes.
+            label: stands before the count.
+            before: how many are already finished, and how many of these were won.
+        """
+        self.total, self.label = total, label
+        self.before, self.won = before
+        self.done, self.begun = 0, time.monotonic()
         self.live = Live(console=err(), get_renderable=self.render, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> EpisodeCounter:
@@ -70,9 +75,10 @@ class EpisodeCounter:
 
     def render(self) -> Text:
         """Return the line."""
-        left = (time.monotonic() - self.begun) / self.done * (self.total - self.done) if self.done else None
-        rest = "" if left is None else f", {duration(left)} left"
-        return Text(f"{self.done}/{self.total} episodes, {self.won} won{rest}")
+        finished = self.before + self.done
+        left = (time.monotonic() - self.begun) / self.done * (self.total - finished) if self.done else None
+        rest = "" if left is None else f", {duration(max(0.0, left))} left"
+        return Text(f"{self.label}{finished}/{self.total} episodes, {self.won} won{rest}")
 
 
 def play_panel(
@@ -121,7 +127,8 @@ def rate_cells(rate: Rate) -> tuple[str, str]:
     return percent(rate.value), f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
 
 
-def _rate_row(name: str, rate: Rate) -> tuple[str, str, str, str]:
+def rate_row(name: str, rate: Rate) -> tuple[str, str, str, str]:
+    """Return a name, a rate, its interval and its counts as four cells of a table."""
     return name, *rate_cells(rate), f"{rate.k}/{rate.n}"
 
 
@@ -132,11 +139,29 @@ def result_table(result: EvaluationResult) -> Table:
     table.add_column("")
     for name in ("success", "95 % interval", "won/n"):
         table.add_column(name, justify="right")
-    table.add_row(*_rate_row("all tasks", summary.success), style="bold")
+    table.add_row(*rate_row("all tasks", summary.success), style="bold")
     if len(summary.by_type) > 1:
         for kind, rate in summary.by_type.items():
-            table.add_row(*_rate_row(f"  {kind}", rate))
+            table.add_row(*rate_row(f"  {kind}", rate))
     return table
+
+
+def usage(result: EvaluationResult) -> Iterator[str]:
+    """Yield lines about answers that were cut, refused or empty, and about tokens and their price, if any are known.
+
+    They are about all episodes, since those that ended as an error are paid for as well.
+    """
+    rows = result.rows
+    kinds = ("truncated", "refused", "empty")
+    answers = [f"{kind} {number}" for kind in kinds if (number := sum(getattr(row, kind) for row in rows))]
+    if answers:
+        yield f"answers: {', '.join(answers)} of {sum(row.turns for row in rows)}"
+    given, sampled = sum(row.prompt_tokens for row in rows), sum(row.response_tokens for row in rows)
+    if given or sampled:
+        costs = [row.cost for row in rows if row.cost is not None]
+        words = f"tokens: {given:,} of prompts, {sampled:,} of answers"
+        words += f" ({given / len(rows):,.0f} and {sampled / len(rows):,.0f} a task)"
+        yield f"{words}; cost: {sum(costs):.4f} ({sum(costs) / len(rows):.6f} a task)" if costs else words
 
 
 def print_result(result: EvaluationResult) -> None:
@@ -144,7 +169,7 @@ def print_result(result: EvaluationResult) -> None:
     summary = result.summary()
     console = out()
     console.print(
-        f"{result.name} on {result.panel.env} {_kwargs(result.panel)}: {len(result.rows)} tasks in "
+        f"{result.name} on {result.panel.env} {describe_kwargs(result.panel)}: {len(result.rows)} tasks in "
         f"{duration(result.seconds)}",
         soft_wrap=True,
     )
@@ -158,24 +183,36 @@ def print_result(result: EvaluationResult) -> None:
     rates = [("unparsable", summary.unparsable), ("inadmissible", summary.inadmissible)]
     words += [f"{name} {percent(value)} of turns" for name, value in rates if value is not None]
     say("  " + ", ".join(words))
+    for line in usage(result):
+        say("  " + line)
     say("  ended as: " + ", ".join(f"{stop} {number}" for stop, number in summary.stops.items()))
     if summary.errors:
         reason = next(row.error for row in result.rows if row.stop == "error")
         warn(f"  {summary.errors} episodes failed and are excluded from the rates; the first error: {reason}")
+    outgrown = [row.error for row in result.rows if row.stop == "tokens"]
+    if outgrown:
+        warn(f"  {len(outgrown)} episodes outgrew the model's context; the first: {outgrown[0]}")
 
 
-def _kwargs(panel: Panel) -> str:
+def describe_kwargs(panel: Panel) -> str:
+    """Return the arguments of a panel's environment in one line."""
     return " ".join(f"{key}={value}" for key, value in panel.kwargs.items()) or "(no arguments)"
 
 
 def evaluate(
     who: Annotated[
-        str, typer.Argument(metavar="AGENT", help="A run or checkpoint folder, expert, random, or a demonstrator.")
+        str,
+        typer.Argument(
+            metavar="AGENT", help="A run or checkpoint folder, a demonstrator, expert, random, or ENGINE:MODEL@URL."
+        ),
     ],
     env_id: Annotated[str | None, typer.Argument(metavar="ENV_ID", help="Environment. Default: the run's own.")] = None,
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment; agent.KEY=VALUE for the agent."),
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="Arguments of the environment; agent.KEY=VALUE and sampler.KEY=VALUE for the player.",
+        ),
     ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="Number of tasks in a new panel.")] = 100,
     split: Annotated[str | None, typer.Option(help="Short for the argument split=... of the environment.")] = None,
@@ -201,29 +238,35 @@ def evaluate(
     ] = 0,
 ) -> None:
     """Play a fixed panel of tasks, and print the success rate with its interval."""
-    from turnwise.cli.players import choose_env, load_player, split_words, take_agent_options
+    from turnwise.agents.errors import EngineFailed
+    from turnwise.cli.players import AGENT_PREFIX, SAMPLER_PREFIX, choose_env, load_player, split_words, take_options
 
     env_id, words = split_words(env_id, options)
-    env_options, agent_options = take_agent_options(parse_options(words))
+    rest, agent_options = take_options(parse_options(words), AGENT_PREFIX)
+    env_options, sampler_options = take_options(rest, SAMPLER_PREFIX)
     if split is not None:
         env_options["split"] = split
     for file in (output, panel, trajectories):
         if file is not None and not (file is panel and file.is_file()):
             require_writable(file)
     fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, episodes, seed)
-    model = ModelOptions(device, threads, dtype, batch_size)
+    model = ModelOptions(device, threads, dtype, batch_size, sampler_options)
     player = load_player(who, agent_options, env_id=fixed.env, seed=seed, model=model)
     try:
         limit = player.deadline if deadline is None else deadline
         result = play_panel(player, fixed, concurrency=concurrency, deadline=limit or None, keep=trajectories)
-    except KeyboardInterrupt as error:
-        finished = sum(len(group.trajectories) for group in getattr(error, "groups", ()))
-        warn(f"{finished} of {len(fixed.tasks)} episodes were finished; {_what_is_kept(output, trajectories, panel)}")
+    except (KeyboardInterrupt, EngineFailed) as error:
+        finished = sum(len(group.trajectories) for group in getattr(error, "groups", None) or ())
+        if finished or isinstance(error, KeyboardInterrupt):
+            kept = _what_is_kept(output, trajectories, panel)
+            warn(f"{finished} of {len(fixed.tasks)} episodes were finished; {kept}")
         raise
     finally:
         player.sampler.close()
     if all(row.stop == "error" for row in result.rows):
         raise UserError(f"every episode failed; the first error: {result.rows[0].error}")
+    if all(row.stop == "tokens" and not row.turns for row in result.rows):
+        raise UserError(f"no episode had a single turn: {result.rows[0].error}")
     print_result(result)
     if len(fixed.tasks) != episodes:
         say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all there are'})", "dim")
@@ -242,40 +285,3 @@ def _what_is_kept(output: Path | None, trajectories: Path | None, panel: Path | 
     if output is not None:
         kept += f"; {output} was not written, since the episodes that finish first are not a fair sample"
     return kept
-
-
-def print_comparison(first: EvaluationResult, second: EvaluationResult, comparison: Comparison) -> None:
-    """Print two results side by side, and whether they differ."""
-    names = (first.name or "first", second.name or "second")
-    if names[0] == names[1]:
-        names = (f"{names[0]} (first)", f"{names[1]} (second)")
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    table.add_column("")
-    for name in ("success", "95 % interval", "won/n"):
-        table.add_column(name, justify="right")
-    for name, rate in zip(names, (comparison.first, comparison.second), strict=True):
-        table.add_row(*_rate_row(name, rate))
-    console = out()
-    console.print(f"{first.panel.env} {_kwargs(first.panel)}, paired over {comparison.pairs} tasks", soft_wrap=True)
-    console.print(table)
-    differs = comparison.p_success < comparison.alpha
-    say(comparison.verdict, "bold green" if differs else "bold yellow")
-
-
-def compare(
-    first: Annotated[Path, typer.Argument(metavar="A.json", help="A result of `turnwise eval --output`.")],
-    second: Annotated[Path, typer.Argument(metavar="B.json", help="Another result on the same panel.")],
-    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-) -> None:
-    """Compare two results on the same panel, task by task: is the difference more than noise?"""
-    from turnwise.agents.comparison import compare as compare_results
-    from turnwise.agents.evaluation import EvaluationResult
-
-    choose("format", form, ("text", "json"))
-    a, b = EvaluationResult.load(first), EvaluationResult.load(second)
-    comparison = compare_results(a, b)
-    if form == "json":
-        content: dict[str, Any] = {**asdict(comparison), "verdict": comparison.verdict}
-        typer.echo(json.dumps(content, indent=1))
-        return
-    print_comparison(a, b, comparison)

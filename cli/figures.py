@@ -43,13 +43,16 @@ def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
 def save_figure(figure: Any, path: Path) -> None:
     """Write a figure in the format of the path's suffix, with text that stays text in PDF and SVG.
 
+    The same figure gives the same SVG file: it has no date.
+
     Raises:
         OSError: the file cannot be written.
     """
     from matplotlib import rc_context
 
-    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none"}):
-        figure.savefig(path)
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "turnwise"}):
+        figure.savefig(path, metadata=metadata)
 
 
 def save_curves(

@@ -20,13 +20,17 @@ from typer.core import TyperGroup
 
 from turnwise.cli import (
     ablate,
+    audit,
+    bench,
     check,
+    compare,
     credit,
     data,
     demo,
     doctor,
     evaluate,
     list_command,
+    model,
     play,
     serve,
     show,
@@ -154,16 +158,19 @@ app.command("demo", short_help="Train an agent on this machine in minutes and sh
 app.command("play", short_help="Play an environment yourself, with hints and a trained agent to ask.")(play.play)
 app.command("train", short_help="Train an agent from a run's TOML file.")(train.train)
 app.command("eval", short_help="Evaluate an agent on a fixed panel of tasks.")(evaluate.evaluate)
+app.command("bench", short_help="Benchmark an agent on fixed panels of all environments.")(bench.bench)
 app.command("ablate", short_help="Train variants of a run with several seeds and compare them.")(ablate.ablate)
-app.command("compare", short_help="Compare two evaluations on the same panel.")(evaluate.compare)
+app.command("compare", short_help="Compare two evaluations or cards on the same panels.")(compare.compare)
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
 app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
+app.command("audit", short_help="Check stored trajectories and checkpoints of a run.")(audit.audit)
 app.command("check", short_help="Check that an environment keeps the contract.")(check.check)
 app.command("verify", short_help="Check credit rules and losses, or yours, against reference cases.")(verify.verify)
 app.command("doctor", short_help="Check which optional features work on this machine.")(doctor.doctor)
 app.command("list", short_help="List environments, credit rules, configuration keys, ...")(list_command.list_names)
 app.add_typer(data.app, name="data", short_help="Pack the original games; write generated ones.")
-app.add_typer(serve.app, name="serve", short_help="Serve the web shop as a site, or a corpus for search.")
+app.add_typer(model.app, name="model", short_help="Build a model folder; show what a model is and needs.")
+app.add_typer(serve.app, name="serve", short_help="Serve the web shop as a site, a corpus for search, or a model.")
 
 
 def main() -> None:

@@ -283,7 +283,10 @@ def play(
     seed: Annotated[int, typer.Option(help="Seed of the episode.")] = 0,
     hint: Annotated[bool, typer.Option("--hint", help="Show the expert's next action before every turn.")] = False,
     policy: Annotated[
-        str | None, typer.Option(metavar="CHECKPOINT", help="A run or checkpoint folder to :ask and :watch, or expert.")
+        str | None,
+        typer.Option(
+            metavar="CHECKPOINT", help="Whom to :ask and :watch: a run, a checkpoint, openai:MODEL@URL, expert, ..."
+        ),
     ] = None,
     save: Annotated[
         Path | None,
@@ -292,19 +295,29 @@ def play(
 ) -> None:
     """Play an environment yourself in the terminal (`:help` lists the commands)."""
     from turnwise.agents.store import check_suffix
-    from turnwise.cli.players import choose_env, load_advisor, split_words, take_agent_options
+    from turnwise.cli.players import (
+        AGENT_PREFIX,
+        SAMPLER_PREFIX,
+        ModelOptions,
+        choose_env,
+        load_advisor,
+        run_of_player,
+        split_words,
+        take_options,
+    )
     from turnwise.envs import make
 
     env_id, words = split_words(env_id, options)
-    env_options, agent_options = take_agent_options(parse_options(words))
-    if env_id is None and policy in (None, "expert", "random"):
+    rest, agent_options = take_options(parse_options(words), AGENT_PREFIX)
+    env_options, sampler_options = take_options(rest, SAMPLER_PREFIX)
+    if env_id is None and (policy is None or (not Path(policy).exists() and run_of_player(policy) is None)):
         env_id, env_options = DEFAULT_ENV[0], {**DEFAULT_ENV[1], **env_options}
     if save is not None:
         check_suffix(save)
         require_writable(save)
     chosen = choose_env(env_id, env_options, policy)
     env = make(chosen.env_id, **chosen.kwargs)
-    advisor = load_advisor(policy, agent_options) if policy else None
+    advisor = load_advisor(policy, agent_options, model=ModelOptions(options=sampler_options)) if policy else None
     try:
         console = PlayConsole(PlaySession(env, task, seed), advisor, hints=hint, save=save)
         console.open()

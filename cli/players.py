@@ -7,10 +7,9 @@ the prompt, the parser and the environment.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,13 @@ from turnwise.registry import suggest
 
 if TYPE_CHECKING:
     from turnwise.agents.agent import Agent
-    from turnwise.agents.samplers import Sampler
+    from turnwise.agents.samplers import Sampler, SamplerSettings
     from turnwise.training.config import Run
 
 BASELINES = ("expert", "random")
-AGENT_PREFIX = "agent."
+AGENT_PREFIX, SAMPLER_PREFIX = "agent.", "sampler."
+MODEL_ENGINES = {"transformers": "transformers:MODEL", "vllm": "vllm:MODEL", "openai": "openai:MODEL@URL"}
+"""Samplers that run a model, and how it is named."""
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -57,12 +58,14 @@ class ModelOptions:
         threads: CPU threads; without one in the run, 1 for small models and torch's own choice for large ones.
         dtype: of the weights, one of `DTYPES`; float32 by default.
         batch_size: maximum number of episodes that are sampled together.
+        options: of the sampler: context, memory, and options of its engine.
     """
 
     device: str | None = None
     threads: int = 0
     dtype: str | None = None
     batch_size: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +83,11 @@ def split_words(env_id: str | None, words: Sequence[str] | None) -> tuple[str | 
     return (None, [env_id, *rest]) if env_id is not None and "=" in env_id else (env_id, rest)
 
 
-def take_agent_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split options into those of the environment and those of the agent (`agent.temperature=0.5`)."""
-    env = {key: value for key, value in options.items() if not key.startswith(AGENT_PREFIX)}
-    agent = {key.removeprefix(AGENT_PREFIX): value for key, value in options.items() if key.startswith(AGENT_PREFIX)}
-    return env, agent
+def take_options(options: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split options into those without a prefix, and those with it, such as `agent.temperature=0.5` with "agent."."""
+    others = {key: value for key, value in options.items() if not key.startswith(prefix)}
+    own = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
+    return others, own
 
 
 def choose_env(env_id: str | None, options: Mapping[str, Any], policy: str | None) -> EnvChoice:
@@ -98,13 +101,26 @@ def choose_env(env_id: str | None, options: Mapping[str, Any], policy: str | Non
     """
     if env_id is not None:
         return EnvChoice(env_id, dict(options))
-    run = run_of(find_checkpoint(Path(policy))) if policy and policy not in BASELINES else None
+    run = run_of_player(policy) if policy else None
     if run is None:
         from turnwise.envs import env_ids
 
         choices = suggest("", env_ids(variants=False))
         raise UserError(f"expected the id of an environment, because no run determines it{choices}")
     return EnvChoice(run.env.id, {**run.evaluation_kwargs(), **options}, run)
+
+
+def run_of_player(name: str) -> Run | None:
+    """Return the run that a player's checkpoint belongs to; None for a player without one.
+
+    Raises:
+        UserError: the name is neither a sampler nor the path of a checkpoint.
+    """
+    from turnwise.agents.samplers import SAMPLERS, parse_sampler
+
+    path = Path(parse_sampler(name)[1] or name)
+    is_sampler = name.partition(":")[0] in SAMPLERS.names() or ":" in name
+    return None if is_sampler and not path.exists() else run_of(find_checkpoint(path))
 
 
 def load_player(
@@ -114,74 +130,134 @@ def load_player(
     env_id: str | None = None,
     seed: int = 0,
     model: ModelOptions | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    sampler: Sampler | None = None,
 ) -> Player:
     """Return the player that a name means: a sampler, a demonstrator, or the path of a checkpoint or run.
 
     Args:
-        name: `expert`, `random`, another registered sampler, or "module:attribute" of something that makes a sampler
-            from the keyword arguments `seed` and `parser`; else a demonstrator's name or a path.
+        name: a sampler as `ENGINE:MODEL@URL` (`expert`, `random`, `transformers:PATH`, `openai:MODEL@URL`), or
+            "module:attribute" of a function that makes one from its settings; else a demonstrator's name or a path.
         options: fields of the agent that replace those of the run.
         env_id: the environment, for its demonstrators.
         seed: of the random player.
-        model: how to run the model of a checkpoint.
+        model: how to run a model.
+        defaults: fields of the agent that those of the run replace.
+        sampler: the sampler of an earlier player of this name, which is used again instead of loading the model.
 
     Raises:
         UserError: the path holds no checkpoint, or model options were given for a player without a model.
         TrainingError: the checkpoint cannot be read.
-        AgentError: an option that agents do not have.
+        AgentError: an option that agents do not have, or a sampler that cannot be made.
     """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.errors import look_up
-    from turnwise.agents.samplers import SAMPLERS, DemonstratorSampler
+    from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
     from turnwise.envs import demonstrators
 
-    model = model or ModelOptions()
+    model, options, defaults = model or ModelOptions(), dict(options or {}), dict(defaults or {})
     known = {} if env_id is None else demonstrators(env_id)
-    samplers = set(SAMPLERS.names()) - {"scripted", "transformers"}  # these two need arguments
-    is_sampler = name in samplers or (":" in name and not Path(name).exists())
-    if not is_sampler and name not in known:
-        return _load_checkpoint(find_checkpoint(Path(name), known), dict(options or {}), model)
-    if model != ModelOptions():
-        raise UserError(f"{name} is not a model: --device, --threads, --dtype and --batch-size have no effect")
-    agent = Agent.from_options(**dict(options or {}))
+    engine, path, url = parse_sampler(name)
     if name in known:
+        _refuse_model_options(name, model)
+        agent = Agent.from_options(**{**defaults, **options})
         return Player(name, agent, DemonstratorSampler(known[name], parser=agent.parser))
-    make = look_up(SAMPLERS, name)
-    try:
-        inspect.signature(make).bind(seed=seed, parser=agent.parser)
-    except TypeError as error:
-        raise UserError(f"{name} must accept the keyword arguments seed and parser: {error}") from error
-    return Player(name, agent, make(seed=seed, parser=agent.parser))
+    if engine in MODEL_FREE and (path or url):
+        raise UserError(f"{engine} is not a model: {name} has no meaning, say {engine}")
+    named = (engine in SAMPLERS.names() or ":" in engine) and not Path(engine).exists()
+    if path or url or named:
+        if engine in MODEL_ENGINES and not (path or url or {"model", "url"} & model.options.keys()):
+            raise UserError(f"the sampler {engine} needs a model: {MODEL_ENGINES[engine]}")
+        return _load_sampler(engine, path, url, (defaults, options), model, seed, sampler)
+    folder = str(find_checkpoint(Path(name), known))
+    return _load_sampler("transformers", folder, "", (defaults, options), model, seed, sampler)
 
 
-def _load_checkpoint(folder: Path, options: dict[str, Any], choice: ModelOptions) -> Player:
+def _refuse_model_options(name: str, model: ModelOptions) -> None:
+    if model != ModelOptions():
+        raise UserError(
+            f"{name} is not a model: --device, --threads, --dtype, --batch-size and sampler.KEY=VALUE have no effect"
+        )
+
+
+def _load_sampler(
+    engine: str,
+    model: str,
+    url: str,
+    agent_options: tuple[dict[str, Any], dict[str, Any]],
+    choice: ModelOptions,
+    seed: int,
+    sampler: Sampler | None,
+) -> Player:
+    """Return a player whose sampler is made by an engine; a checkpoint keeps the agent of its run.
+
+    Of the two tables of options, the first is replaced by those of the run, and the second replaces them.
+    """
     from turnwise.agents.agent import Agent
-    from turnwise.agents.samplers import TransformersSampler
-    from turnwise.training.policy import device_of, load_policy, use_threads
+    from turnwise.agents.chat_template import chat_fields
+    from turnwise.agents.errors import look_up
+    from turnwise.agents.native_tools import chat_with_tools
+    from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, SamplerSettings
 
-    run = run_of(folder)
-    model, tokenizer = load_policy(folder, dtype=_dtype(choice.dtype))
-    use_threads(choice.threads or (run.threads if run else 0), model)
-    values: dict[str, Any] = {"chat": tokenizer}
-    device, slots, context, deadline = "cpu", 64, None, None
+    if engine in MODEL_FREE:
+        _refuse_model_options(engine, choice)
+    folder = find_checkpoint(Path(model)) if model and not url and Path(model).expanduser().exists() else None
+    run = run_of(folder) if folder is not None else None
+    defaults, options = agent_options
+    values = dict(defaults)
     if run is not None:
-        values |= {name: getattr(run.agent, name) for name in type(run.agent).model_fields}
-        values["temperature"] = run.evaluation.temperature
-        device, slots, context = run.policy.device, run.train.concurrency, run.policy.context
-        deadline = run.env.deadline or None
-    agent = Agent.from_options(**{**values, **options})
-    # a run's device is replaced by the CPU where this machine lacks it; one that the user names is not
-    device = device_of(choice.device or device, elsewhere=choice.device is None)
-    sampler = TransformersSampler(model, tokenizer, device=device, slots=choice.batch_size or slots, context=context)
-    return Player(folder.name if run is None else run.name, agent, sampler, folder, deadline)
+        values |= {**run.agent.model_dump(), "temperature": run.evaluation.temperature}
+    values |= options
+    chat = values.pop("chat", True)
+    own = {} if run is None else {"context": run.policy.context}
+    own |= choice.options
+    settings = SamplerSettings(
+        model=str(folder or model or own.pop("model", "")),
+        url=url or str(own.pop("url", "")),
+        device=_device(choice, run),
+        dtype=_known_dtype(choice.dtype),
+        memory=float(own.pop("memory", 0.0)),
+        context=own.pop("context", None),
+        concurrency=choice.batch_size or (run.train.concurrency if run else 64),
+        seed=seed,
+        parser=Agent.from_options(**values).parser,  # a wrong option shows before a model is loaded
+        options=own,
+    )
+    if sampler is None:
+        if engine == "transformers":
+            settings = _with_module(settings, choice.threads or (run.threads if run else 0))
+        sampler = look_up(SAMPLERS, engine)(settings)
+    if run is not None:
+        chat = chat_with_tools(chat, run.env.id, run.evaluation_kwargs())
+    agent = Agent.from_options(**values, **chat_fields(chat, sampler.tokenizer))
+    deadline = (run.env.deadline or None) if run else None
+    name = run.name if run else folder.name if folder else model or engine
+    return Player(name, agent, sampler, folder, deadline)
 
 
-def _dtype(name: str | None) -> Any:
-    if name is None:
-        return None
-    import torch
+def _device(choice: ModelOptions, run: Run | None) -> str:
+    """Return the device; that of a run is replaced by the CPU where this machine lacks it, one that is named is not."""
+    if choice.device is None and run is None:
+        return "auto"
+    from turnwise.training.policy import device_of
 
-    return getattr(torch, choose("dtype", name, DTYPES))
+    return device_of(choice.device or str(run and run.policy.device), elsewhere=choice.device is None)
+
+
+def _with_module(settings: SamplerSettings, threads: int) -> SamplerSettings:
+    """Return the settings with the loaded model."""
+    from turnwise.agents.models import find_model, load_model, load_tokenizer
+    from turnwise.training.policy import device_of
+    from turnwise.training.threads import use_threads
+
+    use_threads(threads)
+    folder = find_model(settings.model).path
+    tokenizer, module = load_tokenizer(folder), load_model(folder, dtype=settings.dtype)
+    use_threads(threads, module)
+    return replace(settings, module=module, tokenizer=tokenizer, device=device_of(settings.device))
+
+
+def _known_dtype(name: str | None) -> str:
+    return "" if name is None else choose("dtype", name, DTYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +284,17 @@ class Advisor:
         parser reads.
 
         Raises:
-            UserError: the conversation no longer fits into the model's context, or the episode is over.
+            UserError: the conversation no longer fits into the model's context, the episode is over, or the sampler
+                failed.
         """
+        from turnwise.agents.errors import SamplerError
+
         if session.ended:
             raise UserError("the episode is over")
-        return asyncio.run(self._ask(session))
+        try:
+            return asyncio.run(self._ask(session))
+        except SamplerError as error:  # the person can play on
+            raise UserError(f"the agent cannot be asked: {error}") from error
 
     async def _ask(self, session: PlaySession) -> Advice:
         from turnwise.agents.dialogue import Dialogue
@@ -258,6 +340,6 @@ class Advisor:
         self.player.sampler.close()
 
 
-def load_advisor(name: str, options: Mapping[str, Any] | None = None) -> Advisor:
+def load_advisor(name: str, options: Mapping[str, Any] | None = None, *, model: ModelOptions | None = None) -> Advisor:
     """Return the advisor that a name means, as `load_player` does."""
-    return Advisor(load_player(name, options))
+    return Advisor(load_player(name, options, model=model))

@@ -47,9 +47,10 @@ def find_checkpoint(path: Path, players: Iterable[str] = ()) -> Path:
     if not path.exists():
         accepted = ", ".join(["the path of a run or checkpoint", *players])
         raise UserError(f"{path} does not exist; expected {accepted}, expert or random")
+    from turnwise.agents.adapters import is_adapter
     from turnwise.training.checkpoint import Checkpoints, require_whole, verify
 
-    if (path / "config.json").is_file():
+    if (path / "config.json").is_file() or is_adapter(path):
         require_whole(path)
         return path
     checkpoints = Checkpoints(path if path.name == "checkpoints" else path / "checkpoints")

@@ -1,4 +1,4 @@
-"""`turnwise serve`: the web shop as a site (`shop`) and a corpus as a search service (`search`)."""
+"""`turnwise serve`: the web shop (`shop`), a corpus to search (`search`), environments (`env`), models (`model`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from rich.text import Text
 
 from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.serve_env import env
+from turnwise.cli.serve_model import serve_model
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.env import WebShopEnv
@@ -23,6 +25,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.command("model", short_help="A language model with vLLM, as a token engine.")(serve_model)
+app.command("env", short_help="Any environment, for clients of OpenEnv, TRL and verifiers.")(env)
 
 
 @app.command("shop", short_help="The web shop as a site, for people and browsers.")
@@ -144,24 +148,34 @@ def search(
         Path | None, typer.Option(help="Folder of a sentence encoder; without it, that of turnwise[dense].")
     ] = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out torn lines and second uses of an id.")] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that answer requests (bm25 only); one for each core is a good number.")
+    ] = 1,
 ) -> None:
     """Serve a corpus until Ctrl-C: POST /retrieve, GET /health."""
     from turnwise.tools.retrieval import BadCorpus, open_library
     from turnwise.tools.retrieval.server import create_app
     from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
+    from turnwise.tools.serving_workers import listen_for_workers, serve_with_workers
 
     require_packages()
-    opened = listen(host, port)
+    if workers > 1 and index != "bm25":
+        raise UserError(f"--workers needs the index bm25, got {index}: a sentence encoder uses all cores by itself")
+    sockets = [listen(host, port)] if workers == 1 else listen_for_workers(workers, host, port)
     try:
         library = open_library(corpus, index, strict=not skip, keep=keep, model=model, progress=warn)
         service = create_app(library, topk=topk, about=f"{corpus.name}, {index}")
-        _open_for_queries(url_of(opened), library, index)
-        serve_forever(service, opened)
+        _open_for_queries(url_of(sockets[0]), library, index)
+        if workers == 1:
+            serve_forever(service, sockets[0])
+        else:
+            serve_with_workers(service, sockets, report=warn)
     except BadCorpus as error:
         # What Python's callers are advised to do has another name here.
         raise UserError(str(error).replace("strict=False", "--skip")) from error
     finally:
-        opened.close()
+        for opened in sockets:
+            opened.close()
     say("closed")
 
 

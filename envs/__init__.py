@@ -30,6 +30,7 @@ from turnwise.envs.isolated import Isolated
 from turnwise.envs.registration import demonstrators, env_ids, load_plugins, make, register, register_envs, takes
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv, TextEnv
+from turnwise.envs.vector import make_vec
 from turnwise.envs.wrappers import EndGuard, TurnLimit
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ __all__ = [
     "load",
     "load_plugins",
     "make",
+    "make_vec",
     "register",
     "register_envs",
     "save",

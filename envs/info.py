@@ -24,6 +24,7 @@ __all__ = [
     "STATE",
     "TASK",
     "TASK_TYPE",
+    "TOOLS",
     "VALID",
     "WON",
     "Demonstrator",
@@ -46,6 +47,7 @@ SCORE: Final = "score"
 WON: Final = "won"
 TASK_TYPE: Final = "task_type"
 EXTRAS: Final = "extras"
+TOOLS: Final = "tools"
 
 
 class Info(TypedDict):
@@ -64,6 +66,8 @@ class Info(TypedDict):
     task_type: name of the kind of task, for tables per kind.
     extras: columns for credit rules: name -> number, str or tuple of these. From reset(), defaults for all turns of the
         episode; from step(), values of the turn just taken.
+    tools: JSON schemas of functions that a chat template describes to the agent, from reset(); absent where the first
+        observation says how to act.
     """
 
     task: str
@@ -75,6 +79,7 @@ class Info(TypedDict):
     free_actions: NotRequired[list[str]]
     task_type: NotRequired[str]
     extras: NotRequired[Mapping[str, Any]]
+    tools: NotRequired[list[dict[str, Any]]]
 
 
 def fits(action: str, forms: Iterable[str]) -> bool:

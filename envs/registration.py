@@ -58,7 +58,10 @@ def register(
     nondeterministic: bool = False,
     kwargs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Register an environment with Gymnasium and list it in `env_ids()`. A second identical call does nothing.
+    """Register an environment with Gymnasium and list it in `env_ids()`.
+
+    A second identical call does nothing. The same definition loaded again (a notebook's cell, a file imported under two
+    names) replaces the first.
 
     Args:
         id: "namespace/Name-v0".
@@ -72,10 +75,12 @@ def register(
     """
     known = gymnasium.registry.get(id)
     if known is not None:
-        if known.entry_point != entry_point:
+        if known.entry_point == entry_point:
+            _listed.add(id)
+            return
+        if not _same_definition(known.entry_point, entry_point):
             raise EnvError(f"{id!r} is already registered for {known.entry_point!r}; choose another name or version")
-        _listed.add(id)
-        return
+        del gymnasium.registry[id]
     try:
         gymnasium.register(
             id,
@@ -92,6 +97,21 @@ def register(
     # Gymnasium prefixes the id with the namespace of the plug-in that is being loaded.
     space = gym_registration.current_namespace
     _listed.add(id if space is None else f"{space}/{id.rpartition('/')[2]}")
+
+
+def _same_definition(first: object, second: object) -> bool:
+    """Whether two callables have one name in one module or one file."""
+    name = getattr(first, "__qualname__", None)
+    if name is None or "<" in name or name != getattr(second, "__qualname__", None):
+        return False
+    return first.__module__ == second.__module__ or _file(first) == _file(second) is not None
+
+
+def _file(value: Any) -> str | None:
+    try:
+        return inspect.getsourcefile(value)
+    except (TypeError, OSError):
+        return None
 
 
 def register_envs() -> None:

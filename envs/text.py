@@ -143,7 +143,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         if task is None:
             return self.draw_task()
         if not isinstance(task, str):
-            raise UnknownTask(f"task must be an id (str), got {task!r}")
+            vector = "; turnwise.envs.make_vec takes a list, one id per environment" if isinstance(task, list) else ""
+            raise UnknownTask(f"task must be an id (str), got {task!r}{vector}")
         return task
 
     @abstractmethod

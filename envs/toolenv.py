@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from turnwise.envs.errors import EnvError, NotReset, UnknownOption, UnknownTask
+from turnwise.envs.info import TOOLS
 from turnwise.envs.text import TextEnv
-from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, call_format
+from turnwise.tools.functions import Call, CallFormat, Tool, Toolbox, ToolError, ToolResult, call_format
 from turnwise.tools.functions.render import Unserialisable, data_to_json
 
 __all__ = ["MOST_CALLS", "ToolEnv"]
@@ -54,7 +55,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         state: returns data that determine everything that can follow, given the world; None for the calls so far.
         plan: returns the calls that solve the task from the current state, including `answer`, given the world; None if
             there is no plan.
-        form: format of calls: "tags", "hermes" or "openai".
+        form: format of calls: "tags", "hermes", "openai", "llama" or "mistral".
+        native: whether the chat template of the model describes the tools, so that the first observation is the task
+            alone, ``info["tools"]`` has the schemas after a reset, and results are plain text. The format is then the
+            one that the template teaches ("hermes" for Qwen), and ``agent.chat`` has ``tools = true``.
         finish: name of the tool that ends the episode.
         seconds: time limit of a call of a function; None for no limit, with calls in the environment's thread.
         budget: maximum length of a function's result in characters.
@@ -77,6 +81,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         state: Callable[[World], object] | None = None,
         plan: Callable[[World], Sequence[Call]] | None = None,
         form: str = "tags",
+        native: bool = False,
         finish: str = "answer",
         seconds: float | None = 10.0,
         budget: int = 4000,
@@ -88,7 +93,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             raise UnknownOption(f"tasks must be a text or a non-empty mapping of ids to tasks, got {known!r:.200}")
         self._tasks: dict[str, Any] = dict(known)
         self._begin, self._tools, self._check, self._say, self._state = start, tools, check, say, state
-        self._form = _form(form)
+        self._form, self._native = _form(form), native
         self._finish, self._seconds, self._budget = finish, seconds, budget
         self._planned = plan
         if plan is not None:
@@ -112,7 +117,8 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         self._box = self._toolbox(self._world)
         self._over, self._score = False, 0.0
         self._calls: list[tuple[str, Mapping[str, Any]]] = []
-        return f"{_written(self._sentence(task))}\n\n{self._form.describe(list(self._box))}"
+        sentence = _written(self._sentence(task))
+        return sentence if self._native else f"{sentence}\n\n{self._form.describe(list(self._box))}"
 
     def take_action(self, action: str) -> tuple[str, float, bool]:
         box = self._playing()
@@ -153,7 +159,7 @@ class ToolEnv(TextEnv, Generic[Task, World]):
             return (), f"Nothing was done: a turn has at most {MOST_CALLS} calls, these were {len(parsed.calls)}."
         refused = [answer for call in parsed.calls if (answer := box.refusal(call)) is not None]
         rest = " Nothing was done." if refused and len(parsed.calls) > 1 else ""
-        return parsed.calls, self._form.write_results(refused) + rest if refused else ""
+        return parsed.calls, self._results(refused) + rest if refused else ""
 
     def _called(self, calls: Sequence[Call], box: Toolbox) -> str:
         """Run calls; return the observation."""
@@ -165,7 +171,10 @@ class ToolEnv(TextEnv, Generic[Task, World]):
                 self._over = True
                 self._score = _score(self._check(self._world, str(call.arguments["text"])))
                 break
-        return self._form.write_results(answers)
+        return self._results(answers)
+
+    def _results(self, answers: Sequence[ToolResult]) -> str:
+        return "\n".join(answer.text for answer in answers) if self._native else self._form.write_results(answers)
 
     def _plan(self) -> list[str]:
         """Return actions that solve the task from the current state; [] after the end.
@@ -184,7 +193,9 @@ class ToolEnv(TextEnv, Generic[Task, World]):
         return self._box
 
     def get_info(self, valid: bool) -> dict[str, Any]:
+        schemas = [tool.schema for tool in self._box or ()]
         return {
+            **({TOOLS: schemas} if self._native and not self._calls else {}),
             "task": self.task_id,
             "state": self._key(),
             "valid": valid,

@@ -114,10 +114,26 @@ class Registry(Generic[T]):
         reference = self._lazy.get(name) or self._entry_point(name) or (name if ":" in name else None)
         if reference is None:
             raise UnknownName(f"unknown {self.kind} {name!r}{suggest(name, self.names())}")
-        return self._adapt(name, load(reference, self.kind))
+        try:
+            return self._adapt(name, load(reference, self.kind))
+        except CannotLoad as error:
+            module = reference.partition(":")[0]
+            if name in self.names() or not _is_missing(module, error.__cause__) or not _near(module, self.names()):
+                raise
+            # "vlm:MODEL" is rather a misspelt name than a module
+            raise UnknownName(f"unknown {self.kind} {module!r}{suggest(module, self.names())}") from error
 
     def _entry_point(self, name: str) -> str | None:
         return next((point.value for point in entry_points(group=self.group) if point.name == name), None)
+
+
+def _is_missing(module: str, error: BaseException | None) -> bool:
+    """Whether an error says that this very module does not exist."""
+    return isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    return get_close_matches(name, list(known), n=1)
 
 
 def load(reference: str, kind: str) -> Any:
@@ -149,7 +165,7 @@ def suggest(name: str, known: Iterable[str], *, most: int = 20) -> str:
     '; choose one of: a, b, ... (3 in total)'
     """
     choices = sorted(known) if isinstance(known, Set) else list(known)
-    near = get_close_matches(name, choices, n=1)
+    near = _near(name, choices)
     if near:
         return f"; did you mean {near[0]!r}?"
     rest = f", ... ({len(choices):,} in total)" if len(choices) > most else ""

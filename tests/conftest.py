@@ -6,6 +6,7 @@ test folders are not packages (their file names are unique instead).
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from turnwise.training.threads import AVX2
+
 # No test measures time, so Hypothesis does not either: a busy machine makes any example slow, and so any drawing of it.
 settings.register_profile("turnwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("turnwise")
@@ -21,11 +24,24 @@ settings.load_profile("turnwise")
 os.environ["COLUMNS"] = "80"
 # Before torch is imported: two test workers with two threads each wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Runs with one thread use AVX2 and nothing newer. In this process other tests may have used torch before, which then
+# would compute differently from the processes that tests start.
+if Path("/proc/cpuinfo").is_file() and "avx2" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"):
+    for variable, value in AVX2.items():
+        os.environ.setdefault(variable, value)
 # A job that a shell starts in the background ignores Ctrl-C, and so would what the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 TESTS = Path(__file__).resolve().parent
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of packages that live in environments of their own, where they are not installed."""
+    if importlib.util.find_spec("vllm") is None:
+        for item in items:
+            if item.get_closest_marker("vllm") is not None:
+                item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: make test-vllm"))
 
 
 @pytest.fixture(scope="session")

@@ -91,18 +91,19 @@ def require_packages() -> None:
         raise ImportError(_MISSING) from missing
 
 
-def serve_forever(app: FastAPI, opened: socket.socket) -> None:
+def serve_forever(app: FastAPI, opened: socket.socket, *, websockets: bool = False) -> None:
     """Serve until Ctrl-C.
 
     Args:
         app: the application.
         opened: a socket from `listen`; closed in the end.
+        websockets: whether the application has websockets and functions to call at its start and end.
 
     Raises:
         ImportError: uvicorn is not installed.
     """
     try:
-        _server(app).run(sockets=[opened])
+        _server(app, websockets).run(sockets=[opened])
     except KeyboardInterrupt:  # uvicorn shuts down, then raises the signal again
         pass
     finally:
@@ -110,13 +111,14 @@ def serve_forever(app: FastAPI, opened: socket.socket) -> None:
 
 
 @contextmanager
-def serve_in_thread(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serve_in_thread(app: FastAPI, host: str = "127.0.0.1", port: int = 0, *, websockets: bool = False) -> Iterator[str]:
     """Serve in a thread during a `with` block; yields the URL without a trailing slash.
 
     Args:
         app: the application.
         host: address of this machine.
         port: 0: any free port.
+        websockets: see `serve_forever`.
 
     Raises:
         ImportError: uvicorn is not installed.
@@ -125,7 +127,7 @@ def serve_in_thread(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Ite
     """
     opened = listen(host, port)
     try:
-        server = _server(app)
+        server = _server(app, websockets)
         thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="server", daemon=True)
         thread.start()
         _wait_for_start(server, thread)
@@ -153,7 +155,7 @@ def _wait_for_start(server: Server, thread: Thread) -> None:
         time.sleep(0.005)
 
 
-def _server(app: FastAPI) -> Server:
+def _server(app: FastAPI, websockets: bool) -> Server:
     try:
         import uvicorn
     except ImportError as missing:
@@ -163,9 +165,9 @@ def _server(app: FastAPI) -> Server:
             app,
             log_level="error",
             access_log=False,
-            lifespan="off",
+            lifespan="on" if websockets else "off",
             server_header=False,
-            ws="none",
+            ws="auto" if websockets else "none",
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=2,
         )

@@ -30,7 +30,7 @@ VARIES = ("agent", "credit", "objective", "train")
 """Sections that an arm may change. All arms share the others: the tasks, the warm start and the evaluation."""
 SHORT = {"credit": "credit.method", "objective": "objective.name"}
 """Abbreviations of keys."""
-MAY_CHANGE = frozenset({"name", "output", "threads", "tensorboard", "train.keep"})
+MAY_CHANGE = frozenset({"name", "output", "threads", "loggers", "train.keep"})
 PLAN = "plan.json"
 CALLS = "calls.jsonl"
 WARM_START = "warm-start"

@@ -225,12 +225,13 @@ def turn_divergence(batch: Batch, reference: NDArray[np.float64], estimator: str
     return np.array([by_turn[key] for key in zip(steps.ids("trajectory"), steps.turn.tolist(), strict=True)])
 
 
-def micro_batches(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+def micro_batches(lengths: NDArray[np.int64], budget: int, *, packed: bool = False) -> list[NDArray[np.int64]]:
     """Return micro-batches of rows of similar length.
 
     Args:
         lengths: int64 [B], tokens.
         budget: maximum number of tokens per micro-batch, padding included; a longer row is a micro-batch of its own.
+        packed: rows are computed without padding, which does not count then.
 
     Returns:
         Row numbers, longest rows first, so that memory runs out early or never. Rows of length 0 are left out.
@@ -239,7 +240,10 @@ def micro_batches(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.in
     cuts: list[NDArray[np.int64]] = []
     start = 0
     while start < len(order) and lengths[order[start]] > 0:
-        count = max(1, budget // int(lengths[order[start]]))
+        if packed:
+            count = max(1, int(np.searchsorted(np.cumsum(lengths[order[start:]]), budget, side="right")))
+        else:
+            count = max(1, budget // int(lengths[order[start]]))
         block = order[start : start + count]
         cuts.append(block[lengths[block] > 0])
         start += count

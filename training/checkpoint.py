@@ -1,6 +1,6 @@
 """Checkpoints: a Hugging Face folder with the optimizer, the random states and the counters beside it.
 
-    RUN/checkpoints/000012/        model and tokenizer files, trainer.pt, state.json, manifest.json
+    RUN/checkpoints/000012/        model (or adapter) and tokenizer files, trainer.pt, state.json, manifest.json
 
 A checkpoint is written to a temporary folder (".000012.part"), synced and renamed, so that a folder without the suffix
 is complete. Its manifest holds the size and SHA-256 of every file, and loading falls back to the last intact
@@ -16,7 +16,7 @@ import os
 import random
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from turnwise.agents.models import load_model, load_tokenizer
 from turnwise.training.errors import CheckpointError
-from turnwise.training.policy import load_policy, require_vocabulary, save_policy, vocabulary_fingerprint
+from turnwise.training.policy import require_vocabulary, save_policy, vocabulary_fingerprint
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -143,33 +144,64 @@ class Checkpoints:
         for path in self.folder.glob(".*.part"):
             shutil.rmtree(path, ignore_errors=True)
 
-    def load(self, *, vocabulary: str | None = None) -> Restored:
+    def load(self, *, vocabulary: str | None = None, load: Callable[[Path], Any] = load_model) -> Restored:
         """Return the newest intact checkpoint.
 
         Args:
             vocabulary: expected fingerprint of the vocabulary; None accepts any.
+            load: returns the model of a folder.
 
         Raises:
             CheckpointError: no checkpoint is intact.
             VocabularyMismatch: it has another vocabulary.
         """
+        folder, skipped = self.newest_intact()
+        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        if state.get("version") != VERSION:
+            raise CheckpointError(f"{folder} was written by another version of turnwise ({state.get('version')})")
+        model, tokenizer = load(folder), load_tokenizer(folder)
+        require_vocabulary(tokenizer, state["vocabulary"] if vocabulary is None else vocabulary, str(folder))
+        trainer = torch.load(folder / "trainer.pt", map_location="cpu", weights_only=True)
+        return Restored(folder, int(folder.name), model, tokenizer, state, trainer, skipped)
+
+    def newest_intact(self) -> tuple[Path, tuple[str, ...]]:
+        """Return the folder of the newest intact checkpoint, and sentences about newer ones that are not.
+
+        Raises:
+            CheckpointError: no checkpoint is intact.
+        """
         damaged: list[str] = []
         for step in reversed(self.steps()):
             problem = verify(self.path(step))
             if problem is None:
-                return self._read(step, vocabulary, tuple(damaged))
+                return self.path(step), tuple(damaged)
             damaged.append(f"checkpoint {self.path(step)} is damaged: {problem}")
         raise CheckpointError("; ".join([f"there is no intact checkpoint in {self.folder}", *damaged]))
 
-    def _read(self, step: int, vocabulary: str | None, damaged: tuple[str, ...]) -> Restored:
-        folder = self.path(step)
-        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        if state.get("version") != VERSION:
-            raise CheckpointError(f"{folder} was written by another version of turnwise ({state.get('version')})")
-        model, tokenizer = load_policy(folder)
-        require_vocabulary(tokenizer, state["vocabulary"] if vocabulary is None else vocabulary, str(folder))
-        trainer = torch.load(folder / "trainer.pt", map_location="cpu", weights_only=True)
-        return Restored(folder, step, model, tokenizer, state, trainer, damaged)
+
+def write_merged(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a peft model as an ordinary Hugging Face folder, with its adapter added to the weights.
+
+    Args:
+        model: a peft model; it does not change.
+        tokenizer: its tokenizer.
+        folder: it is replaced once everything is written.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    part = folder.with_name(f".{folder.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        save_policy(model, tokenizer, part, merged=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+    except Exception as error:
+        shutil.rmtree(part, ignore_errors=True)
+        cause = _system_error(error)
+        if cause is None:
+            raise
+        raise CheckpointError(f"{folder} could not be written: {cause}; the checkpoints are intact") from error
 
 
 def manifest(folder: Path) -> dict[str, dict[str, Any]]:

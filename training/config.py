@@ -93,12 +93,35 @@ class AgentSection(Section):
         default=1.0, gt=0, description="Sampling temperature in training; the loss uses the same distribution."
     )
     top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling in training; 1: off.")
+    stop: list[str] = Field(
+        default=[], description='Strings that end an answer, which contains them; ["\\n"] for base models.'
+    )
+    chat: bool | dict[str, Any] = Field(
+        default=True,
+        description="Use the tokenizer's chat template, if it has one; or a table of the template's arguments, such as "
+        "{enable_thinking = false, keep_history = true}.",
+    )
 
 
 class PolicySection(Section):
-    """The model: a Hugging Face folder, or a new small Llama with a tokenizer trained on demonstrations."""
+    """The model: a Hugging Face model, or a new small Llama with a tokenizer trained on demonstrations."""
 
-    path: str = Field(default="", description="Hugging Face folder; empty: a new model of the sizes below.")
+    path: str = Field(
+        default="",
+        description='Folder or Hugging Face id, such as "Qwen/Qwen2.5-1.5B-Instruct@REVISION"; empty: a new model.',
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="Type of the computation; the trained weights are always float32."
+    )
+    attention: Literal["", "sdpa", "eager", "flash_attention_2"] = Field(
+        default="", description="Attention implementation; empty: chosen by transformers."
+    )
+    checkpointing: bool = Field(
+        default=False, description="Recompute activations in the backward pass: less memory, a third more time."
+    )
+    lora: dict[str, Any] = Field(
+        default={}, description="Train a LoRA adapter only, such as {rank = 16, alpha = 32}; empty: all weights."
+    )
     vocab: int = Field(default=512, ge=260, description="Vocabulary size of the new tokenizer.")
     hidden: int = Field(default=128, ge=8, description="Hidden size of the new model.")
     layers: int = Field(default=4, ge=1, description="Number of layers of the new model.")
@@ -107,13 +130,32 @@ class PolicySection(Section):
     device: str = Field(default="cpu", description="Device of the model: cpu, cuda, cuda:N, or auto.")
 
 
+class SamplerSection(Section):
+    """The engine that samples from the policy."""
+
+    engine: str = Field(default="transformers", description="The sampler; see `turnwise list samplers`.")
+    url: str = Field(default="", description="Base URL of a server, for engines that are one.")
+    dtype: Literal["", "float32", "bfloat16", "float16"] = Field(
+        default="", description="Type of the engine's weights; empty: policy.dtype."
+    )
+    memory: float = Field(default=0.0, ge=0, description="Memory of the KV cache in GiB; 0: chosen by the engine.")
+    options: dict[str, Any] = Field(default={}, description="Options of the engine.")
+    gap_limit: float = Field(
+        default=0.1,
+        ge=0,
+        description="Most mean difference of log-probabilities (nats) of engine and learner after new weights are "
+        "loaded; a run with a larger one stops. 0: no limit.",
+    )
+
+
 class ImitationSection(Section):
     """Warm start: supervised training on demonstrations before reinforcement learning."""
 
     episodes: int = Field(default=0, ge=0, description="Number of demonstrations; 0: no warm start.")
     demonstrator: str = Field(
         default="expert",
-        description='Who demonstrates: "expert", a demonstrator of the environment, or a file of trajectories.',
+        description='Who demonstrates: "expert", a demonstrator of the environment, a sampler such as '
+        '"openai:MODEL@URL", or a file of trajectories.',
     )
     noise: float = Field(
         default=0.0, ge=0, le=1, description="Probability that a demonstrator's action is replaced by a random one."
@@ -215,7 +257,13 @@ class TrainSection(Section):
     warmup: int = Field(default=0, ge=0, description="Optimizer steps of linear warm-up.")
     weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
     grad_clip: float = Field(default=1.0, gt=0, description="Maximum norm of the gradient.")
+    optimizer: Literal["adamw", "adamw_fused", "adamw_8bit"] = Field(
+        default="adamw", description="AdamW, with fused kernels or with 8-bit moments (CUDA)."
+    )
     micro_tokens: int = Field(default=4096, ge=1, description="Tokens per micro-batch, padding included.")
+    packing: bool = Field(
+        default=False, description="Compute the sequences of a micro-batch as one row, without padding."
+    )
     checkpoint_every: int = Field(
         default=10, ge=0, description="Iterations between checkpoints; 0: only the first and the last."
     )
@@ -237,14 +285,21 @@ class Run(Section):
     name: str = Field(default="run", description="Name of the run.")
     seed: int = Field(default=0, ge=0, description="Seed of everything random.")
     output: str = Field(default="", description="Output folder; empty: runs/NAME.")
-    threads: int = Field(default=0, ge=0, description="CPU threads of torch; 0: chosen by the size of the model.")
+    threads: int = Field(
+        default=0,
+        ge=0,
+        description="CPU threads of torch; 0: chosen by the size of the model; 1: repeatable on x86 processors.",
+    )
     trajectories: Literal["", ".jsonl", ".jsonl.gz", ".jsonl.zst"] = Field(
         default=".jsonl.gz", description="Format in which trajectories are stored; empty: they are not."
     )
-    tensorboard: bool = Field(default=False, description="Write TensorBoard events beside the metrics.")
+    loggers: list[Literal["tensorboard", "trackio", "wandb"]] = Field(
+        default=[], description="Where metrics are sent, beside metrics.jsonl: tensorboard, trackio, wandb."
+    )
     env: EnvSection = Field(default_factory=EnvSection, description="The environment.")
     agent: AgentSection = Field(default_factory=AgentSection, description="The agent.")
     policy: PolicySection = Field(default_factory=PolicySection, description="The model.")
+    sampler: SamplerSection = Field(default_factory=SamplerSection, description="The engine that samples.")
     imitation: ImitationSection = Field(default_factory=ImitationSection, description="The warm start.")
     credit: CreditSection = Field(default_factory=CreditSection, description="Credit assignment.")
     objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")
@@ -355,6 +410,8 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
         section = inner
     name = ".".join(path)
     if problem["type"] == "extra_forbidden":
+        if name in _RENAMED:
+            return f"the key {name!r} is now {_RENAMED[name]}"
         prefix = name.removesuffix(path[-1])
         return f"unknown key {name!r}{suggest(name, [prefix + key for key in section.model_fields])}"
     expected = _EXPECTED.get(problem["type"], "").format(**problem.get("ctx", {}))
@@ -370,6 +427,9 @@ def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
+
+_RENAMED = {"tensorboard": 'loggers = ["tensorboard"]'}
+"""Old keys, and how to say the same now."""
 
 _EXPECTED = {
     "greater_than": "> {gt:g}",

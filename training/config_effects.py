@@ -18,10 +18,10 @@ def _new_policy(run: Run) -> bool:
     return not run.policy.path
 
 
-def _from_file(run: Run) -> bool:
+def _can_err(run: Run) -> bool:
     from turnwise.envs import demonstrators
 
-    return run.imitation.demonstrator not in {"expert", *demonstrators(run.env.id)}
+    return run.imitation.demonstrator in {"expert", *demonstrators(run.env.id)}
 
 
 def _aggregation(run: Run) -> str:
@@ -41,8 +41,10 @@ NEEDS: dict[str, tuple[Condition, str]] = {
     "policy.hidden": (_new_policy, "the model of policy.path has its own size"),
     "policy.layers": (_new_policy, "the model of policy.path has its own size"),
     "policy.heads": (_new_policy, "the model of policy.path has its own size"),
-    "imitation.noise": (lambda run: not _from_file(run), "the demonstrations come from a file"),
-    "imitation.typos": (lambda run: not _from_file(run), "the demonstrations come from a file"),
+    "imitation.noise": (_can_err, "the demonstrations come from a file or a model"),
+    "imitation.typos": (_can_err, "the demonstrations come from a file or a model"),
+    "policy.attention": (lambda run: not _new_policy(run), "a new model uses the implementation of transformers"),
+    "sampler.url": (lambda run: run.sampler.engine != "transformers", "the engine transformers is no server"),
     "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
     "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),
     "objective.kl_estimator": (lambda run: run.objective.kl > 0, "objective.kl is 0"),

@@ -1,4 +1,4 @@
-"""Demonstrations: played by the environment's expert or another demonstrator, or read from a file of trajectories.
+"""Demonstrations: played by the environment's expert, a demonstrator or a model, or read from a file of trajectories.
 
 A demonstrator's deliberate mistakes (`turnwise.training.noisy_expert`) are played, stay as context, and are never
 imitated; neither are the random actions of an expert that has no plan.
@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.errors import look_up
 from turnwise.agents.rollout import rollout
-from turnwise.agents.samplers.base import Tokenizer
+from turnwise.agents.samplers.base import SAMPLERS, Sampler, SamplerSettings, Tokenizer, parse_sampler
 from turnwise.agents.samplers.expert import Expert
 from turnwise.agents.samplers.scripted import DemonstratorSampler
 from turnwise.agents.store import read_trajectories
@@ -23,7 +24,7 @@ from turnwise.credit.advantages import Advantages
 from turnwise.envs import demonstrators
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.noisy_expert import NoisyDemonstrator
-from turnwise.training.setup import PreparedRun
+from turnwise.training.setup import PreparedRun, plays
 from turnwise.training.steps import steps_of
 
 OnFinish = Callable[[Trajectory], None]
@@ -82,30 +83,15 @@ def demonstrate(prepared: PreparedRun, tasks: Sequence[str], on_finish: OnFinish
         NoDemonstrations: none can be used.
     """
     section = prepared.run.imitation
-    known = demonstrators(prepared.run.env.id)
     mistakes: set[tuple[str, int]] = set()
-    if section.demonstrator == "expert" or section.demonstrator in known:
-        agent = prepared.agent(None)
-        inner = (
-            Expert(parser=agent.parser)
-            if section.demonstrator == "expert"
-            else DemonstratorSampler(known[section.demonstrator], parser=agent.parser)
-        )
-        sampler = NoisyDemonstrator(
-            inner, noise=section.noise, slips=section.slips, typos=section.typos, parser_name=agent.parser
-        )
-        groups = rollout(
-            agent,
-            sampler,
-            tasks,
-            make=prepared.make,
-            seed=prepared.seed_for("demonstrations"),
-            concurrency=prepared.run.train.concurrency,
-            deadline=prepared.deadline,
-            on_finish=on_finish,
-        )
-        mistakes = sampler.mistakes
-        played = [trajectory for group in groups for trajectory in group.trajectories]
+    if plays(prepared.run):
+        sampler, agent = _demonstrator(prepared)
+        try:
+            played = _played(prepared, sampler, agent, tasks, on_finish)
+        finally:
+            sampler.close()
+        if isinstance(sampler, NoisyDemonstrator):
+            mistakes = sampler.mistakes
     else:
         played = _unique(list(read_trajectories(Path(section.demonstrator).expanduser()))[: section.episodes])
     usable = [one for one in played if one.finished and one.turns and (one.won or not section.won_only)]
@@ -118,6 +104,44 @@ def demonstrate(prepared: PreparedRun, tasks: Sequence[str], on_finish: OnFinish
             f"none of the {len(played)} demonstrations by {section.demonstrator} can be used: {reason}"
         )
     return Demonstrations(tuple(usable), mistakes)
+
+
+def _demonstrator(prepared: PreparedRun) -> tuple[Sampler, Agent]:
+    """Return who demonstrates, and the agent that it plays as."""
+    section = prepared.run.imitation
+    agent = prepared.agent(None)
+    known = demonstrators(prepared.run.env.id)
+    engine, model, url = parse_sampler(section.demonstrator)
+    if section.demonstrator != "expert" and section.demonstrator not in known:
+        parser, concurrency = agent.parser, prepared.run.train.concurrency
+        settings = SamplerSettings(model=model, url=url, device=prepared.device, parser=parser, concurrency=concurrency)
+        sampler = look_up(SAMPLERS, engine)(settings)
+        return sampler, prepared.agent(sampler.tokenizer)
+    inner = (
+        Expert(parser=agent.parser)
+        if section.demonstrator == "expert"
+        else DemonstratorSampler(known[section.demonstrator], parser=agent.parser)
+    )
+    noisy = NoisyDemonstrator(
+        inner, noise=section.noise, slips=section.slips, typos=section.typos, parser_name=agent.parser
+    )
+    return noisy, agent
+
+
+def _played(
+    prepared: PreparedRun, sampler: Sampler, agent: Agent, tasks: Sequence[str], on_finish: OnFinish | None
+) -> list[Trajectory]:
+    groups = rollout(
+        agent,
+        sampler,
+        tasks,
+        make=prepared.make,
+        seed=prepared.seed_for("demonstrations"),
+        concurrency=prepared.run.train.concurrency,
+        deadline=prepared.deadline,
+        on_finish=on_finish,
+    )
+    return [trajectory for group in groups for trajectory in group.trajectories]
 
 
 def _unique(stored: Sequence[Trajectory]) -> list[Trajectory]:

@@ -6,6 +6,8 @@
     ├── RunExists            the folder already holds a run
     ├── CheckpointError      a checkpoint cannot be written or read
     │   └── VocabularyMismatch
+    ├── NotEnoughMemory      the model or a micro-batch does not fit into memory
+    ├── EngineMismatch       the engine does not compute with the weights of the learner
     └── NoDemonstrations     there is no demonstration that can be imitated
 
 Programming errors, such as wrong shapes, are ValueErrors and are not part of this tree.
@@ -34,6 +36,14 @@ class CheckpointError(TrainingError):
 
 class VocabularyMismatch(CheckpointError):
     """A checkpoint has another vocabulary than the run."""
+
+
+class NotEnoughMemory(TrainingError):
+    """The model, or a micro-batch of one sequence, does not fit into memory."""
+
+
+class EngineMismatch(TrainingError):
+    """The engine does not compute with the weights of the learner."""
 
 
 class NoDemonstrations(TrainingError):

@@ -1,12 +1,13 @@
 """The output folder of a run.
 
 RUN/run.toml            the configuration, defaults included, without keys that have no effect in the run
-RUN/meta.json           versions of packages, platform
+RUN/meta.json           versions of packages, platform, revision of the policy
 RUN/panel.json          ids of the evaluation tasks
 RUN/metrics.jsonl       one event per line
 RUN/before.json         evaluation after the warm start          RUN/after.json     after training
 RUN/evaluations/        all evaluations, by iteration            RUN/trajectories/  all episodes, by iteration
 RUN/checkpoints/        see turnwise.training.checkpoint         RUN/.lock          held while a process trains
+RUN/final/              with LoRA: the trained model, with its adapter added to the weights
 """
 
 import fcntl
@@ -19,6 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from turnwise.agents.models import ModelFolder
 from turnwise.agents.store import name_file_in_errors
 from turnwise.training.config import Run
 from turnwise.training.config_effects import effective_toml
@@ -28,11 +30,14 @@ PACKAGES = ("turnwise", "torch", "transformers", "tokenizers", "numpy", "gymnasi
 MAY_CHANGE = (
     "output",
     "threads",
-    "tensorboard",
+    "loggers",
     "train.steps",
     "train.checkpoint_every",
     "train.keep",
     "evaluation.every",
+    "sampler.url",
+    "sampler.memory",
+    "sampler.gap_limit",
 )
 
 
@@ -80,8 +85,13 @@ def write_text(path: Path, text: str) -> None:
     part.replace(path)
 
 
-def begin(folder: Path, run: Run) -> None:
-    """Start a run in its folder: write its configuration and versions.
+def begin(folder: Path, run: Run, policy: ModelFolder | None = None) -> None:
+    """Start a run in its folder: write its configuration, versions, and where its policy comes from.
+
+    Args:
+        folder: of the run.
+        run: its configuration.
+        policy: the model of policy.path; None for a new one.
 
     Raises:
         RunExists: the folder already holds a run, or the remains of one.
@@ -89,7 +99,8 @@ def begin(folder: Path, run: Run) -> None:
     if (folder / "run.toml").exists():
         raise RunExists(f"{folder} already holds a run: continue it with --resume, or choose another output")
     _refuse_remains(folder)
-    write_json(folder / "meta.json", describe())
+    origin = None if policy is None else {"name": policy.name, "revision": policy.revision}
+    write_json(folder / "meta.json", {**describe(), "policy": origin})
     _write_run(folder, run)
 
 

@@ -8,6 +8,7 @@ passes: first all log-probabilities without gradient, the loss and its derivativ
 the model's gradient, micro-batch by micro-batch, as the gradient of sum(derivative * log-probability).
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.training.batch import Batch, micro_batches
+from turnwise.training.batch import Batch
 from turnwise.training.logprobs import TokenScorer
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.objectives.tokens import Tokens
@@ -28,7 +29,7 @@ class UpdatePlan:
 
     Attributes:
         updates: number of optimizer steps; the trajectories are split among them.
-        micro_tokens: tokens per micro-batch, padding included; it does not change the gradient.
+        micro_tokens: tokens per micro-batch, with padding if there is any; it does not change the gradient.
         grad_clip: maximum norm of the gradient.
         temperature: of the distribution that the batch was sampled from.
         seed: of the split into mini-batches.
@@ -58,22 +59,34 @@ def accumulate(scorer: TokenScorer, part: Batch, objective: Objective, plan: Upd
         plan: micro-batches, temperature, and maximum norm.
         meter: receives the loss and the sums over tokens.
     """
-    work = _MiniBatch(scorer, part, objective, plan, meter)
-    work.accumulate()
+    part, weights = _with_gradient(part, objective), part.weights(objective.mode, objective.norm)
+
+    def compute(micro_tokens: int) -> UpdateMeter:
+        scorer.model.zero_grad(set_to_none=True)
+        trial = copy.deepcopy(meter)
+        _MiniBatch(scorer, part, weights, objective, replace(plan, micro_tokens=micro_tokens), trial).accumulate()
+        return trial
+
+    meter.become(scorer.within_memory(compute, part.lengths, plan.micro_tokens))
     parameters = [p for p in scorer.model.parameters() if p.grad is not None]
     return float(torch.nn.utils.clip_grad_norm_(parameters, plan.grad_clip))
 
 
 class _MiniBatch:
-    """One mini-batch while its gradient is accumulated."""
+    """One mini-batch while its gradient is accumulated; weights [B, L] are those of all its tokens."""
 
     def __init__(
-        self, scorer: TokenScorer, part: Batch, objective: Objective, plan: UpdatePlan, meter: "UpdateMeter"
+        self,
+        scorer: TokenScorer,
+        part: Batch,
+        weights: NDArray[np.float64],
+        objective: Objective,
+        plan: UpdatePlan,
+        meter: "UpdateMeter",
     ) -> None:
         self.scorer, self.objective, self.plan, self.meter = scorer, objective, plan, meter
-        self.weights = part.weights(objective.mode, objective.norm)  # of the whole mini-batch
-        self.part = _with_gradient(part, objective)
-        cuts = micro_batches(self.part.lengths, plan.micro_tokens)
+        self.part, self.weights = part, weights
+        cuts = scorer.micro_batches(part.lengths, plan.micro_tokens)
         self.cuts = [index for index in cuts if self.part.mask[index].any()]
 
     def accumulate(self) -> None:
@@ -187,6 +200,10 @@ class UpdateMeter:
         self.computed += rows.size
         for name, value in stats.items():
             self.sums[name] = self.sums.get(name, 0.0) + float(value)
+
+    def become(self, other: "UpdateMeter") -> None:
+        """Take over the sums of another meter."""
+        self.__dict__.update(other.__dict__)
 
     def stats(self) -> dict[str, float]:
         """Return means and counts; see `Learner.update`."""

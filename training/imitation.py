@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
-from turnwise.training.batch import Batch, micro_batches, pack
+from turnwise.training.batch import Batch, pack
 from turnwise.training.config import ImitationSection
 from turnwise.training.errors import NoDemonstrations
-from turnwise.training.learner import Learner, learning_rate, make_optimizer, set_learning_rate
+from turnwise.training.learner import Learner
+from turnwise.training.optimizers import learning_rate, make_optimizer, set_learning_rate
 
 OnStep = Callable[[dict[str, float]], None]
 
@@ -90,7 +92,9 @@ def imitate(
     rng = np.random.default_rng(seed)
     cuts = [(epoch, rows) for epoch in range(section.epochs) for rows in _steps(batch.lengths, section.batch, rng)]
     betas = 0.9, min(0.999, max(0.9, 1.0 - 20.0 / max(1, len(cuts))))
-    optimizer = make_optimizer(learner.model, lr=section.lr, weight_decay=weight_decay, betas=betas)
+    optimizer = make_optimizer(
+        learner.model, lr=section.lr, weight_decay=weight_decay, betas=betas, name=learner.optimizer_name
+    )
     losses: list[float] = []
     skipped = tokens = 0
     for step, (epoch, rows) in enumerate(cuts):
@@ -135,9 +139,22 @@ def _step(
     learner: Learner, batch: Batch, optimizer: torch.optim.Optimizer, micro_tokens: int, grad_clip: float
 ) -> float:
     """Do one optimizer step unless it is not finite; return the mean loss per answer token."""
-    scale = 1.0 / float(batch.advantages.sum() or 1.0)
-    total, said = 0.0, max(1, int((batch.mask & (batch.turn >= 0)).sum()))
-    for index in micro_batches(batch.lengths, micro_tokens):
+    said = max(1, int((batch.mask & (batch.turn >= 0)).sum()))
+    total = learner.scorer.within_memory(partial(_accumulate, learner, batch), batch.lengths, micro_tokens)
+    trained = [p for p in learner.model.parameters() if p.requires_grad]
+    norm = float(torch.nn.utils.clip_grad_norm_(trained, grad_clip))
+    finite = math.isfinite(total) and math.isfinite(norm)
+    if finite:
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return total / said if finite else float("nan")
+
+
+def _accumulate(learner: Learner, batch: Batch, micro_tokens: int) -> float:
+    """Compute the gradient of one optimizer step; return the loss, summed over the tokens of answers."""
+    learner.model.zero_grad(set_to_none=True)
+    scale, total = 1.0 / float(batch.advantages.sum() or 1.0), 0.0
+    for index in learner.scorer.micro_batches(batch.lengths, micro_tokens):
         rows = batch.rows(index)
         if not rows.mask.any():
             continue
@@ -145,9 +162,4 @@ def _step(
         weights = torch.from_numpy(rows.advantages[rows.mask]).to(chosen)
         (-scale * (weights * chosen).sum()).backward()  # type: ignore[no-untyped-call]
         total -= float(chosen.detach()[torch.from_numpy(rows.turn[rows.mask] >= 0).to(chosen.device)].sum())
-    norm = float(torch.nn.utils.clip_grad_norm_(learner.model.parameters(), grad_clip))
-    finite = math.isfinite(total) and math.isfinite(norm)
-    if finite:
-        optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return total / said if finite else float("nan")
+    return total

@@ -12,43 +12,72 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from turnwise.agents.samplers.weights import has_adapter
 from turnwise.training.batch import Batch
 from turnwise.training.gradient import UpdateMeter, UpdatePlan, accumulate
 from turnwise.training.logprobs import CausalLM, Scores, TokenScorer
+from turnwise.training.lora import FrozenAdapter
 from turnwise.training.objectives.run_objective import Objective
+from turnwise.training.optimizers import make_optimizer, set_learning_rate
+from turnwise.training.out_of_memory import MicroBatchLimit
 
 
 class Learner:
     """The policy and everything that trains it.
 
     Args:
-        model: a causal language model of transformers; it is moved to the device and changed in place.
+        model: a causal language model of transformers, or a peft model whose adapter is trained; it is moved to the
+            device and changed in place.
         tokenizer: its tokenizer.
         device: as torch names it.
-        lr: learning rate of AdamW where an update's plan has none.
-        weight_decay: of AdamW, for matrices only.
+        lr: learning rate where an update's plan has none.
+        weight_decay: for matrices only.
+        optimizer: one of OPTIMIZERS.
+        bfloat16: compute in bfloat16 (autocast), while trained weights, their gradients and the optimizer stay as they
+            are, in float32.
+        checkpointing: recompute the activations of each layer in the backward pass.
+        packing: compute the rows of a micro-batch as one sequence without padding.
     """
 
     def __init__(
-        self, model: CausalLM, tokenizer: Any, *, device: str = "cpu", lr: float = 3e-4, weight_decay: float = 0.0
+        self,
+        model: CausalLM,
+        tokenizer: Any,
+        *,
+        device: str = "cpu",
+        lr: float = 3e-4,
+        weight_decay: float = 0.0,
+        optimizer: str = "adamw",
+        bfloat16: bool = False,
+        checkpointing: bool = False,
+        packing: bool = False,
     ) -> None:
         self.model = model.to(device)
         self.tokenizer = tokenizer
         self.device = device
-        self.optimizer = make_optimizer(self.model, lr=lr, weight_decay=weight_decay)
-        self._scorer = TokenScorer(self.model)
-        self._reference: TokenScorer | None = None
+        self.optimizer_name = optimizer
+        self.optimizer = make_optimizer(self.model, lr=lr, weight_decay=weight_decay, name=optimizer)
+        self.limit = MicroBatchLimit()
+        self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit)
+        self._scorer = self._make_scorer(self.model, checkpointing=checkpointing)
+        self._reference: TokenScorer | FrozenAdapter | None = None
 
     @property
     def scorer(self) -> TokenScorer:
         """Scores tokens under the policy, with gradient."""
         return self._scorer
+
+    @property
+    def has_adapter(self) -> bool:
+        """Whether an adapter is trained, around frozen weights."""
+        return has_adapter(self.model)
 
     @property
     def has_reference(self) -> bool:
@@ -57,7 +86,15 @@ class Learner:
 
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, to measure the divergence from it."""
-        self._reference = TokenScorer(model.to(self.device).requires_grad_(False))
+        self._reference = self._make_scorer(model.to(self.device).requires_grad_(False))
+
+    def set_reference_adapter(self, adapter: Mapping[str, Tensor]) -> None:
+        """Measure the divergence from this model with another adapter; the frozen weights are shared.
+
+        Args:
+            adapter: from `adapter_tensors`.
+        """
+        self._reference = FrozenAdapter(self._scorer, adapter)
 
     def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
         """Return log-probabilities and entropies of the batch's tokens under the policy."""
@@ -92,6 +129,7 @@ class Learner:
 
         Raises:
             ValueError: the objective needs a reference that the batch lacks.
+            NotEnoughMemory: memory runs out even with one sequence per micro-batch.
         """
         started = time.perf_counter()
         self.model.eval()
@@ -115,53 +153,21 @@ class Learner:
         return meter.stats() | {"seconds": time.perf_counter() - started, "lr": rate}
 
     def weights(self) -> CausalLM:
-        """Return the policy's weights for a sampler: the model itself, which a sampler in this process shares."""
+        """Return the policy's weights for a sampler: the model itself, which a sampler in this process shares.
+
+        With an adapter it is the peft model; `turnwise.agents.samplers.weights.named_tensors` merges it.
+        """
         return self.model
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps beside the weights, as torch.save can hold it."""
-        return {"optimizer": self.optimizer.state_dict()}
+        limit = {} if self.limit.tokens is None else {"micro_tokens": self.limit.tokens}
+        return {"optimizer": self.optimizer.state_dict(), **limit}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `state` returned."""
         self.optimizer.load_state_dict(state["optimizer"])
-
-
-def make_optimizer(
-    model: CausalLM, *, lr: float, weight_decay: float = 0.0, betas: tuple[float, float] = (0.9, 0.999)
-) -> torch.optim.AdamW:
-    """Return AdamW over the model's parameters; weight decay spares vectors (norms, biases)."""
-    matrices = [p for p in model.parameters() if p.requires_grad and p.ndim >= 2]
-    vectors = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=lr, betas=betas)
-
-
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate of every parameter group."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-
-
-def learning_rate(step: int, *, total: int, peak: float, schedule: str = "constant", warmup: int = 0) -> float:
-    """Return the learning rate of one optimizer step, a pure function of its number.
-
-    It rises linearly from peak / warmup to peak over `warmup` steps. Then it stays at peak, or follows
-    peak (1 + cos(pi x)) / 2, where x goes from 0 to 1 over the remaining steps.
-
-    Args:
-        step: from 0.
-        total: optimizer steps of the whole run.
-        peak: maximum learning rate.
-        schedule: "constant" or "cosine".
-        warmup: optimizer steps.
-    """
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    if schedule == "constant":
-        return peak
-    fraction = min(1.0, (step - warmup) / max(1, total - warmup))
-    return peak * 0.5 * (1.0 + math.cos(math.pi * fraction))
+        self.limit.tokens = state.get("micro_tokens")
 
 
 def split_minibatches(batch: Batch, parts: int, seed: int) -> list[NDArray[np.int64]]:

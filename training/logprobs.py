@@ -1,7 +1,10 @@
 """Log-probabilities and entropies of a batch's tokens under a model, computed only where a token is in the mask."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -9,6 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from turnwise.training.batch import Batch, micro_batches
+from turnwise.training.model_inputs import packed, padded, require_packable
+from turnwise.training.out_of_memory import MicroBatchLimit
+from turnwise.training.recomputation import layers_of, recomputing
+from turnwise.training.vocabulary import logprobs_of, token_logprobs
+
+T = TypeVar("T")
 
 CausalLM = Any
 """A causal language model of transformers, which has no types."""
@@ -31,21 +40,58 @@ class TokenScorer:
     """Scores the tokens of batches under one model.
 
     Hidden states are selected before the projection to the vocabulary where the model's head is only a projection, so
-    that logits are computed for masked tokens alone.
+    that logits are computed for masked tokens alone, and in chunks where the vocabulary is large.
 
     Args:
-        model: a causal language model of transformers; it is put into evaluation mode.
+        model: a causal language model of transformers, or one of peft around it; it is put into evaluation mode.
+        bfloat16: compute in bfloat16 where autocast does, whatever the weights are held in.
+        checkpointing: recompute the activations of each layer in the backward pass.
+        packing: compute the rows of a micro-batch as one sequence without padding.
+        limit: of micro-batches, shared with whatever computes on the same device; None: one of its own.
     """
 
-    def __init__(self, model: CausalLM) -> None:
+    def __init__(
+        self,
+        model: CausalLM,
+        *,
+        bfloat16: bool = False,
+        checkpointing: bool = False,
+        packing: bool = False,
+        limit: MicroBatchLimit | None = None,
+    ) -> None:
         self.model = model.eval()
-        self._projects = _head_is_a_projection(model)
+        self.packing = packing
+        self.limit = MicroBatchLimit() if limit is None else limit
+        self._inner = inner_model(model)
+        self._bfloat16 = bfloat16
+        self._layers = layers_of(model) if checkpointing else []
+        with torch.no_grad(), self._precision():
+            self._projects = _head_is_a_projection(self._inner)
+            if packing:
+                require_packable(self._inner)
 
     @property
     def device(self) -> torch.device:
         """The device of the model."""
         device: torch.device = next(iter(self.model.parameters())).device
         return device
+
+    def micro_batches(self, lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+        """Return micro-batches of at most `budget` tokens, which include padding unless rows are packed."""
+        return micro_batches(lengths, budget, packed=self.packing)
+
+    def within_memory(self, compute: Callable[[int], T], lengths: NDArray[np.int64], budget: int) -> T:
+        """Return `compute(budget)`; where memory runs out, compute it again with half the budget.
+
+        Args:
+            compute: receives the tokens per micro-batch; it starts from the beginning each time.
+            lengths: int64 [B], tokens of the rows that it computes.
+            budget: tokens per micro-batch.
+
+        Raises:
+            NotEnoughMemory: memory runs out even with one row per micro-batch.
+        """
+        return self.limit.within(compute, partial(self.micro_batches, lengths), lengths, budget)
 
     def __call__(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> tuple[Tensor, Tensor]:
         """Return the log-probability of every token in the mask, and the entropy of its distribution.
@@ -60,17 +106,17 @@ class TokenScorer:
         Returns:
             Two float tensors [M], nats; both carry gradient as requested and as torch's grad mode allows.
         """
-        rows, columns = (torch.from_numpy(index).to(self.device) for index in np.nonzero(batch.mask))
-        tokens = torch.from_numpy(batch.tokens).to(self.device)
-        logits = self._logits(tokens, rows, columns - 1)
-        if logits.dtype in (torch.bfloat16, torch.float16):
-            logits = logits.float()
-        normalised = torch.log_softmax(logits if temperature == 1.0 else logits / temperature, dim=-1)
-        chosen = normalised.gather(-1, tokens[rows, columns][:, None])[:, 0]
-        with torch.set_grad_enabled(entropy and torch.is_grad_enabled()):
-            source = normalised if entropy else normalised.detach()
-            spread = -(source.exp() * source).sum(-1)
-        return chosen, spread
+        recompute = self._layers and torch.is_grad_enabled()
+        with self._precision(), recomputing(self._layers) if recompute else nullcontext():
+            inputs = packed(batch, self.device) if self.packing else padded(batch, self.device)
+            if self._projects:
+                hidden = self._inner.base_model(**inputs.arguments, use_cache=False).last_hidden_state
+                head = self._inner.get_output_embeddings()
+                return token_logprobs(
+                    hidden[inputs.before], head, inputs.targets, temperature=temperature, entropy=entropy
+                )
+            logits: Tensor = self._inner(**inputs.arguments, use_cache=False).logits
+            return logprobs_of(logits[inputs.before], inputs.targets, temperature=temperature, entropy=entropy)
 
     @torch.no_grad()
     def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
@@ -81,27 +127,30 @@ class TokenScorer:
             temperature: of the distribution, > 0.
             micro_tokens: tokens per micro-batch, padding included.
         """
-        result = Scores(np.zeros(batch.mask.shape), np.zeros(batch.mask.shape))
-        for index in micro_batches(batch.lengths, micro_tokens):
-            rows = batch.rows(index)
-            columns = self(rows, temperature=temperature)
-            for array, column in zip((result.logprobs, result.entropy), columns, strict=True):
-                block = np.zeros(rows.mask.shape)
-                block[rows.mask] = column.double().cpu().numpy()
-                array[index, : rows.mask.shape[1]] = block
-        return result
 
-    def _logits(self, tokens: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Return the logits [M, V] at the given positions."""
-        if self._projects:
-            hidden = self.model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
-            projected: Tensor = self.model.get_output_embeddings()(hidden[rows, columns])
-            return projected
-        logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
-        return logits[rows, columns]
+        def compute(budget: int) -> Scores:
+            result = Scores(np.zeros(batch.mask.shape), np.zeros(batch.mask.shape))
+            for index in self.micro_batches(batch.lengths, budget):
+                rows = batch.rows(index)
+                columns = self(rows, temperature=temperature)
+                for array, column in zip((result.logprobs, result.entropy), columns, strict=True):
+                    block = np.zeros(rows.mask.shape)
+                    block[rows.mask] = column.double().cpu().numpy()
+                    array[index, : rows.mask.shape[1]] = block
+            return result
+
+        return self.within_memory(compute, batch.lengths, micro_tokens)
+
+    def _precision(self) -> AbstractContextManager[object]:
+        """Return the context in which the model computes."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16) if self._bfloat16 else nullcontext()
 
 
-@torch.no_grad()
+def inner_model(model: CausalLM) -> CausalLM:
+    """Return the model of transformers itself, with its adapter where it has one."""
+    return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
+
+
 def _head_is_a_projection(model: CausalLM) -> bool:
     """Compare the model's logits of two tokens with the output embedding of its last hidden state."""
     head: Any = model.get_output_embeddings()

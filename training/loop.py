@@ -18,26 +18,31 @@ from typing import Any
 import numpy as np
 
 from turnwise.agents.env_pool import EnvPool
+from turnwise.agents.errors import AgentError
+from turnwise.agents.models import ModelFolder
 from turnwise.agents.rollout import RolloutReport, rollout
-from turnwise.agents.samplers.transformers import TransformersSampler
+from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
 from turnwise.training.batch import Batch, pack, turn_divergence
+from turnwise.training.checkpoint import write_merged
 from turnwise.training.config import Run
-from turnwise.training.errors import TrainingError
+from turnwise.training.engine import RunEngine
+from turnwise.training.errors import ConfigError, EngineMismatch, TrainingError, VocabularyMismatch
 from turnwise.training.evaluation import evaluate_if_due
 from turnwise.training.events import OnEvent, Reporter
 from turnwise.training.folder import begin, check_resumable, locked
 from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner, learning_rate
+from turnwise.training.learner import Learner
 from turnwise.training.learning_watch import LearningWatch
 from turnwise.training.logprobs import Scores
 from turnwise.training.metrics import credit_metrics, group_metrics, play_metrics
 from turnwise.training.objectives import Objective
+from turnwise.training.optimizers import learning_rate
 from turnwise.training.recovery import Recovery, find_restart, open_metrics, restore_learner
-from turnwise.training.setup import PreparedRun, check_policy_folder, prepare, remarks
+from turnwise.training.setup import PreparedRun, find_policy, prepare, remarks
 from turnwise.training.state_json import from_json, to_json
 from turnwise.training.steps import steps_of
 from turnwise.training.tasks import TaskSampler
@@ -81,28 +86,34 @@ def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) ->
         TrainingError: the configuration, the folder, a checkpoint or the demonstrations cannot be used.
         EnvError, AgentError, CreditError: from the parts.
     """
-    check_policy_folder(run)
+    policy = None if resume else find_policy(run)
     prepared = prepare(run)
     started = time.perf_counter()
     with locked(run.folder), ExitStack() as stack:
-        (check_resumable if resume else begin)(run.folder, run)
+        if resume:
+            check_resumable(run.folder, run)
+        else:
+            begin(run.folder, run, policy)
         restored = find_restart(run) if resume else None
         report = Reporter(stack.enter_context(open_metrics(run, restored)), on_event)
         recovery = Recovery(run, report)
         try:
             if restored is None:
-                _announce(prepared, report)
+                _announce(prepared, report, policy)
                 learner = warm_start(prepared, report)
             else:
-                learner = restore_learner(prepared, restored)
+                learner = restore_learner(prepared, restored, report)
             loop = stack.enter_context(TrainingLoop(prepared, learner, report, recovery))
             if restored is None:
                 recovery.begin(loop)
             else:
                 recovery.resume(loop, restored)
-            loop.run()
+            with recovery.saved_after(AgentError, EngineMismatch, ConfigError, VocabularyMismatch):
+                loop.run()
+            if learner.has_adapter:
+                write_merged(learner.model, learner.tokenizer, run.folder / "final")
         except KeyboardInterrupt:
-            checkpoint = recovery.interrupted()
+            checkpoint = recovery.stopped("interrupted")
             return TrainingResult(run.folder, recovery.newest or 0, False, checkpoint)
         report.event("done", loop.step, seconds=time.perf_counter() - started)
         return TrainingResult(run.folder, loop.step, True, recovery.checkpoints.path(loop.step))
@@ -126,27 +137,28 @@ class TrainingLoop:
         self.credit_state: object = None
         self.coefficients = prepared.coefficients.first()
         self.agent = prepared.agent(learner.tokenizer)
-        self.sampler = TransformersSampler(
-            learner.weights(),
-            learner.tokenizer,
-            device=learner.device,
-            slots=prepared.run.train.concurrency,
-            context=prepared.run.policy.context,
-        )
         self.pool = EnvPool(prepared.make, prepared.deadline)
+        self.engine = RunEngine(prepared, learner, self.agent, self.pool)
         self._watch = LearningWatch(report)
         self._seconds: list[float] = []
+        learner.limit.note = lambda text: report.event("note", self.step + 1, text=text)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The engine's sampler."""
+        return self.engine.sampler
 
     def __enter__(self) -> "TrainingLoop":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.pool.close()
-        self.sampler.close()
+        self.engine.close()
 
     def run(self) -> None:
-        """Iterate until the run is finished, evaluating and saving when it is due."""
+        """Load the weights and iterate until the run is finished, evaluating and saving when it is due."""
         while True:
+            self.engine.load(self.step)
             evaluate_if_due(self.prepared, self.step, self.agent, self.sampler, self.report)
             if self.step >= self.config.train.steps:
                 break
@@ -154,17 +166,17 @@ class TrainingLoop:
             self.recovery.save_if_due(self)
 
     def iteration(self) -> None:
-        """Sample tasks, roll out, assign credit, pack, update, and load the new weights."""
+        """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
         started = time.perf_counter()
         groups, played = self._roll_out(self.tasks.next(self.config.train.tasks))
         steps = steps_of(groups, anchor=self.config.credit.anchor)
         advantages = self._assign_credit(steps, groups)
         batch = pack(groups, advantages)
+        self.engine.rest()
         with self.recovery.update(self):
             batch, shares = self._score(batch, groups)
             stats = self.learner.update(batch, self._objective(), self._plan())
             self._advance(advantages, stats, groups)
-            self.sampler.load(self.learner.weights(), version=self.step)
             self._seconds.append(time.perf_counter() - started)
             self._report(groups, steps, advantages, stats | shares | _speeds(played, stats), batch)
 
@@ -182,7 +194,6 @@ class TrainingLoop:
         self.tasks.load_state_dict(state["tasks"])
         self.credit_state = from_json(state.get("credit"))
         self.coefficients = dict(state.get("coefficients", self.coefficients))
-        self.sampler.load(self.learner.weights(), version=step)
 
     # -- the parts of an iteration --
 
@@ -297,6 +308,7 @@ class TrainingLoop:
             **credit_metrics(advantages),
             **group_metrics(steps, advantages),
             **renamed,
+            **self.engine.metrics,
             "sequence_tokens": batch.size,
             "seconds": self._seconds[-1],
             "left": left,
@@ -306,7 +318,7 @@ class TrainingLoop:
         self._watch.after(self.step, values)
 
 
-def _announce(prepared: PreparedRun, report: Reporter) -> None:
+def _announce(prepared: PreparedRun, report: Reporter, policy: ModelFolder | None) -> None:
     """Report what is about to be trained, with remarks on settings that are probably not meant."""
     run = prepared.run
     report.event(
@@ -316,6 +328,7 @@ def _announce(prepared: PreparedRun, report: Reporter) -> None:
         folder=str(run.folder),
         device=prepared.device,
         model=run.policy.path or f"new, {run.policy.layers} layers of {run.policy.hidden}",
+        **({"revision": policy.revision} if policy and policy.revision else {}),
         steps=run.train.steps,
         tasks=len(prepared.tasks),
         panel=len(prepared.panel.tasks) if prepared.panel else 0,

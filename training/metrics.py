@@ -1,4 +1,4 @@
-"""Metrics of a run as JSON lines, optionally as TensorBoard events, and the statistics of one iteration."""
+"""Metrics of a run as JSON lines and numbers for loggers, and the statistics of one iteration."""
 
 import json
 import math
@@ -14,44 +14,37 @@ from turnwise.agents.trajectory import Group, Trajectory
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.numerics import compact, group_sums, groups_of, trajectory_scores
 from turnwise.credit.steps import Steps
-from turnwise.training.errors import TrainingError
+from turnwise.training.loggers import Logger
 
 
 class MetricsWriter:
     """Appends events to a file of JSON lines and flushes each one; a context manager."""
 
-    def __init__(
-        self, path: Path, *, size: int | None = None, tensorboard: Path | None = None, purge: int | None = None
-    ) -> None:
+    def __init__(self, path: Path, *, size: int | None = None, loggers: Sequence[Logger] = ()) -> None:
         """Open the file.
 
         Args:
             path: the file; it is created if it is missing.
             size: bytes of an existing file to keep (its size at a checkpoint); None keeps all.
-            tensorboard: folder for TensorBoard events; None for no events.
-            purge: iteration from which TensorBoard discards earlier events; None keeps them.
+            loggers: receive the numbers of all events that belong to an iteration; they are closed with the file.
 
         Raises:
             OSError: the file cannot be written.
-            TrainingError: TensorBoard is requested but not installed.
         """
         self._path = path
         self._file = path.open("ab", buffering=0)  # or closing it would once more write what a full disk refused
         if size is not None and size < self._file.tell():
             self._file.truncate(size)
             self._file.seek(0, os.SEEK_END)  # truncating does not move the position that tell() gives
-        self._board = None if tensorboard is None else _board(tensorboard, purge)
+        self._loggers = loggers
 
     def write(self, event: Mapping[str, Any]) -> None:
-        """Append one event. Non-finite numbers become null. Steps of the warm start are not sent to TensorBoard."""
+        """Append one event. Non-finite numbers become null. Loggers do not receive the steps of the warm start."""
         line = json.dumps({key: _plain(value) for key, value in event.items()}, ensure_ascii=False)
         self._put(line.encode() + b"\n")
-        if "step" in event:
-            return  # TensorBoard's axis counts iterations
-        if self._board is not None and isinstance(event.get("iteration"), int):
-            for key, value in event.items():
-                if key != "iteration" and isinstance(value, int | float) and not isinstance(value, bool):
-                    self._board.add_scalar(f"{event.get('phase', 'run')}/{key}", value, event["iteration"])
+        if values := event_numbers(event):
+            for logger in self._loggers:
+                logger.log(values, event["iteration"])
 
     def _put(self, data: bytes) -> None:
         with name_file_in_errors(self._path):
@@ -64,10 +57,10 @@ class MetricsWriter:
         return self._file.tell()
 
     def close(self) -> None:
-        """Close the file and the events."""
+        """Close the file and the loggers."""
         self._file.close()
-        if self._board is not None:
-            self._board.close()
+        for logger in self._loggers:
+            logger.close()
 
     def __enter__(self) -> "MetricsWriter":
         return self
@@ -76,14 +69,18 @@ class MetricsWriter:
         self.close()
 
 
-def _board(folder: Path, purge: int | None) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError as error:
-        raise TrainingError(
-            "tensorboard = true requires TensorBoard; install it with: pip install turnwise[log]"
-        ) from error
-    return SummaryWriter(str(folder), purge_step=purge)
+def event_numbers(event: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of an event by name, such as "train/loss"; none for steps of the warm start.
+
+    >>> event_numbers({"phase": "train", "iteration": 3, "loss": 0.5, "text": "x", "done": True})
+    {'train/loss': 0.5}
+    """
+    if "step" in event or not isinstance(event.get("iteration"), int):  # the axis of loggers counts iterations
+        return {}
+    plain = {key: _plain(value) for key, value in event.items() if key != "iteration"}
+    numbers = {key: value for key, value in plain.items() if isinstance(value, int | float)}
+    phase = event.get("phase", "run")
+    return {f"{phase}/{key}": value for key, value in numbers.items() if not isinstance(value, bool)}
 
 
 def _plain(value: Any) -> Any:

@@ -107,9 +107,9 @@ class NoisyDemonstrator:
         self._seen.pop(episode, None)
         self._inner.forget(episode)
 
-    def load(self, model: Any, version: int) -> None:
+    async def load(self, weights: Any, version: int) -> None:
         """Take over the version; there are no weights."""
-        self._inner.load(model, version)
+        await self._inner.load(weights, version)
 
     def close(self) -> None:
         """Close the inner sampler."""

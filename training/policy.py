@@ -1,13 +1,9 @@
-"""Policies: the small default model, and any local Hugging Face folder with a causal language model and its tokenizer.
+"""Policies: the small default model, and how any policy is saved.
 
 `build_policy` creates a Llama-type model of a few hundred thousand to a few million parameters, and a byte-level BPE
-tokenizer trained on the environment's texts. `save_policy` and `load_policy` store both as an ordinary Hugging Face
-folder. `vocabulary_fingerprint` tells vocabularies apart, so that no model receives the token ids of another.
-
-Not included: downloads, remote code in model folders, quantized formats, adapters.
-
-    PolicyError(TrainingError)   sizes or texts from which no policy can be built
-     └─ PolicyFolderError        the folder does not hold a complete model
+tokenizer trained on the environment's texts. `save_policy` stores a policy as an ordinary Hugging Face folder, which
+`turnwise.agents.models` reads. `vocabulary_fingerprint` tells vocabularies apart, so that no model receives the token
+ids of another.
 """
 
 from __future__ import annotations
@@ -15,20 +11,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from turnwise.agents.adapters import save_adapter
+from turnwise.agents.models import quiet
+from turnwise.agents.samplers.weights import has_adapter, named_tensors
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError, TrainingError, VocabularyMismatch
 
-if TYPE_CHECKING:
-    import torch
-
 EOS = "<|end|>"
 PAD = "<|pad|>"
-SMALL_MODEL = 20_000_000
 EMBEDDING = 0.2
 """Standard deviation of a fresh embedding."""
 
@@ -38,11 +32,7 @@ PIECES = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
 class PolicyError(TrainingError):
-    """A policy cannot be built, read or written."""
-
-
-class PolicyFolderError(PolicyError):
-    """A folder does not hold a complete Hugging Face causal language model with its tokenizer."""
+    """Sizes or texts from which no policy can be built."""
 
 
 def build_policy(
@@ -164,66 +154,6 @@ def check_sizes(*, hidden: int, layers: int, heads: int, context: int) -> None:
         raise PolicyError(f"the context must be at least 2 tokens, got {context}")
 
 
-def aligned(model: Any) -> Any:
-    """Copy the weights of a model out of the file that they were mapped from, and return the model.
-
-    In the file they start at unaligned addresses, for which the CPU's kernels round differently: a run that was resumed
-    would not end with the same bits as one that never stopped.
-    """
-    import torch
-
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
-    return model
-
-
-def load_policy(folder: str | Path, *, dtype: torch.dtype | None = None) -> tuple[Any, Any]:
-    """Return model and tokenizer of a local Hugging Face folder, on the CPU and in evaluation mode.
-
-    A tokenizer without a padding token pads with its end token. Nothing is downloaded, and code in the folder is not
-    run.
-
-    Args:
-        folder: path of the folder.
-        dtype: of the weights; None: float32, which training on a CPU needs.
-
-    Raises:
-        PolicyFolderError: it is not a folder, the configuration, weights or tokenizer are missing or incomplete, or the
-            tokenizer has no end token.
-        TrainingError: torch or transformers is not installed.
-    """
-    path = Path(folder)
-    if not path.is_dir():
-        what = "is a file" if path.exists() else "does not exist"
-        raise PolicyFolderError(f"the policy must be a local Hugging Face folder, but {path} {what}")
-    if not (path / "config.json").is_file():
-        raise PolicyFolderError(f"{path} is not a Hugging Face model folder: it has no config.json")
-    torch, transformers = _libraries()
-    with _quiet(transformers):
-        model = _load_model(path, torch.float32 if dtype is None else dtype, transformers)
-        tokenizer = _load_tokenizer(path, transformers)
-    rows = int(model.get_input_embeddings().weight.shape[0])
-    if len(tokenizer) > rows:
-        raise PolicyFolderError(f"{path}: the tokenizer has {len(tokenizer)} entries, but the model only {rows}")
-    return model.eval(), tokenizer
-
-
-def use_threads(count: int, model: Any = None) -> None:
-    """Set the number of CPU threads that torch uses.
-
-    Args:
-        count: threads. 0: one for a model of fewer than `SMALL_MODEL` parameters, whose operations take less time than
-            it takes several threads to meet on a busy machine; otherwise torch's own choice.
-        model: the model that will run, if it is known yet.
-    """
-    if not count and model is not None and sum(weights.numel() for weights in model.parameters()) < SMALL_MODEL:
-        count = 1
-    if count:
-        torch, _ = _libraries()
-        torch.set_num_threads(count)
-
-
 def device_of(name: str, *, elsewhere: bool = False) -> str:
     """Return the device of a model as torch names it: "cpu", "cuda" or "cuda:N".
 
@@ -242,14 +172,19 @@ def device_of(name: str, *, elsewhere: bool = False) -> str:
     import torch
 
     if torch.cuda.is_available():
+        index = name.partition(":")[2]
+        if index.isdigit() and int(index) >= torch.cuda.device_count():
+            raise ConfigError(f"there is no device {name}: this machine has {torch.cuda.device_count()} CUDA devices")
         return "cuda" if name == "auto" else name
     if name == "auto" or elsewhere:
         return "cpu"
-    raise ConfigError("policy.device is cuda, but no CUDA device is available; use cpu or auto")
+    raise ConfigError(f"the device is {name}, but no CUDA device is available; use cpu or auto")
 
 
-def save_policy(model: Any, tokenizer: Any, folder: str | Path) -> None:
+def save_policy(model: Any, tokenizer: Any, folder: str | Path, *, merged: bool = False) -> None:
     """Write model and tokenizer into `folder` as an ordinary Hugging Face folder (safetensors).
+
+    Of a peft model the adapter is written, unless it is to be merged.
 
     Existing files are overwritten one by one; write into a new folder and rename it where this must be atomic, as
     `turnwise.training.checkpoint` does.
@@ -258,6 +193,7 @@ def save_policy(model: Any, tokenizer: Any, folder: str | Path) -> None:
         model: any transformers model.
         tokenizer: its tokenizer.
         folder: it is created if it is missing.
+        merged: write the whole model, with its adapter added to the weights; the model itself does not change.
 
     Raises:
         OSError: the folder cannot be written.
@@ -265,8 +201,13 @@ def save_policy(model: Any, tokenizer: Any, folder: str | Path) -> None:
     _, transformers = _libraries()
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    with _quiet(transformers):
-        model.save_pretrained(path)
+    with quiet(transformers):
+        if not has_adapter(model):
+            model.save_pretrained(path)
+        elif merged:
+            model.get_base_model().save_pretrained(path, state_dict=dict(named_tensors(model)))
+        else:
+            save_adapter(model, path)
         tokenizer.save_pretrained(path)
 
 
@@ -326,54 +267,6 @@ def _initialise(model: Any, layers: int) -> None:
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 std /= math.sqrt(2 * layers)
             weight.normal_(0.0, std)
-
-
-def _load_model(path: Path, dtype: torch.dtype, transformers: Any) -> Any:
-    try:
-        model, report = transformers.AutoModelForCausalLM.from_pretrained(
-            path, local_files_only=True, dtype=dtype, output_loading_info=True
-        )
-    except Exception as error:  # safetensors, json, torch and transformers each raise their own exceptions
-        raise PolicyFolderError(f"{path} could not be read as a causal language model: {_first_line(error)}") from error
-    missing = sorted(report.get("missing_keys") or ())
-    if missing:
-        raise PolicyFolderError(
-            f"{path}: the weights are incomplete: {len(missing)} tensors are missing, the first is {missing[0]}"
-        )
-    return model
-
-
-def _load_tokenizer(path: Path, transformers: Any) -> Any:
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
-    except Exception as error:
-        raise PolicyFolderError(f"{path} holds no readable tokenizer: {_first_line(error)}") from error
-    if tokenizer.eos_token_id is None:
-        raise PolicyFolderError(f"{path}: the tokenizer has no end-of-sequence token, so a response could never end")
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0] if text else 'no further word'}"
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Silence the progress bars and log messages of transformers; errors are raised."""
-    logging = transformers.utils.logging
-    level = logging.get_verbosity()
-    bars = logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _libraries() -> tuple[Any, Any]:

@@ -6,16 +6,20 @@ metrics file belong together there, and only there is anything saved.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from turnwise.agents.adapters import read_adapter
 from turnwise.training.checkpoint import Checkpoints, Restored, restore_random_states
 from turnwise.training.config import Run
 from turnwise.training.errors import CheckpointError
 from turnwise.training.events import Reporter, uninterrupted
 from turnwise.training.learner import Learner
-from turnwise.training.metrics import MetricsWriter
-from turnwise.training.policy import aligned, use_threads, vocabulary_fingerprint
+from turnwise.training.loggers import Logger, open_loggers
+from turnwise.training.make_learner import load_trained, make_learner
+from turnwise.training.metrics import MetricsWriter, event_numbers, read_events
+from turnwise.training.policy import vocabulary_fingerprint
 from turnwise.training.setup import PreparedRun
 
 
@@ -97,18 +101,30 @@ class Recovery:
             self._saved = loop.step
         self.report.tick("checkpoint", loop.step, self.run.train.steps, path=str(path))
 
-    def interrupted(self) -> Path | None:
-        """Save the last boundary after Ctrl-C, and return the newest checkpoint; half an iteration is dropped.
+    @contextmanager
+    def saved_after(self, *errors: type[Exception]) -> Iterator[None]:
+        """Save the last boundary if one of these errors ends the run, such as that of an engine which has failed."""
+        try:
+            yield
+        except errors as error:
+            self.stopped(f"stopped by an error ({error})")
+            raise
 
-        If a second Ctrl-C cut an update short, there is nothing to save, and the last checkpoint is the newest.
+    def stopped(self, reason: str) -> Path | None:
+        """Save the last boundary after Ctrl-C or a failed engine, and return the newest checkpoint.
+
+        Half an iteration is dropped. If a second Ctrl-C cut an update short, there is nothing to save, and the last
+        checkpoint is the newest.
         """
         if self._loop is not None:
             self.save(self._loop)
         step = self.newest
         if step is None:
-            self.report.event("note", 0, text="interrupted during the warm start; --resume starts it again")
+            self.report.event(
+                "note", 0, text=f"{reason}; the warm start was not finished, and --resume starts it again"
+            )
             return None
-        self.report.event("note", step, text=f"interrupted; --resume continues from iteration {step}")
+        self.report.event("note", step, text=f"{reason}; --resume continues from iteration {step}")
         return self.checkpoints.path(step)
 
     def _mark(self, loop: Recoverable) -> None:
@@ -126,7 +142,7 @@ def find_restart(run: Run) -> Restored | None:
     checkpoints = Checkpoints(run.folder / "checkpoints", keep=run.train.keep)
     if not checkpoints.steps():
         return None  # the run ended during the warm start, which is started again
-    restored = checkpoints.load()
+    restored = checkpoints.load(load=partial(load_trained, run.policy))
     missing = {"tasks", "metrics_size"} - restored.state.keys()
     if missing:
         raise CheckpointError(f"{restored.folder} was written by another version of turnwise: it lacks {min(missing)}")
@@ -140,26 +156,27 @@ def find_restart(run: Run) -> Restored | None:
 
 def open_metrics(run: Run, restored: Restored | None) -> MetricsWriter:
     """Return the writer of the metrics, which are cut to their size at the checkpoint."""
-    board = run.folder / "tensorboard" if run.tensorboard else None
-    cut = {"size": 0, "purge": 0}
+    size: int | None = 0
+    purge: int | None = 0
     if restored is not None and _complete(run, restored):
-        cut = {}
+        size = purge = None
     elif restored is not None:
-        cut = {"size": restored.state["metrics_size"], "purge": restored.step + 1}
-    return MetricsWriter(run.folder / "metrics.jsonl", tensorboard=board, **cut)
+        size, purge = restored.state["metrics_size"], restored.step + 1
+    path = run.folder / "metrics.jsonl"
+    loggers = _open_loggers(run, path, purge) if run.loggers else ()
+    return MetricsWriter(path, size=size, loggers=loggers)
 
 
-def restore_learner(prepared: PreparedRun, restored: Restored) -> Learner:
-    """Return the learner that a checkpoint holds, with the random states of that moment."""
-    section = prepared.run.train
-    use_threads(prepared.run.threads, restored.model)
-    learner = Learner(
-        aligned(restored.model),
-        restored.tokenizer,
-        device=prepared.device,
-        lr=section.lr,
-        weight_decay=section.weight_decay,
+def _open_loggers(run: Run, metrics: Path, purge: int | None) -> list[Logger]:
+    sent = {(name, event["iteration"]) for event in read_events(metrics) for name in event_numbers(event)}
+    return open_loggers(
+        run.loggers, run.folder, name=run.name, config=run.model_dump(), purge=purge, sent=frozenset(sent)
     )
+
+
+def restore_learner(prepared: PreparedRun, restored: Restored, report: Reporter) -> Learner:
+    """Return the learner that a checkpoint holds, with the random states of that moment."""
+    learner = make_learner(prepared, restored.model, restored.tokenizer, report)
     learner.load_state(restored.trainer)
     restore_random_states(restored.trainer)
     _load_reference(prepared, learner)
@@ -168,9 +185,12 @@ def restore_learner(prepared: PreparedRun, restored: Restored) -> Learner:
 
 def _load_reference(prepared: PreparedRun, learner: Learner) -> None:
     if prepared.needs_reference:
-        vocabulary = vocabulary_fingerprint(learner.tokenizer)
-        reference = Checkpoints(prepared.folder / "reference").load(vocabulary=vocabulary)
-        learner.set_reference(aligned(reference.model))
+        folder = Checkpoints(prepared.folder / "reference")
+        if learner.has_adapter:
+            learner.set_reference_adapter(read_adapter(folder.newest_intact()[0]))
+            return
+        load = partial(load_trained, prepared.run.policy)
+        learner.set_reference(folder.load(vocabulary=vocabulary_fingerprint(learner.tokenizer), load=load).model)
 
 
 def _complete(run: Run, restored: Restored) -> bool:

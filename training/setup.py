@@ -13,8 +13,13 @@ import gymnasium
 import numpy as np
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.chat_template import chat_fields
 from turnwise.agents.content import has_images
+from turnwise.agents.errors import ModelError, look_up
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
+from turnwise.agents.models import ModelFolder, find_model
+from turnwise.agents.native_tools import chat_with_tools
+from turnwise.agents.samplers.base import MODEL_FREE, SAMPLERS, parse_sampler
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, takes
@@ -25,9 +30,11 @@ from turnwise.training.coefficient_schedules import CoefficientSchedule
 from turnwise.training.config import Run
 from turnwise.training.config_effects import check_effects
 from turnwise.training.errors import ConfigError, TrainingError
+from turnwise.training.lora import LoraOptions
 from turnwise.training.objectives import Objective
-from turnwise.training.policy import check_sizes, device_of, use_threads
+from turnwise.training.policy import check_sizes, device_of
 from turnwise.training.steps import COLUMNS
+from turnwise.training.threads import use_threads
 from turnwise.training.token_advantages import AppliedTransform
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
@@ -100,9 +107,10 @@ def prepare(run: Run) -> PreparedRun:
     def make() -> gymnasium.Env[Any, Any]:
         return make_env(env_id, **kwargs)
 
-    agent = _agent(run)
+    agent = agent_maker(run)
     agent(None)  # a wrong option shows now
     _check_policy(run)
+    _check_engine(run)
     _check_demonstrations(run, make)
     prepared = PreparedRun(
         run=run,
@@ -126,7 +134,25 @@ MANY_REPEATS = 5
 
 def remarks(prepared: PreparedRun) -> list[str]:
     """Return sentences about settings that are allowed but probably not meant; a run prints them at its start."""
-    return [*_same_split(prepared), *_few_tasks(prepared)]
+    return [*_same_split(prepared), *_few_tasks(prepared), *_slow_bfloat16(prepared)]
+
+
+def _slow_bfloat16(prepared: PreparedRun) -> list[str]:
+    kinds = {prepared.run.policy.dtype, prepared.run.sampler.dtype}
+    if prepared.device != "cpu" or "bfloat16" not in kinds or multiplies_bfloat16():
+        return []
+    return [
+        "this CPU has no instructions for bfloat16 (AVX512-BF16 or AMX), so bfloat16 is many times slower than float32 "
+        "on it; set policy.dtype and sampler.dtype to float32"
+    ]
+
+
+def multiplies_bfloat16() -> bool:
+    """Return whether this CPU multiplies bfloat16 matrices at full speed, as far as torch can tell."""
+    import torch
+
+    known = [getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
+    return not all(known) or any(check() for check in known if check)
 
 
 def _same_split(prepared: PreparedRun) -> list[str]:
@@ -142,7 +168,7 @@ def _same_split(prepared: PreparedRun) -> list[str]:
 def _few_tasks(prepared: PreparedRun) -> list[str]:
     run, count = prepared.run, len(prepared.tasks)
     wanted = run.imitation.episodes
-    if run.train.pool or wanted <= MANY_REPEATS * count or not _plays_demonstrations(run):
+    if run.train.pool or wanted <= MANY_REPEATS * count or not plays(run):
         return []
     env = prepared.make()
     try:
@@ -178,19 +204,41 @@ def list_tasks(make: MakeEnv, count: int | None, seed: int) -> tuple[str, ...]:
         env.close()
 
 
-def _agent(run: Run) -> Callable[[Any], Agent]:
+def agent_maker(run: Run) -> Callable[[Any], Agent]:
+    """Return a function that makes the run's agent for a tokenizer (None for players without one).
+
+    Raises:
+        ConfigError: the agent samples from another distribution than the loss uses.
+    """
     section = run.agent
     if section.top_p < 1 and run.objective.old == "sampled":
         raise ConfigError(
             "agent.top_p < 1 samples from a truncated distribution, while the loss uses the full one: set "
             'objective.old to "recomputed", or agent.top_p to 1'
         )
-    options = section.model_dump()
-    return lambda tokenizer: Agent.from_options(**options, chat=tokenizer)
+    options = section.model_dump(exclude={"chat"})
+    chat = chat_with_tools(section.chat, run.env.id, run.env.kwargs)
+    return lambda tokenizer: Agent.from_options(**options, **chat_fields(chat, tokenizer))
+
+
+def _check_engine(run: Run) -> None:
+    """Refuse an engine that is unknown, or from which no policy can be trained."""
+    engine = run.sampler.engine
+    look_up(SAMPLERS, engine)
+    if engine in MODEL_FREE:
+        raise ConfigError(f"sampler.engine {engine!r} is not a model, so it cannot sample from the policy")
+    if engine == "openai" and not run.sampler.options.get("tokens"):
+        raise ConfigError(
+            'sampler.engine "openai" returns no token ids, which training needs; for a server that does, such as '
+            "vLLM, set sampler.options.tokens = true"
+        )
 
 
 def _check_policy(run: Run) -> None:
     section = run.policy
+    LoraOptions.of(section.lora)
+    if section.lora and not section.path:
+        raise ConfigError("policy.lora needs policy.path: a new model has no weights yet that are worth freezing")
     if not section.path:
         check_sizes(hidden=section.hidden, layers=section.layers, heads=section.heads, context=section.context)
     if not section.path and not run.imitation.episodes:
@@ -200,37 +248,42 @@ def _check_policy(run: Run) -> None:
         )
 
 
-def check_policy_folder(run: Run) -> None:
-    """Refuse a run whose policy.path is not a folder; the runs of an ablation are prepared before theirs exists.
+def find_policy(run: Run) -> ModelFolder | None:
+    """Return the model of policy.path, downloaded if necessary; None for a new one.
+
+    `prepare` does not ask for it, since the runs of an ablation are prepared before their policy exists.
 
     Raises:
-        ConfigError: it is not a folder.
+        ConfigError: there is no such model, or it cannot be downloaded.
     """
-    path = run.policy.path
-    if path and not Path(path).expanduser().is_dir():
-        raise ConfigError(f"policy.path must be a Hugging Face folder, and {path} is not a folder")
+    try:
+        return find_model(run.policy.path) if run.policy.path else None
+    except ModelError as error:
+        raise ConfigError(f"policy.path: {error}") from error
 
 
 def _check_demonstrations(run: Run, make: MakeEnv) -> None:
     section = run.imitation
-    known = {"expert", *demonstrators(run.env.id)}
     if not section.episodes:
         return
-    if section.demonstrator not in known and not Path(section.demonstrator).expanduser().is_file():
+    if not plays(run) and not Path(section.demonstrator).expanduser().is_file():
+        known = {"expert", *demonstrators(run.env.id)}
         raise ConfigError(
-            f"imitation.demonstrator {section.demonstrator!r} is neither a file nor a known "
-            f"demonstrator{suggest(section.demonstrator, known)}"
+            f"imitation.demonstrator {section.demonstrator!r} is neither a file, nor a sampler such as "
+            f"openai:MODEL@URL, nor a known demonstrator{suggest(section.demonstrator, known)}"
         )
-    if section.noise and _plays_demonstrations(run) and not _lists_actions(make):
+    if section.noise and plays(run) and not _lists_actions(make):
         raise ConfigError(
             f"imitation.noise needs an environment that lists its admissible actions, and {run.env.id} does not; set "
             "imitation.noise = 0 (imitation.typos works without a list)"
         )
 
 
-def _plays_demonstrations(run: Run) -> bool:
-    """Whether demonstrations are played, rather than read from a file."""
-    return run.imitation.episodes > 0 and run.imitation.demonstrator in {"expert", *demonstrators(run.env.id)}
+def plays(run: Run) -> bool:
+    """Return whether demonstrations are played, rather than read from a file."""
+    name = run.imitation.demonstrator
+    known = {"expert", *demonstrators(run.env.id), *SAMPLERS.names()}
+    return run.imitation.episodes > 0 and (name in known or (":" in name and parse_sampler(name)[0] in known))
 
 
 def _credit(run: Run, make: MakeEnv) -> CreditRule:

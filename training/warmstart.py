@@ -6,16 +6,18 @@ A warm start that was interrupted is started again.
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
+from turnwise.agents.models import find_model, load_tokenizer
 from turnwise.training.checkpoint import require_whole
 from turnwise.training.demonstrations import Demonstrations, demonstrate
 from turnwise.training.events import Reporter
+from turnwise.training.first_prompts import check_context
 from turnwise.training.imitation import demonstration_batch, imitate
 from turnwise.training.learner import Learner
-from turnwise.training.policy import aligned, build_policy, load_policy, use_threads
+from turnwise.training.make_learner import load_trainable, make_learner
+from turnwise.training.policy import build_policy
 from turnwise.training.setup import PreparedRun
 from turnwise.training.tasks import TaskSampler
 
@@ -35,36 +37,35 @@ def warm_start(prepared: PreparedRun, report: Reporter) -> Learner:
     """
     run = prepared.run
     torch.manual_seed(prepared.seed_for("torch"))
-    learner = _load(prepared) if run.policy.path else None
+    learner = _load(prepared, report) if run.policy.path else None
     if not run.imitation.episodes:
         assert learner is not None, "prepare() requires a policy or demonstrations"
         return learner
     started = time.perf_counter()
     tasks = TaskSampler(prepared.tasks, prepared.seed_for("demonstrated")).next(run.imitation.episodes)
     played = demonstrate(prepared, tasks, report.counting("demonstrations", len(tasks)))
-    learner = learner or _build(prepared, played)
+    learner = learner or _build(prepared, played, report)
     _imitate(prepared, learner, played, report, started)
     return learner
 
 
-def _load(prepared: PreparedRun) -> Learner:
-    path = Path(prepared.run.policy.path).expanduser()
-    require_whole(path)
-    model, tokenizer = load_policy(path)
+def _load(prepared: PreparedRun, report: Reporter) -> Learner:
+    section = prepared.run.policy
+    folder = find_model(section.path)
+    require_whole(folder.path)
+    tokenizer = load_tokenizer(folder.path)
     prepared.agent(tokenizer)  # an unsuitable chat template is reported before anything is played
-    return _learner(prepared, aligned(model), tokenizer)
+    model = load_trainable(section, folder)
+    check_context(prepared, tokenizer, model.config)
+    return make_learner(prepared, model, tokenizer, report)
 
 
-def _build(prepared: PreparedRun, played: Demonstrations) -> Learner:
+def _build(prepared: PreparedRun, played: Demonstrations, report: Reporter) -> Learner:
     section = prepared.run.policy
     sizes = section.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
-    return _learner(prepared, *build_policy(played.texts, **sizes, seed=prepared.seed_for("weights")))
-
-
-def _learner(prepared: PreparedRun, model: object, tokenizer: object) -> Learner:
-    section = prepared.run.train
-    use_threads(prepared.run.threads, model)
-    return Learner(model, tokenizer, device=prepared.device, lr=section.lr, weight_decay=section.weight_decay)
+    model, tokenizer = build_policy(played.texts, **sizes, seed=prepared.seed_for("weights"))
+    check_context(prepared, tokenizer, model.config)
+    return make_learner(prepared, model, tokenizer, report)
 
 
 def _imitate(prepared: PreparedRun, learner: Learner, played: Demonstrations, report: Reporter, started: float) -> None:

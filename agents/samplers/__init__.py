@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from turnwise.agents.samplers.base import (
+    MODEL_FREE,
     SAMPLERS,
     Completion,
     Planner,
     Request,
     Sampler,
+    SamplerSettings,
     Tokenizer,
     UsesPlanner,
+    parse_sampler,
     task_of,
 )
 from turnwise.agents.samplers.expert import Expert
@@ -25,9 +28,10 @@ from turnwise.agents.samplers.scripted import (
 )
 
 if TYPE_CHECKING:
-    from turnwise.agents.samplers.transformers import TransformersSampler
+    from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 
 __all__ = [
+    "MODEL_FREE",
     "SAMPLERS",
     "ActionSampler",
     "Completion",
@@ -39,17 +43,19 @@ __all__ = [
     "Random",
     "Request",
     "Sampler",
+    "SamplerSettings",
     "Scripted",
     "Tokenizer",
     "TransformersSampler",
     "UsesPlanner",
+    "parse_sampler",
     "task_of",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name == "TransformersSampler":
-        from turnwise.agents.samplers.transformers import TransformersSampler
+        from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 
         return TransformersSampler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

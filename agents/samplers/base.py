@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from turnwise.agents.dialogue import Message
 from turnwise.agents.prompt import View
 from turnwise.agents.tokenization import Tokenizer
-from turnwise.agents.trajectory import Extra
+from turnwise.agents.trajectory import Extra, Finish
 from turnwise.registry import Registry
 
-__all__ = ["SAMPLERS", "Completion", "Planner", "Request", "Sampler", "Tokenizer", "UsesPlanner", "task_of"]
+__all__ = [
+    "MODEL_FREE",
+    "SAMPLERS",
+    "Completion",
+    "Planner",
+    "Request",
+    "Sampler",
+    "SamplerSettings",
+    "Sleeps",
+    "Tokenizer",
+    "UsesPlanner",
+    "parse_sampler",
+    "task_of",
+]
 
 Planner = Callable[[], list[str]]
 """Returns the actions that lead from the environment's current state to success."""
@@ -56,8 +69,9 @@ class Completion:
     """The decoded tokens without the end token."""
     version: int
     """Version of the weights that sampled it."""
-    finish: Literal["stop", "length"]
-    """``stop``: end token or stop string; ``length``: cut at ``max_tokens``."""
+    finish: Finish
+    """``stop``: end token or stop string; ``length``: cut at ``max_tokens`` or at the end of the context; ``refusal``
+    and ``empty``: a server that refused to answer, or answered nothing."""
     extras: Mapping[str, Extra] = field(default_factory=dict, hash=False)
     """Further columns of the turn, such as a critic's `value`; see `turnwise.agents.trajectory.Turn`."""
 
@@ -87,8 +101,14 @@ class Sampler(Protocol):
     def forget(self, episode: str) -> None:
         """Drop what is kept for an episode that is over."""
 
-    def load(self, model: object, version: int) -> None:
-        """Use new weights from now on, and drop what was cached under the old ones."""
+    async def load(self, weights: Any, version: int) -> None:
+        """Use new weights from now on, and drop what was cached under the old ones.
+
+        Args:
+            weights: a torch module, a mapping of names (as in a Hugging Face folder) to tensors, or the path of a
+                Hugging Face folder or of a folder with a LoRA adapter.
+            version: of the weights, returned with every completion.
+        """
 
     def close(self) -> None:
         """Release what the sampler holds; it cannot be used again."""
@@ -102,6 +122,14 @@ class UsesPlanner(Protocol):
         """Receive the planner of an episode that begins; `forget` drops it."""
 
 
+@runtime_checkable
+class Sleeps(Protocol):
+    """A sampler that can release an accelerator's memory while a learner on the same device works."""
+
+    async def sleep(self) -> None:
+        """Release the memory of weights and caches until the next `load`, which wakes the sampler."""
+
+
 def task_of(episode: str) -> str:
     """Return the task id inside an episode id.
 
@@ -111,12 +139,68 @@ def task_of(episode: str) -> str:
     return episode.rpartition("#")[0] or episode
 
 
-MakeSampler = Callable[..., Sampler]
+@dataclass(frozen=True, slots=True)
+class SamplerSettings:
+    """How a sampler is made; every sampler reads what concerns it."""
+
+    model: str = ""
+    """A folder, a Hugging Face id, or the model's name on a server."""
+    url: str = ""
+    """Base URL of a server."""
+    device: str = "cpu"
+    dtype: str = ""
+    """float32, bfloat16 or float16; empty: the engine's choice."""
+    memory: float = 0.0
+    """Memory of the KV cache in GiB; 0: the engine's choice."""
+    context: int | None = None
+    """Most tokens of prompt and response; None: as many as the model has positions."""
+    concurrency: int = 64
+    """Most requests that are sampled at once."""
+    seed: int = 0
+    """Of samplers without a model; models draw from the seed of each request."""
+    parser: str = "bare"
+    """The agent's parser, for samplers that write actions."""
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Options of the engine."""
+    module: Any = None
+    """A model in this process, which is shared instead of loaded."""
+    tokenizer: Any = None
+    """The tokenizer of that model."""
+
+
+MODEL_FREE = ("expert", "random", "scripted")
+"""Samplers that are not models."""
+
+
+def parse_sampler(text: str) -> tuple[str, str, str]:
+    """Return engine, model and URL of ``ENGINE``, ``ENGINE:MODEL`` or ``ENGINE:MODEL@URL``.
+
+    A text whose part before the first colon is no registered sampler is returned whole as the engine, since it may be
+    "module:attribute".
+
+    >>> parse_sampler("openai:Qwen/Qwen3-8B@http://127.0.0.1:8000/v1")
+    ('openai', 'Qwen/Qwen3-8B', 'http://127.0.0.1:8000/v1')
+    >>> parse_sampler("transformers:Qwen/Qwen3-8B@main")
+    ('transformers', 'Qwen/Qwen3-8B@main', '')
+    >>> parse_sampler("their_package:make_sampler")
+    ('their_package:make_sampler', '', '')
+    """
+    engine, _, rest = text.partition(":")
+    if engine not in SAMPLERS.names():
+        return text, "", ""
+    model, at, url = rest.rpartition("@")
+    return (engine, model, url) if at and "://" in url else (engine, rest, "")
+
+
+MakeSampler = Callable[[SamplerSettings], Sampler]
 
 
 def _adapt(name: str, loaded: Any) -> MakeSampler:
     if not callable(loaded):
-        raise TypeError(f"the sampler {name!r} must be a class or a function, got {type(loaded).__name__}")
+        raise TypeError(
+            f"the sampler {name!r} must be a function that makes a sampler from its settings, got "
+            f"{type(loaded).__name__}"
+        )
     return cast(MakeSampler, loaded)
 
 
@@ -125,10 +209,13 @@ SAMPLERS: Registry[MakeSampler] = Registry(
     group="turnwise.samplers",
     adapt=_adapt,
     lazy={
-        "expert": "turnwise.agents.samplers.expert:Expert",
-        "random": "turnwise.agents.samplers.scripted:Random",
-        "scripted": "turnwise.agents.samplers.scripted:Scripted",
-        "transformers": "turnwise.agents.samplers.transformers:TransformersSampler",
+        "expert": "turnwise.agents.samplers.expert:Expert.from_settings",
+        "openai": "turnwise.agents.samplers.openai:make_openai",
+        "random": "turnwise.agents.samplers.scripted:Random.from_settings",
+        "scripted": "turnwise.agents.samplers.scripted:Scripted.from_settings",
+        "transformers": "turnwise.agents.samplers.transformers.sampler:TransformersSampler.from_settings",
+        "vllm": "turnwise.agents.samplers.vllm.sampler:VLLMSampler.from_settings",
     },
 )
-"""What makes a sampler, by name, by entry point (group ``turnwise.samplers``), or as "module:attribute"."""
+"""Functions that make a sampler from its `SamplerSettings`, by name, by entry point (group ``turnwise.samplers``), or
+as "module:attribute"."""

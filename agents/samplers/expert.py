@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnwise.agents.env_pool import NoPlan
 from turnwise.agents.errors import AgentError
 from turnwise.agents.prompt import View
-from turnwise.agents.samplers.base import Planner, Request
+from turnwise.agents.samplers.base import Planner, Request, SamplerSettings
 from turnwise.agents.samplers.scripted import ActionSampler, random_action, turn_rng
 from turnwise.agents.tokenization import Tokenizer
 from turnwise.envs.errors import EnvError
@@ -43,6 +43,11 @@ class Expert(ActionSampler):
         self._failures: dict[str, tuple[int, int]] = {}
         self.guesses: set[tuple[str, int]] = set()
         """(episode, turn) of the actions that were drawn because there was no plan."""
+
+    @classmethod
+    def from_settings(cls, settings: SamplerSettings) -> Expert:
+        """Follow the environment's plan."""
+        return cls(seed=settings.seed, parser=settings.parser, tokenizer=settings.tokenizer)
 
     def attach(self, episode: str, planner: Planner) -> None:
         """Use the planner for the episode."""

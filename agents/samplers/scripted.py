@@ -14,7 +14,7 @@ from typing import Protocol
 from turnwise.agents.errors import AgentError, look_up
 from turnwise.agents.parsing import PARSERS
 from turnwise.agents.prompt import View
-from turnwise.agents.samplers.base import Completion, Request, task_of
+from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, task_of
 from turnwise.agents.tokenization import Tokenizer, codec_of
 from turnwise.envs.info import Demonstrator
 from turnwise.registry import suggest
@@ -53,7 +53,7 @@ class ActionSampler:
     def forget(self, episode: str) -> None:
         """Do nothing: nothing is kept for an episode."""
 
-    def load(self, model: object, version: int) -> None:
+    async def load(self, weights: object, version: int) -> None:
         """Take over the version; there are no weights."""
         self.version = version
 
@@ -82,6 +82,20 @@ class Scripted(ActionSampler):
         super().__init__(parser, tokenizer)
         self._actions = actions
 
+    @classmethod
+    def from_settings(cls, settings: SamplerSettings) -> Scripted:
+        """Play the actions of a script; options: actions.
+
+        Raises:
+            AgentError: the settings have no actions.
+        """
+        actions = settings.options.get("actions")
+        if not isinstance(actions, Sequence | Mapping) or isinstance(actions, str):
+            raise AgentError(
+                f"the sampler scripted needs the option actions, a list or a mapping of tasks to lists; got {actions!r}"
+            )
+        return cls(actions, parser=settings.parser, tokenizer=settings.tokenizer)
+
     def action(self, request: Request) -> str:
         """Return the next action of the script.
 
@@ -104,6 +118,11 @@ class Random(ActionSampler):
         """Keep the seed; a draw depends on it, on the episode's sampling seed and on the turn alone."""
         super().__init__(parser, tokenizer)
         self._seed = seed
+
+    @classmethod
+    def from_settings(cls, settings: SamplerSettings) -> Random:
+        """Play a uniformly random admissible action."""
+        return cls(settings.seed, parser=settings.parser, tokenizer=settings.tokenizer)
 
     def action(self, request: Request) -> str:
         """Return one of the admissible actions.

@@ -10,6 +10,7 @@ from turnwise.credit.adapters.frames import from_frame, with_advantages
 from turnwise.credit.adapters.packed import PackedSteps
 from turnwise.credit.adapters.sequences import from_sequences
 from turnwise.credit.adapters.trl import from_trl
+from turnwise.credit.adapters.trl_trainer import turn_advantages
 from turnwise.credit.adapters.verl import from_verl
 
-__all__ = ["PackedSteps", "from_frame", "from_sequences", "from_trl", "from_verl", "with_advantages"]
+__all__ = ["PackedSteps", "from_frame", "from_sequences", "from_trl", "from_verl", "turn_advantages", "with_advantages"]

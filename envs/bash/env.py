@@ -8,7 +8,6 @@ files and answer never enter it.
 from __future__ import annotations
 
 import base64
-import tarfile
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -218,7 +217,7 @@ class BashEnv(SavableEnv):
         try:
             tree = from_tar(base64.b64decode(saved.get("files", str), validate=True))
             route = {str(key): int(done) for key, done in saved.get("route", list)}
-        except (ValueError, TypeError, OverflowError, OSError, tarfile.TarError) as error:
+        except (ValueError, TypeError, OverflowError, SandboxError) as error:
             raise BadSnapshot(f"the snapshot has unreadable files or an unreadable route: {error}") from None
         folder, answer = saved.get("folder", str), saved.get("answer", str)
         looked, over = saved.get("looked", bool), saved.get("over", bool)

@@ -5,12 +5,12 @@ Owners and times are not stored: every file has the same modification time, so e
 
 from __future__ import annotations
 
-import io
-import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import PurePosixPath
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
+
+from turnwise.tools.sandbox.untrusted_archives import FileEntry, FileKind, read_archive, write_archive
 
 __all__ = [
     "TIME",
@@ -28,14 +28,11 @@ __all__ = [
 TIME: Final = 1_704_067_200
 """Modification time of all files before every command: 2024-01-01 00:00 UTC, in seconds since the epoch."""
 
-NodeKind = Literal["file", "folder", "link"]
-_TYPES: Final[dict[NodeKind, bytes]] = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
-
 
 class FileNode(NamedTuple):
     """A file, folder or symbolic link; the `data` of a link is its target."""
 
-    kind: NodeKind
+    kind: FileKind
     mode: int
     data: bytes
 
@@ -72,37 +69,22 @@ def with_folders(tree: Mapping[str, FileNode]) -> FileTree:
 def from_tar(archive: bytes) -> FileTree:
     """Return the tree of a sandbox snapshot.
 
-    Folders keep the owner's permissions, which the sandbox needs to remove them. Special files are dropped, since
-    `to_tar` cannot restore them.
+    Folders keep the owner's permissions, which the sandbox needs to remove them.
+
+    Raises:
+        SandboxError: the bytes are not a snapshot.
     """
-    return dict(sorted(_nodes(archive)))
+    return dict(sorted((entry.path, _node(entry)) for entry in read_archive(archive)))
 
 
-def _nodes(archive: bytes) -> Iterator[tuple[str, FileNode]]:
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
-        for member in tar:
-            if member.isdir():
-                yield member.name, folder((member.mode & 0o777) | 0o700)
-            elif member.issym():
-                yield member.name, FileNode("link", 0o777, member.linkname.encode("utf-8", "surrogateescape"))
-            elif member.isfile() and (data := tar.extractfile(member)) is not None:
-                yield member.name, file(data.read(), member.mode & 0o777)
+def _node(entry: FileEntry) -> FileNode:
+    mode = entry.mode | 0o700 if entry.kind == "folder" else entry.mode
+    return FileNode(entry.kind, mode, entry.data)
 
 
 def to_tar(tree: Mapping[str, FileNode]) -> bytes:
     """Return a snapshot that a sandbox can restore; equal trees give equal bytes."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape") as tar:
-        for path, node in sorted(tree.items()):
-            entry = tarfile.TarInfo(path)
-            entry.type, entry.mode, entry.mtime = _TYPES[node.kind], node.mode, TIME
-            if node.kind == "link":
-                entry.linkname = node.data.decode("utf-8", "surrogateescape")
-                tar.addfile(entry)
-            else:
-                entry.size = len(node.data)
-                tar.addfile(entry, io.BytesIO(node.data))
-    return buffer.getvalue()
+    return write_archive(FileEntry(path, node.kind, node.mode, TIME, node.data) for path, node in sorted(tree.items()))
 
 
 def digest(tree: Mapping[str, FileNode], *words: str) -> str:

@@ -22,7 +22,6 @@ import gzip
 import io
 import math
 import re
-import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping
@@ -32,6 +31,8 @@ from typing import Final
 
 from turnwise.envs.bash.filetree import FileNode
 from turnwise.envs.bash.task import BashTask
+from turnwise.tools.sandbox import SandboxError
+from turnwise.tools.sandbox.untrusted_archives import read_archive
 
 __all__ = ["BashGrade", "grade", "same_answer"]
 
@@ -105,22 +106,16 @@ def _right(task: BashTask, path: str, found: FileNode | None) -> bool:
 
 def _archive_contents(data: bytes) -> dict[str, bytes] | None:
     """Return the files in a tar archive, gzipped or not; None if the data is not one or holds links."""
-    found: dict[str, bytes] = {}
     try:
         if data[:2] == b"\x1f\x8b":
             with gzip.open(io.BytesIO(data)) as stream:
                 data = stream.read(_MOST)
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
-            for member in tar:
-                if member.isdir():
-                    continue
-                inner = tar.extractfile(member) if member.isfile() else None
-                if inner is None:
-                    return None
-                found[member.name.removeprefix("./")] = inner.read(_MOST)
-    except (tarfile.TarError, OSError, EOFError, ValueError, KeyError, zlib.error):
+        entries = read_archive(data)
+    except (SandboxError, OSError, EOFError, zlib.error):
         return None
-    return found
+    if any(entry.kind == "link" for entry in entries):
+        return None
+    return {entry.path: entry.data for entry in entries if entry.kind == "file"}
 
 
 def same_answer(given: str, wanted: str) -> bool:

@@ -1,7 +1,8 @@
 """A shell that keeps its current folder and its files between commands, and nothing else.
 
 The files are kept in this process as a tree. They are copied into the sandbox before each command and read back after
-it, so a sandbox that dies loses nothing, files in /tmp disappear after each command, and starting an episode is free.
+it, so a sandbox that dies loses nothing, files in /tmp disappear before each command (`Box.restore` empties it), and
+starting an episode is free.
 Modification times are fixed, so the same command on the same tree gives the same output.
 
 Each command runs in a new bash (or sh, if there is no bash) with standard error redirected to standard output. The
@@ -40,12 +41,6 @@ export LC_ALL=C LANG=C TZ=UTC HOME="$PWD" COLUMNS=100
 export TAR_OPTIONS='--owner=0 --group=0 --sort=name'
 unset _ SHLVL PYTHONDONTWRITEBYTECODE
 find . -type d -exec touch -d @{TIME} {{}} + 2>/dev/null
-for place in "${{TMPDIR:-/tmp}}" /dev/shm; do
-  if [ -d "$place" ] && [ -w "$place" ] && [ -n "$(ls -A "$place" 2>/dev/null)" ]; then
-    find "$place" -mindepth 1 -type d -exec chmod u+rwx {{}} + 2>/dev/null
-    find "$place" -mindepth 1 -delete 2>/dev/null
-  fi
-done
 printf '%s root %s\\n' "$1" "$PWD" >&9
 [ -z "$2" ] || cd -- "$2" 2>/dev/null || {{ printf '%s lost\\n' "$1" >&9; cd; }}
 shell=bash; extra="-O extglob"
@@ -178,8 +173,11 @@ def _control_lines(channel: str, nonce: str) -> dict[str, str]:
 
 
 def _current_folder(place: str, root: str, before: str) -> str:
-    """Return the current folder relative to the sandbox folder; the previous one if the shell did not report it."""
-    if not place.startswith("/"):
+    """Return the current folder relative to the sandbox folder; the previous one if the shell did not report it.
+
+    A program can report anything in its stead; what cannot be the argument of a command counts as not reported.
+    """
+    if not place.startswith("/") or len(place) > _LONGEST_PATH or "\0" in place:
         return before
     if place == root:
         return ""

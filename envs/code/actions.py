@@ -36,11 +36,10 @@ FORMS: Final = ("run\n...", "show ...", "write ...\n...", "edit ...\n...", "repl
 """Action forms that contain arbitrary text, for `info["free_actions"]`."""
 
 _REPLACE: Final = re.compile(r"(?:(?P<path>\S+)[ \t]+)?(?P<line>\d{1,9})[ \t]*(?P<mark>:)?(?P<text>.*)", re.DOTALL)
-_FENCE: Final = re.compile(r"\A```[\w+.-]*[ \t]*\n(?P<text>.*?)\n?```[ \t]*\n?\Z", re.DOTALL)
-_EDIT: Final = re.compile(
-    r"\A<{5,9}[^\n]*\n(?P<old>.*?)(?:(?<=\n)|\A)={5,9}[ \t]*\n(?P<new>.*?)(?:(?<=\n)|\A)>{5,9}[^\n]*\n?\Z", re.DOTALL
-)
+_FENCE: Final = re.compile(r"```[\w+.-]*[ \t]*\n")
+_DIVIDER: Final = re.compile(r"={5,9}[ \t]*\n")
 _LONGEST_PATH: Final = 200
+LONGEST_ACTION: Final = 400_000  # characters; a file has at most a quarter of them
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -73,6 +72,8 @@ def parse_action(said: str) -> CodeAction | str:
     >>> parse_action("compile")
     "no action begins with 'compile': run, show, write, edit, replace, test or submit"
     """
+    if len(said) > LONGEST_ACTION:
+        return f"an action has at most {LONGEST_ACTION:,} characters, and this one has {len(said):,}"
     text = said.replace("\r\n", "\n").strip("\n")
     first, _, body = text.lstrip().partition("\n")
     word, _, rest = first.strip().partition(" ")
@@ -119,12 +120,23 @@ def _write(rest: str, body: str) -> CodeAction | str:
 def _edit(rest: str, body: str) -> CodeAction | str:
     if problem := path_problem("edit", rest):
         return problem
-    found = _EDIT.match(_unfenced(body))
+    found = _passages(_unfenced(body))
     if found is None:
         return "edit wants a line of <<<<<<<, the old lines, a line of =======, the new lines, and a line of >>>>>>>"
-    if not found["old"].strip():
+    old, new = found
+    if not old.strip():
         return "the old lines of edit were empty, so they tell no place: use write for a whole file"
-    return CodeAction("edit", rest, found["new"], found["old"])
+    return CodeAction("edit", rest, new, old)
+
+
+def _passages(block: str) -> tuple[str, str] | None:
+    """Return the old and the new lines of an edit; None if a line of marks is missing."""
+    first, *lines = block.removesuffix("\n").split("\n")
+    lines = [f"{line}\n" for line in lines]
+    if not first.startswith("<<<<<") or not lines or not lines[-1].startswith(">>>>>"):
+        return None
+    middle = next((number for number, line in enumerate(lines) if _DIVIDER.fullmatch(line)), None)
+    return None if middle is None else ("".join(lines[:middle]), "".join(lines[middle + 1 : -1]))
 
 
 def _replace(rest: str, body: str) -> CodeAction | str:
@@ -151,8 +163,8 @@ def path_problem(kind: str, path: str) -> str:
     """Return a sentence about what is wrong with the path of an action; "" if it is valid."""
     if not path:
         return f"{kind} wants the path of a file behind it"
-    names = path.split("/")
-    if len(path) > _LONGEST_PATH or any(name in ("", ".", "..") or len(name) > 100 for name in names):
+    names = path.split("/") if len(path) <= _LONGEST_PATH else []
+    if not names or any(name in ("", ".", "..") or len(name) > 100 for name in names):
         return f"a path is relative and does not go up, such as solution.py, not {_short(path)}"
     if any(character.isspace() or not character.isprintable() for character in path):
         return f"a path holds no white space, unlike {_short(path)}"
@@ -207,8 +219,11 @@ def repair_actions(path: str, main: str, old: str, new: str) -> list[str]:
 
 
 def _unfenced(body: str) -> str:
-    found = _FENCE.match(body.strip("\n") + "\n") if body.lstrip().startswith("```") else None
-    return found["text"] if found else body
+    text = body.strip("\n")
+    found, end = _FENCE.match(text), text.rstrip(" \t")
+    if found is None or not end.endswith("```") or found.end() > len(end) - 3:
+        return body
+    return end[found.end() : -3].removesuffix("\n")
 
 
 def _ended(text: str) -> str:
@@ -216,7 +231,7 @@ def _ended(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    words = text.strip()
+    words = text[:1000].strip()
     return repr(words if len(words) <= 40 else words[:40] + "...")
 
 

@@ -2,20 +2,22 @@
 
 Its source is sent to the sandbox (after that of `serialization`) and runs in the same process as the candidate, which
 can manipulate it. That gains nothing: only arguments come in and values go out; expected values and grades are never
-here.
+here. All imports of this module are resolved before the candidate's folder is on the path, so that a file named
+`json.py`, of the task or of the agent, is what the candidate imports and not what this module uses.
 """
 
 from __future__ import annotations
 
 import builtins
 import importlib
+import importlib.machinery
 import json
 import os
 import signal
 import sys
 from typing import Any
 
-from turnwise.envs.code.serialization import NotPlain, decode, encode, refuse
+from turnwise.envs.code.serialization import NotPlain, RawText, decode, encode, refuse
 
 things: dict[int, Any] = {}  # number -> object that is not plain
 
@@ -114,21 +116,40 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"e": names, "m": said}
 
 
-def serve(text: str) -> str:
+def serve(text: str, seconds: float) -> str:
     """Return the response to a request, both as JSON; called by a session."""
-    return json.dumps(answer(json.loads(text)))
+    return RawText(json.dumps(answer({**json.loads(text), "seconds": seconds})))
+
+
+def enter_folder() -> None:
+    """Let the candidate import its own modules, also those named like one of Python's that is already loaded here.
+
+    Builtin and frozen modules stay: no file replaces them in any Python program.
+    """
+    folder = os.getcwd()
+    for name in {entry.partition(".")[0] for entry in os.listdir(folder)}:
+        fixed = name in sys.builtin_module_names or name in ("__main__", "encodings", "importlib")
+        if name not in sys.modules or fixed or importlib.machinery.FrozenImporter.find_spec(name):
+            continue
+        for loaded in [key for key in sys.modules if key == name or key.startswith(f"{name}.")]:
+            del sys.modules[loaded]
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
 
 
 def batch() -> None:
-    """Answer the JSON list of requests on standard input, one line each; the candidate's own output is discarded."""
+    """Answer the JSON list of requests on standard input, in order, one line each.
+
+    The candidate's own output is discarded.
+    """
     requests = json.loads(sys.stdin.buffer.read())
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nowhere, number)
-    sys.path.insert(0, os.getcwd())
-    for number, request in enumerate(requests):
-        answers.write(json.dumps([number, answer(request)]) + "\n")
+    enter_folder()
+    for request in requests:
+        answers.write(json.dumps(answer(request)) + "\n")
         answers.flush()
         things.clear()
     os._exit(0)  # skip exit handlers of the candidate

@@ -24,11 +24,12 @@ from turnwise.envs.snapshot import Fields
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.truncation import escape_unprintable, truncate
 from turnwise.envs.validation import choice, integer, number
-from turnwise.tools.sandbox import BACKENDS, BoxFull, BoxLost, Limits, SandboxError, start
+from turnwise.tools.sandbox import BACKENDS, BoxFull, Limits, SandboxError, start
 
 __all__ = ["REWARDS", "CodeEnv"]
 
 REWARDS: Final = ("share", "all")
+_COMPARED: Final = 60  # characters of a path that is compared with others
 _HELP: Final = "Actions: show PATH, run, write PATH, edit PATH, replace LINE: TEXT, test, submit."
 
 
@@ -242,10 +243,7 @@ class CodeEnv(SavableEnv):
 
     def _submitted(self) -> tuple[str, float]:
         task, workspace = self._playing()
-        try:
-            grade = self._grader(workspace.files, task.main, task.hidden)
-        except BoxLost:  # retry once in a new sandbox, as `run` and `test` do
-            grade = self._grader(workspace.files, task.main, task.hidden)
+        grade = self._grader(workspace.files, task.main, task.hidden)
         workspace.close()
         self._score = grade.share
         passed = sum(one.passed for one in grade.outcomes)
@@ -319,7 +317,8 @@ class CodeEnv(SavableEnv):
 
 def _similar(path: str, known: list[str]) -> str:
     """Return which files the agent may have meant; agents read it, so its wording is fixed."""
-    near = get_close_matches(path, known, n=3, cutoff=0.6)
+    short = [name for name in known if len(name) <= _COMPARED]  # comparing takes time in proportion to len ** 3
+    near = get_close_matches(path, short, n=3, cutoff=0.6) if len(path) <= _COMPARED else []
     if near:
         return "did you mean " + " or ".join(map(repr, near)) + "?"
     more = f" and {len(known) - 8:,} more" if len(known) > 8 else ""

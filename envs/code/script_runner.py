@@ -5,7 +5,11 @@ plain data: `begin` and `go_on` alternate with the process that forwards them. A
 candidate's sandbox, and the script gets a `RemoteObject`, which can be called, iterated, indexed and asked for
 attributes, and equals only itself.
 
-The source of this module is sent to the sandbox, after that of `serialization`.
+A script that imports a module of the task gets a `ModuleProxy`. All other imports, and those of this module, never
+reach the candidate: a module that is missing here is missing. A test in which the candidate ended or took too long
+fails, also where the script expects an exception.
+
+The source of this module is sent to the sandbox, after those of `serialization` and `pytest_substitute`.
 """
 
 from __future__ import annotations
@@ -18,23 +22,25 @@ import json
 import os
 import queue
 import random
-import re
 import sys
 import threading
 import types
 import unittest
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from turnwise.envs.code.serialization import NotPlain, decode, encode
+from turnwise.envs.code.pytest_substitute import pytest_substitute
+from turnwise.envs.code.serialization import NotPlain, RawText, decode, encode
 
 outbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+inbox: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 errors: dict[str, type[BaseException]] = {}
 shared: dict[str, str] = {}  # class name -> module, for classes that both sides define
 blamed: list[str] = []  # exceptions that the candidate raised
 moves: list[None] = []  # one entry for each request that may change remote objects
+spoiled: list[str] = []  # calls after which the current test has failed, whatever the script makes of it
+late: list[None] = []  # calls that took too long
+lost: list[str] = []  # why the candidate's process is gone
 MANY = 100_000
 
 
@@ -46,21 +52,47 @@ def ask(request: dict[str, Any]) -> Any:
     """Return the candidate's response to a request, or raise the exception that it raised."""
     if request["do"] != "plain":
         moves.append(None)
-    outbox.put({"ask": request})
-    answer = inbox.get()
-    if "e" in answer:
-        blamed.append(f"{answer['e'][0]}: {answer.get('m', '')}"[:300])
-        raise _error([str(name) for name in answer["e"]])(str(answer.get("m", "")))
-    return decode(answer["v"], _remote)
+    if lost:
+        raise _spoiled(lost[0])
+    outbox.put({"ask": json.dumps(request)})
+    text, ended = inbox.get()
+    if ended:
+        lost.append(ended)
+        raise _spoiled(ended)
+    try:
+        answer = json.loads(text)
+        if "v" in answer:
+            return decode(answer["v"], _remote)
+        names, said = [str(name) for name in answer["e"]], str(answer.get("m", ""))
+        kind = _error(names, request["do"])
+    except Exception:  # a malformed answer does not come from our driver
+        raise _spoiled("the program gave no answer") from None
+    if names[0] == "CallTimeout":
+        late.append(None)
+    if "Exception" not in names:  # nothing that a test may expect: it ends the whole run of a test suite
+        raise _spoiled(f"{names[0]}: {said}"[:300])
+    blamed.append(f"{names[0]}: {said}"[:300])
+    raise kind(said)
 
 
-def _error(names: list[str]) -> type[BaseException]:
-    """Return a local exception class for the class names of a remote one."""
+def _spoiled(said: str) -> CandidateFailed:
+    spoiled.append(said)
+    blamed.append(said)
+    return CandidateFailed(said)
+
+
+def _error(names: list[str], do: str = "") -> type[BaseException]:
+    """Return a local exception class for the class names of a remote one.
+
+    A call does not raise StopIteration, which would end a loop of the test over its cases.
+    """
     if names[0] in errors:
         return errors[names[0]]
     for name in names:
         kind = getattr(builtins, name, None)
         if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, AssertionError):
+            if issubclass(kind, StopIteration | StopAsyncIteration) and do != "next":
+                return RuntimeError
             if name == names[0]:
                 return kind
             return errors.setdefault(names[0], type(names[0], (kind,), {}))
@@ -186,89 +218,6 @@ class ModuleProxy(types.ModuleType):
         return ask({"do": "get", "module": self.__name__, "name": name})
 
 
-def _pytest() -> Any:
-    """Return a substitute for pytest with the features that most tests use."""
-    module: Any = types.ModuleType("pytest")
-
-    @contextmanager
-    def raises(kind: Any, match: str | None = None) -> Iterator[Any]:
-        about = types.SimpleNamespace(value=None, type=None)
-        try:
-            yield about
-        except kind as error:
-            about.value, about.type = error, type(error)
-            if match is not None and not re.search(match, str(error)):
-                raise AssertionError(f"{str(error)!r} does not match {match!r}") from error
-            return
-        raise AssertionError(f"{kind} was not raised")
-
-    def parametrize(names: Any, rows: Any, **_: Any) -> Callable[[Any], Any]:
-        listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-
-        def case(row: Any) -> dict[str, Any]:
-            if isinstance(row, _Param):
-                row = row.values if len(listed) > 1 else row.values[0]
-            return dict(zip(listed, row if len(listed) > 1 else [row], strict=True))
-
-        def mark(function: Any) -> Any:
-            cases = getattr(function, "cases", [{}])
-            function.cases = [{**one, **more} for one in cases for more in map(case, rows)]
-            return function
-
-        return mark
-
-    def fail(reason: str = "", **_: Any) -> None:
-        raise AssertionError(reason)
-
-    module.raises = raises
-    module.approx = lambda value, rel=1e-6, abs=1e-12: _Near(value, rel, abs)
-    module.mark = _Marks(parametrize)
-    module.param = lambda *values, **_: _Param(values)
-    module.fail = fail
-    return module
-
-
-class _Param:
-    """One row of parameters."""
-
-    def __init__(self, values: tuple[Any, ...]) -> None:
-        self.values = values
-
-
-class _Marks:
-    """`pytest.mark`: `parametrize` works, all other marks have no effect."""
-
-    def __init__(self, parametrize: Any) -> None:
-        self.parametrize = parametrize
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a mark without effect, which can be used with and without arguments."""
-
-        def mark(*arguments: Any, **words: Any) -> Any:
-            bare = len(arguments) == 1 and not words and isinstance(arguments[0], types.FunctionType | type)
-            return arguments[0] if bare else mark
-
-        return mark
-
-
-class _Near:
-    """A number, or a list of numbers, that equals approximately equal ones."""
-
-    def __init__(self, value: Any, rel: float, abs_: float) -> None:
-        self.value, self.rel, self.abs = value, rel, abs_
-
-    def __eq__(self, other: Any) -> bool:
-        if isinstance(self.value, list | tuple):
-            same = type(other) is type(self.value) and len(other) == len(self.value)
-            pairs = zip(self.value, other, strict=True) if same else ()
-            return same and all(_Near(one, self.rel, self.abs) == two for one, two in pairs)
-        if type(other) not in (int, float):
-            return False
-        return bool(abs(self.value - other) <= max(self.abs, self.rel * abs(self.value)))
-
-    __hash__ = None  # type: ignore[assignment]
-
-
 def _check_parts(order: dict[str, Any], space: dict[str, Any]) -> list[tuple[str, Callable[[], None]]]:
     """Split check(candidate) into its statements, which run one after another in the same namespace."""
     tree = ast.parse(order["code"])
@@ -368,7 +317,10 @@ def candidate(module: str, entry: str) -> Callable[..., Any]:
 
 def _call(target: dict[str, Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Return the result of a remote call; lists, dicts and sets that it changed are changed here too."""
-    value, after = ask({"do": "call", **target, "arguments": encode([list(arguments), keywords], _local)})
+    pair = ask({"do": "call", **target, "arguments": encode([list(arguments), keywords], _local)})
+    if type(pair) is not list or len(pair) != 2 or type(pair[1]) is not list:
+        raise _spoiled("the program gave no answer")
+    value, after = pair
     for mine, theirs in zip(arguments, after, strict=False):
         if type(mine) is type(theirs) and mine != theirs:
             if isinstance(mine, list):
@@ -379,27 +331,63 @@ def _call(target: dict[str, Any], arguments: tuple[Any, ...], keywords: dict[str
     return value
 
 
+class Proxies:
+    """Replaces the imports of test code: the task's modules are proxies, all others are found as usual."""
+
+    def __init__(self, own: list[str]) -> None:
+        self.folder = os.getcwd() + os.sep
+        self.modules: dict[str, types.ModuleType] = {}
+        self.usual = builtins.__import__
+        for name in sorted(own):  # packages before their modules
+            path = name.removesuffix(".__init__").split(".")
+            for length in range(1, len(path) + 1):
+                self._add(".".join(path[:length]), length == len(path))
+
+    def _add(self, name: str, own: bool) -> None:
+        if name not in self.modules:
+            self.modules[name] = ModuleProxy(name) if own else types.ModuleType(name)
+            parent, _, last = name.rpartition(".")
+            if parent:
+                setattr(self.modules[parent], last, self.modules[name])
+
+    def install(self) -> None:
+        """Replace imports from now on."""
+        builtins.__import__ = self._import
+        for name, module in self.modules.items():  # for importlib.import_module and mock.patch
+            if not _is_here(name.partition(".")[0]):
+                sys.modules[name] = module
+
+    def _import(
+        self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> types.ModuleType:
+        file = globals.get("__file__") if isinstance(globals, dict) else None
+        if level == 0 and name in self.modules and isinstance(file, str) and file.startswith(self.folder):
+            return self.modules[name if fromlist else name.partition(".")[0]]
+        return self.usual(name, globals, locals, fromlist, level)
+
+
 def _judge(order: dict[str, Any]) -> list[list[Any]]:
     random.seed(0)
     space: dict[str, Any] = {"__name__": "__tests__", "__file__": os.path.join(os.getcwd(), "tests.py")}
     sys.modules["__tests__"] = types.ModuleType("__tests__")
     sys.path.insert(0, os.getcwd())
-    # Otherwise a candidate file with the name of a module that the tests use would replace that module.
-    stands = [name for name in order["modules"] if name in order["own"] or not _is_here(name.partition(".")[0])]
-    for name in stands:
-        sys.modules[name] = ModuleProxy(name)
-    sys.modules["pytest"] = _pytest()
+    sys.modules["pytest"] = pytest_substitute()
+    Proxies(order["own"]).install()
     exec(compile(order["prelude"], "<prelude>", "exec"), space)
     shared.update({name: order["module"] for name, value in space.items() if isinstance(value, type)})
     if order["prelude"]:
         sys.modules["__tests__"].__dict__.update(space)
     verdicts = []
     for name, part in (_check_parts if order["form"] == "check" else _function_parts)(order, space):
+        before = len(spoiled)
+        said = ""
         try:
             part()
-            verdicts.append([name, True, ""])
         except BaseException as error:
-            verdicts.append([name, False, f"{type(error).__name__}: {error}"[:300]])
+            said = f"{type(error).__name__}: {error}"[:300] or "failed"
+        if not said and len(spoiled) > before:
+            said = spoiled[-1]
+        verdicts.append([name, not said, said])
     return verdicts
 
 
@@ -412,19 +400,25 @@ def _is_here(name: str) -> bool:
 
 def _play(order: dict[str, Any]) -> None:
     try:
-        outbox.put({"done": _judge(order)})
+        done = _judge(order)
     except BaseException as error:
-        # A script that imports something the candidate lacks is not broken: its tests fail.
-        outbox.put({"done": []} if blamed else {"broken": f"{type(error).__name__}: {error}"[:300]})
+        # A script that imports something the candidate lacks is not broken, nor is one that stumbles over a value of
+        # the candidate: its tests fail.
+        theirs = blamed or (moves and not isinstance(error, ImportError))
+        if not theirs:
+            outbox.put({"broken": f"{type(error).__name__}: {error}"[:300]})
+            return
+        done = []
+    outbox.put({"done": done, "late": bool(late)})
 
 
 def begin(text: str) -> str:
     """Start the test script; return the first request, or the results."""
     threading.Thread(target=_play, args=(json.loads(text),), daemon=True).start()
-    return json.dumps(outbox.get())
+    return RawText(json.dumps(outbox.get()))
 
 
-def go_on(text: str) -> str:
-    """Hand in the response to a request; return the next request, or the results."""
-    inbox.put(json.loads(text))
-    return json.dumps(outbox.get())
+def go_on(text: str, ended: str) -> str:
+    """Hand in the response to a request, or why there will be none; return the next request, or the results."""
+    inbox.put((text, ended))
+    return RawText(json.dumps(outbox.get()))

@@ -3,20 +3,31 @@
 Numbers, strings and containers become JSON values, some of them tagged objects. An instance of a subclass becomes the
 builtin that it extends, so its methods stay behind. All other values are passed to a function of the caller. The source
 of this module also runs inside sandboxes, so it only uses the standard library.
+
+Data can be hostile: decoding it takes time in proportion to its size, whatever it holds. Depth and number of values are
+limited, and so are keys with equal hashes, since a table of n such keys takes n * n steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 MOST = 200_000  # maximum number of values in one message
 DEEPEST = 80
 EXACT = 1 << 53
+COLLISIONS = 32  # keys of one set or dict with the same hash; honest ones have one or two
 
 
 class NotPlain(ValueError):
     """A value that cannot be serialized, or data that does not describe a value."""
+
+
+class RawText(str):
+    """A text whose `repr` is itself, since a session reports the `repr` of a value."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def encode(value: object, other: Callable[[Any], Any], stays: Callable[[Any], bool] | None = None) -> Any:
@@ -51,21 +62,30 @@ def decode(data: object, other: Callable[[Any], Any]) -> Any:
     """Return the value in JSON data. It consists of builtins only, besides what `other` returns.
 
     Raises:
-        NotPlain: the data does not describe a value.
+        NotPlain: the data does not describe a value, or one that `encode` would refuse.
     """
-    if data is None or isinstance(data, bool | int | str):
-        return data
-    if isinstance(data, list):
-        return [decode(item, other) for item in data]
-    if not isinstance(data, dict) or len(data) != 1:
-        raise NotPlain("no value")
-    ((mark, inner),) = data.items()
-    try:
-        if mark in _BACK:
-            return _BACK[mark](inner, lambda item: decode(item, other))
-    except (TypeError, ValueError, LookupError, OverflowError) as error:
-        raise NotPlain(f"no value: {error}") from None
-    return other(data)
+    count = 0
+
+    def go(data: object, depth: int) -> Any:
+        nonlocal count
+        count += 1
+        if count > MOST or depth > DEEPEST:
+            raise NotPlain("the value is too large or too deep")
+        if data is None or isinstance(data, bool | int | str):
+            return data
+        if isinstance(data, list):
+            return [go(item, depth + 1) for item in data]
+        if not isinstance(data, dict) or len(data) != 1:
+            raise NotPlain("no value")
+        ((mark, inner),) = data.items()
+        if mark not in _BACK:
+            return other(data)
+        try:
+            return _BACK[mark](inner, lambda item: go(item, depth + 1))
+        except (TypeError, ValueError, LookupError, OverflowError) as error:
+            raise NotPlain(f"no value: {error}") from None
+
+    return go(data, 0)
 
 
 def refuse(value: object) -> Any:
@@ -78,11 +98,48 @@ def _whole(value: Any, go: Callable[[Any], Any]) -> Any:
     return number if -EXACT < number < EXACT else {"i": hex(number)}
 
 
+def _text(value: Any, go: Callable[[Any], Any]) -> Any:
+    text = str.__str__(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # unpaired surrogates, which readers of JSON may replace
+        return {"u": text.encode("utf-8", "surrogatepass").hex()}
+    return text
+
+
+def _spread(keys: Iterable[Any]) -> list[Any]:
+    """Return keys that a hash table can hold.
+
+    Raises:
+        NotPlain: many have the same hash.
+    """
+    known = list(keys)
+    counts: dict[str, int] = {}
+    for key in known:
+        text = str(hash(key))  # strings are hashed with a secret, so these do not collide
+        counts[text] = counts.get(text, 0) + 1
+        if counts[text] > COLLISIONS:
+            raise NotPlain("too many keys have the same hash")
+    return known
+
+
+def _dict(data: Any, go: Callable[[Any], Any]) -> dict[Any, Any]:
+    pairs = [(key, item) for key, item in data]
+    return dict(zip(_spread(go(key) for key, _ in pairs), [go(item) for _, item in pairs], strict=True))
+
+
+def _range(data: Any, go: Callable[[Any], Any]) -> range:
+    numbers = [go(item) for item in data]
+    if any(abs(number) >> 1000 for number in numbers):
+        raise NotPlain("a range of numbers that long")  # its length would be a quotient, computed in quadratic time
+    return range(*numbers)
+
+
 _PLAIN: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
     int: _whole,
     float: lambda value, go: {"f": float.hex(value)},
     complex: lambda value, go: {"c": [float.hex(complex.__abs__(0j) + value.real), float.hex(value.imag)]},
-    str: lambda value, go: str.__str__(value),
+    str: _text,
     bytes: lambda value, go: {"b": bytes.hex(value)},
     bytearray: lambda value, go: {"a": bytearray.hex(value)},
     list: lambda value, go: [go(item) for item in list.__iter__(value)],
@@ -90,17 +147,18 @@ _PLAIN: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
     dict: lambda value, go: {"d": [[go(key), go(item)] for key, item in dict.items(value)]},
     set: lambda value, go: {"s": [go(item) for item in set.__iter__(value)]},
     frozenset: lambda value, go: {"z": [go(item) for item in frozenset.__iter__(value)]},
-    range: lambda value, go: {"r": [value.start, value.stop, value.step]},
+    range: lambda value, go: {"r": [go(number) for number in (value.start, value.stop, value.step)]},
 }
 _BACK: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
     "i": lambda data, go: int(data, 16),
     "f": lambda data, go: float.fromhex(data),
     "c": lambda data, go: complex(float.fromhex(data[0]), float.fromhex(data[1])),
+    "u": lambda data, go: bytes.fromhex(data).decode("utf-8", "surrogatepass"),
     "b": lambda data, go: bytes.fromhex(data),
     "a": lambda data, go: bytearray.fromhex(data),
     "t": lambda data, go: tuple(go(item) for item in data),
-    "d": lambda data, go: {go(key): go(item) for key, item in data},
-    "s": lambda data, go: {go(item) for item in data},
-    "z": lambda data, go: frozenset(go(item) for item in data),
-    "r": lambda data, go: range(*(int(item) for item in data)),
+    "d": _dict,
+    "s": lambda data, go: set(_spread(go(item) for item in data)),
+    "z": lambda data, go: frozenset(_spread(go(item) for item in data)),
+    "r": _range,
 }

@@ -8,25 +8,25 @@ program writes last only until the end of the run.
 
 from __future__ import annotations
 
-import io
 import re
-import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from turnwise.envs.caching import ByteLimitedCache
-from turnwise.envs.code.grading import GRADES, CodeGrade, CodeGrader, weight
+from turnwise.envs.code.actions import path_problem
+from turnwise.envs.code.grades import LOST, CodeGrade
+from turnwise.envs.code.grading import CodeGrader
 from turnwise.envs.code.task import CodeTest, digest
 from turnwise.envs.truncation import escape_unprintable
 from turnwise.tools.sandbox import Box, BoxClosed, BoxLost, RunResult, SandboxError
+from turnwise.tools.sandbox.untrusted_archives import read_archive
 
 __all__ = ["LONGEST_FILE", "MOST_FILES", "Workspace", "read_back", "refuse_file"]
 
 LONGEST_FILE: Final = 100_000  # characters
 MOST_FILES: Final = 64
 _HIDDEN: Final = re.compile(r"(^|/)(__pycache__|\.[^/]*)(/|$)")
-T = TypeVar("T")
 
 Ran: TypeAlias = tuple[str, str, dict[str, str], bool]
 """Output of a run, a note about files that were not kept, the files after it, and whether it ended by itself."""
@@ -57,33 +57,43 @@ class Workspace:
             SandboxError: no sandbox works.
         """
         key = digest(self.files, "run", self.main, program, f"{seconds}", self.grader.key)
-        said, left, files, _ = _RUNS.recall(key, lambda: self._run(program, seconds), _size)
+        said, left, files, _ = _RUNS.recall(key, lambda: self._ran(program, seconds), _size)
         self.files = dict(files)
         return f"{said}\n[{left}]" if left else said
 
-    def _run(self, program: str, seconds: float) -> Ran:
-        def go(box: Box) -> Ran:
-            command: str | Sequence[str] = program or [box.python, "-B", self.main]
-            result = box.run(command, timeout=seconds)
-            said = _output(result, box.folder, seconds)
-            try:
-                left, files = read_back(box.snapshot(), self.files)
-            except (BoxLost, BoxClosed):
-                raise
-            except SandboxError as error:  # caused by the program, so the episode continues
-                left, files = f"the files were put back as they were before: {error}", dict(self.files)
-                self.close()  # its files may get in the way of later runs
-            return said, left, files, result.stop in ("exit", "output")
+    def _ran(self, program: str, seconds: float) -> Ran:
+        """Run a program; replace a sandbox that died or cannot be filled, once.
 
-        return self._with(go)
+        Raises:
+            SandboxError: sandboxes do not work, also with another program.
+        """
+        for attempt in range(2):
+            try:
+                return self._run(self._filled(), program, seconds)
+            except SandboxError as error:
+                hopeless = self._box is None and not isinstance(error, BoxLost)  # no sandbox could be created
+                self.close()
+                if hopeless or (attempt and not isinstance(error, BoxLost)):
+                    raise
+        self.grader.check_box()
+        return f"[{LOST}]", "", dict(self.files), False
+
+    def _run(self, box: Box, program: str, seconds: float) -> Ran:
+        command: str | Sequence[str] = program or [box.python, "-B", self.main]
+        result = box.run(command, timeout=seconds)
+        said = _output(result, box.folder, seconds)
+        try:
+            left, files = read_back(box.snapshot(), self.files)
+        except (BoxLost, BoxClosed):
+            raise
+        except SandboxError as error:  # caused by the program, so the episode continues
+            left, files = f"the files were put back as they were before: {error}", dict(self.files)
+            self.close()  # its files may get in the way of later runs
+        return said, left, files, result.stop in ("exit", "output")
 
     def test(self, tests: Sequence[CodeTest]) -> CodeGrade:
-        """Run tests on the files in the agent's own sandbox."""
-        key = digest(self.files, "test", self.main, repr(tests), self.grader.key)
-        return GRADES.recall(key, lambda: self._with(lambda box: self._tested(tests, box)), weight)
-
-    def _tested(self, tests: Sequence[CodeTest], box: Box) -> CodeGrade:
-        return self.grader(self.files, self.main, tests, box)
+        """Run tests on the files, in a sandbox of their own as a submission has."""
+        return self.grader(self.files, self.main, tests)
 
     def close(self) -> None:
         """Close the sandbox; it is created again when needed."""
@@ -91,18 +101,6 @@ class Workspace:
         if box is not None:
             with suppress(SandboxError):
                 box.close()
-
-    def _with(self, use: Callable[[Box], T]) -> T:
-        """Call a function with the filled sandbox; replace a sandbox that died or cannot be filled, once."""
-        for attempt in range(2):
-            try:
-                return use(self._filled())
-            except SandboxError as error:
-                hopeless = self._box is None and not isinstance(error, BoxLost)  # no sandbox could be created
-                self.close()
-                if attempt or hopeless:
-                    raise
-        raise AssertionError
 
     def _filled(self) -> Box:
         if self._box is None or self._box.closed:
@@ -129,20 +127,18 @@ def read_back(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str,
     found: dict[str, str] = {}
     new: dict[str, str] = {}
     back, left = [], 0
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        for member in tar:
-            path = member.name.removeprefix("./")
-            old = before.get(path)
-            if not member.isfile() or (old is None and _HIDDEN.search(path)):
-                continue
-            text = _text(tar, member, old)
-            if old is not None:
-                back += [path] if text is None else []
-                found[path] = old if text is None else text
-            elif text is None or not path.isprintable() or any(character.isspace() for character in path):
-                left += 1
-            else:
-                new[path] = text
+    for entry in read_archive(archive):
+        path, old = entry.path, before.get(entry.path)
+        if entry.kind != "file" or (old is None and _HIDDEN.search(path)):
+            continue
+        text = _text(entry.data, old)
+        if old is not None:
+            back += [path] if text is None else []
+            found[path] = old if text is None else text
+        elif text is None or path_problem("show", path):
+            left += 1
+        else:
+            new[path] = text
     room = max(0, MOST_FILES - len(found))
     found |= dict(list(new.items())[:room])
     left += max(0, len(new) - room)
@@ -151,13 +147,11 @@ def read_back(archive: bytes, before: Mapping[str, str]) -> tuple[str, dict[str,
     return "; ".join(said), found
 
 
-def _text(tar: tarfile.TarFile, member: tarfile.TarInfo, old: str | None) -> str | None:
+def _text(data: bytes, old: str | None) -> str | None:
     """Return the contents of a file; None if it was changed and is binary or too long."""
     known = None if old is None else old.encode()
-    if member.size > max(4 * LONGEST_FILE, len(known or b"")):
+    if len(data) > max(4 * LONGEST_FILE, len(known or b"")):
         return None
-    file = tar.extractfile(member)
-    data = b"" if file is None else file.read()
     if data == known:
         return old
     try:

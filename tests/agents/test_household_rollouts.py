@@ -73,7 +73,7 @@ def test_a_model_plays_and_a_repeated_rollout_gives_the_same_bits(
     agent: Agent, tasks: list[str], tmp_path: Path
 ) -> None:
     torch = pytest.importorskip("torch")
-    from turnwise.agents.samplers.transformers import TransformersSampler
+    from turnwise.agents.samplers.transformers.sampler import TransformersSampler
     from turnwise.training.policy import build_policy
 
     torch.set_num_threads(1)
@@ -81,7 +81,7 @@ def test_a_model_plays_and_a_repeated_rollout_gives_the_same_bits(
     model, tokenizer = build_policy(texts, vocab=300, hidden=16, layers=1, heads=2, context=1200, seed=0)
 
     def run(path: Path) -> list[Trajectory]:
-        sampler = TransformersSampler(model, tokenizer, slots=8)
+        sampler = TransformersSampler(model, tokenizer, concurrency=8)
         with TrajectoryWriter(path) as writer:
             groups = rollout(
                 agent, sampler, tasks[:3], make=HOUSE, size=2, seed=4, concurrency=3, on_finish=writer.write

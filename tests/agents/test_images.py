@@ -13,7 +13,17 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart, TextPart
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollout import rollout
-from turnwise.agents.samplers import SAMPLERS, Completion, Expert, PlayerSampler, Random, Request, Scripted
+from turnwise.agents.samplers import (
+    SAMPLERS,
+    Completion,
+    Expert,
+    PlayerSampler,
+    Random,
+    Request,
+    SamplerSettings,
+    Scripted,
+    parse_sampler,
+)
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.errors import TrainingError
 from turnwise.training.setup import list_tasks
@@ -88,11 +98,23 @@ def test_training_refuses_images_before_anything_is_played() -> None:
 
 
 def test_samplers_are_found_by_name_and_as_module_and_attribute() -> None:
-    assert SAMPLERS.get("expert") is Expert
-    assert SAMPLERS.get("random") is Random
+    assert isinstance(SAMPLERS.get("expert")(SamplerSettings()), Expert)
+    assert isinstance(SAMPLERS.get("random")(SamplerSettings(seed=3)), Random)
+    scripted = SAMPLERS.get("scripted")(SamplerSettings(options={"actions": ["look"]}))
+    assert isinstance(scripted, Scripted)
+    with pytest.raises(AgentError, match="needs the option actions"):
+        SAMPLERS.get("scripted")(SamplerSettings())
     assert SAMPLERS.get(f"{__name__}:TextOnly") is TextOnly
     assert {"expert", "random", "scripted", "transformers"} <= set(SAMPLERS.names())
     with pytest.raises(LookupError, match="unknown sampler 'exprt'; did you mean 'expert'"):
         SAMPLERS.get("exprt")
-    with pytest.raises(TypeError, match="must be a class or a function"):
+    with pytest.raises(TypeError, match="must be a function that makes a sampler"):
         SAMPLERS.get("math:pi")
+
+
+def test_a_sampler_is_named_with_its_model_and_url() -> None:
+    assert parse_sampler("random") == ("random", "", "")
+    assert parse_sampler("transformers:a/b@main") == ("transformers", "a/b@main", "")
+    assert parse_sampler("openai:m@http://h:1/v1") == ("openai", "m", "http://h:1/v1")
+    assert parse_sampler("openai:org/m@v2@https://h/v1") == ("openai", "org/m@v2", "https://h/v1")
+    assert parse_sampler("some.module:make") == ("some.module:make", "", "")

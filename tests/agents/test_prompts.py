@@ -223,9 +223,12 @@ def test_a_template_without_a_system_message_gets_it_in_the_first_user_message()
     assert tokenizer.decode(ids).startswith("<|im_start|>user\nBe brief.\n\nroom 0\n><|im_end|>\n")
 
 
-def test_a_template_that_drops_the_reasoning_of_earlier_turns_keeps_what_was_sampled() -> None:
+def test_a_template_that_drops_the_reasoning_of_earlier_turns_is_refused_unless_it_shall_stay() -> None:
     tokenizer = ChatBytes(CHATML.replace("message['content']", "message['content'].split('</think>')[-1]"))
-    ids = conversation(Agent(chat=tokenizer), tokenizer, ("<think>hm</think>go",)).ids
+    with pytest.raises(PromptError, match=r"drops the thinking of earlier turns.*keep_history = true"):
+        Agent(chat=tokenizer)
+    agent = Agent(chat=tokenizer, chat_options={"keep_history": True})
+    ids = conversation(agent, tokenizer, ("<think>hm</think>go",)).ids
     assert "assistant\n<think>hm</think>go<|im_end|>" in tokenizer.decode(ids)
 
 

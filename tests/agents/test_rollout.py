@@ -19,7 +19,7 @@ from toys.tokens import Bytes
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool
-from turnwise.agents.errors import AgentError, ContextOverflow, Interrupted
+from turnwise.agents.errors import AgentError, ContextOverflow, EngineFailed, Interrupted, RequestFailed
 from turnwise.agents.prompt import Conversation, Window
 from turnwise.agents.rollout import RolloutReport, arollout, play, rollout, sampling_seed
 from turnwise.agents.samplers.base import Completion, Request
@@ -72,6 +72,19 @@ class Failing(Corridor):
 
 def broken() -> None:
     raise ZeroDivisionError("the ceiling fell")
+
+
+class Unreliable(Scripted):
+    """Plays a script, and fails in tasks of five rooms, at the second turn."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(["look"] * 9)
+        self.error = error
+
+    def action(self, request: Request) -> str:
+        if "-5-" in request.episode and request.turn == 1:
+            raise self.error
+        return super().action(request)
 
 
 # what is recorded
@@ -436,3 +449,57 @@ def test_one_environment_cannot_serve_two_episodes_at_once() -> None:
 
 def test_no_tasks_make_no_groups() -> None:
     assert rollout(Agent(), Random(), [], make=Corridor) == []
+
+
+# requests and engines that fail
+
+
+def test_a_failed_request_ends_its_episode_alone_and_quarantines_no_task() -> None:
+    report, made = RolloutReport(), []
+
+    def make() -> Corridor:
+        made.append(Corridor())
+        return made[-1]
+
+    tasks = ["open-5-1", TASK]
+    sampler = Unreliable(RequestFailed("the server hung up"))
+    failed, played = rollout(
+        Agent(max_turns=3), sampler, tasks, make=make, size=5, report=report, concurrency=1, seed=1
+    )
+    assert [found.stop for found in failed.trajectories] == ["error"] * 5  # more than the errors of a quarantine
+    assert {found.error for found in failed.trajectories} == {"the server hung up"}
+    assert [len(found.turns) for found in failed.trajectories] == [1] * 5
+    assert [found.stop for found in played.trajectories] == ["turns"] * 5
+    assert (report.errors, report.quarantined, report.skipped, report.restarts) == (5, [], 0, 0)
+    assert len(made) == 1  # the environment is as good as before
+
+
+def test_a_failed_engine_ends_the_rollout_and_what_was_finished_is_kept(tmp_path: Path) -> None:
+    kept: list[Trajectory] = []
+    sampler = Unreliable(EngineFailed("the server is gone"))
+    with pytest.raises(EngineFailed, match="the server is gone") as caught:
+        rollout(
+            Agent(max_turns=3),
+            sampler,
+            [TASK, "open-5-1", "open-3-2"],
+            make=Corridor,
+            concurrency=1,
+            on_finish=kept.append,
+        )
+    assert [found.task for found in kept] == [TASK]
+    assert caught.value.groups is not None
+    assert [len(group.trajectories) for group in caught.value.groups] == [1, 0, 0]
+
+
+def test_tokens_of_a_model_without_ids_are_those_that_its_server_counted() -> None:
+    class Counting(Scripted):
+        async def sample(self, request: Request) -> Completion:
+            found = await super().sample(request)
+            counts = {"prompt_tokens": 10 + request.turn, "response_tokens": 2, "request_cost": 0.5}
+            return dataclasses.replace(found, extras=counts, finish="length" if request.turn else "refusal")
+
+    report = RolloutReport()
+    found = one(Agent(), Counting(WIN), report=report)
+    assert (report.prompt_tokens, report.response_tokens) == (10 + 11 + 12 + 13, 8)
+    assert found.cost == 2.0
+    assert (found.truncated_answers, found.refused_answers, found.empty_answers) == (3, 1, 0)

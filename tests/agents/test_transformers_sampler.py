@@ -16,9 +16,10 @@ from turnwise.agents.samplers.base import Completion, Request
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.agents.samplers.decoding import CachedDecoder, UncachedDecoder  # noqa: E402
-from turnwise.agents.samplers.token_sampling import sample_tokens, stream_key, uniforms  # noqa: E402
-from turnwise.agents.samplers.transformers import TransformersSampler  # noqa: E402
+from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
+from turnwise.agents.samplers.transformers.decoding import UncachedDecoder  # noqa: E402
+from turnwise.agents.samplers.transformers.sampler import TransformersSampler  # noqa: E402
+from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,<>/ACEKLMOP"
 EOS = len(LETTERS)
@@ -110,7 +111,7 @@ def assert_right(model, requests: Iterable[Request], answers: Iterable[Completio
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_logprobs_are_those_of_a_full_forward(kind: str, temperature: float):
     model = make(kind)
-    sampler = TransformersSampler(model, Letters(), slots=4, context=64)
+    sampler = TransformersSampler(model, Letters(), concurrency=4, context=64)
     assert sampler.uncached_reason is None
     requests = [request(prompt_of(n, n), f"e{n}", temperature=temperature, seed=n) for n in (1, 3, 11, 20)]
     assert_right(model, requests, serve(sampler, *requests))
@@ -120,9 +121,9 @@ def test_logprobs_are_those_of_a_full_forward(kind: str, temperature: float):
 def test_alone_and_in_a_batch_are_the_same(kind: str):
     model = make(kind)
     requests = [request(prompt_of(3 + 5 * k, k), f"e{k}", seed=k) for k in range(6)]
-    together = serve(TransformersSampler(model, Letters(), slots=6, context=64), *requests)
+    together = serve(TransformersSampler(model, Letters(), concurrency=6, context=64), *requests)
     for asked, answer in zip(requests, together, strict=True):
-        (alone,) = serve(TransformersSampler(model, Letters(), slots=1, context=64), asked)
+        (alone,) = serve(TransformersSampler(model, Letters(), concurrency=1, context=64), asked)
         assert alone.tokens == answer.tokens
         assert alone.text == answer.text
         assert alone.logprobs == pytest.approx(answer.logprobs, abs=1e-4)
@@ -156,8 +157,8 @@ def assert_alike(one: list[list[Completion]], other: list[list[Completion]]) -> 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_kept_caches_equal_computing_everything_anew(kind: str):
     model = make(kind)
-    kept = TransformersSampler(model, Letters(), slots=5, context=128)
-    plain = TransformersSampler(model, Letters(), slots=5, context=128)
+    kept = TransformersSampler(model, Letters(), concurrency=5, context=128)
+    plain = TransformersSampler(model, Letters(), concurrency=5, context=128)
     plain._decoder = UncachedDecoder(model)
     assert_alike(play(kept, 5, 4), play(plain, 5, 4))
     assert kept.counts.reused > 0
@@ -165,7 +166,7 @@ def test_kept_caches_equal_computing_everything_anew(kind: str):
 
 
 def test_only_new_tokens_are_computed_at_the_second_turn():
-    sampler = TransformersSampler(make(), Letters(), slots=2, context=128)
+    sampler = TransformersSampler(make(), Letters(), concurrency=2, context=128)
     first = prompt_of(30)
     (answer,) = serve(sampler, request(first, max_tokens=5))
     assert sampler.counts.prefilled == 30
@@ -179,7 +180,7 @@ def test_only_new_tokens_are_computed_at_the_second_turn():
 
 def test_a_prompt_that_does_not_extend_is_computed_from_where_it_differs():
     model = make()
-    sampler = TransformersSampler(model, Letters(), slots=2, context=128)
+    sampler = TransformersSampler(model, Letters(), concurrency=2, context=128)
     serve(sampler, request(prompt_of(30)))
     other = [*prompt_of(30)[:10], 39, 38, 37, 36]
     for asked in (request(other, turn=1), request(other[:6], turn=2)):
@@ -189,7 +190,7 @@ def test_a_prompt_that_does_not_extend_is_computed_from_where_it_differs():
 
 def test_equal_first_prompts_are_computed_once():
     model = make()
-    sampler = TransformersSampler(model, Letters(), slots=8, context=64)
+    sampler = TransformersSampler(model, Letters(), concurrency=8, context=64)
     requests = [request(prompt_of(20), f"e{k}", seed=k) for k in range(8)]
     answers = serve(sampler, *requests)
     assert sampler.counts.prefilled == 20
@@ -200,14 +201,14 @@ def test_equal_first_prompts_are_computed_once():
 def test_more_episodes_than_slots():
     model = make()
     assert_alike(
-        play(TransformersSampler(model, Letters(), slots=2, context=128), 7, 3),
-        play(TransformersSampler(model, Letters(), slots=7, context=128), 7, 3),
+        play(TransformersSampler(model, Letters(), concurrency=2, context=128), 7, 3),
+        play(TransformersSampler(model, Letters(), concurrency=7, context=128), 7, 3),
     )
 
 
 def test_forget_frees_the_slot_and_the_others_keep_theirs():
     model = make()
-    sampler = TransformersSampler(model, Letters(), slots=4, context=64)
+    sampler = TransformersSampler(model, Letters(), concurrency=4, context=64)
     prompts = {f"e{k}": prompt_of(8 + k, k) for k in range(4)}
     firsts = serve(sampler, *(request(ids, name) for name, ids in prompts.items()))
     decoder = sampler._decoder
@@ -227,22 +228,18 @@ def test_forget_frees_the_slot_and_the_others_keep_theirs():
     assert decoder.used == 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "word"),
-    [("mistral", {"sliding_window": 4}, "window"), ("bloom", {}, ""), ("mamba", {}, "")],
-)
-def test_models_that_cannot_keep_slots_take_the_plain_path(kind: str, changes: dict[str, object], word: str):
-    model = make(kind, **changes)
-    sampler = TransformersSampler(model, Letters(), slots=4, context=64)
+@pytest.mark.parametrize("kind", ["bloom", "mamba"])
+def test_models_that_cannot_use_the_cache_take_the_plain_path(kind: str):
+    model = make(kind)
+    sampler = TransformersSampler(model, Letters(), concurrency=4, context=64)
     assert sampler.uncached_reason is not None
-    assert word in sampler.uncached_reason
     for answers, k in zip(play(sampler, 3, 2), range(3), strict=True):
         expected = full_logprobs(model, prompt_of(4 + 3 * k, k), answers[0].tokens)
         assert answers[0].logprobs == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_window_as_long_as_the_context_changes_nothing():
-    sampler = TransformersSampler(make("mistral", sliding_window=64), Letters(), slots=2, context=64)
+    sampler = TransformersSampler(make("mistral", sliding_window=64), Letters(), concurrency=2, context=64)
     assert sampler.uncached_reason is None
 
 
@@ -303,7 +300,7 @@ def test_a_token_of_probability_zero_never_comes(uniform: float):
 
 
 def test_seed_and_turn_decide():
-    sampler = TransformersSampler(make(), Letters(), slots=4, context=64)
+    sampler = TransformersSampler(make(), Letters(), concurrency=4, context=64)
     prompt = prompt_of(9)
     runs = serve(
         sampler,
@@ -319,8 +316,8 @@ def test_seed_and_turn_decide():
 
 def test_a_repeated_rollout_gives_the_same_bits():
     model = make()
-    first = play(TransformersSampler(model, Letters(), slots=4, context=128), 6, 3)
-    assert first == play(TransformersSampler(model, Letters(), slots=4, context=128), 6, 3)
+    first = play(TransformersSampler(model, Letters(), concurrency=4, context=128), 6, 3)
+    assert first == play(TransformersSampler(model, Letters(), concurrency=4, context=128), 6, 3)
 
 
 def saying(circle: str):
@@ -340,7 +337,7 @@ def saying(circle: str):
 
 
 def test_a_stop_string_over_several_tokens_ends_the_response():
-    sampler = TransformersSampler(saying("zlok<A>m"), Letters(), slots=3, context=64)
+    sampler = TransformersSampler(saying("zlok<A>m"), Letters(), concurrency=3, context=64)
     start = Letters().encode("z")
     answer, endless, late = serve(
         sampler,
@@ -358,7 +355,7 @@ def test_the_end_token_ends_and_is_not_in_the_text():
     model = make()
     with torch.no_grad():
         model.lm_head.weight.zero_()
-    sampler = TransformersSampler(model, Letters(), slots=2, context=64)
+    sampler = TransformersSampler(model, Letters(), concurrency=2, context=64)
     answers = serve(sampler, *(request([1, 2], f"e{k}", seed=k, max_tokens=60) for k in range(8)))
     ended = [answer for answer in answers if answer.finish == "stop"]
     assert ended  # 41 equally probable tokens: three of four responses end within 60
@@ -371,7 +368,7 @@ def test_the_end_token_ends_and_is_not_in_the_text():
 
 def test_temperature_zero_is_greedy():
     model = make()
-    sampler = TransformersSampler(model, Letters(), slots=2, context=64)
+    sampler = TransformersSampler(model, Letters(), concurrency=2, context=64)
     asked = request(prompt_of(7), temperature=0.0)
     (answer,) = serve(sampler, asked)
     ids = prompt_of(7)
@@ -383,7 +380,7 @@ def test_temperature_zero_is_greedy():
 
 
 def test_context_is_never_exceeded_and_full_prompts_are_refused():
-    sampler = TransformersSampler(make(), Letters(), slots=2, context=16)
+    sampler = TransformersSampler(make(), Letters(), concurrency=2, context=16)
     (answer,) = serve(sampler, request(prompt_of(13), max_tokens=50, temperature=0.0))
     assert len(answer.tokens) <= 3
     with pytest.raises(ContextOverflow, match="16 tokens leaves no room in a context of 16"):
@@ -404,15 +401,15 @@ def test_context_is_never_exceeded_and_full_prompts_are_refused():
     ],
 )
 def test_requests_that_cannot_be_served(bad: dict[str, object], word: str):
-    sampler = TransformersSampler(make(), Letters(), slots=2, context=16)
+    sampler = TransformersSampler(make(), Letters(), concurrency=2, context=16)
     with pytest.raises(SamplerError, match=word):
         serve(sampler, request(**bad))
     assert len(serve(sampler, request([1]))[0].tokens) > 0
 
 
 def test_samplers_that_cannot_be_made():
-    with pytest.raises(SamplerError, match="slots must be >= 1"):
-        TransformersSampler(make(), Letters(), slots=0)
+    with pytest.raises(SamplerError, match="concurrency must be >= 1"):
+        TransformersSampler(make(), Letters(), concurrency=0)
     with pytest.raises(SamplerError, match="128"):
         TransformersSampler(make(), Letters(), context=129)
     assert TransformersSampler(make(), Letters()).context == 128
@@ -420,7 +417,7 @@ def test_samplers_that_cannot_be_made():
 
 def test_a_cancelled_request_leaves_the_sampler_usable():
     model = make()
-    sampler = TransformersSampler(model, Letters(), slots=2, context=128)
+    sampler = TransformersSampler(model, Letters(), concurrency=2, context=128)
 
     async def scene() -> list[Completion]:
         doomed = asyncio.create_task(sampler.sample(request(prompt_of(6), "doomed", max_tokens=100)))
@@ -439,7 +436,7 @@ def test_a_cancelled_request_leaves_the_sampler_usable():
 
 
 def test_an_abandoned_event_loop_leaves_the_sampler_usable():
-    sampler = TransformersSampler(make(), Letters(), slots=1, context=128)
+    sampler = TransformersSampler(make(), Letters(), concurrency=1, context=128)
 
     async def interrupted() -> None:
         task = asyncio.create_task(sampler.sample(request(prompt_of(6), "a", max_tokens=100)))
@@ -454,7 +451,7 @@ def test_an_abandoned_event_loop_leaves_the_sampler_usable():
 
 
 def test_two_requests_of_one_episode_at_once_are_refused():
-    sampler = TransformersSampler(make(), Letters(), slots=2, context=64)
+    sampler = TransformersSampler(make(), Letters(), concurrency=2, context=64)
 
     async def scene() -> Completion:
         first = asyncio.create_task(sampler.sample(request([1, 2])))
@@ -469,16 +466,16 @@ def test_two_requests_of_one_episode_at_once_are_refused():
 def test_new_weights_count_from_the_next_token_on():
     model, other = make(), make(scale=0.7)
     prompt = prompt_of(12)
-    sampler = TransformersSampler(model, Letters(), slots=2, context=64)
+    sampler = TransformersSampler(model, Letters(), concurrency=2, context=64)
     (before,) = serve(sampler, request(prompt))
     assert before.version == 0
-    sampler.load(other.state_dict(), 1)
+    asyncio.run(sampler.load(other.state_dict(), 1))
     (after,) = serve(sampler, request(prompt))
     assert after.version == sampler.version == 1
     assert after.logprobs == pytest.approx(full_logprobs(other, prompt, after.tokens), abs=1e-4)
     with torch.no_grad():
         model.model.embed_tokens.weight.mul_(0.5)
-    sampler.load(model, 2)
+    asyncio.run(sampler.load(model, 2))
     (same,) = serve(sampler, request(prompt))
     assert same.version == 2
     assert same.logprobs == pytest.approx(full_logprobs(model, prompt, same.tokens), abs=1e-4)
@@ -486,19 +483,19 @@ def test_new_weights_count_from_the_next_token_on():
 
 
 def test_weights_that_do_not_fit_are_refused():
-    sampler = TransformersSampler(make(), Letters(), slots=2, context=64)
+    sampler = TransformersSampler(make(), Letters(), concurrency=2, context=64)
     with pytest.raises(SamplerError, match="do not fit"):
-        sampler.load(make("gpt2"), 1)
+        asyncio.run(sampler.load(make("gpt2"), 1))
 
 
 def test_loading_while_requests_are_under_way_is_refused():
-    sampler = TransformersSampler(make(), Letters(), slots=2, context=64)
+    sampler = TransformersSampler(make(), Letters(), concurrency=2, context=64)
 
     async def scene() -> None:
         task = asyncio.create_task(sampler.sample(request([1, 2], max_tokens=30)))
         await asyncio.sleep(0)
         with pytest.raises(SamplerError, match="in progress"):
-            sampler.load(make(), 1)
+            await sampler.load(make(), 1)
         await task
 
     asyncio.run(scene())
@@ -506,14 +503,14 @@ def test_loading_while_requests_are_under_way_is_refused():
 
 def test_diverged_weights_are_an_error_and_do_not_poison_the_caches():
     model = make()
-    sampler = TransformersSampler(model, Letters(), slots=2, context=64)
+    sampler = TransformersSampler(model, Letters(), concurrency=2, context=64)
     good = {name: value.clone() for name, value in model.state_dict().items()}
     torn = {name: value * math.nan for name, value in good.items()}
     serve(sampler, request(prompt_of(20)))
-    sampler.load(torn, 1)
+    asyncio.run(sampler.load(torn, 1))
     with pytest.raises(SamplerError, match="not finite"):
         serve(sampler, request(prompt_of(20)))
-    sampler.load(good, 2)
+    asyncio.run(sampler.load(good, 2))
     # The short one comes first, into the slot that held the long one, and its unused columns are read along.
     requests = [request(prompt_of(5), "b"), request(prompt_of(18, 1), "c")]
     assert_right(model, requests, serve(sampler, *requests))
@@ -521,18 +518,18 @@ def test_diverged_weights_are_an_error_and_do_not_poison_the_caches():
 
 def test_bf16_computes_on_a_copy():
     model = make()
-    sampler = TransformersSampler(model, Letters(), slots=2, context=64, bf16=True)
+    sampler = TransformersSampler(model, Letters(), concurrency=2, context=64, dtype="bfloat16")
     assert sampler.uncached_reason is None
     (answer,) = serve(sampler, request(prompt_of(10)))
     assert model.dtype == torch.float32
     assert answer.logprobs == pytest.approx(full_logprobs(model, prompt_of(10), answer.tokens), abs=0.3)
-    sampler.load(model, 1)
+    asyncio.run(sampler.load(model, 1))
     assert model.dtype == torch.float32
     assert len(serve(sampler, request(prompt_of(10), "b"))[0].tokens) > 0
 
 
 def test_close_cancels_and_ends():
-    sampler = TransformersSampler(make(), Letters(), slots=2, context=64)
+    sampler = TransformersSampler(make(), Letters(), concurrency=2, context=64)
 
     async def scene() -> None:
         task = asyncio.create_task(sampler.sample(request([1, 2], max_tokens=30)))
@@ -548,7 +545,7 @@ def test_close_cancels_and_ends():
 
 def test_long_prompts_go_through_in_several_passes():
     model = make()
-    sampler = TransformersSampler(model, Letters(), slots=12, context=128)
+    sampler = TransformersSampler(model, Letters(), concurrency=12, context=128)
     requests = [request(prompt_of(4 + (97 * k) % 100, k), f"e{k}", max_tokens=2, seed=k) for k in range(12)]
     assert_right(model, requests, serve(sampler, *requests))
     assert sampler.counts.prefilled == sum(len(asked.prompt) for asked in requests)

@@ -91,7 +91,7 @@ def test_files_without_end_are_no_toml(turnwise: Call, tmp_path: Path, text: str
         ('output="a\\u0000b"', "output: "),
         ("train.lr=1e300", "train.lr must be <= 1"),
         ("objective.kl=nan", "objective.kl must be finite"),
-        ("agent.max_tokens=500", "ended before its first turn (turn 0: a prompt of"),
+        ("agent.max_tokens=500", "policy.context is 400, but the first prompt of a task has"),
     ],
 )
 def test_values_that_no_run_can_have(turnwise: Call, run_file: Path, tmp_path: Path, override: str, part: str) -> None:

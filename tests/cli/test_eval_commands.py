@@ -118,7 +118,7 @@ def test_how_the_model_runs_can_be_chosen(
     said = turnwise("eval", trained, "--episodes", "4", *words)
     assert said.code == 0, said.err
     threads, sampler = seen[0]
-    assert (threads, sampler._slots) == (2, 3)
+    assert (threads, sampler._concurrency) == (2, 3)
     assert {weights.dtype for weights in sampler._model.parameters()} == {torch.bfloat16}
     text = (trained / "run.toml").read_text().replace("threads = 1", "threads = 0")
     shutil.copytree(trained, tmp_path / "run")
@@ -201,7 +201,7 @@ def test_damaged_results_are_one_sentence(turnwise: Call, tmp_path: Path, damage
 
 
 def test_any_sampler_can_be_named_by_module_and_attribute() -> None:
-    player = load_player("turnwise.agents.samplers.scripted:Random", {"parser": "think-action"}, seed=3)
+    player = load_player("turnwise.agents.samplers.scripted:Random.from_settings", {"parser": "think-action"}, seed=3)
     assert isinstance(player.sampler, Random)
     with pytest.raises(AgentError, match=r"the sampler 'turnwise.agents:Nobody' cannot be loaded"):
         load_player("turnwise.agents:Nobody")

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from turnwise.credit import Advantages, BadTable, Steps, gigpo, grpo, rloo, tempo
-from turnwise.credit.adapters import from_frame, from_sequences, from_trl, from_verl, with_advantages
+from turnwise.credit import Advantages, BadTable, Steps, gigpo, grpo, mt_grpo, rloo, tempo
+from turnwise.credit.adapters import from_frame, from_sequences, from_trl, from_verl, turn_advantages, with_advantages
 from turnwise.credit.adapters.packed import runs
 
 # Two tasks; in the first, a wins in two turns and b loses in one. Rows in no order, padding on the right.
@@ -383,3 +385,30 @@ def test_masks_that_a_trainer_has_boxed():
     assert packed.place.tolist() == wanted.place.tolist()
     with pytest.raises(BadTable, match="active_masks must be True or False everywhere"):
         from_verl(**VERL, active_masks=np.array([True, None, True, True, True], dtype=object))
+
+
+def test_a_trainer_of_trl_gets_an_advantage_for_every_turn() -> None:
+    torch = pytest.importorskip("torch")
+    mask = torch.tensor([[1, 0, 1], [1, 1, 1]])
+
+    class Base:
+        num_generations, reward_weights = 2, torch.tensor([1.0, 2.0])
+        accelerator, model = SimpleNamespace(process_index=0), SimpleNamespace(training=True)
+
+        def _calculate_rewards(self) -> Any:
+            return torch.tensor([[1.0, 0.5], [0.0, float("nan")]])
+
+        def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
+            self._calculate_rewards()
+            return {"completion_mask": mask, "advantages": torch.zeros(len(inputs))}
+
+    trainer = type("Trainer", (turn_advantages(mt_grpo), Base), {})()
+    advantages = trainer._generate_and_score_completions([{}, {}])["advantages"]
+    packed = from_sequences(uid=[0, 0], response_mask=mask, rewards=[2.0, 0.0])
+    assert advantages.dtype == torch.float32
+    assert advantages.tolist() == pytest.approx(packed.tokens(mt_grpo(packed.steps)))
+    assert advantages[0, 2] > 0 > advantages[1, 0]
+    by_turn = [{"turn_rewards": [0.0, 1.0], "states": ["a", "b"]}, {"turn_rewards": [0.5], "states": ["a"]}]
+    advantages = trainer._generate_and_score_completions(by_turn)["advantages"]
+    packed = from_sequences(uid=[0, 0], response_mask=mask, turn_rewards=[[0.0, 1.0], [0.5]], state=[["a", "b"], ["a"]])
+    assert advantages.numpy() == pytest.approx(packed.tokens(mt_grpo(packed.steps)), abs=1e-6)

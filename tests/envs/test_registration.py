@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import types
 import warnings
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -25,14 +27,14 @@ from turnwise.envs import (
     register,
     takes,
 )
-from turnwise.envs import registration as module
+from turnwise.envs import registration as registration
 
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a test registers is forgotten after it."""
-    monkeypatch.setattr(module, "_listed", set(module._listed))
-    monkeypatch.setattr(module, "_loaded", set(module._loaded))
+    monkeypatch.setattr(registration, "_listed", set(registration._listed))
+    monkeypatch.setattr(registration, "_loaded", set(registration._loaded))
     before = dict(gymnasium.registry)
     yield
     gymnasium.registry.clear()
@@ -44,8 +46,8 @@ def plugin(monkeypatch: pytest.MonkeyPatch, name: str, function: Any) -> None:
     package = types.ModuleType("pretend_package")
     package.announce = function  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pretend_package", package)
-    point = EntryPoint(name, "pretend_package:announce", module.GROUP)
-    monkeypatch.setattr(module, "entry_points", lambda group: [point] if group == module.GROUP else [])
+    point = EntryPoint(name, "pretend_package:announce", registration.GROUP)
+    monkeypatch.setattr(registration, "entry_points", lambda group: [point] if group == registration.GROUP else [])
 
 
 def test_importing_the_package_registers_our_environments_with_gymnasium():
@@ -64,7 +66,7 @@ def test_gymnasium_finds_ours_by_module_without_an_import():
 def test_our_own_entry_point_is_the_one_that_packages_are_told_to_write():
     from importlib.metadata import entry_points
 
-    values = {point.value: point for point in entry_points(group=module.GROUP)}
+    values = {point.value: point for point in entry_points(group=registration.GROUP)}
     assert values["turnwise.envs:register_envs"].load() is turnwise.envs.register_envs
 
 
@@ -138,6 +140,31 @@ def test_registering_twice_is_once_and_another_under_the_same_name_is_refused(re
         register("toys/Twice-v0", "toys.broken:Dice")
     with pytest.raises(EnvError, match="cannot be registered"):
         register("no name at all", "toys.corridor:Corridor")
+
+
+def test_a_definition_loaded_again_replaces_the_first(registry: None, tmp_path: Path):
+    """As a notebook's cell that runs twice, and as a file that is imported under two names."""
+    source = "import toys.corridor\ndef entry(**options): return toys.corridor.Corridor(lengths=({},), **options)\n"
+    for length in (3, 4):
+        cell: dict[str, Any] = {"__name__": "__main__"}
+        exec(source.format(length), cell)
+        register("toys/Cell-v0", cell["entry"])
+    assert {task.split("-")[1] for task in make("toys/Cell-v0").unwrapped.task_ids()} == {"4"}  # type: ignore[attr-defined]
+
+    path = tmp_path / "loaded_twice.py"
+    path.write_text(source.format(5))
+    for name in ("loaded_twice", "package.loaded_twice"):
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        register("toys/File-v0", module.entry)
+
+    other: dict[str, Any] = {"__name__": "other"}
+    exec(source.format(6), other)
+    with pytest.raises(EnvError, match="already registered"):
+        register("toys/File-v0", other["entry"])
 
 
 def test_the_newest_version_is_taken_where_none_is_given(registry: None):

@@ -101,7 +101,7 @@ def test_closing_ends_the_process() -> None:
         ([sys.executable, TOY, "--silent"], "did not list its tools within 2 s"),
         ([sys.executable, TOY, "--broken"], "did not start: no database at this address"),
         (["no-such-program-anywhere"], "did not start: .*No such file"),
-        ("python server.py", "command must be a non-empty list"),
+        ("python server.py", "command must be a non-empty list .* or a URL"),
         ([], "command must be a non-empty list"),
     ],
 )

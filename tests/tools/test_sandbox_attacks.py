@@ -238,20 +238,26 @@ def test_a_memory_bomb_is_held(clean: Box) -> None:
 
 FOUR_AT_ONCE = """
 import os, time
-os.fork(); os.fork()
+children = []
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        block = b"x" * (120 << 20)
+        time.sleep(30)
+        os._exit(0)
+    children.append(child)
 block = b"x" * (120 << 20)
-time.sleep(30)
-if os.getpid(): os.wait()
+print("killed" if any(os.waitpid(child, 0)[1] == 9 for child in children) else "all lived")
 """
 
 
 def test_memory_is_counted_over_processes() -> None:
-    """Four processes, each within the limit of one."""
+    """Four processes, each within the limit of one: the kernel ends the first one, or others, which that one sees."""
     with box_of("bwrap", wall=60) as box:
         if not box.memory_counted:  # type: ignore[attr-defined]
             pytest.skip("no control group can be made here")
         result = box.run(FOUR_AT_ONCE)
-        assert result.stop in ("memory", "killed"), result
+        assert result.stop in ("memory", "killed") or result.stdout == "killed\n", result
 
 
 WRITABLE = """
@@ -272,7 +278,7 @@ if spent > 20 << 20: raise SystemExit("No space left on device")
 
 def test_the_disk_cannot_be_filled(clean: Box) -> None:
     result = clean.run(WRITABLE)
-    if clean.backend == "landlock":  # watched: it is ended, some way past the limit
+    if not getattr(clean, "own_filesystem", True):  # watched: it is ended, some way past the limit
         assert result.stop == "disk", result
     elif clean.backend == "docker":  # /work, /tmp and /dev/shm, each with its size
         assert int(result.stdout) <= 3 * 16 * MB, result

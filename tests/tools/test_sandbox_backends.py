@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -90,7 +90,10 @@ class Sieve(Box):
     def _nothing(self, *_: object) -> bytes:
         return b"x"
 
-    _open_channel = _put = _get = _snapshot = _restore = _close = _nothing  # type: ignore[assignment]
+    def _paused(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    _open_channel = _put = _get = _snapshot = _restore = _kill_programs = _empty_scratch = _close = _nothing  # type: ignore[assignment]
 
 
 def test_check_isolation_detects_a_missing_sandbox() -> None:
@@ -117,6 +120,13 @@ import os, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0: os.execlp("sleep", "sleep", "86421")
+"""
+NEST = """
+import os
+if os.fork() == 0:
+    while True:
+        try: os.mkdir("d"); os.chdir("d")
+        except OSError: os.chdir(os.environ["HOME"])
 """
 FILL = """
 import time
@@ -162,6 +172,11 @@ for status in probe():
             assert session.run("6 * 7").value == "42"
         box.restore(box.snapshot())
         before = box.snapshot()
+        with box.session() as session:
+            assert session.run(NEST).error == ""
+            box.restore(before)
+        box.restore(before)
+        assert box.snapshot() == before
         assert box.run(SHUT).ok
         snapshot = box.snapshot()
         with tarfile.open(fileobj=io.BytesIO(snapshot)) as archive:

@@ -2,7 +2,6 @@
 
 import io
 import os
-import struct
 import tarfile
 from contextlib import suppress
 from pathlib import Path
@@ -20,9 +19,29 @@ from turnwise.tools.sandbox import (
     SnapshotError,
     cgroups,
     files,
-    seccomp,
 )
 from turnwise.tools.sandbox.box import stop_reason
+from turnwise.tools.sandbox.untrusted_archives import TreeLimits, read_archive, write_archive
+from turnwise.tools.sandbox.untrusted_trees import clear, read_tree, remove, replace_tree, usage
+
+SMALL = TreeLimits(1 << 20, 200, 1 << 20)
+Member = tuple[tarfile.TarInfo, bytes]
+
+
+def pack(root: int, limits: TreeLimits = SMALL) -> bytes:
+    return write_archive(read_tree(root, limits))
+
+
+def unpack(root: int, snapshot: bytes) -> None:
+    replace_tree(root, read_archive(snapshot, SMALL), os.getuid())
+
+
+def archive(members: list[Member]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for header, data in members:
+            tar.addfile(header, io.BytesIO(data))
+    return buffer.getvalue()
 
 
 @pytest.fixture
@@ -51,11 +70,11 @@ def test_snapshots_round_trip(content: dict[str, bytes]) -> None:
         first, second = os.open(one, os.O_DIRECTORY), os.open(two, os.O_DIRECTORY)
         for name, data in content.items():
             files.write(first, f"d/{name}", data, os.getuid())
-        snapshot = files.pack(first)
+        snapshot = pack(first)
         files.write(second, "other", b"x", os.getuid())
-        files.unpack(second, files.checked(snapshot, 10_000, 100), os.getuid())
-        assert files.pack(second) == snapshot
-        assert {name: files.read(second, f"d/{name}") for name in content} == content
+        unpack(second, snapshot)
+        assert pack(second) == snapshot
+        assert {name: files.read(second, f"d/{name}", 100) for name in content} == content
         os.close(first)
         os.close(second)
 
@@ -63,10 +82,10 @@ def test_snapshots_round_trip(content: dict[str, bytes]) -> None:
 @given(st.binary(max_size=2000))
 def test_any_bytes_are_a_snapshot_or_refused(data: bytes) -> None:
     with suppress(SnapshotError, BoxFull):
-        assert sum(len(content) for _, content in files.checked(data, 1000, 10)) <= 1000
+        assert sum(len(entry.data) for entry in read_archive(data, TreeLimits(1000, 10, 1000))) <= 1000
 
 
-def member(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", link: str = "") -> files.TarEntry:
+def member(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", link: str = "") -> Member:
     entry = tarfile.TarInfo(name)
     entry.type, entry.size, entry.linkname = kind, len(data), link
     return entry, data
@@ -85,20 +104,19 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", link: st
         [member("pipe", tarfile.FIFOTYPE)],
     ],
 )
-def test_snapshots_cannot_leave_the_box(entries: list[files.TarEntry]) -> None:
+def test_snapshots_cannot_leave_the_box(entries: list[Member]) -> None:
     with pytest.raises(SnapshotError):
-        files.checked(files.archive(entries), 10_000, 100)
+        read_archive(archive(entries), SMALL)
 
 
 def test_links_that_appear_later_are_not_followed(root: int, tmp_path: Path) -> None:
-    entries = files.checked(files.archive([member("a/x", data=b"y")]), 10_000, 100)
     os.symlink("..", "link", dir_fd=root)
     for path in ("link/outside", "link/new"):
         with pytest.raises(BadPath, match="through a link"):
-            files.read(root, path)
+            files.read(root, path, 100)
         with pytest.raises(BadPath, match="through a link"):
             files.write(root, path, b"x", os.getuid())
-    files.unpack(root, entries, os.getuid())
+    unpack(root, archive([member("a/x", data=b"y")]))
     assert (tmp_path / "outside").read_text() == "secret"
     assert os.listdir(root) == ["a"]
 
@@ -108,17 +126,19 @@ def test_emptying_a_folder_does_not_follow_links(root: int, tmp_path: Path) -> N
     (tmp_path / "kept" / "x").write_text("x")
     os.symlink("../kept", "link", dir_fd=root)
     files.write(root, "a/b/c", b"1", os.getuid())
-    files.clear(root)
+    clear(root)
     assert os.listdir(root) == []
     assert (tmp_path / "kept" / "x").exists()
 
 
 def test_a_snapshot_that_is_too_large_is_refused() -> None:
-    large = files.archive([member("a", data=bytes(2000)), member("b")])
-    with pytest.raises(BoxFull, match="2,000 bytes in 2 files; the box may have 1,000 in 100"):
-        files.checked(large, 1000, 100)
-    with pytest.raises(BoxFull):
-        files.checked(large, 10_000, 1)
+    large = archive([member("a", data=bytes(2000)), member("b")])
+    with pytest.raises(BoxFull, match="'a' has 2,000 bytes; a file in the box may have 1,000"):
+        read_archive(large, TreeLimits(10_000, 100, 1000))
+    with pytest.raises(BoxFull, match="more than the 1,000 bytes"):
+        read_archive(large, TreeLimits(1000, 100, 5000))
+    with pytest.raises(BoxFull, match="more than the 1 files"):
+        read_archive(large, TreeLimits(10_000, 1, 5000))
 
 
 def nested(root: int, depth: int, name: str = "d") -> None:
@@ -136,12 +156,12 @@ def nested(root: int, depth: int, name: str = "d") -> None:
 def test_deeply_nested_directories_are_refused_and_removed(root: int, tmp_path: Path) -> None:
     nested(root, 3000)
     with pytest.raises(SnapshotError, match="cannot take a snapshot: a path in a box may have at most 4,096 bytes"):
-        files.pack(root)
-    assert files.usage(root, 5000)[1] > 5000
-    files.clear(root)
+        pack(root)
+    assert usage(root, 5000)[1] > 5000
+    clear(root)
     assert os.listdir(root) == []
     nested(root, 3000)
-    files.remove(f"{tmp_path}/work")
+    remove(f"{tmp_path}/work")
     assert not (tmp_path / "work").exists()
     assert (tmp_path / "outside").exists()
 
@@ -154,28 +174,28 @@ def test_snapshot_restore_and_write_share_path_limits(root: int, depth: int, nam
     path = f"{name}/" * depth + "x"
     entry = tarfile.TarInfo(path)
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.addfile(entry)
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.addfile(entry)
     if fits:
-        snapshot = files.pack(root)
-        files.unpack(root, files.checked(snapshot, 1000, 200), os.getuid())
-        assert files.pack(root) == snapshot
+        snapshot = pack(root)
+        unpack(root, snapshot)
+        assert pack(root) == snapshot
         files.write(root, path, b"y", os.getuid())
-        assert files.read(root, path) == b"y"
-        assert files.usage(root, 5000)[1] == depth + 1
+        assert files.read(root, path, 100) == b"y"
+        assert usage(root, 5000)[1] == depth + 1
         return
     with pytest.raises(SnapshotError, match="at most 4,096 bytes"):
-        files.pack(root)
+        pack(root)
     with pytest.raises(SnapshotError, match="at most 4,096 bytes"):
-        files.checked(buffer.getvalue(), 1000, 200)
+        read_archive(buffer.getvalue(), SMALL)
     with pytest.raises(BadPath, match="at most 4,096 bytes"):
         files.write(root, path, b"y", os.getuid())
 
 
 def test_usage_counts_files_and_bytes(root: int) -> None:
-    assert files.usage(root, 100) == (0, 0)
+    assert usage(root, 100) == (0, 0)
     files.write(root, "a/b", bytes(5000), os.getuid())
-    size, count = files.usage(root, 100)
+    size, count = usage(root, 100)
     assert (size >= 5000, count) == (True, 2)
 
 
@@ -222,45 +242,6 @@ def test_why_a_program_stopped(code: int, stderr: bytes, full: bool, stop: str) 
     assert stop in STOPS
 
 
-def judge(program: bytes, number: int, *arguments: int, audit: int = 0xC000003E) -> int:
-    """Interpret a filter for one call, as the kernel does."""
-    data = struct.pack("iIQ6Q", number, audit, 0, *[*arguments, 0, 0, 0, 0, 0, 0][:6])
-    lines = list(struct.iter_unpack("HBBI", program))
-    place = value = 0
-    while True:
-        code, true, false, operand = lines[place]
-        place += 1
-        if code == 0x20:
-            value = struct.unpack_from("I", data, operand)[0]
-        elif code == 0x06:
-            return operand
-        else:
-            held = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}[code]
-            place += true if held else false
-
-
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
-def test_the_filter_refuses_exactly_the_listed_calls() -> None:
-    allow, refuse, missing, kill = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
-    alone, base = (
-        seccomp.program(seccomp.without_namespaces(network=False, own_uid=False)),
-        seccomp.program(seccomp.BASE),
-    )
-    for number in (0, 1, 2, 9, 39, 57, 59, 60, 231):  # read, write, open, mmap, getpid, fork, execve, exit, exit_group
-        assert judge(alone, number) == judge(base, number) == allow
-    for number in (101, 165, 272, 308, 321, 425):  # ptrace, mount, unshare, setns, bpf, io_uring_setup
-        assert judge(alone, number) == judge(base, number) == refuse
-    assert (judge(alone, 41), judge(base, 41)) == (refuse, allow)  # socket
-    assert judge(base, 435) == missing  # clone3
-    assert judge(base, 56, 17) == allow
-    assert judge(base, 56, 0x10000000 | 17) == refuse
-    assert (judge(base, 302, 0), judge(base, 302, 77)) == (allow, refuse)  # prlimit64
-    assert judge(base, 0x40000000 | 1) == kill
-    assert judge(base, 1, audit=0x40000003) == kill
-    assert judge(seccomp.program(seccomp.without_namespaces(network=False, own_uid=True)), 90) == refuse  # chmod
-    assert judge(seccomp.program(seccomp.without_namespaces(network=True, own_uid=True)), 41) == allow
-
-
 def test_control_groups_of_both_versions(tmp_path: Path) -> None:
     """With plain files in place of the kernel's."""
     assert cgroups.create("x", 1000, tmp_path) is None
@@ -280,9 +261,9 @@ def test_control_groups_of_both_versions(tmp_path: Path) -> None:
 def test_snapshots_of_other_programs_are_accepted(root: int) -> None:
     """A tar made by others, with './' before the names and folders that are only implied."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
         entry = tarfile.TarInfo("./a/b")
         entry.size = 1
-        archive.addfile(entry, io.BytesIO(b"x"))
-    files.unpack(root, files.checked(buffer.getvalue(), 1000, 10), os.getuid())
-    assert files.read(root, "a/b") == b"x"
+        tar.addfile(entry, io.BytesIO(b"x"))
+    unpack(root, buffer.getvalue())
+    assert files.read(root, "a/b", 100) == b"x"

@@ -87,7 +87,7 @@ def test_five_hundred_runs_leave_no_container() -> None:
     with box_of("docker") as box:
         for _ in range(490):
             assert box.run(["sh", "-c", "sleep 3000 >/dev/null 2>&1 &"]).code == 0
-        assert box._counters()["processes"] <= 3  # type: ignore[attr-defined]
+        assert box.counters.read()["processes"] <= 3  # type: ignore[attr-defined]
     for number in range(10):
         with box_of("docker") as box:
             assert box.run(["echo", str(number)]).stdout == f"{number}\n"

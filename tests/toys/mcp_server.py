@@ -61,4 +61,7 @@ def process() -> int:
     return os.getpid()
 
 
-server.run("stdio")
+if "--http" in sys.argv:
+    server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[-1]))
+else:
+    server.run("stdio")

@@ -11,7 +11,7 @@ import torch
 import turnwise.training.checkpoint as checkpoint_module
 from turnwise.training.checkpoint import Checkpoints, random_states, restore_random_states, verify
 from turnwise.training.errors import CheckpointError, VocabularyMismatch
-from turnwise.training.learner import make_optimizer
+from turnwise.training.optimizers import make_optimizer
 from turnwise.training.policy import build_policy, vocabulary_fingerprint
 
 torch.set_num_threads(1)

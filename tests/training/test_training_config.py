@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnwise.credit.registry import get as get_credit_rule
 from turnwise.training.config import Run, reference
 from turnwise.training.config_effects import NEEDS, check_effects, effective_keys, ineffective
 from turnwise.training.errors import ConfigError
 from turnwise.training.folder import differences
 
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
 
 
 def test_the_reference_is_up_to_date():
@@ -124,8 +126,15 @@ def test_the_table_of_effects_names_keys_only():
     assert set(NEEDS) <= set(keys())
 
 
-def test_a_run_has_at_most_75_keys():
-    assert len(list(keys())) <= 75
+def test_a_run_has_at_most_90_keys():
+    assert len(list(keys())) <= 90
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_key_of_the_examples_has_an_effect(path):
+    run = Run.load(path)
+    check_effects(run)
+    get_credit_rule(run.credit.method, **run.credit.options)
 
 
 def test_a_run_is_the_same_after_writing_and_reading():

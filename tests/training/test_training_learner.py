@@ -10,9 +10,10 @@ from training_helpers import play, random_advantages, tiny_llama
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch import pack
 from turnwise.training.gradient import UpdatePlan
-from turnwise.training.learner import Learner, learning_rate, make_optimizer, split_minibatches
+from turnwise.training.learner import Learner, split_minibatches
 from turnwise.training.logprobs import TokenScorer
 from turnwise.training.objectives import Objective
+from turnwise.training.optimizers import learning_rate, make_optimizer
 from turnwise.training.steps import steps_of
 
 torch.set_num_threads(1)
@@ -145,6 +146,27 @@ def test_the_gap_is_that_between_sampled_and_recomputed():
     stats = learner.update(shifted, Objective(entropy=1e-12), UpdatePlan())
     assert stats["gap"] == pytest.approx(0.125)
     assert stats["gap_max"] == pytest.approx(0.125)
+
+
+def test_the_gap_is_that_to_the_sampler_when_old_log_probabilities_are_recomputed():
+    _, _, batch = _made()
+    learner = learner_of()
+    scores = learner.score(batch).logprobs
+    sampled = np.where(batch.mask, scores + 0.25, 0.0)
+    stats = learner.update(replace(batch, old=scores, rollout=sampled), Objective(entropy=1e-12), UpdatePlan(updates=2))
+    assert stats["gap"] == pytest.approx(0.25)  # of the first step, whose weights are those that sampled
+    assert stats["gap_max"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("name", "factor"), [("tis_token", 2.0), ("icepop", 0.0), ("mis_sequence", 0.0)])
+def test_a_correction_is_one_key(name, factor):
+    _, _, batch = _made()
+    learner = learner_of()
+    scores = learner.score(batch).logprobs
+    far = replace(batch, old=scores, rollout=np.where(batch.mask, scores - 3.0, 0.0))  # a token ratio of 20
+    plain = learner_of().update(far, Objective(name="reinforce"), UpdatePlan())
+    found = learner_of().update(far, Objective(name="reinforce", correction=name), UpdatePlan())
+    assert found["grad_norm"] == pytest.approx(factor * plain["grad_norm"], abs=1e-9)
 
 
 def test_gradient_clipping_bounds_the_step():

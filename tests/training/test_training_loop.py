@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,11 @@ from safetensors.torch import load_file
 from toys.tokens import CHATML
 
 import turnwise.training.loop as loop_module
+import turnwise.training.setup as run_setup
 from turnwise.agents.errors import PromptError
 from turnwise.agents.evaluation import EvaluationResult, Panel
+from turnwise.agents.models import ModelFolder, load_model, load_tokenizer
+from turnwise.agents.samplers import Random
 from turnwise.agents.store import read_trajectories
 from turnwise.credit import Advantages, BadOption, CreditRule
 from turnwise.credit.registry import RULES
@@ -27,7 +31,7 @@ from turnwise.training.checkpoint import Checkpoints
 from turnwise.training.config_effects import effective_toml
 from turnwise.training.errors import NoDemonstrations, TrainingError
 from turnwise.training.learner import Learner
-from turnwise.training.policy import load_policy, save_policy
+from turnwise.training.policy import save_policy
 from turnwise.training.setup import prepare, remarks
 
 torch.set_num_threads(1)
@@ -352,7 +356,10 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["policy.path=nowhere"], "policy.path must be a Hugging Face folder, and nowhere is not a folder"),
+        (
+            ["policy.path=nowhere"],
+            r"policy.path: expected a Hugging Face folder or an id such as .*'nowhere' does not exist",
+        ),
         (["policy.heads=3"], r"policy.hidden must be a multiple of 2 \* policy.heads.*hidden=32, heads=3"),
         (["agent.prompt={name='conversation', history=3}"], "'conversation' has no option 'history'"),
         (["objective.norm=5.0"], "objective.norm has no effect"),
@@ -365,6 +372,8 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
         (["imitation.episodes=0"], "needs demonstrations to train its tokenizer"),
         (["agent.parser=bear"], "bare"),
         (["policy.device=tpu"], "policy.device"),
+        (["sampler.engine=transfromers"], "did you mean 'transformers'"),
+        (["sampler.url=http://127.0.0.1:1"], "sampler.url has no effect"),
         (["agent.top_p=0.9"], "objective.old to .recomputed"),
     ],
 )
@@ -384,6 +393,25 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_nothing_to_imitate(tmp_path):
     with pytest.raises(NoDemonstrations, match="none succeeded"):
         train(make_run(tmp_path / "run", "agent.max_turns=1", "imitation.noise=0.0"))
+
+
+def test_any_sampler_can_demonstrate(tmp_path):
+    chosen = {"episodes": 10, "demonstrator": "random", "won_only": False}
+    table = TABLE | {"imitation": chosen, "train": {"steps": 0}, "evaluation": {"episodes": 0}}
+    events = []
+    train(Run.parse(table, [f'output="{tmp_path / "run"}"']), on_event=events.append)
+    assert next(event for event in events if "demonstrations" in event)["demonstrations"] == 10
+    with pytest.raises(ConfigError, match="noise has no effect: the demonstrations come from a file or a model"):
+        train(Run.parse(table, [f'output="{tmp_path / "other"}"', "imitation.noise=0.1"]))
+
+
+def test_an_engine_without_token_ids_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="returns no token ids"):
+        train(make_run(tmp_path / "run", f"sampler.engine={__name__}:no_ids"))
+
+
+def no_ids(settings):
+    return Random()
 
 
 class Jammed(toys.corridor.Corridor):
@@ -475,6 +503,15 @@ def test_an_environment_whose_listing_takes_no_count_is_not_remarked_on(tmp_path
     assert remarks(prepare(make_run(tmp_path, "imitation.episodes=6000", "evaluation.episodes=0"))) == []
 
 
+@pytest.mark.parametrize(
+    ("fast", "dtype", "count"), [(False, "bfloat16", 1), (True, "bfloat16", 0), (False, "float32", 0)]
+)
+def test_bfloat16_on_a_cpu_without_it_is_remarked(tmp_path, monkeypatch, fast, dtype, count):
+    monkeypatch.setattr(run_setup, "multiplies_bfloat16", lambda: fast)
+    found = remarks(prepare(make_run(tmp_path, f"policy.dtype={dtype}")))
+    assert sum("no instructions for bfloat16" in text for text in found) == count
+
+
 def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
     monkeypatch.setattr(loop_module, "remarks", lambda prepared: [f"a remark on {prepared.run.name}"])
     train(make_run(tmp_path, "train.steps=0", "evaluation.episodes=0"))
@@ -483,7 +520,7 @@ def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):
 
 def test_a_chat_template_that_does_not_fit_is_refused_before_anything_is_played(finished, tmp_path):
     folder, _ = finished
-    model, tokenizer = load_policy(folder / "checkpoints/000005")
+    model, tokenizer = load_model(folder / "checkpoints/000005"), load_tokenizer(folder / "checkpoints/000005")
     tokenizer.chat_template = "{{ messages | length }} messages" + CHATML  # rewrites how it began
     save_policy(model, tokenizer, tmp_path / "policy")
     table = {**TABLE, "policy": {"path": str(tmp_path / "policy"), "context": 400}}
@@ -491,3 +528,45 @@ def test_a_chat_template_that_does_not_fit_is_refused_before_anything_is_played(
     with pytest.raises(PromptError, match="rewrites earlier turns"):
         train(Run.parse(table, [f'output="{tmp_path / "run"}"']), on_event=events.append)
     assert [event["phase"] for event in events] == ["setup"]
+
+
+def test_a_resumed_run_continues_its_loggers(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    quick = ('loggers=["tensorboard"]', "evaluation.episodes=0", "train.checkpoint_every=1")
+    train(make_run(tmp_path / "run", *quick, "train.steps=1"))
+    time.sleep(1.1)  # the names of event files are whole seconds
+    train(make_run(tmp_path / "run", *quick, "train.steps=2"), resume=True)
+    points = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload().Scalars("train/success")
+    assert [point.step for point in points] == [1, 2]
+    assert set(json.loads((tmp_path / "run" / "loggers.json").read_text())) == {"tensorboard"}
+
+
+def test_the_revision_of_a_model_from_the_hub_is_recorded(finished, tmp_path, monkeypatch):
+    folder, _ = finished
+    found = ModelFolder(folder / "checkpoints/000005", "org/name@v1", "c" * 40)
+    for module in ("setup", "warmstart"):
+        monkeypatch.setattr(f"turnwise.training.{module}.find_model", lambda name: found)
+    table = {**TABLE, "policy": {"path": "org/name@v1", "context": 400}, "imitation": {}, "output": str(tmp_path / "r")}
+    train(Run.parse(table, ["train.steps=0", "evaluation.episodes=0"]))
+    assert next(line for line in lines(tmp_path / "r") if line["phase"] == "setup")["revision"] == "c" * 40
+    meta = json.loads((tmp_path / "r" / "meta.json").read_text())
+    assert meta["policy"] == {"name": "org/name@v1", "revision": "c" * 40}
+
+
+def test_a_run_with_a_stop_string_imitates_and_samples_it(tmp_path):
+    folder = tmp_path / "run"
+    train(make_run(folder, 'agent.stop=["\\n"]', "imitation.epochs=3", "train.steps=1", "evaluation.episodes=0"))
+    tokenizer = load_tokenizer(Checkpoints(folder / "checkpoints").path(1))
+    (stored,) = (folder / "trajectories").iterdir()
+    trajectories = list(read_trajectories(stored))
+    ended = [turn for one in trajectories for turn in one.turns if turn.text.endswith("\n")]
+    assert ended, "demonstrations ended with the stop string, so the policy samples it"
+    for turn in ended:
+        assert tokenizer.decode(turn.response) == turn.text
+        assert turn.action is None or turn.action == turn.text.strip()
+    for one in trajectories:
+        for before, after in pairwise(one.turns):
+            added = tokenizer.decode(after.prompt[len(before.prompt) + len(before.response) :])
+            assert added.startswith("\n") != before.text.endswith("\n"), "the line break is written once"

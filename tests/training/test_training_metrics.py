@@ -9,6 +9,7 @@ from training_helpers import trajectory, turn
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
+from turnwise.training.loggers import LoggedRun, TensorBoardLogger
 from turnwise.training.metrics import (
     MetricsWriter,
     credit_metrics,
@@ -80,14 +81,18 @@ def test_lines_are_there_at_once_and_cut_where_a_checkpoint_stood(tmp_path):
     assert [json.loads(line)["iteration"] for line in path.read_text().splitlines()] == [1, 3]
 
 
+def board(folder, purge=None):
+    return TensorBoardLogger(LoggedRun(folder, "run", {}, purge))
+
+
 def test_tensorboard_gets_the_numbers(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    with MetricsWriter(tmp_path / "metrics.jsonl", tensorboard=tmp_path / "board") as writer:
+    with MetricsWriter(tmp_path / "metrics.jsonl", loggers=[board(tmp_path)]) as writer:
         writer.write({"phase": "train", "iteration": 4, "loss": 0.25, "text": "x", "flag": True})
         writer.write({"phase": "imitation", "iteration": 0, "step": 7, "loss": 0.5})  # its axis is another
-    events = EventAccumulator(str(tmp_path / "board")).Reload()
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert events.Tags()["scalars"] == ["train/loss"]
     (point,) = events.Scalars("train/loss")
     assert (point.step, point.value) == (4, 0.25)
@@ -98,11 +103,11 @@ def test_tensorboard_forgets_what_came_after_the_checkpoint(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     for purge, steps in ((None, (1, 2, 3)), (2, (2,))):
-        with MetricsWriter(tmp_path / "metrics.jsonl", tensorboard=tmp_path / "board", purge=purge) as writer:
+        with MetricsWriter(tmp_path / "metrics.jsonl", loggers=[board(tmp_path, purge)]) as writer:
             for step in steps:
                 writer.write({"phase": "train", "iteration": step, "loss": 0.5})
         time.sleep(1.1)  # the names of event files are whole seconds, and their order is that of the writers
-    points = EventAccumulator(str(tmp_path / "board")).Reload().Scalars("train/loss")
+    points = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("train/loss")
     assert [point.step for point in points] == [1, 2]
 
 

@@ -26,9 +26,10 @@ def test_the_example_runs(capsys):
 
 
 def test_the_keys_can_be_written_in_a_run(tmp_path):
-    loss, credit = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+    loss, correction, credit = (tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL))
     run = make_run(tmp_path)
-    table = run.model_dump(exclude_unset=True) | tomllib.loads(loss) | tomllib.loads(credit)
+    assert prepare(Run.parse(run.model_dump(exclude_unset=True) | correction)).objective.correction is not None
+    table = run.model_dump(exclude_unset=True) | loss | credit
     setup = prepare(Run.parse(table))
     assert setup.token_transform.planning == ("first", "let me check")
     assert setup.token_transform.transform.name == "hicra"

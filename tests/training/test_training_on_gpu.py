@@ -11,7 +11,7 @@ from training_helpers import VOCAB, tiny_llama
 
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Request
-from turnwise.agents.samplers.transformers import TransformersSampler
+from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.training import Run, train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -31,7 +31,7 @@ class Numbers:
 
 def sampled(device, temperature, turns=3, episodes=12):
     """Several turns of several episodes at once, each prompt going on from the answer before."""
-    sampler = TransformersSampler(tiny_llama(), Numbers(), device=device, slots=8)
+    sampler = TransformersSampler(tiny_llama(), Numbers(), device=device, concurrency=8)
 
     async def play(number):
         prompt, said = [number, 3, 5], []

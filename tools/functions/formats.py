@@ -1,7 +1,8 @@
-"""Text formats of calls by name: `tags`, `hermes` and `openai`. Parsing what was written gives the same calls.
+"""Text formats of calls by name: `tags`, `hermes`, `openai`, `llama` and `mistral`.
 
-Parsing never raises and never guesses: a text contains calls, or the result says what is wrong with it. Reasoning
-(everything before a `</think>`, or after a `<think>` that is not closed) is ignored.
+Parsing never raises and never guesses: a text contains calls, or the result says what is wrong with it. Parsing what
+was written gives the same calls. Reasoning (everything before a `</think>`, or after a `<think>` that is not closed) is
+ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnwise.registry import suggest
-from turnwise.tools.functions import json_formats, tag_format
+from turnwise.tools.functions import json_formats, tag_format, template_formats
 from turnwise.tools.functions.calls import Call, ParsedCalls, ToolResult
 from turnwise.tools.functions.errors import UnknownFormat
 from turnwise.tools.functions.tool import Tool
@@ -64,6 +65,22 @@ CALL_FORMATS: Final[dict[str, CallFormat]] = {
         json_formats.write_results_openai,
         json_formats.describe_openai,
         json_formats.example_openai,
+    ),
+    "llama": CallFormat(
+        "llama",
+        template_formats.parse_llama,
+        template_formats.write_llama,
+        template_formats.write_results_plain,
+        template_formats.describe_llama,
+        template_formats.example_llama,
+    ),
+    "mistral": CallFormat(
+        "mistral",
+        template_formats.parse_mistral,
+        template_formats.write_mistral,
+        template_formats.write_results_plain,
+        template_formats.describe_mistral,
+        template_formats.example_mistral,
     ),
 }
 

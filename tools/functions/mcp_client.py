@@ -1,9 +1,13 @@
-"""Tools of an MCP server that is started by a command and uses standard input and output.
+"""Tools of an MCP server: one that is started by a command and uses standard input and output, or one over HTTP.
 
 The connection lives in a thread with its own event loop, so that tools can be called like functions. If the server dies
 or does not respond in time, the result of the call says so.
 
-Not included: servers over HTTP, resources, prompts, and requests from the server to the client.
+The mark `isError` of a result says that the tool failed. Servers that do not set it, as some old ones, return the
+failure as an ordinary result; then only the text tells.
+
+Not included: HTTP with server-sent events (the transport before streamable HTTP), authorization beyond fixed headers,
+resources, prompts, and requests from the server to the client.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import contextlib
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, Self
@@ -28,6 +32,7 @@ from turnwise.tools.functions.tool import BUDGET, Tool
 __all__ = ["McpServer"]
 
 _CLOSED: Final = -32000  # JSON-RPC code of the mcp package for a closed connection
+_CONNECTING: Final = 30.0  # seconds for a connection over HTTP; how long a call may take is decided by its caller
 _CLOSING: Final = 15.0  # seconds for the server to end; the package kills it earlier
 
 
@@ -35,36 +40,45 @@ class McpServer:
     """A running MCP server; iterate over it to get its tools, and close it (or use it in a `with` statement).
 
     Args:
-        command: the program and its arguments.
-        env: environment variables besides those that every server inherits (PATH, HOME and the like).
-        cwd: working directory.
+        command: the program and its arguments; or the URL of a server over streamable HTTP, such as
+            "http://127.0.0.1:8000/mcp".
+        env: environment variables of the program besides those that every server inherits (PATH, HOME and the like).
+        cwd: working directory of the program.
+        headers: HTTP headers, such as {"Authorization": "Bearer ..."}.
         seconds: time limit of a call.
         start_seconds: time limit for starting and listing the tools.
         budget: most characters of a result.
 
     Raises:
-        ServerFailed: the mcp package is missing, or the program does not start or does not list its tools in time.
+        ServerFailed: the mcp package is missing; the program does not start, or the server does not answer or does not
+            list its tools in time.
     """
 
     def __init__(
         self,
-        command: Sequence[str],
+        command: Sequence[str] | str,
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        headers: Mapping[str, str] | None = None,
         seconds: float = 30.0,
         start_seconds: float = 30.0,
         budget: int = BUDGET,
     ) -> None:
-        if isinstance(command, str) or not command:
-            raise ServerFailed(f"command must be a non-empty list such as ['python', 'server.py'], got {command!r}")
+        self.url = command if isinstance(command, str) and command.startswith(("http://", "https://")) else ""
+        if not self.url and (isinstance(command, str) or not command):
+            form = "a non-empty list such as ['python', 'server.py'], or a URL such as 'http://127.0.0.1:8000/mcp'"
+            raise ServerFailed(f"command must be {form}, got {command!r}")
         try:
             import mcp
         except ImportError as error:
             raise ServerFailed("MCP servers need the mcp package: pip install 'turnwise[mcp]'") from error
-        self.command, self.seconds, self.budget = list(command), seconds, budget
-        self._parameters = mcp.StdioServerParameters(
-            command=self.command[0], args=self.command[1:], env=dict(env or {}), cwd=cwd
+        self.command, self.seconds, self.budget = [] if self.url else list(command), seconds, budget
+        self._headers = dict(headers or {})
+        self._parameters = (
+            None
+            if self.url
+            else mcp.StdioServerParameters(command=self.command[0], args=self.command[1:], env=dict(env or {}), cwd=cwd)
         )
         self._gone = ""
         self._session: Any = None
@@ -114,6 +128,8 @@ class McpServer:
     @property
     def _name(self) -> str:
         # Without directories: agents read this, and it should not depend on the machine.
+        if self.url:
+            return f"the MCP server {truncate(self.url, 200)!r}"
         return f"the MCP server {truncate(' '.join(PurePath(word).name for word in self.command), 200)!r}"
 
     def _run(self) -> None:
@@ -134,12 +150,11 @@ class McpServer:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self._gone:
             return
-        async with (
-            mcp.stdio_client(self._parameters, errlog=self._errors) as (reading, writing),
-            mcp.ClientSession(reading, writing) as session,
-        ):
+        async with self._streams() as (reading, writing), mcp.ClientSession(reading, writing) as session:
             # The constructor may time out: then the session must end although the tools were not listed.
             listing = asyncio.ensure_future(_list_tools(session))
+            # If the connection fails, that is the error to report, and nobody asks for this one.
+            listing.add_done_callback(lambda task: task.cancelled() or task.exception())
             stopping = asyncio.ensure_future(self._stop.wait())
             await asyncio.wait({listing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not listing.done():
@@ -149,6 +164,23 @@ class McpServer:
             self._session = session
             self._started.set_result(found)
             await stopping
+
+    @contextlib.asynccontextmanager
+    async def _streams(self) -> AsyncIterator[Any]:
+        """Open the connection."""
+        import mcp
+        from httpx2 import AsyncClient, Timeout
+        from mcp.client.streamable_http import streamable_http_client
+
+        if self._parameters is not None:
+            async with mcp.stdio_client(self._parameters, errlog=self._errors) as streams:
+                yield streams
+            return
+        async with (
+            AsyncClient(headers=self._headers, timeout=Timeout(_CONNECTING, read=None)) as client,
+            streamable_http_client(self.url, http_client=client) as streams,
+        ):
+            yield streams
 
     def _tool(self, listed: Any) -> Tool:
         parameters = dict(listed.input_schema)

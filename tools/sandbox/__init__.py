@@ -18,6 +18,7 @@ from turnwise.tools.sandbox.errors import (
     SandboxError,
     SnapshotError,
     UnknownBackend,
+    UntrustedData,
 )
 from turnwise.tools.sandbox.limits import STOPS, Limits, RunResult, Stop
 from turnwise.tools.sandbox.session import PythonSession, SessionResult
@@ -43,6 +44,7 @@ __all__ = [
     "SnapshotError",
     "Stop",
     "UnknownBackend",
+    "UntrustedData",
     "probe",
     "start",
 ]

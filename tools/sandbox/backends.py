@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Final
 
 from turnwise.registry import suggest
-from turnwise.tools.sandbox import containers, kernel, landlock, seccomp
+from turnwise.tools.sandbox import containers, hidden, kernel, landlock, seccomp
 from turnwise.tools.sandbox.box import Box
 from turnwise.tools.sandbox.errors import BadPath, NoSandbox, SandboxError, UnknownBackend
+from turnwise.tools.sandbox.guarantees import LimitGuarantee, local_guarantees
 from turnwise.tools.sandbox.limits import Limits
 from turnwise.tools.sandbox.local import LocalBox, LocalConfig
 
@@ -42,6 +43,11 @@ open("proof", "w").write("x")
 print("held")
 """
 
+_LANDLOCK_CAVEATS: Final = (
+    "programs can see the names of the host's files",
+    "times of files cannot be set, not even in the box",
+)
+
 
 @dataclass(frozen=True)
 class BackendStatus:
@@ -52,6 +58,7 @@ class BackendStatus:
         works: whether programs can be run in it.
         detail: how it isolates programs, or why it does not work; one sentence.
         caveats: known weaknesses on this machine, one sentence each.
+        guarantees: how each limit is enforced on this machine; () if the back end does not work.
         config: how its boxes are created; None if it does not work.
     """
 
@@ -59,6 +66,7 @@ class BackendStatus:
     works: bool
     detail: str
     caveats: tuple[str, ...] = ()
+    guarantees: tuple[LimitGuarantee, ...] = ()
     config: LocalConfig | None = None
 
 
@@ -91,6 +99,7 @@ def start(
     for path in readable:
         if not Path(path).is_dir():
             raise BadPath(f"readable must name directories of this machine, got {str(path)!r}")
+        hidden.check_readable(str(path))
     candidates = [status for status in probe() if backend in ("auto", status.name)]
     for status in candidates:
         if status.config is not None:
@@ -148,9 +157,13 @@ def _landlock(*, root: bool) -> BackendStatus:
     if not root and version < landlock.SCOPES:
         detail = f"landlock {version} does not block signals, and only root can give a box a separate user id"
         return BackendStatus("landlock", False, detail)
-    configs = [LocalConfig("landlock", python, readable, own_filesystem=False) for python, readable in pythons()]
+    configs = [
+        LocalConfig("landlock", python, readable, own_filesystem)
+        for own_filesystem in (True, False)
+        for python, readable in pythons()
+    ]
     detail = f"landlock {version}, seccomp" + (" and a separate user id" if root else "")
-    return _first_working(configs, detail, (*_user_caveats(root), "programs can see the names of the host's files"))
+    return _first_working(configs, detail, (*_user_caveats(root), *_LANDLOCK_CAVEATS))
 
 
 def _user_caveats(root: bool) -> tuple[str, ...]:
@@ -162,16 +175,18 @@ def _first_working(configs: list[LocalConfig], detail: str, caveats: tuple[str, 
     reason = "no Python interpreter was found to test it with"
     for config in configs:
         try:
-            more = check_isolation(lambda config=config: LocalBox(Limits(wall=20, memory=256 << 20), config))  # type: ignore[misc]
+            found = check_isolation(lambda config=config: LocalBox(Limits(wall=20, memory=256 << 20), config))  # type: ignore[misc]
         except SandboxError as error:
             reason = str(error)
             continue
-        return BackendStatus(config.backend, True, f"{detail}; Python is {config.python}", (*caveats, *more), config)
+        more = [one.detail for one in found if not one.certain]
+        detail = f"{detail}; Python is {config.python}"
+        return BackendStatus(config.backend, True, detail, (*caveats, *more), found, config)
     return BackendStatus(configs[0].backend, False, reason)
 
 
-def check_isolation(make: Callable[[], Box]) -> tuple[str, ...]:
-    """Run a program in a box that tries to break out, and return the caveats of the box.
+def check_isolation(make: Callable[[], Box]) -> tuple[LimitGuarantee, ...]:
+    """Run a program in a box that tries to break out, and return how the limits of the box are enforced.
 
     Raises:
         SandboxError: the program does not run, or one of its attempts succeeds.
@@ -186,16 +201,17 @@ def check_isolation(make: Callable[[], Box]) -> tuple[str, ...]:
             result = box.run(code)
             output = result.stdout.split("\n")
             if result.ok and output == ["held", ""] and box.get("proof") == b"x":
-                return _box_caveats(box)
+                return _guarantees(box)
         wrong = [line for line in output if line and line != "held"] or result.stderr.strip().splitlines()[-1:]
         raise SandboxError(f"a test program was not isolated: {wrong[0] if wrong else f'it stopped by {result.stop}'}")
 
 
-def _box_caveats(box: Box) -> tuple[str, ...]:
-    caveats = []
-    if isinstance(box, LocalBox):
-        if not box.memory_counted:
-            caveats.append("the memory limit applies to each process, since no control group can be created")
-        if not box.own_filesystem:
-            caveats.append("disk usage is checked periodically, so a fast writer can exceed its limit for a moment")
-    return tuple(caveats)
+def _guarantees(box: Box) -> tuple[LimitGuarantee, ...]:
+    if not isinstance(box, LocalBox):
+        return ()
+    return local_guarantees(
+        backend=box.backend,
+        own_filesystem=box.own_filesystem,
+        memory_counted=box.memory_counted,
+        own_uid=box.uid != os.geteuid(),
+    )

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from turnwise.tools.sandbox.bwrap import WORK
 from turnwise.tools.sandbox.channel import Channel
-from turnwise.tools.sandbox.errors import BadCommand, BoxClosed
-from turnwise.tools.sandbox.files import split_path
+from turnwise.tools.sandbox.errors import BadCommand, BadPath, BoxClosed, BoxFull, BoxLost
+from turnwise.tools.sandbox.files import FULL, split_path
 from turnwise.tools.sandbox.limits import Limits, RunResult, Stop
 from turnwise.tools.sandbox.session import PythonSession
+from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, read_archive
+from turnwise.tools.sandbox.untrusted_trees import TreeChanged
 
+T = TypeVar("T")
 _MAX_ARGUMENT: Final = 100_000  # bytes; Linux takes arguments of up to 131,072
 _CODE: Final = ".code.py"
 _LIMIT_MESSAGES: Final[tuple[tuple[Stop, tuple[str, ...]], ...]] = (
@@ -41,6 +44,7 @@ class Box(ABC):
         self.limits = limits
         self.closed = False
         self._run_lock = threading.Lock()
+        self._files_lock = threading.Lock()  # held while the host uses the files; no program is started meanwhile
         self._sessions: list[PythonSession] = []
 
     @property
@@ -82,10 +86,14 @@ class Box(ABC):
                 argv = [self.python, _CODE]
             return self._execute(argv, data, seconds)
 
-    def session(self) -> PythonSession:
-        """Start a Python interpreter in the box that keeps its state between calls."""
+    def session(self, *, isolated: bool = False) -> PythonSession:
+        """Start a Python interpreter in the box that keeps its state between calls.
+
+        Args:
+            isolated: whether neither the environment nor the user's or the box's directory add modules (`python -I`).
+        """
         self._check_open()
-        session = PythonSession(self._open_channel, self.python, self.limits)
+        session = PythonSession(self._open_channel, self.python, self.limits, isolated)
         self._sessions.append(session)
         return session
 
@@ -95,39 +103,79 @@ class Box(ABC):
         Raises:
             BadPath: the path leaves the box.
             BoxFull: the file does not fit.
+            BoxLost: the programs in the box prevent it, and cannot be killed.
         """
         self._check_open()
         split_path(path)
-        self._put(path, data.encode() if isinstance(data, str) else bytes(data))
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        if len(content) > self.limits.file_size:
+            raise BoxFull(FULL.format(path=path))
+        self._use_file(lambda: self._put(path, content))
 
     def get(self, path: str) -> bytes:
         """Return the content of a regular file.
 
         Raises:
-            BadPath: there is no such file, or the path leaves the box (links are not followed).
+            BadPath: there is no such file, it is larger than `limits.file_size`, or the path leaves the box (links are
+                not followed).
+            BoxLost: the programs in the box prevent it, and cannot be killed.
         """
         self._check_open()
         split_path(path)
-        return self._get(path)
+        return self._use_file(lambda: self._get(path))
 
     def snapshot(self) -> bytes:
         """Return all files in the box's directory as a tar archive; processes and /tmp are not included.
 
         Raises:
-            SnapshotError: a path has more than 4,096 bytes or 100 components, or a program changes files meanwhile.
+            SnapshotError: the files exceed `limits`, counting holes as data and a file once for each of its names, or a
+                path has more than 4,096 bytes or 100 components.
+            BoxLost: the programs in the box prevent it, and cannot be killed.
         """
         self._check_open()
-        return self._snapshot()
+        return self._undisturbed(self._snapshot)
 
     def restore(self, snapshot: bytes) -> None:
-        """Replace all files in the box's directory by those of a snapshot of this or another box.
+        """Replace all files in the box's directory by those of a snapshot of this or another box, and empty /tmp.
+
+        Nothing else that programs have left in the box is kept either: it is as if it were new.
 
         Raises:
             SnapshotError: the bytes are not a snapshot, or contain entries that a box does not allow; nothing changed.
-            BoxFull: the snapshot is larger than this box.
+            BoxFull: the snapshot is larger than this box; nothing changed.
+            BoxLost: the programs in the box prevent it, and cannot be killed; the box is closed.
         """
         self._check_open()
-        self._restore(snapshot)
+        entries = read_archive(snapshot, self._tree_limits())
+        try:
+            self._undisturbed(lambda: self._replace_all(entries))
+        except TreeChanged as error:
+            self.close()
+            raise BoxLost(f"the box could not be filled again and was closed: {error}") from error
+
+    def _replace_all(self, entries: list[FileEntry]) -> None:
+        self._restore(entries)
+        self._empty_scratch()
+
+    def _tree_limits(self) -> TreeLimits:
+        return TreeLimits(self.limits.disk, self.limits.files, self.limits.file_size)
+
+    def _use_file(self, use: Callable[[], T]) -> T:
+        try:
+            return self._undisturbed(use)
+        except TreeChanged as error:
+            raise BadPath(str(error)) from error
+
+    def _undisturbed(self, use: Callable[[], T]) -> T:
+        """Use the files while the programs in the box are stopped; kill them if they go on nevertheless."""
+        with self._files_lock:
+            self._check_open()
+            try:
+                with self._paused():
+                    return use()
+            except TreeChanged:
+                self._kill_programs()
+                return use()
 
     def close(self) -> None:
         """Kill all programs and remove the box; closing it twice has no effect."""
@@ -173,7 +221,18 @@ class Box(ABC):
     def _snapshot(self) -> bytes: ...
 
     @abstractmethod
-    def _restore(self, snapshot: bytes) -> None: ...
+    def _restore(self, entries: list[FileEntry]) -> None: ...
+
+    @abstractmethod
+    def _paused(self) -> AbstractContextManager[None]:
+        """Stop all programs in the box meanwhile, sessions too; raise TreeChanged if one goes on."""
+
+    @abstractmethod
+    def _kill_programs(self) -> None:
+        """Kill all programs in the box, sessions too; raise BoxLost if one is left."""
+
+    @abstractmethod
+    def _empty_scratch(self) -> None: ...
 
     @abstractmethod
     def _close(self) -> None: ...

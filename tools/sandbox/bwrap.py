@@ -8,25 +8,36 @@ else: bubblewrap's root and /dev would otherwise be host memory without a limit.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final
 
 WORK: Final = "/work"
+EMPTY_FOLDER: Final = "empty"  # of the storage
+EMPTY_FILE: Final = "nothing"
 _ETC: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime")
 _NETWORK: Final = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
 
 
 def arguments(
-    bwrap: str, storage: str, readable: list[tuple[str, str]], *, network: bool, filter_fd: int, info_fd: int
+    bwrap: str,
+    storage: str,
+    readable: list[tuple[str, str]],
+    *,
+    network: bool,
+    filter_fd: int,
+    info_fd: int,
+    hidden: Sequence[str] = (),
 ) -> list[str]:
     """Return bubblewrap's arguments up to and including the "--" before the program.
 
     Args:
         bwrap: path of the executable.
-        storage: path of the box's storage (with `work`, `tmp`, `shm`, `passwd`, `group`).
+        storage: path of the box's storage (with `work`, `tmp`, `shm`, `passwd`, `group`, `empty`, `nothing`).
         readable: further read-only directories, as pairs (current path, path that the program sees).
         network: whether to share the host's network.
         filter_fd: descriptor of the seccomp filter.
         info_fd: descriptor on which bubblewrap reports the id of its first process.
+        hidden: files and directories that are replaced by empty ones.
     """
     args = [bwrap, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
     args += ["--hostname", "box"]
@@ -46,5 +57,7 @@ def arguments(
         args += ["--bind", f"{storage}/{name}", target]
     for source, target in readable:  # after /tmp, since they may be below it
         args += ["--ro-bind", source, target]
+    for path in hidden:
+        args += ["--ro-bind", f"{storage}/{EMPTY_FOLDER if os.path.isdir(path) else EMPTY_FILE}", path]
     args += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
     return [*args, "--seccomp", str(filter_fd), "--info-fd", str(info_fd), "--"]

@@ -22,8 +22,16 @@ class Channel(ABC):
         """Return available bytes; b"" after the end of the stream, None if nothing arrived in time."""
 
     @abstractmethod
-    def kill(self) -> None:
-        """Kill the program; a pending `receive` returns."""
+    def cpu(self) -> float:
+        """Return the CPU seconds of the processes that run in the box, with those of their ended children.
+
+        Raises:
+            SandboxError: it cannot be told.
+        """
+
+    @abstractmethod
+    def kill(self, why: Stop = "killed") -> None:
+        """Kill the program; a pending `receive` returns, and `close` returns `why`."""
 
     @abstractmethod
     def close(self) -> Stop:
@@ -35,7 +43,8 @@ def write_all(fd: int, write: Callable[[memoryview], int], data: bytes, deadline
     left, poll = memoryview(data), select.poll()
     poll.register(fd, select.POLLOUT)
     while left:
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        seconds = deadline - time.monotonic()
+        if seconds <= 0 or not poll.poll(seconds * 1000):
             return False
         try:
             left = left[write(left) :]

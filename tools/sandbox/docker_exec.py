@@ -14,6 +14,10 @@ from turnwise.tools.sandbox.errors import BoxLost
 from turnwise.tools.sandbox.limits import Stop
 
 USER: Final = "1000:1000"
+_LAST_WORDS: Final = 0.5  # seconds to read what a killed command has written before
+_START: Final = 30.0  # seconds for a command to start
+_LINE: Final = 1000  # bytes of its first line
+_LARGEST_FRAME: Final = 1 << 24  # bytes
 
 
 def first_line(error: Exception) -> str:
@@ -60,12 +64,12 @@ class DockerExec:
         while True:
             now = time.monotonic()
             if now >= deadline:
-                if self.stop is not None:
-                    return
-                self.stop = "timeout"
-                kill()
-                deadline = now + 5
-            for _, events in poll.poll(max(0.0, deadline - now) * 1000 + 1):
+                if self.stop is None:
+                    self._stop("timeout", kill)
+                    deadline = time.monotonic() + _LAST_WORDS  # for what it wrote before
+                    continue
+                return
+            for _, events in poll.poll((deadline - now) * 1000 + 1):
                 if events & select.POLLOUT and left:
                     left = self._feed(left)
                     if not left:
@@ -75,10 +79,13 @@ class DockerExec:
                     if data == b"":
                         return
                     if self._collect(data or b"", output) and self.stop is None:
-                        self.close()  # first: a daemon that is blocked by a flood of output does not start `kill`
-                        self.stop = "output"
-                        kill()
+                        self.close()  # unread output blocks the program, not the host
+                        self._stop("output", kill)
                         return
+
+    def _stop(self, why: Stop, kill: Callable[[], None]) -> None:
+        self.stop = why
+        kill()
 
     def _feed(self, left: memoryview) -> memoryview:
         try:
@@ -107,6 +114,8 @@ class DockerExec:
         found = []
         while len(self.buffer) >= 8:
             size = int.from_bytes(self.buffer[4:8], "big")
+            if size > _LARGEST_FRAME:
+                raise BoxLost("Docker sent a frame of a stream that is too long")
             if len(self.buffer) < 8 + size:
                 break
             found.append((self.buffer[0], self.buffer[8 : 8 + size]))
@@ -123,21 +132,19 @@ class DockerExec:
         return over
 
     def finish(self) -> None:
-        """Wait for the exit code.
+        """Wait for the exit code; that of a command that was killed is known.
 
         Raises:
             BoxLost: the container or the daemon died.
         """
         deadline = time.monotonic() + 10
-        while True:
+        while self.stop is None and time.monotonic() < deadline:
             try:
                 state = self.api.exec_inspect(self.id)
             except Exception as error:
                 raise BoxLost(f"the container died during the run, or Docker did: {first_line(error)}") from error
             if state["ExitCode"] is not None:
                 self.code = int(state["ExitCode"])
-                return
-            if self.stop is not None or time.monotonic() > deadline:
                 return
             time.sleep(0.005)
 
@@ -150,11 +157,36 @@ class DockerExec:
 
 
 class DockerChannel(Channel):
-    """Channel to a command in a container; `kill_all` kills every process in that container."""
+    """Channel to a command in a container.
 
-    def __init__(self, command: DockerExec, kill_all: Callable[[], None]) -> None:
+    Args:
+        command: it first writes its process number, in a line.
+        kill: kills the process with that number.
+        cpu: returns the CPU seconds that the container has used.
+
+    Raises:
+        BoxLost: the command does not start.
+    """
+
+    def __init__(self, command: DockerExec, kill: Callable[[int], None], cpu: Callable[[], float]) -> None:
         self.command = command
-        self.kill_all = kill_all
+        self._kill, self._cpu = kill, cpu
+        self.stop: Stop | None = None
+        line, _, self.rest = self._first_line(time.monotonic() + _START).partition(b"\n")
+        if not line.isdigit():
+            command.close()
+            raise BoxLost(f"a program in the container does not start: {line[:200].decode('utf-8', 'replace')}")
+        self.pid = int(line)
+
+    def _first_line(self, deadline: float) -> bytes:
+        self.rest = b""
+        text = b""
+        while b"\n" not in text and len(text) < _LINE:
+            part = self.receive(deadline)
+            if not part:
+                break
+            text += part
+        return text
 
     def send(self, data: bytes, deadline: float) -> bool:
         """Write all bytes; return False if the program did not read them in time or has ended."""
@@ -162,9 +194,12 @@ class DockerChannel(Channel):
 
     def receive(self, deadline: float) -> bytes | None:
         """Return available bytes; b"" after the end of the stream, None if nothing arrived in time."""
+        if self.rest:
+            part, self.rest = self.rest, b""
+            return part
         poll = select.poll()
         poll.register(self.command.socket, select.POLLIN)
-        while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        while (seconds := deadline - time.monotonic()) > 0 and poll.poll(seconds * 1000):
             data = self.command.receive()
             if data == b"":
                 return b""
@@ -173,16 +208,22 @@ class DockerChannel(Channel):
                 return part
         return None
 
-    def kill(self) -> None:
-        """Kill the program, and everything else in the container."""
+    def cpu(self) -> float:
+        """Return the CPU seconds that the container has used."""
+        return self._cpu()
+
+    def kill(self, why: Stop = "killed") -> None:
+        """Kill the program."""
+        self.stop = self.stop or why
         with suppress(Exception):
-            self.kill_all()
+            self._kill(self.pid)
 
     def close(self) -> Stop:
         """Kill the program, release the channel and return why the program stopped."""
-        if self.command.stop is None:
-            self.kill()
-        with suppress(Exception):
-            self.command.finish()
-        self.command.close()
-        return "cpu" if self.command.code == 152 else "killed"
+        self.command.close()  # unread output blocks the program, not the host
+        if self.stop is None:
+            with suppress(Exception):
+                self._kill(self.pid)
+            with suppress(Exception):
+                self.command.finish()
+        return self.stop or ("cpu" if self.command.code == 152 else "killed")

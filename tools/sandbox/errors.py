@@ -8,6 +8,7 @@
     ├── BadPath              a path that leaves the box or does not name a regular file
     ├── BoxFull              the data does not fit in the box
     ├── SnapshotError        a snapshot cannot be taken or restored
+    ├── UntrustedData        what came out of a box is malformed or exceeds a limit
     ├── BoxClosed            the box has been closed
     ├── BoxLost              the container or the process that holds the box died during a call
     └── DockerUnavailable    no docker package, no daemon, no permission, or no such image
@@ -29,6 +30,7 @@ __all__ = [
     "SandboxError",
     "SnapshotError",
     "UnknownBackend",
+    "UntrustedData",
 ]
 
 
@@ -62,6 +64,10 @@ class BoxFull(SandboxError):
 
 class SnapshotError(SandboxError):
     """A snapshot cannot be taken or restored."""
+
+
+class UntrustedData(SandboxError):
+    """What came out of a box is malformed, or exceeds a limit of what the host reads."""
 
 
 class BoxClosed(SandboxError):

@@ -8,43 +8,32 @@ moment, however that died, and cleans up.
 
 Requests arrive on a socket as JSON in a memory file, with descriptors, one of which is a socket for the reply. The
 socket of a running program is also its lease: sending anything on it, or closing it, kills the program.
+
+Nothing here waits: what takes time, ending programs and removing boxes, is a step that is repeated every millisecond
+until it is done or its deadline has passed, so one box cannot hold up another.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.tools.sandbox import bwrap, cgroups, kernel, landlock, mounts, seccomp, user_ids
+from turnwise.tools.sandbox import cgroups, hidden, kernel, mounts, processes, seccomp, user_ids
+from turnwise.tools.sandbox.confinement import READABLE, ServedBox, exec_program
 
-READABLE: Final = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32"),
-    *("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"),
-)
-DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MAX_FDS: Final = 8  # descriptors of one request
-
-
-@dataclass
-class ServedBox:
-    """The server's record of a box; `readable` pairs the current path of a directory with the one programs see."""
-
-    uid: int
-    lease: user_ids.UserIdLease | None
-    storage: mounts.BoxStorage
-    group: cgroups.ControlGroup | None
-    readable: list[tuple[str, str]]
-    programs: set[int] = field(default_factory=set)
+_PATIENCE: Final = 2.0  # seconds for killed processes to end, before everything in the box is killed
+_CLOSING: Final = 5.0  # seconds for the processes of a closed box to end
+_SHUTDOWN: Final = 10.0  # seconds for all boxes to be closed when the supervisor is gone
 
 
 @dataclass
@@ -60,7 +49,19 @@ class BoxProgram:
     code: int | None = None
     cpu: float = 0.0
     peak: int = 0
-    deadline: float = 0.0
+    ended: float = 0.0  # when the program ended, and the end of what it left behind began
+
+
+@dataclass
+class ClosingBox:
+    """A box that is being closed, or the programs of which are."""
+
+    box: ServedBox
+    status: socket.socket | None  # where to report that it is closed
+    began: float
+    cleaner: int = 0  # process that removes its directory
+    clean: bool = False
+    remains: bool = False
 
 
 class ForkServer:
@@ -71,6 +72,8 @@ class ForkServer:
         self.boxes: dict[str, ServedBox] = {}
         self.programs: dict[int, BoxProgram] = {}  # by process id
         self.leases: dict[int, BoxProgram] = {}  # by descriptor of the status socket
+        self.closing: list[ClosingBox] = []
+        self.strikes = processes.Strikes()
         self.opened = 0
         self.poll = select.poll()
         self.wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -83,7 +86,7 @@ class ForkServer:
     def run(self) -> None:
         """Serve requests until the supervisor is gone."""
         while True:
-            waiting = any(program.code is not None for program in self.programs.values())
+            waiting = self.closing or any(program.code is not None for program in self.programs.values())
             for fd, _ in self.poll.poll(1 if waiting else None):
                 if fd == self.supervisor:
                     return
@@ -96,15 +99,25 @@ class ForkServer:
                     self.poll.unregister(fd)
                     program.status.recv(64)  # if it stayed unread, closing the socket would discard the reply
                     self.kill(program)
-            self.reap()
-            for program in [program for program in self.programs.values() if program.code is not None]:
-                self.finish(program)
+            self.step()
+
+    def step(self) -> None:
+        """Collect what has ended, and bring what is ending forward."""
+        self.reap()
+        for program in [program for program in self.programs.values() if program.code is not None]:
+            self.finish(program)
+        for closing in list(self.closing):
+            if self._closed(closing):
+                self.closing.remove(closing)
 
     def close(self) -> None:
         """Close all boxes."""
         for name in list(self.boxes):
-            with suppress(Exception):
-                self.close_box(name)
+            self.close_box(name, None)
+        deadline = time.monotonic() + _SHUTDOWN
+        while self.closing and time.monotonic() < deadline:
+            self.step()
+            time.sleep(0.001)
 
     def serve(self) -> bool:
         """Handle one request; return False if the supervisor has closed the connection."""
@@ -129,13 +142,21 @@ class ForkServer:
         return True
 
     def do_open(
-        self, *, status: socket.socket, fds: list[int], kind: str, limits: dict[str, Any], readable: list[str]
+        self,
+        *,
+        status: socket.socket,
+        fds: list[int],
+        kind: str,
+        limits: dict[str, Any],
+        readable: list[str],
+        bind: bool,
     ) -> None:
         """Create a box; reply with its name and the descriptor of its directory."""
+        covered = hidden.hidden_paths((*READABLE, *readable))
         lease = user_ids.lease() if os.geteuid() == 0 else None
         uid = lease.uid if lease else os.geteuid()
         try:
-            storage, pairs = _create_storage(kind, uid, limits, readable)
+            storage, pairs = _create_storage(kind, uid, limits, readable, bind=bind)
         except OSError:
             if lease:
                 lease.release()
@@ -143,7 +164,7 @@ class ForkServer:
         self.opened += 1
         name = f"{self.opened}"
         group = cgroups.create(name, limits["memory"] + limits["disk"]) if lease else None
-        self.boxes[name] = ServedBox(uid, lease, storage, group, pairs)
+        self.boxes[name] = ServedBox(uid, lease, storage, group, pairs, covered)
         reply = {
             "box": name,
             "uid": uid,
@@ -157,10 +178,11 @@ class ForkServer:
     def do_spawn(self, *, status: socket.socket, fds: list[int], box: str, **request: Any) -> dict[str, Any] | None:
         """Start a program in a box; the reply is sent when it has ended."""
         served = self.boxes[box]
+        seccomp.program(served.policy(request["backend"], network=request["network"]))  # made once, not in each child
         info = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if request["backend"] == "bwrap" else (-1, -1)
         pid = os.fork()
         if pid == 0:
-            _exec_program(served, request, fds, info[1], status.fileno())
+            exec_program(served, request, fds, info[1], status.fileno())
         if info[1] >= 0:
             os.close(info[1])
         program = BoxProgram(pid, box, status, info[0], served.group.kills() if served.group else 0)
@@ -169,36 +191,65 @@ class ForkServer:
         self.poll.register(status.fileno(), select.POLLIN)
         return None
 
-    def do_close(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
-        """Close a box."""
-        return {"clean": self.close_box(box)}
+    def do_cpu(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+        """Return the CPU seconds of all processes that run in a box now, and of their children that have ended."""
+        return {"cpu": processes.cpu_of(user_ids.descendants(self.boxes[box].programs))}
 
-    def close_box(self, name: str) -> bool:
-        """Kill what runs in a box and remove the box; return whether no process is left."""
+    def do_pause(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+        """Stop all programs of a box."""
+        self._signal(self.boxes[box], signal.SIGSTOP)
+        return {}
+
+    def do_resume(self, *, status: socket.socket, fds: list[int], box: str) -> dict[str, Any]:
+        """Let the programs of a box go on."""
+        if box in self.boxes:
+            self._signal(self.boxes[box], signal.SIGCONT)
+        return {}
+
+    def _signal(self, box: ServedBox, number: int) -> None:
+        if box.lease:
+            user_ids.signal_all(box.uid, number)
+            return
+        for pid in user_ids.descendants(box.programs):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def do_end(self, *, status: socket.socket, fds: list[int], box: str) -> None:
+        """Kill all programs of a box, which remains; the reply is sent when they are gone."""
+        self.closing.append(ClosingBox(self.boxes[box], status, time.monotonic(), remains=True))
+
+    def do_close(self, *, status: socket.socket, fds: list[int], box: str) -> None:
+        """Close a box; the reply is sent when it is closed."""
+        self.close_box(box, status)
+
+    def close_box(self, name: str, status: socket.socket | None) -> None:
+        """Begin to close a box: kill what runs in it, then remove it."""
         box = self.boxes.pop(name)
+        self.closing.append(ClosingBox(box, status, time.monotonic()))
         for program in [self.programs[pid] for pid in box.programs]:
             self.kill(program)
-        clean = user_ids.kill_all(box.uid, self.reap) if box.lease else self._wait(box)
-        if not box.lease:
-            self._kill_orphans(box.uid)
-        for program in [self.programs[pid] for pid in list(box.programs)]:
-            self.finish(program, box)
-        box.storage.close()
-        if box.group:
-            deadline = time.monotonic() + 1
-            while not box.group.remove() and time.monotonic() < deadline:
-                time.sleep(0.001)
-        if box.lease and clean:
-            box.lease.release()
-        return clean
 
-    def _wait(self, box: ServedBox, seconds: float = 5.0) -> bool:
-        deadline = time.monotonic() + seconds
-        while any(self.programs[pid].code is None or _alive(self.programs[pid].first) for pid in box.programs):
-            self.reap()
-            if time.monotonic() > deadline:
+    def _closed(self, closing: ClosingBox) -> bool:
+        """Bring the end of a box, or of its programs, forward; return whether it is reached."""
+        box, late = closing.box, time.monotonic() > closing.began + _CLOSING
+        if not closing.cleaner:
+            closing.clean = self._nothing_left(box, [self.programs[pid] for pid in box.programs], alone=True)
+            if not closing.clean and not late:
                 return False
-            time.sleep(0.001)
+            if closing.remains:
+                _send(closing.status, {"clean": closing.clean})
+                return True
+            for program in [self.programs[pid] for pid in list(box.programs)]:
+                self._report(program, box)
+            closing.cleaner = _remove_in_child(box.storage)
+        if closing.cleaner > 0 and not late:
+            return False  # until it is collected
+        if box.group and not box.group.remove() and not late:
+            return False
+        self.strikes.forget(box.uid)
+        if box.lease and closing.clean:
+            box.lease.release()
+        _send(closing.status, {"clean": closing.clean})
         return True
 
     def kill(self, program: BoxProgram) -> None:
@@ -216,6 +267,9 @@ class ForkServer:
                 return
             if pid == 0:
                 return
+            for closing in self.closing:
+                if closing.cleaner == pid:
+                    closing.cleaner = -1
             program = self.programs.get(pid) or self._program_of(pid)
             if program is None:
                 continue
@@ -225,7 +279,7 @@ class ForkServer:
             if pid == program.pid:
                 number = os.waitstatus_to_exitcode(status)
                 program.code = number if number >= 0 else 128 - number
-                program.deadline = time.monotonic() + 2
+                program.ended = program.ended or time.monotonic()
                 self._read_info(program)
 
     def _read_info(self, program: BoxProgram) -> None:
@@ -244,146 +298,95 @@ class ForkServer:
                 return program
         return None
 
-    def finish(self, program: BoxProgram, box: ServedBox | None = None) -> None:
-        """Reply for a program that has ended, once everything that it started is gone too."""
-        served = box or self.boxes[program.box]
-        if _alive(program.first) and time.monotonic() < program.deadline and box is None:
+    def finish(self, program: BoxProgram) -> None:
+        """Reply for a program that has ended, once everything that it started is gone too.
+
+        If some of it withstands, everything in the box is killed, its other programs too.
+        """
+        served = self.boxes.get(program.box)
+        if served is None:  # its box is being closed
             return
-        if box is None and not program.first:
-            self._kill_leftovers(served, program)
+        late = time.monotonic() - program.ended
+        alone = served.programs == {program.pid} or late > _PATIENCE
+        gone = self._nothing_left(served, [program], alone=alone)
+        if gone or late > 2 * _PATIENCE:
+            self._report(program, served, survived=not gone)
+
+    def _nothing_left(self, box: ServedBox, programs: Iterable[BoxProgram], *, alone: bool) -> bool:
+        """Kill what is left of programs, and return whether nothing was.
+
+        Args:
+            box: the box of the programs.
+            programs: those that are to end.
+            alone: whether nothing else in the box has to survive.
+        """
+        left = False
+        for program in programs:
+            if program.code is None:
+                self.kill(program)
+                left = True
+            elif program.first and processes.is_orphaned_init(program.first):
+                with suppress(ProcessLookupError):
+                    os.kill(program.first, signal.SIGKILL)  # the kernel then ends all processes of its namespace
+                left = True
+        if left:
+            return False
+        if alone and box.lease:
+            return self.strikes.kill_all(box.uid)
+        if any(not program.first for program in programs) or alone:
+            spared = {*self.programs, *(one.first for one in self.programs.values()), *self._cleaners()}
+            return processes.kill_orphans(box.uid, spared, self.reap)
+        return True
+
+    def _cleaners(self) -> set[int]:
+        return {closing.cleaner for closing in self.closing}
+
+    def _report(self, program: BoxProgram, box: ServedBox, *, survived: bool = False) -> None:
+        """Forget a program and send its result."""
         del self.programs[program.pid], self.leases[program.status.fileno()]
-        served.programs.discard(program.pid)
+        box.programs.discard(program.pid)
+        if program.info >= 0:
+            os.close(program.info)
         with suppress(KeyError):
             self.poll.unregister(program.status.fileno())
-        oom = bool(served.group and served.group.kills() > program.kills)
-        _send(program.status, {"code": program.code, "cpu": program.cpu, "peak": program.peak, "oom": oom})
-
-    def _kill_leftovers(self, box: ServedBox, program: BoxProgram) -> None:
-        """Kill what a program without a process namespace left behind."""
-        if box.lease and box.programs == {program.pid}:
-            user_ids.kill_all(box.uid, self.reap)
-        else:
-            self._kill_orphans(box.uid)
-
-    def _kill_orphans(self, uid: int, seconds: float = 2.0) -> None:
-        """Kill children of the server with that user id that are not programs: processes that lost their parent."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-                children = [pid for pid in map(int, file.read().split()) if pid not in self.programs]
-            orphans = [pid for pid in children if user_ids.owner(pid) == uid]
-            if not orphans:
-                return
-            for pid in orphans:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self.reap()
+        oom = bool(box.group and box.group.kills() > program.kills)
+        reply = {"code": program.code, "cpu": program.cpu, "peak": program.peak, "oom": oom, "survived": survived}
+        _send(program.status, reply)
 
 
-def _send(status: socket.socket, reply: dict[str, Any]) -> None:
+def _send(status: socket.socket | None, reply: dict[str, Any]) -> None:
+    if status is None:
+        return
     with suppress(OSError):
         status.send(json.dumps(reply).encode())
     status.close()
 
 
-def _alive(pid: int) -> bool:
-    if not pid:
-        return False
-    with suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False
-
-
 def _create_storage(
-    kind: str, uid: int, limits: dict[str, Any], readable: list[str]
+    kind: str, uid: int, limits: dict[str, Any], readable: list[str], *, bind: bool
 ) -> tuple[mounts.BoxStorage, list[tuple[str, str]]]:
     """Return the storage, and the readable directories as pairs (current path, path that programs see)."""
     plain = [(path, path) for path in readable]
     if kind == "directory":
         return mounts.directory(uid), plain
-    names = {f"readable{number}": path for number, path in enumerate(readable)} if os.geteuid() == 0 else {}
+    names = {f"readable{number}": path for number, path in enumerate(readable)} if bind and os.geteuid() == 0 else {}
     storage = mounts.tmpfs(uid, limits["disk"], limits["files"], names)
     return storage, [(f"{storage.path}/{name}", path) for name, path in names.items()] or plain
 
 
-def _exec_program(box: ServedBox, request: dict[str, Any], fds: list[int], info: int, status: int) -> None:
-    """Turn this forked child into the program. Never returns."""
-    try:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-        os.setsid()
-        if box.group:
-            os.write(box.group.join(), b"0")
-        confine = _confine_bwrap if request["backend"] == "bwrap" else _confine_landlock
-        argv = confine(box, request, fds, info)
-        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            os.execvpe(argv[0], argv, request["env"])
-        os.write(2, f"{argv[0]}: cannot be run\n".encode())
-    except BaseException as error:
-        os.write(status, json.dumps({"error": f"{error}"}).encode())
-    finally:
-        os._exit(127)
-
-
-def _set_descriptors(wanted: list[int]) -> None:
-    """Make the wanted descriptors 0, 1, 2, ...; all others are closed by exec."""
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in wanted]  # so that they do not overwrite each other
-    for number, fd in enumerate(high):
-        os.dup2(fd, number, inheritable=True)
-
-
-def _confine_bwrap(box: ServedBox, request: dict[str, Any], fds: list[int], info: int) -> list[str]:
-    """Return the command line of bubblewrap."""
-    parent = os.getppid()
-    filter_fd = os.memfd_create("filter")
-    os.write(filter_fd, seccomp.program(seccomp.BASE))
-    os.lseek(filter_fd, 0, os.SEEK_SET)
-    box.storage.enter()
-    network = request["network"]
-    argv = bwrap.arguments(request["bwrap"], box.storage.path, box.readable, network=network, filter_fd=3, info_fd=4)
-    _set_descriptors([*fds[:3], filter_fd, info])
-    _set_rlimits(request["limits"])
-    _drop_privileges(box, parent)
-    return [*argv, *request["argv"]]
-
-
-def _confine_landlock(box: ServedBox, request: dict[str, Any], fds: list[int], info: int) -> list[str]:
-    """Restrict this process by landlock and seccomp; return the program's own command line."""
-    parent = os.getppid()
-    path, limits = box.storage.path, request["limits"]
-    filter_ = seccomp.program(seccomp.without_namespaces(network=request["network"], own_uid=box.lease is None))
-    _set_descriptors(fds[:3])
-    if not box.lease:  # the limit counts the user's other processes too
-        limits["RLIMIT_NPROC"] = [number + user_ids.tasks(box.uid) for number in limits["RLIMIT_NPROC"]]
-    _set_rlimits(limits)
-    _drop_privileges(box, parent)
-    os.chdir(f"{path}/work")
-    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    read = [*READABLE, *(seen for _, seen in box.readable)]
-    write = [f"{path}/{name}" for name in mounts.FOLDERS]
-    landlock.restrict(read, write, list(DEVICES), network=request["network"])
-    seccomp.install(filter_)
-    return list(request["argv"])
-
-
-def _drop_privileges(box: ServedBox, parent: int) -> None:
-    """Switch to the box's user, then ask to die with the server (changing the user would undo that)."""
-    if box.lease:
-        user_ids.become(box.uid)
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(127)
-
-
-def _set_rlimits(limits: dict[str, list[int]]) -> None:
-    for name, (soft, hard) in limits.items():
-        number = getattr(resource, name)
-        maximum = resource.getrlimit(number)[1]
-        if maximum != resource.RLIM_INFINITY:
-            soft, hard = min(soft, maximum), min(hard, maximum)
-        resource.setrlimit(number, (soft, hard))
+def _remove_in_child(storage: mounts.BoxStorage) -> int:
+    """Release the storage of a box; return the process that removes its directory, -1 if there is none to remove."""
+    storage.close()
+    if storage.namespaces:
+        return -1
+    cleaner = os.fork()
+    if cleaner == 0:
+        with suppress(BaseException):
+            signal.set_wakeup_fd(-1)
+            os.closerange(3, 1 << 16)  # the sockets of others must not stay open for it
+            storage.remove()
+        os._exit(0)
+    return cleaner
 
 
 def main() -> None:

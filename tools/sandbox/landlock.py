@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from turnwise.tools.sandbox import kernel
@@ -33,8 +34,12 @@ def abi() -> int:
         return 0
 
 
-def restrict(read: list[str], write: list[str], devices: list[str], *, network: bool) -> None:
+def restrict(
+    read: list[str], write: list[str], devices: list[str], *, network: bool, listed: Sequence[str] = ()
+) -> None:
     """Restrict this process: it may read and execute `read`, do anything below `write`, and read and write `devices`.
+
+    In `listed` and below, it may list directories.
 
     Missing paths are ignored. PR_SET_NO_NEW_PRIVS must be set first. From ABI 4 on, TCP is blocked as well; from ABI 6
     on, so are signals to processes outside and their abstract sockets.
@@ -48,6 +53,8 @@ def restrict(read: list[str], write: list[str], devices: list[str], *, network: 
     try:
         for path in read:
             _allow(ruleset, path, (_EXECUTE | _READ | _READ_DIR) & known)
+        for path in listed:
+            _allow(ruleset, path, _READ_DIR & known)
         for path in write:
             _allow(ruleset, path, known & ~_MAKE_DEVICES)
         for path in devices:

@@ -5,20 +5,28 @@ from __future__ import annotations
 import math
 import os
 import socket
+import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from turnwise.tools.sandbox import files
+from turnwise.tools.sandbox import files, mounts, untrusted_trees, user_ids
 from turnwise.tools.sandbox.box import Box, stop_reason
 from turnwise.tools.sandbox.bwrap import WORK
 from turnwise.tools.sandbox.channel import Channel
+from turnwise.tools.sandbox.disk_watch import DiskWatch, unnamed_usage
 from turnwise.tools.sandbox.errors import BoxFull, BoxLost
 from turnwise.tools.sandbox.fork_client import ForkServerClient
 from turnwise.tools.sandbox.limits import Limits, RunResult, Stop
+from turnwise.tools.sandbox.mounts import OWN_ENTRIES
 from turnwise.tools.sandbox.pipes import KILL_GRACE, PipeChannel, ProgramPipes
+from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, write_archive
+from turnwise.tools.sandbox.untrusted_trees import TreeChanged
 
 _BWRAP_PROCESSES: Final = 4  # processes of bubblewrap itself, for a run and a session
+_STOPPING: Final = 1.0  # seconds in which programs must stop when the host uses the files
 _SESSION_CPU: Final = 100  # CPU time of a session, as a multiple of that of one call
 
 
@@ -52,9 +60,14 @@ class LocalBox(Box):
         self.server = ForkServerClient.get()
         sizes = {name: getattr(limits, name) for name in ("disk", "files", "memory")}
         kind = "tmpfs" if config.own_filesystem else "directory"
-        reply, (self.work,) = self.server.ask("open", kind=kind, limits=sizes, readable=list(config.readable))
+        bind = config.backend == "bwrap"
+        reply, (self.work,) = self.server.ask(
+            "open", kind=kind, limits=sizes, readable=list(config.readable), bind=bind
+        )
         self.name, self.uid, self.path = str(reply["box"]), int(reply["uid"]), str(reply["path"])
         self.own_filesystem, self.memory_counted = bool(reply["own_filesystem"]), bool(reply["memory_counted"])
+        space = os.fstatvfs(self.work)
+        self.room = space.f_bavail * space.f_frsize  # of an empty box
         self.closed = False
 
     @property
@@ -66,19 +79,32 @@ class LocalBox(Box):
         start = time.monotonic()
         cpu = math.ceil(self.limits.cpu)
         was_full = self._full()
-        size = 0 if self.own_filesystem else self._usage()[0]
         status, fds = self._spawn(argv, (cpu, cpu + 1), feed=bool(stdin))
         pipes = ProgramPipes(status, fds, stdin, self.limits.output)
         try:
-            reply = pipes.run(start + seconds, None if self.own_filesystem else lambda: self._over_limit(size))
+            with self._disk_watch(lambda: pipes.kill("disk")):
+                reply = pipes.run(start + seconds)
         finally:
             pipes.close()
+        self._check_survivors(reply)
         code = int(reply["code"] if reply["code"] is not None else 137)
         stdout, stderr = pipes.text(1), pipes.text(2)
         if code == 1 and self.backend == "bwrap" and stderr.startswith(b"bwrap: execvp"):
             code = 127
         stop = pipes.stop or self._stop_reason(code, float(reply["cpu"]), bool(reply["oom"]), stderr, was_full)
         return RunResult(stdout, stderr, code, stop, time.monotonic() - start, int(reply["peak"]))
+
+    def _check_survivors(self, reply: dict[str, Any]) -> None:
+        """Close the box if a process withstood its end: nothing else may run next to it."""
+        if reply["survived"]:
+            threading.Thread(target=self.close, daemon=True).start()  # not here: `close` waits for this run
+            raise BoxLost("a program in the box could not be killed, so the box is closed")
+
+    def _disk_watch(self, kill: Callable[[], None]) -> AbstractContextManager[object]:
+        if self.own_filesystem:
+            return nullcontext()
+        before = self._usage()[0]
+        return DiskWatch(lambda: self._over_limit(before), kill)
 
     def _stop_reason(self, code: int, cpu: float, oom: bool, stderr: bytes, was_full: bool) -> Stop:
         if code and oom:
@@ -104,10 +130,11 @@ class LocalBox(Box):
         except FileNotFoundError:  # the box was closed during a run
             return 0, 0
         try:
-            size, count = files.usage(root, self.limits.files + 16)
+            size, count = untrusted_trees.usage(root, self.limits.files + 16)
         finally:
             os.close(root)
-        return size, count - 5  # three directories and two files of our own
+        size += unnamed_usage(self.path, self.server.process.pid)
+        return size, count - OWN_ENTRIES
 
     def _spawn(self, argv: list[str], cpu: tuple[int, int], *, feed: bool) -> tuple[socket.socket, list[int]]:
         """Start a program; return its status socket and our ends of its standard input (-1 for none), output, error."""
@@ -116,7 +143,8 @@ class LocalBox(Box):
         stderr, their_stderr = os.pipe()
         try:
             request = self._request(argv, cpu)
-            status = self.server.send("spawn", [their_stdin, their_stdout, their_stderr], **request)
+            with self._files_lock:
+                status = self.server.send("spawn", [their_stdin, their_stdout, their_stderr], **request)
         except BaseException:
             for fd in (stdin, stdout, stderr):
                 if fd >= 0:
@@ -156,7 +184,12 @@ class LocalBox(Box):
     def _open_channel(self, argv: list[str]) -> Channel:
         cpu = math.ceil(self.limits.cpu)
         status, fds = self._spawn(argv, (cpu, cpu * _SESSION_CPU), feed=True)
-        return PipeChannel(status, *fds)
+        stdin, stdout, stderr = fds
+        os.close(stderr)  # the interpreter redirects its own
+        return PipeChannel(status, stdin, stdout, self._cpu, self._disk_watch)
+
+    def _cpu(self) -> float:
+        return float(self.server.ask("cpu", box=self.name)[0]["cpu"])
 
     def _put(self, path: str, data: bytes) -> None:
         if not self.own_filesystem:
@@ -166,13 +199,53 @@ class LocalBox(Box):
         files.write(self.work, path, data, self.uid)
 
     def _get(self, path: str) -> bytes:
-        return files.read(self.work, path)
+        return files.read(self.work, path, self.limits.file_size)
+
+    def _tree_limits(self) -> TreeLimits:
+        limits = super()._tree_limits()
+        return replace(limits, bytes=min(limits.bytes, self.room)) if self.own_filesystem else limits
 
     def _snapshot(self) -> bytes:
-        return files.pack(self.work)
+        return write_archive(untrusted_trees.read_tree(self.work, self._tree_limits()))
 
-    def _restore(self, snapshot: bytes) -> None:
-        files.unpack(self.work, files.checked(snapshot, self.limits.disk, self.limits.files), self.uid)
+    def _restore(self, entries: list[FileEntry]) -> None:
+        untrusted_trees.check_room(self.work, entries, self._tree_limits())
+        untrusted_trees.replace_tree(self.work, entries, self.uid)
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        if not self._anything_runs():
+            yield
+            return
+        self.server.ask("pause", box=self.name)
+        try:
+            deadline = time.monotonic() + _STOPPING
+            while self.uid != os.geteuid() and user_ids.running(self.uid):
+                if time.monotonic() > deadline:
+                    raise TreeChanged("a program in the box cannot be stopped")
+                time.sleep(0.0005)
+            yield
+        finally:
+            self.server.ask("resume", box=self.name)
+
+    def _anything_runs(self) -> bool:
+        if self.uid != os.geteuid():
+            return user_ids.has_processes(self.uid)
+        return self._run_lock.locked() or not all(session.closed for session in self._sessions)
+
+    def _kill_programs(self) -> None:
+        if not self.server.ask("end", box=self.name)[0]["clean"]:
+            raise BoxLost("the programs in the box cannot be killed")
+
+    def _empty_scratch(self) -> None:
+        parent = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.work)
+        try:
+            for name in mounts.FOLDERS:
+                _reset(parent, name, empty=name != "work")
+        except OSError as error:
+            raise TreeChanged(f"/tmp of the box cannot be emptied: {error.strerror}") from error
+        finally:
+            os.close(parent)
 
     def _close(self) -> None:
         if self.server.owner == os.getpid():  # after a fork, the box belongs to the parent process
@@ -180,7 +253,25 @@ class LocalBox(Box):
                 self.server.ask("close", box=self.name)
             except BoxLost:  # then nothing is left but the directory, if the box has one
                 if not self.own_filesystem:
-                    files.remove(self.path)
-        self._run_lock.acquire(timeout=KILL_GRACE)  # a run in another thread still checks the disk usage
-        os.close(self.work)
-        self._run_lock.release()
+                    untrusted_trees.remove(self.path)
+        ours = [lock for lock in (self._run_lock, self._files_lock) if lock.acquire(timeout=KILL_GRACE)]
+        os.close(self.work)  # not before: a run in another thread still checks the disk usage, or the files are in use
+        for lock in ours:
+            lock.release()
+
+
+def _reset(parent: int, name: str, *, empty: bool) -> None:
+    """Give a directory of a box the mode and times of a new one, and empty it."""
+    held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        path = f"/proc/self/fd/{held}"
+        os.chmod(path, 0o700)
+        if empty:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                untrusted_trees.clear(fd)
+            finally:
+                os.close(fd)
+        os.utime(path)
+    finally:
+        os.close(held)

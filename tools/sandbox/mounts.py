@@ -5,7 +5,8 @@ the kernel enforces its size, and it vanishes when the fork server dies. It need
 (root, or user namespaces). The second is a temporary directory for machines that refuse this; its size is checked while
 a program runs.
 
-Both contain `work` (the box's directory as its programs see it), `tmp` and `shm`.
+Both contain `work` (the box's directory as its programs see it), `tmp` and `shm`, and an empty folder and file to put
+in place of what is hidden.
 """
 
 from __future__ import annotations
@@ -17,11 +18,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnwise.tools.sandbox import kernel
-from turnwise.tools.sandbox.files import remove
+from turnwise.tools.sandbox.bwrap import EMPTY_FILE, EMPTY_FOLDER
+from turnwise.tools.sandbox.untrusted_trees import remove
 
 MOUNT_POINT: Final = "/sys"  # of the tmpfs in its namespace: a directory that exists everywhere and is not needed there
 FOLDERS: Final = ("work", "tmp", "shm")
-_ACCOUNTS: Final = {"passwd": "box:x:{uid}:{uid}:box:/work:/bin/sh\n", "group": "box:x:{uid}:\n"}
+_FILES: Final = {
+    "passwd": "box:x:{uid}:{uid}:box:/work:/bin/sh\n",
+    "group": "box:x:{uid}:\n",
+    EMPTY_FILE: "",
+}
+OWN_ENTRIES: Final = len(FOLDERS) + len(_FILES) + 1  # files and directories of ours beside those of the box
 
 
 @dataclass
@@ -44,9 +51,12 @@ class BoxStorage:
             kernel.setns(fd, kind)
 
     def close(self) -> None:
-        """Release all descriptors; a plain directory is removed."""
+        """Release all descriptors; a file system of its own vanishes with them."""
         for fd in (self.work, *(fd for fd, _ in self.namespaces)):
             os.close(fd)
+
+    def remove(self) -> None:
+        """Remove a plain directory; that may take long."""
         if not self.namespaces:
             remove(self.path)
 
@@ -107,7 +117,7 @@ def _mount(uid: int, disk: int, files: int, readable: dict[str, str]) -> list[in
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    inodes = files + len(FOLDERS) + len(_ACCOUNTS) + len(readable) + 4
+    inodes = files + OWN_ENTRIES + len(readable) + 4
     options = f"size={disk},nr_inodes={inodes},mode=755"
     kernel.mount("tmpfs", MOUNT_POINT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
     _populate(MOUNT_POINT, uid)
@@ -123,7 +133,8 @@ def _populate(path: str, uid: int) -> None:
     for name in FOLDERS:
         os.mkdir(f"{path}/{name}", 0o700)
         os.chown(f"{path}/{name}", uid, uid if os.geteuid() == 0 else -1)
-    for name, text in _ACCOUNTS.items():
+    os.mkdir(f"{path}/{EMPTY_FOLDER}", 0o555)
+    for name, text in _FILES.items():
         _write(f"{path}/{name}", text.format(uid=uid))
 
 

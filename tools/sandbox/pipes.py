@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any, Final
 
 from turnwise.tools.sandbox.channel import Channel, write_all
@@ -15,9 +16,9 @@ from turnwise.tools.sandbox.errors import BoxLost
 from turnwise.tools.sandbox.fork_client import parse_reply
 from turnwise.tools.sandbox.limits import Stop
 
-KILL_GRACE: Final = 10.0  # seconds that a killed program may take to die
+KILL_GRACE: Final = 6.0  # seconds that a killed program may take to die; the fork server gives up before
 _CHUNK: Final = 1 << 16
-_DISK_INTERVAL: Final = 0.05  # seconds between two checks of the disk usage
+_PIPE_READS: Final = (1 << 20) // _CHUNK + 1  # that empty the largest pipe
 
 
 class ProgramPipes:
@@ -35,6 +36,7 @@ class ProgramPipes:
         self.stdin = memoryview(stdin)
         self.output = output
         self.stop: Stop | None = None
+        self.killed = False
         self.received: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
         self.streams = {fd: stream for stream, fd in enumerate(pipes) if fd >= 0}
         self.poll = select.poll()
@@ -43,28 +45,24 @@ class ProgramPipes:
             os.set_blocking(fd, False)
             self.poll.register(fd, select.POLLIN if stream else select.POLLOUT)
 
-    def run(self, deadline: float, disk_full: Callable[[], bool] | None = None) -> dict[str, Any]:
-        """Return the fork server's reply once the program has ended.
+    def run(self, deadline: float) -> dict[str, Any]:
+        """Return the fork server's reply once the program has ended, with everything that it started.
 
         Args:
             deadline: time of `time.monotonic` at which the program is killed.
-            disk_full: checked regularly; the program is killed when it returns True.
+
+        Raises:
+            BoxLost: it could not be killed.
         """
-        next_check = 0.0
         while True:
             now = time.monotonic()
-            if disk_full is not None and now >= next_check and self.stop is None:
-                next_check = now + _DISK_INTERVAL
-                if disk_full():
-                    self.kill("disk")
             if now >= deadline:
                 if self.stop is not None:
                     raise BoxLost("a program in the box could not be killed")
                 self.kill("timeout")
-            if self.stop is not None:
-                deadline = min(deadline, now) + KILL_GRACE if deadline < now + KILL_GRACE else deadline
-            wait = deadline - now if disk_full is None else min(deadline - now, _DISK_INTERVAL)
-            for fd, _ in self.poll.poll(max(0.0, wait) * 1000 + 1):
+            if self.stop is not None and not self.killed:
+                self.killed, deadline = True, now + KILL_GRACE
+            for fd, _ in self.poll.poll(max(0.0, deadline - now) * 1000 + 1):
                 if fd == self.status.fileno():
                     reply = parse_reply(self.status.recv(4096), [])[0]
                     self.drain()
@@ -95,10 +93,11 @@ class ProgramPipes:
         return more
 
     def drain(self) -> None:
-        """Read what the pipes still hold, even if other processes keep them open."""
+        """Read what the pipes still hold, but not what others that keep them open go on writing."""
         for fd, stream in list(self.streams.items()):
-            while stream and fd in self.streams and self.transfer(fd):
-                pass
+            for _ in range(_PIPE_READS if stream else 0):
+                if fd not in self.streams or not self.transfer(fd):
+                    break
 
     def text(self, stream: int) -> bytes:
         """Return what was read from standard output (1) or standard error (2)."""
@@ -125,14 +124,33 @@ class ProgramPipes:
 
 
 class PipeChannel(Channel):
-    """Channel to a program started by the fork server."""
+    """Channel to a program started by the fork server.
 
-    def __init__(self, status: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
+    Args:
+        status: socket of the fork server for this program.
+        stdin: our end of its standard input.
+        stdout: our end of its standard output.
+        cpu: returns the CPU seconds that its processes have used.
+        watch: starts to watch the disk usage of its box, given what to do when it is over the limit.
+    """
+
+    def __init__(
+        self,
+        status: socket.socket,
+        stdin: int,
+        stdout: int,
+        cpu: Callable[[], float],
+        watch: Callable[[Callable[[], None]], AbstractContextManager[object]],
+    ) -> None:
         self.status, self.stdin, self.stdout = status, stdin, stdout
-        os.close(stderr)  # the interpreter redirects its own
+        self._cpu = cpu
+        self._lock = threading.Lock()
+        self.stop: Stop | None = None
         os.set_blocking(stdin, False)
         self.poll = select.poll()
         self.poll.register(stdout, select.POLLIN)
+        self.watch = ExitStack()
+        self.watch.enter_context(watch(lambda: self.kill("disk")))
 
     def send(self, data: bytes, deadline: float) -> bool:
         """Write all bytes; return False if the program did not read them in time or has ended."""
@@ -140,17 +158,27 @@ class PipeChannel(Channel):
 
     def receive(self, deadline: float) -> bytes | None:
         """Return available bytes; b"" after the end of the stream, None if nothing arrived in time."""
-        if not self.poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        left = deadline - time.monotonic()
+        if left <= 0 or not self.poll.poll(left * 1000):
             return None
         return os.read(self.stdout, _CHUNK)
 
-    def kill(self) -> None:
+    def cpu(self) -> float:
+        """Return the CPU seconds of the processes that run in the box, with those of their ended children."""
+        return self._cpu()
+
+    def kill(self, why: Stop = "killed") -> None:
         """Kill the program; a pending `receive` returns."""
-        with suppress(OSError):
-            self.status.send(b"kill")
+        with self._lock:
+            first, self.stop = self.stop is None, self.stop or why
+        if first:  # a second message might stay unread, and the reply would be discarded
+            with suppress(OSError):
+                self.status.send(b"kill")
 
     def close(self) -> Stop:
         """Kill the program, release the channel and return why the program stopped."""
+        self.watch.close()
+        asked = self.stop
         self.kill()
         for fd in (self.stdin, self.stdout):
             os.close(fd)
@@ -158,7 +186,7 @@ class PipeChannel(Channel):
             self.status.settimeout(KILL_GRACE)
             reply = parse_reply(self.status.recv(4096), [])[0]
         except (OSError, BoxLost):
-            return "killed"
+            return asked or "killed"
         finally:
             self.status.close()
-        return "memory" if reply["oom"] else "cpu" if reply["code"] == 152 else "killed"
+        return asked or ("memory" if reply["oom"] else "cpu" if reply["code"] == 152 else "killed")

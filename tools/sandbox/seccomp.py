@@ -1,61 +1,116 @@
-"""System call filters (seccomp-bpf) that refuse calls a program in a box does not need, with EPERM.
+"""System call filters (seccomp-bpf) of all back ends, made from one table, `system_calls.txt`.
 
-`BASE` blocks calls that reach beyond a box or widen the attack surface of the kernel: memory of other processes, keys,
-namespaces, mounts, bpf, io_uring (which bypasses filters), performance counters, the clock, modules.
-`without_namespaces` adds calls for programs that have no namespaces of their own: sockets, System V and POSIX objects
-that outlive the program, anonymous memory files; and, since landlock does not cover them, owners, modes, times and
-attributes of files, priorities and limits of other processes.
+A line of the table is a name, its numbers on x86-64 and aarch64, and one of these classes:
 
-`clone3` fails with ENOSYS, since a filter cannot read its flags; the C library then falls back to `clone`, whose flags
-are checked. Calls of another architecture (32-bit calls on x86-64) kill the process.
+    free        every program may use it
+    never       reaches beyond a box, is shared by all of a machine, or is a wide attack surface that programs do not
+                need: memory of other processes, keys, namespaces, mounts, bpf, io_uring and asynchronous I/O contexts,
+                inotify and fanotify, performance counters, the clock, modules
+    attributes  extended attributes: they would survive in directories, and landlock does not cover them
+    lasting     System V and POSIX objects, which outlive a program without an IPC namespace of its own
+    memory      memory files, which count as neither address space nor disk
+    times       times of files, which anyone who may write a file can change
+    modes       modes and owners of files
+    priority    priorities of processes
+    absent      its flags are behind a pointer, where a filter cannot read them; it fails with ENOSYS, so that the C
+                library uses the older call
+    socket, checked   depends on the arguments
+
+Calls that are not in the table, newer ones for example, fail with ENOSYS. Calls of another architecture (32-bit calls
+on x86-64) kill the process.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import struct
-from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final, Literal, NamedTuple
 
 from turnwise.tools.sandbox import kernel
 
+CallClass = Literal[
+    "free", "never", "attributes", "lasting", "memory", "times", "modes", "priority", "absent", "socket", "checked"
+]
+_Line = tuple[int, int, int, int]  # of a filter: code, jump if true, jump if false, operand
 
-def _read_numbers() -> dict[str, tuple[int | None, int | None]]:
-    """Return system call -> its numbers on x86-64 and aarch64; None if the architecture does not have the call."""
-    lines = files("turnwise.tools.sandbox").joinpath("system_calls.txt").read_text(encoding="ascii").splitlines()
-    rows = [line.split() for line in lines]
-    return {name: (_number(first), _number(second)) for name, first, second in rows}
-
-
-def _number(text: str) -> int | None:
-    return None if text == "-" else int(text)
-
-
-_NUMBERS: Final = _read_numbers()
-_CLONE: Final = (56, 220)
-_CLONE3: Final = 435
-_PRLIMIT: Final = (302, 261)
 _ARCHITECTURES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-
-_SOCKET: Final = ("socket",)
-_LASTING: Final = ("memfd_create", "mq_open", "msgget", "semget", "shmget")
-_PRIORITY: Final = (
-    *("ioprio_set", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"),
-)
-_METADATA: Final = (
-    *("chmod", "chown", "fchmodat", "fchmodat2", "fchownat", "futimesat", "lchown", "lremovexattr", "lsetxattr"),
-    *("removexattr", "removexattrat", "setxattr", "setxattrat", "utime", "utimensat", "utimes"),
-)
-BASE: Final = tuple(set(_NUMBERS) - {*_SOCKET, *_LASTING, *_PRIORITY, *_METADATA})
-
 _NAMESPACES: Final = 0x7E020080  # every CLONE_NEW* flag that clone() knows: ns, cgroup, uts, ipc, user, pid, net, time
+_TMPFILE: Final = 0x400000  # the bit of O_TMPFILE that is not O_DIRECTORY
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
 _ERRNO: Final = 0x00050000
 _LOAD, _EQUAL, _ATLEAST, _ANYBIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ARGUMENT: Final = (16, 24, 32)  # where the lower halves of the first three arguments are
+
+
+@dataclass(frozen=True, slots=True)
+class CallPolicy:
+    """What the programs of a box may call.
+
+    Args:
+        network: whether they share the network of the machine. They then get no Unix sockets, since those of the
+            machine would be in reach; `socketpair` remains.
+        sockets: whether they may create sockets at all.
+        path_bound: whether a mount namespace limits them to files of their own and to read-only ones; an IPC namespace
+            comes with it. If not, unnamed files are refused as well: the watch on disk usage could not see them.
+        own_ipc: whether System V and POSIX objects vanish with the program.
+        memory_files: whether memory files are counted.
+        own_uid: whether they run as the user who started them, whose files and processes they could then change.
+    """
+
+    network: bool = False
+    sockets: bool = True
+    path_bound: bool = True
+    own_ipc: bool = True
+    memory_files: bool = True
+    own_uid: bool = False
+
+    def error(self, kind: CallClass) -> int | None:
+        """Return the error number that calls of a class fail with; 0: they succeed without an effect; None: allowed."""
+        if kind == "never":
+            return errno.EPERM
+        if kind == "attributes":
+            return errno.EOPNOTSUPP
+        if kind == "absent":
+            return errno.ENOSYS
+        if kind == "times":
+            return None if self.path_bound else 0  # copying and unpacking goes on, with the time of now
+        allowed = {
+            "lasting": self.own_ipc,
+            "memory": self.memory_files,
+            "modes": self.path_bound or not self.own_uid,
+            "priority": self.path_bound or not self.own_uid,
+            "socket": self.sockets,
+        }
+        return None if allowed.get(kind, True) else errno.EPERM
+
+    def families(self) -> list[tuple[int, int | None]]:
+        """Return the socket families that may be used, each with the only protocol of it, or None for all."""
+        unix: list[tuple[int, int | None]] = [] if self.network else [(_UNIX, None)]
+        return [*unix, (_INET, None), (_INET6, None), (_NETLINK, 0)]  # name lookups ask NETLINK_ROUTE for addresses
+
+
+class _SystemCall(NamedTuple):
+    numbers: tuple[int | None, int | None]
+    kind: CallClass
+
+
+@cache
+def _table() -> dict[str, _SystemCall]:
+    text = files("turnwise.tools.sandbox").joinpath("system_calls.txt").read_text(encoding="ascii")
+    rows: list[Any] = [line.split() for line in text.splitlines()]
+    return {name: _SystemCall((_number(first), _number(second)), kind) for name, first, second, kind in rows}
+
+
+def _number(text: str) -> int | None:
+    return None if text == "-" else int(text)
 
 
 def supported() -> bool:
@@ -63,23 +118,9 @@ def supported() -> bool:
     return kernel.LINUX and os.uname().machine in _ARCHITECTURES
 
 
-def without_namespaces(*, network: bool, own_uid: bool) -> tuple[str, ...]:
-    """Return the calls to refuse to a program without namespaces.
-
-    Args:
-        network: whether the program may use sockets.
-        own_uid: whether it runs as the user who started it, whose files and processes it could then change.
-    """
-    more = () if network else _SOCKET
-    return (*BASE, *_LASTING, *more, *((*_PRIORITY, *_METADATA) if own_uid else ()))
-
-
-def program(names: Iterable[str], *, namespaces: bool = False) -> bytes:
-    """Return the filter as an array of the kernel's `struct sock_filter`.
-
-    Args:
-        names: calls that fail with EPERM.
-        namespaces: whether `clone` may create namespaces.
+@cache
+def program(policy: CallPolicy) -> bytes:
+    """Return the filter of a policy as an array of the kernel's `struct sock_filter`.
 
     Raises:
         OSError: the system call numbers of this architecture are unknown.
@@ -88,20 +129,72 @@ def program(names: Iterable[str], *, namespaces: bool = False) -> bytes:
     if machine not in _ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"system call numbers of {machine} are unknown")
     column, audit = _ARCHITECTURES[machine]
-    deny = _ERRNO | errno.EPERM
-    code = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, audit), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    calls = {
+        name: (number, call.kind) for name, call in _table().items() if (number := call.numbers[column]) is not None
+    }
+    last = max(number for number, _ in calls.values())
+    code: list[_Line] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, audit), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     if machine == "x86_64":
         code += [(_ATLEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]  # x32 numbers alias the same calls
-    for number in sorted(n for name in names if (n := _NUMBERS[name][column]) is not None):
-        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, deny)]
-    code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    # prlimit: allowed for pid 0, the caller itself.
-    code += [(_EQUAL, 0, 4, _PRLIMIT[column]), (_LOAD, 0, 0, 16), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, deny)]
-    code += [(_RETURN, 0, 0, _ALLOW)]
-    if not namespaces:
-        code += [(_EQUAL, 0, 3, _CLONE[column]), (_LOAD, 0, 0, 16), (_ANYBIT, 0, 1, _NAMESPACES), (_RETURN, 0, 0, deny)]
+    code += [(_ATLEAST, 0, 1, last + 1), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    for number, kind in sorted(calls.values()):
+        if (error := policy.error(kind)) is not None:
+            code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | error)]
+    for name, lines in _argument_checks(policy).items():
+        if name in calls:
+            code += [(_EQUAL, 0, len(lines), calls[name][0]), *lines]
     code += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("HBBI", *line) for line in code)
+
+
+def _argument_checks(policy: CallPolicy) -> dict[str, list[_Line]]:
+    """Return, for calls that depend on their arguments, the lines that allow or refuse them."""
+    refuse, allow = (_RETURN, 0, 0, _ERRNO | errno.EPERM), (_RETURN, 0, 0, _ALLOW)
+    checks: dict[str, list[_Line]] = {
+        # The limits of pid 0, the caller itself, but not those of others.
+        "prlimit64": [(_LOAD, 0, 0, _ARGUMENT[0]), (_EQUAL, 1, 0, 0), refuse, allow],
+        "clone": [(_LOAD, 0, 0, _ARGUMENT[0]), (_ANYBIT, 0, 1, _NAMESPACES), refuse, allow],
+        "socketpair": [(_LOAD, 0, 0, _ARGUMENT[0]), (_EQUAL, 1, 0, _UNIX), refuse, allow],
+    }
+    if policy.sockets:
+        lines: list[_Line] = [(_LOAD, 0, 0, _ARGUMENT[0])]
+        for family, protocol in policy.families():
+            if protocol is None:
+                lines += [(_EQUAL, 0, 1, family), allow]
+            else:
+                lines += [(_EQUAL, 0, 4, family), (_LOAD, 0, 0, _ARGUMENT[2]), (_EQUAL, 0, 1, protocol), allow, refuse]
+        checks["socket"] = [*lines, refuse]
+    else:
+        checks["socket"] = [refuse]
+    if not policy.path_bound:
+        unnamed = [(_ANYBIT, 0, 1, _TMPFILE), (_RETURN, 0, 0, _ERRNO | errno.EOPNOTSUPP), allow]
+        checks["open"] = [(_LOAD, 0, 0, _ARGUMENT[1]), *unnamed]
+        checks["openat"] = [(_LOAD, 0, 0, _ARGUMENT[2]), *unnamed]
+    return checks
+
+
+def docker_profile(policy: CallPolicy) -> str:
+    """Return the policy as a seccomp profile of Docker; calls that the daemon does not know are refused."""
+    names: dict[int | None, list[str]] = {}
+    for name, call in sorted(_table().items()):
+        names.setdefault(policy.error(call.kind), []).append(name)
+    checked = {"clone", "socket", "socketpair"}
+    rules: list[dict[str, Any]] = [
+        {"names": refused, "action": "SCMP_ACT_ERRNO", "errnoRet": error}
+        for error, refused in names.items()
+        if error is not None and error != errno.EPERM
+    ]
+    rules.append({"names": [name for name in names[None] if name not in checked], "action": "SCMP_ACT_ALLOW"})
+    rules.append(_docker_rule("clone", {"index": 0, "value": _NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}))
+    rules.append(_docker_rule("socketpair", {"index": 0, "value": _UNIX, "op": "SCMP_CMP_EQ"}))
+    for family, protocol in policy.families():
+        only = [] if protocol is None else [{"index": 2, "value": protocol, "op": "SCMP_CMP_EQ"}]
+        rules.append(_docker_rule("socket", {"index": 0, "value": family, "op": "SCMP_CMP_EQ"}, *only))
+    return json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": errno.EPERM, "syscalls": rules})
+
+
+def _docker_rule(name: str, *arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": list(arguments)}
 
 
 def install(filter_: bytes) -> None:

@@ -2,12 +2,16 @@
 
 The interpreter runs the loop in `session_driver.py`. A call that exceeds its time limit is interrupted and keeps its
 state. If the interrupt has no effect (a loop in C), the interpreter is killed, the result says so, and the next call
-starts a new one. Code shares a process with the driver, so its reported output and value cannot be trusted.
+starts a new one. Code shares a process with the driver, so its reported output and value cannot be trusted: answers are
+decoded under limits, clocks outside the box decide whether a call exceeded its limits, and an interpreter that gives
+anything but one answer to each request is killed.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import struct
 import threading
 import time
@@ -18,11 +22,18 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from turnwise.tools.sandbox.channel import Channel
-from turnwise.tools.sandbox.errors import BadCommand, BoxClosed, BoxLost
+from turnwise.tools.sandbox.errors import BadCommand, BoxClosed, BoxLost, SandboxError, UntrustedData
 from turnwise.tools.sandbox.limits import Limits, Stop
+from turnwise.tools.sandbox.untrusted_frames import FrameLimits, decode_frame, text_field
 
 _GRACE: Final = 1.0  # seconds that an interrupted call has to stop
 _START: Final = 30.0  # seconds for the interpreter to start
+_LOAD: Final = (  # the driver's imports are resolved before files of the box can stand in for them
+    "import sys; sys.path[:1] = [entry for entry in sys.path[:1] if entry]; "
+    "exec(compile(sys.argv.pop(), '<session>', 'exec'))"
+)
+_CPU_GRACE: Final = 2.0  # CPU seconds beyond the limit, which the interpreter rounds up
+_CPU_INTERVAL: Final = 0.25  # seconds between two looks at the CPU time of a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +45,8 @@ class SessionResult:
         stdout: standard output, including that of child processes.
         stderr: standard error, likewise.
         error: traceback as text; "" if nothing was raised.
-        stop: "exit": the call ended by itself. "timeout", "cpu": it was interrupted. "output", "memory", "killed": the
-            interpreter was lost.
+        stop: "exit": the call ended by itself. "timeout", "cpu": it was interrupted, or ended late. "output",
+            "memory", "disk", "killed": the interpreter was lost.
         seconds: wall-clock time.
         restarted: whether the state is lost; the next call then starts a new interpreter.
     """
@@ -61,15 +72,18 @@ class PythonSession:
         start: runs a command in the box and returns its channel.
         python: path of the interpreter in the box.
         limits: of the box.
+        isolated: whether neither the environment nor the user's or the box's directory add modules.
     """
 
-    def __init__(self, start: Callable[[list[str]], Channel], python: str, limits: Limits) -> None:
+    def __init__(
+        self, start: Callable[[list[str]], Channel], python: str, limits: Limits, isolated: bool = False
+    ) -> None:
         self.limits = limits
         self.closed = False
-        self._start, self._python = start, python
+        self._start, self._python = start, [python, *(("-I", "-B") if isolated else ())]
         self._lock = threading.Lock()
         self._channel: Channel | None = None
-        self._buffer = b""
+        self._buffer, self._calls = bytearray(), 0
         self._restart()
 
     def run(self, code: str, timeout: float | None = None) -> SessionResult:
@@ -118,10 +132,13 @@ class PythonSession:
 
     def _restart(self) -> None:
         driver = files("turnwise.tools.sandbox").joinpath("session_driver.py").read_text(encoding="utf-8")
-        self._channel = self._start([self._python, "-u", "-c", driver])
-        self._buffer = b""
-        ready = self._receive(time.monotonic() + _START)
-        if not isinstance(ready, dict):
+        self._channel = self._start([*self._python, "-u", "-c", _LOAD, driver])
+        self._buffer, self._calls = bytearray(), 0
+        try:
+            started = isinstance(self._receive(time.monotonic() + _START), dict)
+        except UntrustedData:
+            started = False
+        if not started:
             stop = self._channel.close()
             self._channel = None
             raise BoxLost(
@@ -131,41 +148,93 @@ class PythonSession:
     def _call(self, request: dict[str, Any], seconds: float) -> SessionResult:
         start = time.monotonic()
         deadline = start + seconds + _GRACE
-        data = json.dumps(request).encode()
+        self._calls += 1
+        data = json.dumps({**request, "number": self._calls}).encode()
         assert self._channel is not None
-        sent = self._channel.send(struct.pack("!I", len(data)) + data, deadline)
-        reply = self._receive(deadline) if sent else "killed"
-        took = time.monotonic() - start
-        if isinstance(reply, dict):
-            value, stdout, stderr, error = (str(reply.get(key, "")) for key in ("value", "stdout", "stderr", "error"))
-            stop: Stop = reply["stop"] if reply.get("stop") in ("timeout", "cpu") else "exit"
-            return SessionResult(value, stdout, stderr, error, stop, took, False)
+        watch = _CpuWatch(self._channel, self.limits.cpu, start)
+        message = "the interpreter was lost, and with it its state"
+        try:
+            sent = self._channel.send(struct.pack("!I", len(data)) + data, deadline)
+            reply = self._receive(deadline, watch) if sent else "killed"
+            took = time.monotonic() - start
+            if isinstance(reply, dict):
+                watch.check()
+                return self._result(reply, took, late=took > seconds, cpu=watch.exceeded)
+        except UntrustedData as error:
+            reply, took = "killed", time.monotonic() - start
+            message = f"the interpreter gave a false answer and was ended, and with it its state: {error}"
         cause = self._channel.close()
         self._channel = None
-        stop = cause if reply == "killed" else reply
-        return SessionResult("", "", "", "the interpreter was lost, and with it its state", stop, took, True)
+        return SessionResult("", "", "", message, cause if reply == "killed" else reply, took, True)
 
-    def _receive(self, deadline: float) -> dict[str, Any] | Stop:
-        """Return the next message of the driver, or why there is none."""
-        largest = 16 * self.limits.output + (1 << 20)
+    def _result(self, reply: dict[str, object], took: float, *, late: bool, cpu: bool) -> SessionResult:
+        """Return the result in an answer; the clocks outside the box decide whether a limit was exceeded."""
+        if reply.get("number") != self._calls:
+            raise UntrustedData(f"the answer is to request {reply.get('number')!r:.40}, not to {self._calls}")
+        value, stdout, stderr, error = (text_field(reply, key) for key in ("value", "stdout", "stderr", "error"))
+        said = text_field(reply, "stop")
+        stop: Stop = "cpu" if cpu or said == "cpu" else "timeout" if late or said == "timeout" else "exit"
+        return SessionResult(value, stdout, stderr, error, stop, took, False)
+
+    def _receive(self, deadline: float, watch: _CpuWatch | None = None) -> dict[str, object] | Stop:
+        """Return the next message of the driver, or why there is none.
+
+        Raises:
+            UntrustedData: it is malformed, or more follows.
+        """
+        limits = FrameLimits(16 * self.limits.output + (1 << 20), 1, 8, 24, self.limits.output + 100)
+        buffer = self._buffer
         assert self._channel is not None
         while True:
-            if len(self._buffer) >= 4:
-                size = struct.unpack("!I", self._buffer[:4])[0]
-                if size > largest:
+            if len(buffer) >= 4:
+                size = int.from_bytes(buffer[:4], "big")
+                if size > limits.bytes:
                     return "output"
-                if len(self._buffer) >= 4 + size:
-                    data, self._buffer = self._buffer[4 : 4 + size], self._buffer[4 + size :]
-                    return _decoded(data)
-            chunk = self._channel.receive(deadline)
-            if not chunk:
+                if len(buffer) > 4 + size:
+                    raise UntrustedData("more than one answer to one request")
+                if len(buffer) == 4 + size:
+                    data = bytes(memoryview(buffer)[4:])
+                    buffer.clear()
+                    return decode_frame(data, limits)
+            pause = watch.due(deadline) if watch else deadline
+            chunk = self._channel.receive(pause)
+            if chunk is None and watch and pause < deadline:
+                watch.check()
+                if watch.exceeded:
+                    return "cpu"
+            elif not chunk:
                 return "timeout" if chunk is None else "killed"
-            self._buffer += chunk
+            else:
+                buffer += chunk
 
 
-def _decoded(data: bytes) -> dict[str, Any] | Stop:
-    try:
-        message = json.loads(data)
-    except ValueError:
-        return "killed"
-    return message if isinstance(message, dict) else "killed"
+class _CpuWatch:
+    """Enforces the limit on CPU time per call from outside, since the interpreter's own limit can be switched off.
+
+    It first looks when the call could have used that much time on all processors, so short calls cost nothing. A call
+    may use up to twice its limit and 2 s until it is noticed; the interpreter's own limit comes before.
+    """
+
+    def __init__(self, channel: Channel, limit: float, start: float) -> None:
+        self.channel, self.limit = channel, limit
+        self.exceeded = False
+        self._next = start + limit / (os.cpu_count() or 1)
+        self._used: float | None = None  # at the first look
+
+    def due(self, deadline: float) -> float:
+        """Return the time of the next look, at most `deadline`."""
+        return min(self._next, deadline)
+
+    def check(self) -> None:
+        """Look whether the limit is exceeded, if it is time to."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _CPU_INTERVAL
+        try:
+            used = self.channel.cpu()
+        except SandboxError:  # it ends just now, or runs on another machine
+            return
+        if self._used is None:
+            self._used = used
+        self.exceeded = used > self._used + math.ceil(self.limit) + _CPU_GRACE

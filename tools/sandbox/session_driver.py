@@ -70,7 +70,8 @@ def _format_error(error: BaseException) -> str:
 
 
 def _run(request: dict[str, Any], name: str, namespace: dict[str, Any]) -> dict[str, Any]:
-    code, reply = request["code"], {"value": "", "error": "", "stop": "exit"}
+    code = request["code"]
+    reply: dict[str, Any] = {"value": "", "error": "", "stop": "exit", "number": request["number"]}
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
     try:
         try:
@@ -117,6 +118,8 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     files = [_captured(1), _captured(2)]
     own_pid, count = os.getpid(), 0
+    if not sys.flags.isolated:
+        sys.path.insert(0, "")
     module = type(sys)("__main__")  # so that pickle finds the classes that the code defines
     sys.modules["__main__"] = module
     _send(replies, {"ready": sys.version})

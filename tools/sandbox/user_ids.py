@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +18,7 @@ from typing import Final
 
 _BASES: Final = (900_000, 62_000)  # the second one for containers with only 65,536 ids
 COUNT: Final = 1024
+_LEFTOVERS: Final = 0.2  # seconds for processes of a free id to end; after that, the next id is tried
 
 
 @dataclass
@@ -45,7 +46,7 @@ def lease() -> UserIdLease:
         except OSError:
             lock.close()
             continue
-        if kill_all(uid):
+        if kill_all(uid, seconds=_LEFTOVERS):
             return UserIdLease(uid, lock)
         lock.close()
     raise OSError("no user id is free for a box")
@@ -57,7 +58,7 @@ def sweep() -> None:
         for uid in filter(has_processes, range(base, base + COUNT)):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock, suppress(OSError):
                 lock.bind(_address(uid))
-                kill_all(uid)
+                kill_all(uid, seconds=_LEFTOVERS)
 
 
 def _address(uid: int) -> str:
@@ -72,8 +73,8 @@ def _candidates() -> Iterator[int]:
 
 @cache
 def usable(uid: int) -> bool:
-    """Return whether a child of this process can switch to that user."""
-    return os.geteuid() == 0 and _in_child(lambda: become(uid)) == 0
+    """Return whether a child of this process can switch to that user, and to the last one of its range."""
+    return os.geteuid() == 0 and all(_in_child(lambda one=one: become(one)) == 0 for one in (uid, uid + COUNT))  # type: ignore[misc]
 
 
 def become(uid: int) -> None:
@@ -83,27 +84,64 @@ def become(uid: int) -> None:
     os.setresuid(uid, uid, uid)
 
 
-def kill_all(uid: int, reap: Callable[[], object] = lambda: None, seconds: float = 5.0) -> bool:
-    """Kill every process of a user id, and return whether none is left.
-
-    Args:
-        uid: a leased user id.
-        reap: collects children that have ended; they count as processes until then.
-        seconds: how long to wait for the last one.
-    """
-
-    def strike() -> None:
-        become(uid)
-        os.kill(-1, signal.SIGKILL)  # all at once, so that no process can escape by forking
-
+def kill_all(uid: int, *, seconds: float) -> bool:
+    """Kill every process of a leased user id, and return whether none is left after some seconds."""
     deadline = time.monotonic() + seconds
     while has_processes(uid):
         if time.monotonic() > deadline:
             return False
-        _in_child(strike)
-        reap()
+        signal_all(uid, signal.SIGKILL)
         time.sleep(0.0005)
     return True
+
+
+def signal_all(uid: int, number: int) -> None:
+    """Send a signal to every process of a leased user id, all at once, so that none can escape by forking.
+
+    The process that does it can signal them by its effective user id. They cannot signal it in return, which takes its
+    real or saved id: these are an id that no box has.
+    """
+
+    def strike() -> None:
+        shield = next(base + COUNT for base in _BASES if base <= uid < base + COUNT)
+        os.setgroups([])
+        os.setresgid(shield, shield, shield)
+        os.setresuid(shield, uid, shield)
+        os.kill(-1, number)
+
+    _in_child(strike)
+
+
+def running(uid: int) -> bool:
+    """Return whether any thread of a user id is neither stopped nor dead."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            if os.stat(f"/proc/{name}").st_uid == uid and any(map(_runs, _threads(name))):
+                return True
+    return False
+
+
+def _threads(process: str) -> list[str]:
+    return [f"/proc/{process}/task/{name}/stat" for name in os.listdir(f"/proc/{process}/task")]
+
+
+def _runs(stat: str) -> bool:
+    with open(stat, "rb") as file:
+        state = file.read().rpartition(b")")[2].split()[0]  # the name of the program in brackets is its own choice
+    return state not in (b"T", b"t", b"Z", b"X")
+
+
+def descendants(pids: Iterable[int]) -> list[int]:
+    """Return these processes and all that descend from them."""
+    found, waiting = [], list(pids)
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                    waiting += map(int, file.read().split())
+    return found
 
 
 def has_processes(uid: int) -> bool:

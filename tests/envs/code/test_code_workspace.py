@@ -157,20 +157,24 @@ class Dying:
 
 @needs_box
 @pytest.mark.parametrize("action", ["run\nprint('again')", "submit"])
-def test_a_box_that_dies_is_replaced_once(action: str, tmp_path: Path) -> None:
-    for times in (1, 2):
-        env = env_of(tmp_path, {"n.txt": f"{action} {times}"})
-        env.step(f"write solution.py\n{SUM}")
-        judge = CodeGrader(Dying(times), 10.0, key="dying")
-        assert env._workspace is not None
-        env._grader = env._workspace.grader = judge
-        if times == 1:
-            said, reward, over, _, info = env.step(action)
-            assert ("again" in said, reward, info["won"]) == (not over, float(over), over)
-        else:
-            with pytest.raises(EnvError, match="the program could not be run: the container is gone"):
-                env.step(action)
-        env.close()
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_box_that_dies_is_replaced_once(action: str, times: int, tmp_path: Path) -> None:
+    env = env_of(tmp_path, {"n.txt": f"{action} {times}"})
+    env.step(f"write solution.py\n{SUM}")
+    judge = CodeGrader(Dying(times), 10.0, key="dying")
+    assert env._workspace is not None
+    env._grader = env._workspace.grader = judge
+    if times == 1:
+        said, reward, over, _, info = env.step(action)
+        assert ("again" in said, reward, info["won"]) == (not over, float(over), over)
+    elif times == 2:  # an empty program works, so it is this one that ends its sandbox
+        said, reward, _, _, info = env.step(action)
+        assert "[the program ended its sandbox]" in said or "0 of 3 hidden tests pass" in said
+        assert (reward, info["won"]) == (0.0, False)
+    else:
+        with pytest.raises(EnvError, match="the program could not be run: the container is gone"):
+            env.step(action)
+    env.close()
 
 
 @needs_box

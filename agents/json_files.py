@@ -1,0 +1,84 @@
+"""Records in JSON files: validated when they are read, and written so that a full disk destroys nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from turnwise.agents.errors import EvaluationError
+from turnwise.agents.store import name_file_in_errors
+
+Record = TypeVar("Record")
+
+
+def validated(kind: type[Record], content: object, complaint: str) -> Record:
+    """Return the record with this content, with the type of every field checked.
+
+    Args:
+        kind: a dataclass.
+        content: its fields as JSON-compatible values.
+        complaint: beginning of the message of an error.
+
+    Raises:
+        EvaluationError: a field is missing or has another type.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise EvaluationError(f"{complaint}: {place}: {problem['msg'].lower()}") from error
+
+
+def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1) -> None:
+    """Write JSON to a temporary file and rename it, so that a full disk cannot destroy an existing file.
+
+    Args:
+        path: the file; its folder is created.
+        content: what to write.
+        indent: as for `json.dumps`.
+
+    Raises:
+        EvaluationError: the path is a folder or a device.
+        OSError: the file cannot be written.
+    """
+    if path.exists() and not path.is_file():  # renaming would replace a device with a file
+        raise EvaluationError(f"{path} must be a file, and is a {'folder' if path.is_dir() else 'device'}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        with name_file_in_errors(path):
+            beside.write_text(json.dumps(content, indent=indent) + "\n", encoding="utf-8")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_json(path: Path, kind: str, key: str, version: int) -> Mapping[str, Any]:
+    """Return the content of a file.
+
+    Args:
+        path: the file.
+        kind: what it should be, for messages: "a panel".
+        key: a key that such a file has.
+        version: version of the format that is understood.
+
+    Raises:
+        EvaluationError: the file is not JSON, lacks the key, or has another version.
+        OSError: the file cannot be read.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise EvaluationError(f"{path} is not {kind}: it is not valid JSON ({error})") from error
+    if not isinstance(content, dict) or key not in content:
+        raise EvaluationError(f"{path} is not {kind}: the key {key!r} is missing")
+    if content.get("version") != version:
+        found = content.get("version")
+        raise EvaluationError(f"{path} must have version {version} of the format, got {found!r}")
+    return content

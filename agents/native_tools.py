@@ -1,0 +1,38 @@
+"""The tools of an environment, for chat templates that describe tools to their model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from turnwise.agents.errors import PromptError
+from turnwise.envs import make
+from turnwise.envs.info import TOOLS
+
+__all__ = ["chat_with_tools"]
+
+
+def chat_with_tools(chat: bool | Mapping[str, Any], env_id: str, kwargs: Mapping[str, Any]) -> bool | Mapping[str, Any]:
+    """Return the setting `agent.chat` with the schemas of the environment's tools in place of ``tools = true``.
+
+    Args:
+        chat: the setting.
+        env_id: of the environment; it is opened only if its tools are asked for.
+        kwargs: arguments of the environment.
+
+    Raises:
+        PromptError: the environment has no tools for a chat template.
+    """
+    if not isinstance(chat, Mapping) or chat.get("tools") is not True:
+        return chat
+    env = make(env_id, **kwargs)
+    try:
+        _, info = env.reset(seed=0)
+    finally:
+        env.close()
+    if not info.get(TOOLS):
+        raise PromptError(
+            f"agent.chat has tools = true, but {env_id} describes its tools itself; only a ToolEnv made with "
+            "native=True leaves them to the chat template"
+        )
+    return {**chat, "tools": list(info[TOOLS])}

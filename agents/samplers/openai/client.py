@@ -1,0 +1,276 @@
+"""The HTTP client of the samplers that talk to an OpenAI-compatible server: key, limits, retries, and clear failures.
+
+The key is read from the environment. It is never part of a message, a repr or an exception.
+
+    answer                                               what is raised after the retries
+    429, 5xx, time limit, connection lost, no JSON       RequestFailed
+    other 4xx                                            RequestFailed at once (ContextOverflow, ContentRefused)
+    401, unknown model or path, spent quota              EngineFailed at once
+    no server at the first request                       EngineFailed at once
+    `MOST_FAILURES` requests in a row                    EngineFailed
+
+Not included: streaming, and keys of other kinds than bearer tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+from turnwise.agents.errors import ContextOverflow, EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.samplers.openai.failures import ContentRefused, Failure, backoff, failure_of
+from turnwise.registry import suggest
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["ApiKey", "OpenAIClient", "base_url"]
+
+DEFAULT_URL = "https://api.openai.com/v1"
+MOST_FAILURES = 16
+"""Requests that may fail one after the other before the server counts as gone."""
+CONNECT_SECONDS = 10.0
+
+
+class ApiKey:
+    """A key that is shown nowhere."""
+
+    __slots__ = ("_value", "variable")
+
+    def __init__(self, variable: str) -> None:
+        """Read the key from an environment variable; an unset one gives an empty key.
+
+        Raises:
+            SamplerError: the key has characters that cannot be sent.
+        """
+        self.variable = variable
+        self._value = os.environ.get(variable, "").strip()
+        if not all("!" <= letter <= "~" for letter in self._value):
+            raise SamplerError(f"the key in ${variable} must have printable ASCII characters without spaces")
+
+    def __bool__(self) -> bool:
+        """Return whether there is a key."""
+        return bool(self._value)
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that carries the key; none without a key."""
+        return {"Authorization": f"Bearer {self._value}"} if self._value else {}
+
+    def hide(self, text: str) -> str:
+        """Return a text in which the key is replaced by asterisks."""
+        return text.replace(self._value, "***") if self._value else text
+
+    def __repr__(self) -> str:
+        """Return the variable's name only."""
+        return f"ApiKey({self.variable})"
+
+
+def base_url(text: str) -> str:
+    """Return the base URL of a server without a trailing slash; one without a path gets ``/v1``.
+
+    >>> base_url("http://127.0.0.1:8000")
+    'http://127.0.0.1:8000/v1'
+
+    Raises:
+        SamplerError: it is no http or https URL, or it contains a password or a query.
+    """
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise SamplerError(f"the URL of a server must look like http://127.0.0.1:8000/v1, got {text.split('@')[-1]!r}")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise SamplerError(
+            f"the URL of the server {parts.hostname} must not contain a password or a query; keys are read from an "
+            "environment variable"
+        )
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
+
+
+def _is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+class OpenAIClient:
+    """Posts JSON to one server. All methods run on the event loop of the first request."""
+
+    def __init__(
+        self, url: str, key: ApiKey, *, concurrency: int, timeout: float, retries: int, longest_wait: float
+    ) -> None:
+        """Open a connection pool; no request is sent.
+
+        Args:
+            url: base URL, from `base_url`.
+            key: sent with every request.
+            concurrency: most requests in flight.
+            timeout: seconds for one attempt.
+            retries: attempts after the first.
+            longest_wait: most seconds that a server's `Retry-After` is followed; a request that should wait longer
+                fails.
+
+        Raises:
+            SamplerError: httpx is not installed.
+        """
+        try:
+            import httpx
+        except ImportError as error:
+            raise SamplerError("the openai sampler needs httpx: pip install turnwise[openai]") from error
+        self.url, self.key = url, key
+        self._timeout, self._retries, self._longest_wait = timeout, retries, longest_wait
+        limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+        self._errors = httpx.RequestError, httpx.ConnectError
+        self._http = httpx.AsyncClient(
+            headers=key.headers(),
+            limits=limits,
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+            trust_env=not _is_local(url),  # a proxy does not lead to this machine
+        )
+        self._slots = asyncio.Semaphore(concurrency)
+        self._dice = random.Random()
+        self._resume = 0.0
+        self._reached = False
+        self._failed = 0
+        self._models: list[Mapping[str, Any]] | None = None
+
+    @property
+    def root(self) -> str:
+        """The server's URL above the base URL, where engines have interfaces of their own."""
+        return self.url.removesuffix("/v1")
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the JSON object that answers a request, after retries.
+
+        Args:
+            path: below the base URL, such as "/chat/completions"; or a whole URL.
+            body: JSON object.
+
+        Raises:
+            RequestFailed, ContextOverflow, ContentRefused, EngineFailed: see the table above.
+        """
+        return await self._retried("POST", path, body)
+
+    async def command(self, url: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a command of the engine answers, {} if that is no JSON object; it is not repeated.
+
+        Raises:
+            EngineFailed: it failed.
+        """
+        found = await self._attempt("POST", url, body, command=True)
+        if isinstance(found, Failure):
+            raise EngineFailed(f"{url}: {found.reason}")
+        return found
+
+    async def models(self) -> list[Mapping[str, Any]]:
+        """Return the descriptions of the server's models, each with an ``id``; asked for once.
+
+        Raises:
+            RequestFailed, EngineFailed: as for `post`.
+        """
+        if self._models is None:
+            answer = await self._retried("GET", "/models", None)
+            found = answer.get("data")
+            entries = found if isinstance(found, list) else []
+            self._models = [one for one in entries if isinstance(one, Mapping) and isinstance(one.get("id"), str)]
+        return self._models
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _retried(self, method: str, path: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        attempt = 0
+        while True:
+            async with self._slots:
+                found = await self._attempt(method, path, body)
+            if not isinstance(found, Failure):
+                self._failed = 0
+                return found
+            if found.kind != "retry" or attempt == self._retries or (found.wait or 0.0) > self._longest_wait:
+                await self._give_up(found, body, attempt)
+            await self._pause(found, attempt)
+            attempt += 1
+
+    async def _attempt(
+        self, method: str, path: str, body: Mapping[str, Any] | None, *, command: bool = False
+    ) -> Mapping[str, Any] | Failure:
+        """Return the answer, or why there is none; a command may answer anything."""
+        url = path if "://" in path else self.url + path
+        any_error, connect_error = self._errors
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._http.request(method, url, json=body)
+        except TimeoutError:
+            return Failure("retry", f"no answer within {self._timeout:g} seconds")
+        except any_error as error:
+            reason = self.key.hide(" ".join(str(error).split())) or type(error).__name__
+            if isinstance(error, connect_error) and not self._reached:
+                return Failure("server", f"cannot be reached ({reason}); is the server running?")
+            return Failure("retry", f"the connection failed: {reason}")
+        self._reached = True
+        found = self._read(response)
+        return {} if command and response.is_success and isinstance(found, Failure) else found
+
+    def _read(self, response: httpx.Response) -> Mapping[str, Any] | Failure:
+        if response.status_code >= 300:
+            return failure_of(response.status_code, response.headers, self.key.hide(response.text))
+        try:
+            found = response.json()
+        except (ValueError, RecursionError):
+            return Failure("retry", f"the answer is not JSON: {self.key.hide(response.text)[:100]!r}")
+        if not isinstance(found, Mapping):
+            return Failure("retry", f"the answer must be a JSON object, got {type(found).__name__}")
+        error = found.get("error")
+        if error:  # some gateways report errors with status 200
+            code = error.get("code") if isinstance(error, Mapping) else None
+            return failure_of(code if isinstance(code, int) else 500, response.headers, self.key.hide(response.text))
+        return found
+
+    async def _pause(self, failure: Failure, attempt: int) -> None:
+        """Wait before the next attempt; a `Retry-After` holds back all other requests that fail as well."""
+        loop = asyncio.get_running_loop()
+        wait = backoff(attempt, self._dice)
+        if failure.wait is not None:
+            self._resume = max(self._resume, loop.time() + failure.wait)
+            wait = self._dice.uniform(0.0, min(wait, failure.wait / 4))
+        await asyncio.sleep(max(self._resume - loop.time(), 0.0) + wait)
+
+    async def _give_up(self, failure: Failure, body: Mapping[str, Any] | None, retries: int) -> NoReturn:
+        """Raise what a failure means for the rollout."""
+        if failure.kind == "overflow":
+            raise ContextOverflow(failure.reason)
+        if failure.kind == "refusal":
+            raise ContentRefused(failure.reason)
+        if failure.kind == "key":
+            raise EngineFailed(self._about_the_key(failure))
+        if failure.kind == "missing":
+            raise EngineFailed(await self._about_the_model(failure, str((body or {}).get("model", ""))))
+        if failure.kind == "server":
+            raise EngineFailed(f"{self.url}: {failure.reason}")
+        self._failed += 1
+        reason = failure.reason + (f" (after {retries} retries)" if retries else "")
+        if (failure.wait or 0.0) > self._longest_wait:
+            reason += f"; the server asks to wait {failure.wait:.0f} seconds, more than {self._longest_wait:g}"
+        if self._failed >= MOST_FAILURES:
+            raise EngineFailed(f"{self.url}: the last {self._failed} requests failed; the last one: {reason}")
+        raise RequestFailed(f"{self.url}: {reason}")
+
+    def _about_the_key(self, failure: Failure) -> str:
+        variable = self.key.variable
+        problem = f"refuses the key of ${variable}" if self.key else f"asks for a key, and ${variable} is not set"
+        return f"{self.url} {problem} ({failure.reason})"
+
+    async def _about_the_model(self, failure: Failure, model: str) -> str:
+        found = await self._attempt("GET", "/models", None)
+        entries = found.get("data") if isinstance(found, Mapping) else None
+        names = [one["id"] for one in entries or () if isinstance(one, Mapping) and isinstance(one.get("id"), str)]
+        if model and names and model not in names:
+            return f"{self.url} has no model {model!r}{suggest(model, names)}"
+        hint = "" if names else "; is the base URL right? It usually ends in /v1"
+        return f"{self.url}: {failure.reason}{hint}"

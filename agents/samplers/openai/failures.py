@@ -1,0 +1,141 @@
+"""What a failed HTTP request means: try again, give up one request, or give up the server."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+from turnwise.agents.errors import RequestFailed
+
+__all__ = ["ContentRefused", "Failure", "backoff", "failure_of", "retry_after"]
+
+FIRST_WAIT = 1.0
+"""Seconds before the first retry; each further one waits twice as long."""
+LONGEST_BACKOFF = 30.0
+"""Seconds."""
+
+_RETRIED = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
+_TOO_LONG = re.compile(
+    r"context.{0,3}length|context.{0,3}(size|window)|maximum.{0,20}(tokens|length)|prompt is too long|too many tokens"
+    r"|input (is|are) too long|exceeds? .{0,40}\b(context|max_model_len)",
+    re.IGNORECASE,
+)
+_NOT_TOO_LONG = re.compile(r"must be (less|smaller|at most|<)", re.IGNORECASE)
+"""About a parameter, not about the prompt."""
+_SPENT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_REFUSED = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"}
+_NO_MODEL = re.compile(r"\bmodel\b.{0,200}(not.{0,3}found|does not exist|not exist|unknown|no such)", re.IGNORECASE)
+
+Kind = Literal["retry", "request", "overflow", "refusal", "key", "missing", "server"]
+
+
+class ContentRefused(RequestFailed):
+    """The server's content filter refused the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed attempt."""
+
+    kind: Kind
+    """``retry``: may succeed later. ``request``, ``overflow``, ``refusal``: this request cannot be answered, its prompt
+    is too long, a content filter refused it. ``key``, ``missing``, ``server``: none can be answered: the key is wrong,
+    the model or the path does not exist, or another reason."""
+    reason: str
+    wait: float | None = None
+    """Seconds that the server asks to wait before the next attempt."""
+
+
+def failure_of(status: int, headers: Mapping[str, str], body: str) -> Failure:
+    """Return what an answer with an error means.
+
+    Args:
+        status: of the answer, or the code of the error in its body.
+        headers: of the answer, with names in lower case.
+        body: of the answer.
+    """
+    message, code = _read(body)
+    reason = f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    if code in _SPENT:
+        return Failure("server", reason)
+    if status == 401:
+        return Failure("key", reason)
+    if status in _RETRIED:
+        return Failure("retry", reason, retry_after(headers, time.time()))
+    if code in _REFUSED:
+        return Failure("refusal", reason)
+    if code == "context_length_exceeded" or status == 413 or (status in (400, 422) and _is_too_long(message)):
+        return Failure("overflow", reason)
+    if status == 404 or code == "model_not_found" or (status == 400 and _NO_MODEL.search(message)):
+        return Failure("missing", reason)
+    if 300 <= status < 400:
+        return Failure("server", f"{reason}: it redirects to {headers.get('location', 'another URL')}")
+    return Failure("retry" if status >= 500 else "request", reason)
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Return how many seconds the server asks to wait, or None if it does not say.
+
+    `Retry-After` holds seconds or an HTTP date; some servers send `retry-after-ms` as well, which is more precise.
+
+    >>> retry_after({"retry-after": "2.5"}, 0.0)
+    2.5
+    >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 50.0)
+    10.0
+
+    Args:
+        headers: with names in lower case.
+        now: seconds since the epoch.
+    """
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        text = headers.get(name, "").strip()
+        if re.fullmatch(r"\d{1,9}(\.\d*)?", text):
+            return float(text) / unit
+    try:
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def backoff(attempt: int, dice: random.Random) -> float:
+    """Return the seconds to wait before a retry: uniform in [w/2, w], w = min(`LONGEST_BACKOFF`, 2^attempt seconds).
+
+    The jitter keeps requests that failed together from coming back together.
+
+    Args:
+        attempt: number of retries so far, from 0.
+        dice: random generator.
+    """
+    return min(LONGEST_BACKOFF, FIRST_WAIT * 2.0**attempt) * dice.uniform(0.5, 1.0)
+
+
+def _is_too_long(message: str) -> bool:
+    return bool(_TOO_LONG.search(message)) and not _NOT_TOO_LONG.search(message)
+
+
+def _read(body: str) -> tuple[str, str]:
+    """Return message and code of an error; servers nest them in different ways."""
+    try:
+        found: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return _short(re.sub(r"<[^>]*>", " ", body)), ""
+    code = ""
+    for _ in range(3):
+        if not isinstance(found, Mapping):
+            break
+        code = str(found.get("code") or found.get("type") or code)
+        inner = found.get("error") or found.get("message") or found.get("detail")
+        if inner is None:
+            break
+        found = inner
+    return _short(found if isinstance(found, str) else json.dumps(found)), code
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:400]

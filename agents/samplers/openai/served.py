@@ -1,0 +1,111 @@
+"""What the samplers of the OpenAI API share: a client on a background loop, the model's name, and counts of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from turnwise.agents.errors import RequestFailed, SamplerError
+from turnwise.agents.samplers.background import BackgroundLoop
+from turnwise.agents.samplers.base import Completion, Request, SamplerSettings
+from turnwise.agents.samplers.openai.client import DEFAULT_URL, ApiKey, OpenAIClient, base_url
+from turnwise.agents.samplers.openai.options import OpenAIOptions
+from turnwise.agents.trajectory import Extra
+
+__all__ = ["ServedModel", "choice_of"]
+
+
+class ServedModel:
+    """Base of the samplers of the OpenAI API; subclasses define `_answer`."""
+
+    tokenizer: Any = None
+
+    def __init__(self, settings: SamplerSettings, options: OpenAIOptions) -> None:
+        """Read the key and open the connections; no request is sent.
+
+        Raises:
+            SamplerError: an invalid URL, or httpx is missing.
+        """
+        if settings.concurrency < 1:
+            raise SamplerError(f"concurrency must be >= 1, got {settings.concurrency}")
+        self.options, self.version = options, 0
+        self.context = settings.context
+        self._model = options.model or settings.model
+        self._background = BackgroundLoop("turnwise-openai")
+        self._client = OpenAIClient(
+            base_url(settings.url or DEFAULT_URL),
+            ApiKey(options.key_variable),
+            concurrency=settings.concurrency,
+            timeout=options.timeout,
+            retries=options.retries,
+            longest_wait=options.longest_wait,
+        )
+
+    @property
+    def url(self) -> str:
+        """Base URL of the server."""
+        return self._client.url
+
+    async def sample(self, request: Request) -> Completion:
+        """Return the model's answer.
+
+        Raises:
+            RequestFailed: this request cannot be answered.
+            ContextOverflow: its prompt leaves no room in the model's context.
+            EngineFailed: the server cannot answer any request.
+        """
+        return await self._background.run(self._answer(request))
+
+    def forget(self, episode: str) -> None:
+        """Do nothing: nothing is kept for an episode."""
+
+    def close(self) -> None:
+        """Cancel requests in progress and close the connections; a second call does nothing."""
+        try:
+            self._background.call(self._client.close())
+        except SamplerError:  # closed before
+            return
+        self._background.close()
+
+    def __repr__(self) -> str:
+        """Return model and URL."""
+        return f"{type(self).__name__}({self._model!r} at {self.url})"
+
+    async def _answer(self, request: Request) -> Completion:
+        raise NotImplementedError(f"{type(self).__name__} must define _answer()")
+
+    async def _name(self) -> str:
+        """Return the model's name: the given one, or that of the server's only model."""
+        if not self._model:
+            names = [one["id"] for one in await self._client.models()]
+            if len(names) != 1:
+                found = ", ".join(names) or "none"
+                raise SamplerError(f"{self.url}: name one of its models as openai:MODEL@URL; it has: {found}")
+            self._model = names[0]
+        return self._model
+
+    def _sent(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in {**body, **self.options.body}.items() if name not in self.options.omit}
+
+    def _counts(self, usage: Any) -> dict[str, Extra]:
+        """Return the tokens of a request, as the server counted them, and its cost."""
+        if not isinstance(usage, Mapping):
+            return {}
+        given, sampled = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if not isinstance(given, int) or not isinstance(sampled, int):
+            return {}
+        cost = self.options.cost(given, sampled)
+        counts: dict[str, Extra] = {"prompt_tokens": given, "response_tokens": sampled}
+        return counts if cost is None else {**counts, "request_cost": cost}
+
+
+def choice_of(answer: Mapping[str, Any], url: str) -> Mapping[str, Any]:
+    """Return the first choice of an answer.
+
+    Raises:
+        RequestFailed: it has none.
+    """
+    choices = answer.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+        return choices[0]
+    raise RequestFailed(f"{url}: the answer has no choices: {str(dict(answer))[:200]}")

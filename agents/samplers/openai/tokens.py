@@ -1,0 +1,199 @@
+"""A model behind /completions as a token engine: ids in, ids and log-probabilities out, for training as well.
+
+The server must return token ids (``return_token_ids``) and log-probabilities, as vLLM does. At temperatures other than
+0 and 1, or with top_p below 1, it must also return log-probabilities of what was sampled, which vLLM does with
+``--logprobs-mode processed_logprobs``; the sampler tries that out before the first such request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.agents.samplers.openai.options import OpenAIOptions
+from turnwise.agents.samplers.openai.served import ServedModel, choice_of
+from turnwise.agents.samplers.openai.weights import ServedWeights
+from turnwise.agents.samplers.seeds import request_seed
+from turnwise.agents.samplers.token_requests import check_prompt
+from turnwise.agents.tokenization import codec_of
+from turnwise.registry import suggest
+
+__all__ = ["OpenAITokens"]
+
+PROBE = "Look at 12 mugs: naïve, 你好, <b>x</b>.\n\tEnd"
+"""Text that different tokenizers encode differently."""
+
+
+class OpenAITokens(ServedModel):
+    """Samples token ids from a server, and their log-probabilities."""
+
+    def __init__(self, settings: SamplerSettings, options: OpenAIOptions, tokenizer: Tokenizer) -> None:
+        """Ask the server for its model, and compare the tokenizers.
+
+        Args:
+            settings: model, URL, context, concurrency.
+            options: of the sampler.
+            tokenizer: of the model.
+
+        Raises:
+            EngineFailed: the server cannot be reached or used, or has another tokenizer.
+            SamplerError: invalid settings.
+        """
+        super().__init__(settings, options)
+        self.tokenizer = tokenizer
+        self._ends = codec_of(tokenizer).ends
+        self._weights = ServedWeights(self._client, options)
+        self._adapter = ""
+        self._running = 0
+        self._processed = asyncio.Lock()
+        self._checked = False
+        try:
+            self._background.call(self._meet())
+        except BaseException:
+            self.close()
+            raise
+
+    async def load(self, weights: Any, version: int) -> None:
+        """Let the server read new weights, and drop its prefix cache.
+
+        Args:
+            weights: a torch module or named tensors, which are written to a temporary folder; or a Hugging Face folder
+                or a folder with a LoRA adapter, on a disk that the server reads as well.
+            version: version of the new weights.
+
+        Raises:
+            SamplerError: requests are in progress, or the weights cannot be written.
+            EngineFailed: the server has no interface for this, or refuses the weights.
+        """
+        if self._running:
+            raise SamplerError(f"new weights cannot be loaded while {self._running} requests are in progress")
+        self._adapter = await self._background.run(self._weights.load(weights, version))
+        self.version = version
+
+    async def sample(self, request: Request) -> Completion:
+        """Return the model's answer: ids as sampled, and their log-probabilities.
+
+        The answer ends with an end token, with the token that completes a stop string (which text and tokens contain),
+        at `max_tokens`, or at the end of the context.
+
+        Raises:
+            RequestFailed: this request cannot be answered.
+            ContextOverflow: its prompt leaves no room in the model's context.
+            EngineFailed: the server cannot answer any request.
+        """
+        check_prompt(request, context=self.context)
+        self._running += 1
+        try:
+            return await super().sample(request)
+        finally:
+            self._running -= 1
+
+    async def _answer(self, request: Request) -> Completion:
+        if request.temperature not in (0.0, 1.0) or request.top_p < 1:
+            await self._require_processed_logprobs(request.prompt)
+        choice = await self._complete(
+            request.prompt,
+            max_tokens=min(
+                request.max_tokens, (self.context or len(request.prompt) + request.max_tokens) - len(request.prompt)
+            ),
+            temperature=request.temperature,
+            top_p=request.top_p,
+            seed=request_seed(request.seed, request.turn),
+            stop=list(request.stop),
+        )
+        tokens, logprobs = self._sampled(choice)
+        reason = choice.get("finish_reason")
+        if reason not in ("stop", "length"):
+            raise RequestFailed(f"{self.url}: the answer ended with {reason!r} instead of 'stop' or 'length'")
+        ended = reason == "stop" and (isinstance(choice.get("stop_reason"), int) or tokens[-1] in self._ends)
+        text = self.tokenizer.decode(list(tokens[:-1] if ended else tokens))
+        return Completion(tokens, logprobs, text, self.version, reason)
+
+    async def _complete(self, prompt: Sequence[int], **fields: Any) -> Mapping[str, Any]:
+        """Return the choice that completes a prompt; servers' defaults from the model's folder are overridden."""
+        body = {
+            "model": self._adapter or self._model,
+            "prompt": list(prompt),
+            "logprobs": 1,
+            "return_token_ids": True,
+            "include_stop_str_in_output": True,
+            "skip_special_tokens": False,
+            "top_k": 0,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            **fields,
+        }
+        return choice_of(await self._client.post("/completions", self._sent(body)), self.url)
+
+    def _sampled(self, choice: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Return ids and log-probabilities of an answer.
+
+        Raises:
+            EngineFailed: the server does not return them.
+            RequestFailed: there are none, or one is not a number.
+        """
+        tokens, table = choice.get("token_ids"), choice.get("logprobs")
+        logprobs = table.get("token_logprobs") if isinstance(table, Mapping) else None
+        if not isinstance(tokens, list) or not isinstance(logprobs, list):
+            raise EngineFailed(
+                f"{self.url} returns no token ids and log-probabilities; a token engine needs a server with "
+                "return_token_ids, such as vLLM"
+            )
+        if not tokens or len(tokens) != len(logprobs) or not all(isinstance(one, float | int) for one in logprobs):
+            raise RequestFailed(f"{self.url}: {len(tokens)} token ids with {len(logprobs)} log-probabilities")
+        return tuple(tokens), tuple(map(float, logprobs))
+
+    async def _require_processed_logprobs(self, prompt: Sequence[int]) -> None:
+        """Check once that log-probabilities follow the temperature.
+
+        The log-probability of the most probable token must change from temperature 0.05 to 2. After a prompt with a
+        single possible answer it is 0 at both, so beginnings of the prompt are tried as well.
+        """
+        async with self._processed:
+            if self._checked:
+                return
+            for length in sorted({max(1, len(prompt) * part // 4) for part in (4, 3, 2, 1)}, reverse=True):
+                cold, hot = [await self._highest(prompt[:length], temperature) for temperature in (0.05, 2.0)]
+                if abs(cold - hot) > 0.1:
+                    self._checked = True
+                    return
+            raise EngineFailed(
+                f"{self.url} returns log-probabilities before temperature and top_p, not those of what was sampled; "
+                "start vLLM with --logprobs-mode processed_logprobs, or sample at temperature 1"
+            )
+
+    async def _highest(self, prompt: Sequence[int], temperature: float) -> float:
+        """Return the log-probability of the most probable next token."""
+        choice = await self._complete(prompt, max_tokens=1, temperature=temperature, top_p=1.0, seed=0)
+        self._sampled(choice)
+        tops = choice["logprobs"].get("top_logprobs") or [{}]
+        return float(max(tops[0].values(), default=0.0))
+
+    async def _meet(self) -> None:
+        """Find the model and its context, and compare the tokenizers."""
+        name = await self._name()
+        models = {one["id"]: one for one in await self._client.models()}
+        if models and name not in models:
+            raise EngineFailed(f"{self.url} has no model {name!r}{suggest(name, list(models))}")
+        length = models.get(name, {}).get("max_model_len")
+        if isinstance(length, int):
+            if self.context is not None and self.context > length:
+                raise EngineFailed(f"the context must be <= {length}, that of {self.url}, got {self.context}")
+            self.context = self.context or length
+        await self._compare_tokenizers(name)
+
+    async def _compare_tokenizers(self, name: str) -> None:
+        body = {"model": name, "prompt": PROBE, "add_special_tokens": False}
+        try:
+            answer = await self._client.post(self._client.root + "/tokenize", body)
+        except (RequestFailed, EngineFailed):
+            return  # not every server has it
+        theirs, ours = answer.get("tokens"), list(codec_of(self.tokenizer).encode(PROBE))
+        if isinstance(theirs, list) and theirs != ours:
+            raise EngineFailed(
+                f"the tokenizer of {self.url} differs from this model's: it encodes a text as {theirs[:8]}..., this "
+                f"one as {ours[:8]}...; both must be of the same model"
+            )

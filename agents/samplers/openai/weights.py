@@ -1,0 +1,121 @@
+"""New weights of a served vLLM engine, over its HTTP interface for development (``VLLM_SERVER_DEV_MODE=1``).
+
+The server reads them from a folder, so both need a common disk. Keys in the prefix cache belong to the old weights and
+are dropped.
+
+Not included: transfer from GPU to GPU (NCCL, CUDA IPC).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.adapters import is_adapter, save_adapter
+from turnwise.agents.errors import EngineFailed, SamplerError
+from turnwise.agents.samplers.openai.client import OpenAIClient
+from turnwise.agents.samplers.openai.options import OpenAIOptions
+from turnwise.agents.samplers.weight_files import new_folder, write_tensors
+from turnwise.agents.samplers.weights import has_adapter
+
+__all__ = ["ServedWeights"]
+
+WEIGHTS = "start it with `turnwise serve model`, or vLLM with VLLM_SERVER_DEV_MODE=1"
+ADAPTERS = "start it with `turnwise serve model MODEL enable_lora=true`, or vLLM with --enable-lora and "
+ADAPTERS += "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
+
+
+class ServedWeights:
+    """Loads weights into a served engine, as a whole model or as an adapter."""
+
+    def __init__(self, client: OpenAIClient, options: OpenAIOptions) -> None:
+        """Keep the client.
+
+        Args:
+            client: of the server.
+            options: ``folder`` and ``adapters`` count.
+        """
+        self._client, self._options = client, options
+        self._adapter = ""
+
+    async def load(self, weights: Any, version: int) -> str:
+        """Load new weights, and return the name of their adapter; "" for a whole model.
+
+        Args:
+            weights: a torch module, named tensors, a Hugging Face folder or a folder with a LoRA adapter.
+            version: part of the adapter's name, since a server keeps an adapter under a name as it was.
+
+        Raises:
+            EngineFailed: the server lacks the interface, or cannot load the weights.
+            SamplerError: the weights cannot be written.
+        """
+        if isinstance(weights, Path):
+            load = self._load_adapter if is_adapter(weights) else self._load_folder
+            await load(weights.resolve(), version)
+        elif self._options.adapters and has_adapter(weights):
+            await self._load_written(weights, version, self._load_adapter, save_adapter)
+        else:
+            await self._load_written(weights, version, self._load_folder, write_tensors)
+        answer = await self._command(self._client.root + "/reset_prefix_cache", {}, WEIGHTS)
+        if answer.get("success") is False:
+            raise EngineFailed(f"{self._client.root}/reset_prefix_cache failed: requests are still running")
+        return self._adapter
+
+    async def _load_written(self, weights: Any, version: int, load: Any, write: Callable[[Any, Path], None]) -> None:
+        """Write weights into a temporary folder, load them from there, and remove it."""
+        shared = self._options.folder
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="turnwise-", dir=shared)) if shared else new_folder({})
+            folder.chmod(0o755)  # the server may belong to another user
+        except OSError as error:
+            raise SamplerError(f"new weights cannot be written into {shared}: {error.strerror}") from error
+        try:
+            await asyncio.to_thread(write, weights, folder)
+            await load(folder, version)
+        except OSError as error:
+            raise SamplerError(f"new weights cannot be written into {folder}: {error.strerror}") from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def _load_folder(self, folder: Path, version: int) -> None:
+        """Load a whole model with `WeightLoader`, where the server has it, else with vLLM's own method.
+
+        The latter does not say whether every tensor was replaced: on a CPU, vLLM 0.32 leaves the output layer of a
+        model with tied embeddings as it was. A run scores a fixed text after each load.
+        """
+        url = self._client.root + "/collective_rpc"
+        try:
+            await self._command(url, {"method": "load_tensors", "args": [str(folder)]}, WEIGHTS)
+        except EngineFailed as error:
+            if "has no attribute" not in str(error):
+                raise
+            plain = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
+            await self._command(url, plain, WEIGHTS)
+        await self._use("")
+
+    async def _load_adapter(self, folder: Path, version: int) -> None:
+        name = f"turnwise-{version}"
+        body = {"lora_name": name, "lora_path": str(folder)}
+        await self._command(self._client.url + "/load_lora_adapter", body, ADAPTERS)
+        await self._use(name)
+
+    async def _use(self, adapter: str) -> None:
+        """Replace the adapter of the requests; "": the model alone."""
+        if self._adapter and self._adapter != adapter:
+            body = {"lora_name": self._adapter}
+            await self._command(self._client.url + "/unload_lora_adapter", body, ADAPTERS)
+        self._adapter = adapter
+
+    async def _command(self, url: str, body: Mapping[str, Any], how: str) -> Mapping[str, Any]:
+        try:
+            return await self._client.command(url, body)
+        except EngineFailed as error:
+            missing = "HTTP 404" in str(error) or "HTTP 405" in str(error)
+            hint = (
+                f"the server has no interface for new weights; {how}" if missing else "could not load the new weights"
+            )
+            raise EngineFailed(f"{hint}: {error}") from error

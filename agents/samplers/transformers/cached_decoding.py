@@ -1,0 +1,248 @@
+"""Decoding with a KV cache: the logits of the next token of many sequences, computing new tokens only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from turnwise.agents.samplers.transformers.cache_pages import CachedSequence, PageTable
+from turnwise.agents.samplers.transformers.decoding import Decoder
+from turnwise.agents.samplers.transformers.kvcache import DenseAccess, NewTokens, PagedCache
+from turnwise.agents.samplers.transformers.paged_attention import NAME, PagedAccess, attention_of, make_access
+from turnwise.agents.samplers.transformers.pass_planning import PREFILL_TOKENS, NewRow, pass_groups, share_prompts
+
+
+class CachedDecoder(Decoder):
+    """Keeps the keys and values of episodes between turns, in pages of which there is a fixed number.
+
+    If all pages are taken, the paused episode that was used least recently loses its own. A new episode copies the
+    longest prefix of its prompt that any other holds.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        pages: int,
+        width: int,
+        paged: bool,
+        context: int,
+        attention: str = "",
+        compile: bool = False,
+    ) -> None:
+        """Keep the model; memory is allocated as it is needed.
+
+        Args:
+            model: a transformers causal language model.
+            pages: most pages.
+            width: tokens in a page.
+            paged: attend to the pages themselves, instead of a dense view or copy of them.
+            context: most tokens of a sequence.
+            attention: the attention function; pages are read by "flash_attention_2" with the flash-attn package, and
+                otherwise by PyTorch's kernels.
+            compile: compile the model's passes.
+        """
+        super().__init__(model, NAME if paged else attention, compile)
+        self.width, self.paged, self.flash = width, paged, attention == "flash_attention_2"
+        self.context = context
+        self._whole = width >= context
+        self._cache = self._new_cache(pages)
+        self._table = PageTable(
+            pages, width, lambda sources, targets: self._cache.copy_pages(sources, targets), grows=not self._whole
+        )
+        self.last_access: DenseAccess | PagedAccess | None = None
+
+    @property
+    def used(self) -> int:
+        """Number of episodes in the cache."""
+        return len(self._table.sequences)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the cache at the moment."""
+        return self._cache.memory
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of the keys and values of one token, known after the first pass."""
+        return self._cache.memory // max(1, self._cache.capacity * self.width)
+
+    @property
+    def capacity(self) -> int:
+        """Most tokens of one sequence."""
+        return self._table.total * self.width
+
+    def begin(self, episode: str, prompt: list[int]) -> bool:
+        """Make room for the prompt and find what is known of it; return False if there is no room at the moment."""
+        sequence = self._table.begin(episode, prompt)
+        if sequence is None:
+            return False
+        self._cache.reserve(self._table.used)  # moved and copied pages must exist, before any pass writes to them
+        donor = self._table.donor(sequence, prompt)
+        if donor is not None:
+            self._copy_prefix(*donor, sequence)
+        self.counts.reused += len(sequence.tokens)
+        return True
+
+    def extend(self, episode: str, tokens: int) -> bool:
+        """Make room for a number of tokens of a sequence that was begun; return False if others have it all."""
+        fits = self._table.extend(self._table.sequences[episode], tokens)
+        self._cache.reserve(self._table.used)
+        return fits
+
+    def fits(self, batch: Sequence[tuple[str, list[int]]]) -> bool:
+        """Return whether all these (episode, whole sequence) have room beside everything that is kept."""
+        return self._table.fits({episode: len(ids) for episode, ids in batch})
+
+    def holds(self, episode: str) -> bool:
+        """Return whether something is kept of the episode's last turn."""
+        return episode in self._table.sequences
+
+    def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
+        """Return the logits [B, V] of the next token of each (episode, whole sequence that extends what is cached)."""
+        rows = []
+        for index, (episode, ids) in enumerate(batch):
+            sequence = self._table.sequences[episode]
+            rows.append(NewRow(index, sequence, ids[len(sequence.tokens) :]))
+        firsts, seconds, copies = share_prompts(rows)
+        parts: list[torch.Tensor] = []
+        order: list[int] = []
+        self._passes(firsts, parts, order)
+        for copy in seconds:
+            self._copy_prefix(copy.leader.sequence, copy.shared, copy.row.sequence)
+            self.counts.reused += copy.shared
+            del copy.row.new[: copy.shared]
+        self._passes([copy.row for copy in seconds], parts, order)
+        place = {index: at for at, index in enumerate(order)}
+        for copy in copies:
+            self._copy_prefix(copy.leader.sequence, copy.shared, copy.row.sequence)
+            self.counts.reused += copy.shared
+            place[copy.row.index] = place[copy.leader.index]
+        out = torch.cat(parts) if len(parts) > 1 else parts[0]
+        taken = [place[index] for index in range(len(batch))]
+        return out if taken == list(range(len(order))) else out[taken]
+
+    def pause(self, episode: str) -> None:
+        """Keep the episode's pages for its next turn, unless another episode needs them."""
+        self._table.pause(episode)
+
+    def drop(self, episode: str) -> None:
+        """Free the episode's pages."""
+        self._table.drop(episode)
+
+    def reset(self) -> None:
+        """Forget the contents of all pages."""
+        self._table.clear()
+
+    def release(self) -> None:
+        """Forget the contents of all pages and free their memory."""
+        self._table.clear()
+        self._cache = self._new_cache(self._table.total)
+
+    def _new_cache(self, pages: int) -> PagedCache:
+        layers = int(self.model.config.get_text_config().num_hidden_layers)
+        return PagedCache(layers, self.width, pages)
+
+    def _copy_prefix(self, source: CachedSequence, shared: int, target: CachedSequence) -> None:
+        count = self._table.count(shared)
+        self._cache.copy_pages(source.pages[:count], target.pages[:count])
+        target.tokens = source.tokens[:shared]
+
+    def _passes(self, rows: list[NewRow], parts: list[torch.Tensor], order: list[int]) -> None:
+        """Compute the new tokens of rows, and append logits and indices; very long ones take several passes."""
+        for row in rows:
+            while len(row.new) > PREFILL_TOKENS:
+                rest = row.new[PREFILL_TOKENS:]
+                del row.new[PREFILL_TOKENS:]
+                self._pass([row])
+                row.new = rest
+        for group in pass_groups(rows):
+            parts.append(self._pass(group))
+            order += [row.index for row in group]
+
+    def _pass(self, group: list[NewRow]) -> torch.Tensor:
+        """Compute the new tokens of rows sorted by page, and return the logits [B, V] after the last token of each."""
+        longest = max(len(row.new) for row in group)
+        at, size, view = self._places(group, longest)
+        ids = np.zeros((size, longest), dtype=np.int64)
+        positions = np.zeros((size, longest), dtype=np.int64)
+        columns, pages, where = [], [], []
+        length = 1
+        for place, row in zip(at, group, strict=True):
+            start, count = len(row.sequence.tokens), len(row.new)
+            span = np.arange(start, start + count)
+            # Aligned to the right, so that the last column holds the last token of every row.
+            ids[place, longest - count :] = row.new
+            positions[place, longest - count :] = span
+            where.append(span % self.width)
+            pages.append(np.array(row.sequence.pages)[span // self.width])
+            columns.append(np.arange(longest - count, longest))
+            length = max(length, start + count)
+        rows = np.repeat(at, [len(row.new) for row in group])
+        joined = (np.concatenate(columns), np.concatenate(pages), np.concatenate(where))
+        new = NewTokens(rows, *joined, size, longest, self.model.device)
+        out = self._forward(ids, positions, self._access(group, new, view, length))
+        for row in group:
+            row.sequence.tokens += row.new
+        self._count(group, longest)
+        return out if size == len(group) else out[torch.from_numpy(at).to(out.device)]
+
+    def _places(self, group: list[NewRow], longest: int) -> tuple[np.ndarray, int, slice | None]:
+        """Return the place of each row in the pass, the number of rows, and the pages if they are a view."""
+        at = np.arange(len(group))
+        if self.paged or not self._whole:
+            return at, len(group), None
+        slots = np.array([row.sequence.pages[0] for row in group])
+        lowest, span = int(slots[0]), int(slots[-1]) - int(slots[0]) + 1
+        # A few idle rows in between are computed too: a view is cheaper than a copy of all rows.
+        if span <= len(group) + (len(group) // 3 if longest == 1 else 0):
+            return slots - lowest, span, slice(lowest, lowest + span)
+        return at, len(group), None
+
+    def _access(
+        self, group: list[NewRow], new: NewTokens, view: slice | None, length: int
+    ) -> DenseAccess | PagedAccess:
+        if self.paged:
+            rows = [(row.sequence.pages, len(row.sequence.tokens), len(row.new)) for row in group]
+            return make_access(new, rows, self.width, flash=self.flash)
+        if view is not None:
+            return DenseAccess(new, view, length)
+        table = np.zeros((len(group), self._table.count(length)), dtype=np.int64)
+        for place, row in enumerate(group):
+            held = row.sequence.pages[: table.shape[1]]
+            table[place, : len(held)] = held
+        return DenseAccess(new, torch.from_numpy(table).to(new.device), length)
+
+    def _forward(self, ids: np.ndarray, positions: np.ndarray, access: DenseAccess | PagedAccess) -> torch.Tensor:
+        device = self.model.device
+        self.last_access = access
+        self._cache.prepare(access)
+        place = torch.from_numpy(positions).to(device)
+        inputs = {
+            "input_ids": torch.from_numpy(ids).to(device),
+            "position_ids": place,
+            "past_key_values": self._cache,
+            "use_cache": True,
+            **self._last_only,
+        }
+        if isinstance(access, PagedAccess):
+            with attention_of(self.model, self._attention, self._cache):
+                return self._call(**inputs).logits[:, -1]  # type: ignore[no-any-return]
+        # Position p attends to columns j <= p. Padding has position 0 and attends to column 0: attending to nothing
+        # would give 0 / 0.
+        seen = torch.arange(access.length, device=device) <= place[:, None, :, None]
+        hidden = torch.full((), torch.finfo(self.model.dtype).min, dtype=self.model.dtype, device=device)
+        mask = torch.where(seen, torch.zeros_like(hidden), hidden)
+        with attention_of(self.model, self._attention):
+            return self._call(attention_mask=mask, **inputs).logits[:, -1]  # type: ignore[no-any-return]
+
+    def _count(self, group: list[NewRow], longest: int) -> None:
+        self._table.passes += 1
+        self.counts.passes += 1
+        if longest == 1:
+            self.counts.decoded += len(group)
+        else:
+            self.counts.prefilled += sum(len(row.new) for row in group)

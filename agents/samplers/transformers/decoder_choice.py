@@ -1,0 +1,176 @@
+"""The fastest correct decoder for a model, and the memory that its cache may take.
+
+A cache is used if the model's configuration allows it and if it gives the same logits as no cache on a few tokens, with
+the model's own attention function or with attention to pages.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from turnwise.agents.errors import SamplerError
+from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder
+from turnwise.agents.samplers.transformers.decoding import Decoder, UncachedDecoder
+from turnwise.agents.samplers.transformers.kvcache import attention_window, unsupported_reason
+from turnwise.registry import suggest
+
+SMALL = 256 * 2**20
+"""Bytes of a cache that may hold every sequence in one page of the whole context, which needs no bookkeeping."""
+
+PAGE = 128
+"""Tokens in a page of a larger cache: fewer cost more calls, more leave more of the last page unused."""
+
+FLASH_PAGE = 256
+"""Tokens in a page that the flash-attn package can read."""
+
+
+ATTENTION = ("sdpa", "eager", "flash_attention_2")
+"""Attention functions that a sampler can use."""
+
+
+def check_attention(name: str, device: torch.device) -> None:
+    """Refuse an attention function that is unknown, or that cannot run on a device.
+
+    Raises:
+        SamplerError: it says what there is instead.
+    """
+    if name and name not in ATTENTION:
+        raise SamplerError(f"unknown attention {name!r}{suggest(name, list(ATTENTION))}")
+    if name != "flash_attention_2":
+        return
+    if device.type != "cuda":
+        raise SamplerError(f"flash_attention_2 needs a CUDA device, got {device}; use sdpa or eager")
+    if importlib.util.find_spec("flash_attn") is None:
+        raise SamplerError("flash_attention_2 needs the package flash-attn, which is not installed; use sdpa or eager")
+
+
+def check_compile(device: torch.device) -> None:
+    """Refuse to compile where it is not worth its time.
+
+    Raises:
+        SamplerError: the device is not CUDA, or the compiler's package is missing.
+    """
+    if device.type != "cuda":
+        raise SamplerError(f"compile needs a CUDA device, got {device}; leave it out")
+    if importlib.util.find_spec("triton") is None:
+        raise SamplerError("compile needs the package triton, which is not installed; leave compile out")
+
+
+def make_decoder(
+    model: Any,
+    *,
+    concurrency: int,
+    context: int,
+    memory: int,
+    attention: str = "",
+    compile: bool = False,
+    page: int | None = None,
+) -> tuple[Decoder, str | None]:
+    """Return the fastest correct decoder for a model, and why it has no cache (None if it has one).
+
+    Args:
+        model: a transformers causal language model on its device, in evaluation mode.
+        concurrency: most sequences that are sampled at once.
+        context: most tokens of a sequence.
+        memory: bytes that the cache may take.
+        attention: one of `ATTENTION`; "": the model's own.
+        compile: compile the model's passes.
+        page: tokens in a page; None: the whole context if that is small enough, else `PAGE`.
+    """
+    attention = attention or str(getattr(model.config.get_text_config(), "_attn_implementation", ""))
+    why = unsupported_reason(model.config, context, attention)
+    if why is not None:
+        return UncachedDecoder(model, compile=compile), why
+    # One page for each sequence is a dense view without copies; otherwise pages are read where they lie if possible.
+    small = page is None and concurrency * context * cache_bytes(model) <= min(SMALL, memory)
+    # Masks of windows differ between models, and flash attention takes none.
+    needs_pages = attention == "flash_attention_2" or attention_window(model.config, context) is not None
+    choices = [True] if needs_pages else [False] if attention == "eager" else [False, True] if small else [True, False]
+    reasons = []
+    for paged in choices:
+        why, size = _probe(model, paged, attention)
+        if why is None:
+            whole = small and not paged
+            tokens = memory // size
+            width = context if whole else page or (FLASH_PAGE if attention == "flash_attention_2" else _width(tokens))
+            # More pages than every sequence of two batches could fill are never used.
+            pages = concurrency if whole else min(max(1, tokens // width), 2 * concurrency * -(-context // width))
+            return CachedDecoder(
+                model,
+                pages=pages,
+                width=width,
+                paged=paged,
+                context=context,
+                attention=attention,
+                compile=compile,
+            ), None
+        reasons.append(why)
+    return UncachedDecoder(model, attention, compile), reasons[0]
+
+
+def cache_bytes(model: Any) -> int:
+    """Return the bytes that the keys and values of one token take, by the model's configuration."""
+    text = model.config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return int(2 * text.num_hidden_layers * heads * size * torch.finfo(model.dtype).bits // 8)
+
+
+def default_memory(device: torch.device) -> int:
+    """Return the bytes that a cache may take by default.
+
+    On a GPU it is a third of what is free, since a learner may share it. On a CPU it is an eighth of the machine's or
+    container's memory, and at most 2 GiB.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] // 3)
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        total = 8 * 2**30
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file():
+        text = limit.read_text(encoding="ascii").strip()
+        total = min(total, int(text) if text.isdigit() else total)
+    return min(2 * 2**30, total // 8)
+
+
+def _width(tokens: int) -> int:
+    """Return the tokens in a page: less than `PAGE` if there would be too few pages to share."""
+    return min(PAGE, max(16, 1 << int(math.log2(max(1, tokens // 64)))))
+
+
+def _probe(model: Any, paged: bool, attention: str) -> tuple[str | None, int]:
+    """Return how results with and without the cache differ on a few tokens (None: they agree), and bytes per token."""
+    vocabulary = int(model.get_input_embeddings().weight.shape[0])
+    long, short = [[(7 * i * i + 3 * i + k) % vocabulary for i in range(5)] for k in range(2)]
+    short = short[:2]
+    width = FLASH_PAGE if attention == "flash_attention_2" else 4 if paged else 8
+    cached = CachedDecoder(model, pages=4, width=width, paged=paged, context=8, attention=attention)
+    uncached = UncachedDecoder(model, attention)
+    layers = int(model.config.get_text_config().num_hidden_layers)
+    try:
+        with torch.inference_mode():
+            cached.begin("a", long)
+            cached.begin("b", short)
+            for _ in range(3):
+                cached.extend("a", len(long))
+                cached.extend("b", len(short))
+                batch = [("a", long), ("b", short)]
+                found, right = cached.logits(batch).float(), uncached.logits(batch).float()
+                scale = float(right.abs().max()) + 1e-6
+                error = float((found - right).abs().max()) / scale
+                if not error < (1e-3 if model.dtype == torch.float32 else 5e-2):
+                    return f"its logits with the cache have a relative error of {error:.1e}", 1
+                if paged and getattr(cached.last_access, "calls", layers) != layers:
+                    return "it has an attention function of its own", 1
+                long, short = [*long, 1 % vocabulary], [*short, 2 % vocabulary]
+    except Exception as error:  # a model may raise anything for arguments that it does not take
+        return f"it does not accept an explicit mask and cache ({type(error).__name__}: {error})", 1
+    return None, cached.bytes_per_token

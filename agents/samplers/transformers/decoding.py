@@ -1,0 +1,106 @@
+"""Decoders: the logits of the next token of many sequences. The one in this module has no KV cache.
+
+`UncachedDecoder` computes every sequence from its beginning, which is slow but correct for any causal language model.
+`turnwise.agents.samplers.transformers.cached_decoding` computes new tokens only, and
+`turnwise.agents.samplers.transformers.decoder_choice` chooses the fastest that is correct for a model.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from turnwise.agents.samplers.transformers.paged_attention import attention_of
+
+
+@dataclass(slots=True)
+class DecodingCounts:
+    """What a decoder has computed: passes through the model, and tokens."""
+
+    passes: int = 0
+    prefilled: int = 0
+    """Tokens of prompts that were computed."""
+    decoded: int = 0
+    """Sampled tokens that were fed back."""
+    reused: int = 0
+    """Tokens of prompts whose keys and values were kept from the turn before, or copied from another sequence."""
+
+
+class Decoder:
+    """A back end of the sampler; this base class keeps nothing for an episode."""
+
+    def __init__(self, model: Any, attention: str = "", compile: bool = False) -> None:
+        """Keep the model.
+
+        Args:
+            model: a transformers causal language model.
+            attention: the attention function that it uses, as transformers knows it; "": its own.
+            compile: compile its passes with torch.compile.
+        """
+        self.model = model
+        self._attention = attention
+        self._call = torch.compile(model, dynamic=True) if compile else model
+        self.counts = DecodingCounts()
+        self._last_only: dict[str, int] = {}
+        if "logits_to_keep" in inspect.signature(model.forward).parameters:
+            self._last_only = {"logits_to_keep": 1}  # compute the logits of the last position only
+
+    def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
+        """Return the logits [B, V] of the next token of each (episode, whole sequence)."""
+        raise NotImplementedError(f"{type(self).__name__} must define logits()")
+
+    @property
+    def capacity(self) -> int | None:
+        """Most tokens of one sequence; None: no limit of its own."""
+        return None
+
+    def begin(self, episode: str, prompt: list[int]) -> bool:
+        """Make room for a sequence that starts with `prompt`; return False if there is none at the moment."""
+        return True
+
+    def extend(self, episode: str, tokens: int) -> bool:
+        """Make room for a number of tokens of a sequence that was begun; return False if others have it all."""
+        return True
+
+    def fits(self, batch: Sequence[tuple[str, list[int]]]) -> bool:
+        """Return whether all these (episode, whole sequence) have room beside everything that is kept."""
+        return True
+
+    def holds(self, episode: str) -> bool:
+        """Return whether something is kept of the episode's last turn."""
+        return False
+
+    def pause(self, episode: str) -> None:
+        """Keep what the episode's next turn can reuse, unless another episode needs the room."""
+
+    def drop(self, episode: str) -> None:
+        """Forget the episode; an unknown one is not an error."""
+
+    def reset(self) -> None:
+        """Forget everything, because the weights changed."""
+
+    def release(self) -> None:
+        """Forget everything and free the memory: at the end, or after values that are not finite."""
+
+
+class UncachedDecoder(Decoder):
+    """Computes every sequence from its beginning; sequences of equal length share a pass, without padding or masks."""
+
+    def logits(self, batch: Sequence[tuple[str, list[int]]]) -> torch.Tensor:
+        """Return the logits [B, V] of the next token of each (episode, whole sequence)."""
+        by_length: dict[int, list[int]] = {}
+        for index, (_, ids) in enumerate(batch):
+            by_length.setdefault(len(ids), []).append(index)
+        place = {index: at for at, index in enumerate(index for indices in by_length.values() for index in indices)}
+        parts = []
+        for indices in by_length.values():
+            block = torch.tensor([batch[index][1] for index in indices], device=self.model.device)
+            with attention_of(self.model, self._attention):
+                parts.append(self._call(input_ids=block, use_cache=False, **self._last_only).logits[:, -1])
+            self.counts.passes += 1
+            self.counts.prefilled += block.numel()
+        return torch.cat(parts)[[place[index] for index in range(len(batch))]]

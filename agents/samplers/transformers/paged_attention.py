@@ -1,0 +1,367 @@
+"""Attention to the pages of a KV cache where they lie, as an attention function of transformers.
+
+Each page is attended to on its own; the results are combined with the weights that the log-sum-exps of the pages give,
+which is exact. New tokens of a prompt attend to each other directly. Rows of different lengths therefore cost what
+their own tokens cost, and nothing is copied for a batch. Attention windows are masks.
+
+On CUDA, `flash_attention_2` uses the flash-attn package, which reads pages itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AttentionInterface
+
+from turnwise.agents.samplers.transformers.kvcache import NewTokens, PagedCache
+
+NAME = "turnwise_paged"
+"""Name of the attention function in transformers."""
+
+JOINED = 16
+"""Rows with more new tokens than this attend to a dense copy of their pages: copying costs less than combining."""
+
+GAPS = 8
+"""Most ranges of pages that are attended to as views; if there are more, the pages are copied together."""
+
+
+@dataclass(slots=True)
+class Part:
+    """Pages that one call attends to: P entries, each for one row of the pass."""
+
+    pages: slice | torch.Tensor
+    """A range of pages, int64 [P], or int64 [P, n] for n pages that are joined."""
+    rows: torch.Tensor | None
+    """Row of each entry, int64 [P]; None: entry i belongs to row i."""
+    first: torch.Tensor
+    """Position in the sequence of each entry's first token, int64 [P]."""
+    held: torch.Tensor
+    """Number of tokens of each entry that may be attended to, int64 [P]."""
+
+
+@dataclass(slots=True)
+class PagedAccess:
+    """What the rows of one pass attend to; shared by all layers."""
+
+    new: NewTokens
+    parts: list[Part]
+    table: torch.Tensor
+    """Entries of each row in the parts together, int64 [B, n]; -1 where a row has fewer."""
+    starts: torch.Tensor
+    """Number of tokens of each row in the cache before the pass, int64 [B]."""
+    counts: torch.Tensor
+    """Number of new tokens of each row, int64 [B]."""
+    equal: bool
+    """All rows have as many new tokens as the pass has columns."""
+    length: int
+    """Tokens of the longest row with its new ones."""
+    width: int
+    """Tokens in a page."""
+    pages: torch.Tensor | None = None
+    """Pages of each row as int32 [B, n], for the flash-attn package only."""
+    calls: int = 0
+    _masks: dict[Any, torch.Tensor | None] = field(default_factory=dict)
+
+    def mask(self, index: int, window: int | None, groups: int, dtype: torch.dtype) -> torch.Tensor:
+        """Return the additive mask of a part, [P, 1, 1 or groups * L, columns]."""
+        key = (index, window, groups, dtype)
+        found = self._masks.get(key)
+        if found is None:
+            part = self.parts[index]
+            columns = self.width * (1 if isinstance(part.pages, slice) or part.pages.ndim == 1 else part.pages.shape[1])
+            at = torch.arange(columns, device=part.held.device)
+            seen = at < part.held[:, None, None, None]
+            if window is not None:
+                asks = self._positions() if part.rows is None else self._positions()[part.rows]
+                seen = seen & (asks[:, None, :, None] - (part.first[:, None, None, None] + at) < window)
+                seen = seen.repeat(1, 1, groups, 1)
+            found = self._masks[key] = _additive(seen, dtype)
+        return found
+
+    def own_mask(self, window: int | None, dtype: torch.dtype) -> torch.Tensor | None:
+        """Return the additive mask [B, 1, L, L] between the new tokens; None if they are simply causal."""
+        length = self.new.length
+        if self.equal and (window is None or window >= length):
+            return None
+        key = ("new", window, dtype)
+        if key not in self._masks:
+            at = torch.arange(length, device=self.counts.device)
+            seen = (at[None, :] <= at[:, None]) & (at >= length - self.counts[:, None, None, None])
+            if window is not None:
+                seen = seen & (at[:, None] - at[None, :] < window)
+            self._masks[key] = _additive(seen, dtype)
+        return self._masks[key]
+
+    def _positions(self) -> torch.Tensor:
+        """Return the position of every new token in its sequence, int64 [B, L]; they are aligned to the right."""
+        at = torch.arange(self.new.length, device=self.starts.device)
+        return (self.starts + self.counts)[:, None] - self.new.length + at
+
+
+def make_access(
+    new: NewTokens, rows: list[tuple[list[int], int, int]], width: int, *, flash: bool = False
+) -> PagedAccess:
+    """Return what the rows of a pass attend to.
+
+    A pass of one token for each row attends to the pages only, which hold the new token by then.
+
+    Args:
+        new: where the new tokens go.
+        rows: pages, number of tokens before the pass, and number of new tokens of each row.
+        width: tokens in a page.
+        flash: for the flash-attn package.
+    """
+    device = new.device
+    starts, counts = (np.array([row[k] for row in rows], dtype=np.int64) for k in (1, 2))
+    reach = starts + (counts if new.length == 1 else 0)
+    needed = -(-reach // width)
+    parts, table = [], np.full((len(rows), 1), -1, dtype=np.int64)
+    most = int(needed.max())
+    if flash:
+        most = int((-(-(starts + counts) // width)).max())
+    elif most and new.length > JOINED:
+        parts, table = [_joined(rows, reach, most, device)], np.arange(len(rows))[:, None]
+    elif most:
+        parts, table = _views(rows, reach, needed, width, device)
+    pages = None
+    if flash:
+        filled = np.zeros((len(rows), most), dtype=np.int32)
+        for place, (held, _, _) in enumerate(rows):
+            filled[place, : len(held[:most])] = held[:most]
+        pages = torch.from_numpy(filled).to(device)
+    return PagedAccess(
+        new,
+        parts,
+        _to(table, device),
+        _to(starts, device),
+        _to(counts, device),
+        bool((counts == new.length).all()),
+        int((starts + counts).max()),
+        width,
+        pages,
+    )
+
+
+def _joined(rows: list[tuple[list[int], int, int]], reach: np.ndarray, most: int, device: torch.device) -> Part:
+    pages = np.zeros((len(rows), most), dtype=np.int64)
+    for place, (held, _, _) in enumerate(rows):
+        pages[place, : len(held[:most])] = held[:most]
+    return Part(_to(pages, device), None, _to(np.zeros_like(reach), device), _to(reach, device))
+
+
+def _views(
+    rows: list[tuple[list[int], int, int]], reach: np.ndarray, needed: np.ndarray, width: int, device: torch.device
+) -> tuple[list[Part], np.ndarray]:
+    """Return views of the pages in use, or one copy of them if they are too scattered, and each row's entries."""
+    pages = np.concatenate([np.array(held[:n], dtype=np.int64) for (held, _, _), n in zip(rows, needed, strict=True)])
+    owner = np.repeat(np.arange(len(rows)), needed)
+    first = np.concatenate([np.arange(n) * width for n in needed])
+    held = np.minimum(reach[owner] - first, width)
+    order = np.argsort(pages)
+    pages, owner, first, held = pages[order], owner[order], first[order], held[order]
+    entry = np.arange(len(pages))
+    gaps = np.diff(pages) - 1
+    # Pages of others in a range are computed along; wide gaps begin a new range.
+    limit = max(2, len(pages) // 32)
+    bounds = [0, *(np.flatnonzero(gaps > limit) + 1).tolist(), len(pages)]
+    parts = []
+    if len(bounds) - 1 > GAPS:
+        parts = [Part(*(_to(column, device) for column in (pages, owner, first, held)))]
+    else:
+        total = 0
+        for low, high in itertools.pairwise(bounds):
+            lowest, size = int(pages[low]), int(pages[high - 1] - pages[low]) + 1
+            place = pages[low:high] - lowest
+            columns = []
+            for column, blank in ((owner, 0), (first, 0), (held, 1)):
+                full = np.full(size, blank, dtype=np.int64)
+                full[place] = column[low:high]
+                columns.append(_to(full, device))
+            parts.append(Part(slice(lowest, lowest + size), *columns))
+            entry[low:high] = total + place
+            total += size
+    table = np.full((len(rows), int(needed.max())), -1, dtype=np.int64)
+    table[owner, first // width] = entry
+    return parts, table
+
+
+_PASS: ContextVar[PagedCache | None] = ContextVar("pass")
+
+
+@contextmanager
+def attention_of(model: Any, name: str, cache: PagedCache | None = None) -> Iterator[None]:
+    """Let the model use an attention function (or keep its own, if the name is empty), and restore its own afterwards.
+
+    Args:
+        model: a transformers model.
+        name: as transformers knows it; `NAME` reads the pages of `cache`.
+        cache: of the running pass.
+    """
+    text = model.config.get_text_config()
+    before, token = text._attn_implementation, _PASS.set(cache)
+    text._attn_implementation = name or before
+    try:
+        yield
+    finally:
+        text._attn_implementation = before
+        _PASS.reset(token)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def paged_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: object = None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """Return the attention of the new tokens, [B, L, heads, size]; the cache of the running pass has the rest.
+
+    Raises:
+        NotImplementedError: the model needs something of its attention that is not offered here.
+    """
+    other = [name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None]
+    if other:
+        raise NotImplementedError(f"attention with {', '.join(other)}")
+    cache = _PASS.get()
+    assert cache is not None
+    layer = cache.layers[module.layer_idx]
+    access: PagedAccess = layer.access
+    access.calls += 1
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if access.pages is not None:
+        return _flash(access, query, layer, scale, sliding_window), None
+    results = [_old(access, k, query, layer, scale, sliding_window) for k in range(len(access.parts))]
+    if query.shape[2] == 1:
+        return _combine(access, results, None).to(query.dtype).transpose(1, 2), None
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    mask = access.own_mask(sliding_window, query.dtype)
+    if not results:
+        out = torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=mask is None, scale=scale
+        )
+    else:
+        own = _attend(query, key, value, mask, scale, causal=mask is None)
+        out = _combine(access, results, own).to(query.dtype)
+    return out.transpose(1, 2).contiguous(), None
+
+
+Result = tuple[torch.Tensor, torch.Tensor]
+"""What was attended to, [P, heads, L, size], and the log-sum-exp of the scores, float32 [P, heads, L]."""
+
+
+def _old(access: PagedAccess, index: int, query: torch.Tensor, layer: Any, scale: float, window: int | None) -> Result:
+    """Attend to one part of the pages."""
+    part = access.parts[index]
+    keys, values = (_read(block, part.pages) for block in (layer.keys, layer.values))
+    asked = query if part.rows is None else query.index_select(0, part.rows)
+    entries, heads, length, size = asked.shape
+    groups = heads // keys.shape[1]
+    asked = asked.reshape(entries, keys.shape[1], groups * length, size)  # all heads that share their keys at once
+    out, total = _attend(asked, keys, values, access.mask(index, window, groups, query.dtype), scale)
+    return out.reshape(entries, heads, length, -1), total.reshape(entries, heads, length)
+
+
+def _read(block: torch.Tensor, pages: slice | torch.Tensor) -> torch.Tensor:
+    if isinstance(pages, slice):
+        return block[pages]
+    taken = block.index_select(0, pages.reshape(-1))
+    if pages.ndim == 1:
+        return taken
+    _, heads, width, size = block.shape
+    rows, count = pages.shape
+    return taken.view(rows, count, heads, width, size).transpose(1, 2).reshape(rows, heads, count * width, size)
+
+
+def _combine(access: PagedAccess, results: list[Result], own: Result | None) -> torch.Tensor:
+    """Return the attention [B, heads, L, size] to all entries of each row, and to its new tokens."""
+    out = results[0][0] if len(results) == 1 else torch.cat([one for one, _ in results])
+    total = results[0][1] if len(results) == 1 else torch.cat([one for _, one in results])
+    table = access.table
+    if own is None and table.shape[1] == 1:
+        return out.index_select(0, table[:, 0])
+    missing = (table < 0)[:, :, None, None]
+    rows, count = table.shape
+    index = table.clamp(min=0).reshape(-1)
+    total = total.index_select(0, index).view(rows, count, *total.shape[1:]).masked_fill(missing, -math.inf)
+    out = out.index_select(0, index).view(rows, count, *out.shape[1:])
+    if own is None:
+        return (torch.softmax(total, dim=1)[..., None] * out).sum(dim=1)
+    weights = torch.softmax(torch.cat([total, own[1][:, None]], dim=1), dim=1)[..., None]
+    return (weights[:, :-1] * out).sum(dim=1) + weights[:, -1] * own[0]
+
+
+def _attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+    *,
+    causal: bool = False,
+) -> Result:
+    """Return attention and log-sum-exp by the fused kernel of the device, or by the formula where there is none."""
+    aten = torch.ops.aten
+    if query.device.type == "cpu":
+        out, total = aten._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, 0.0, causal, attn_mask=mask, scale=scale
+        )
+        return out, total
+    if query.device.type == "cuda":
+        bias = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])
+        out, total, _, _ = aten._scaled_dot_product_efficient_attention(
+            query, key, value, bias, True, 0.0, causal, scale=scale
+        )
+        return out, total[:, :, : query.shape[2]]  # padded to a multiple of 32
+    scores = (query.float() @ key.float().transpose(-1, -2)) * scale
+    if causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).triu(1)
+        scores = scores.masked_fill(hidden, torch.finfo(torch.float32).min)
+    if mask is not None:
+        scores = scores + mask.float()
+    return (torch.softmax(scores, dim=-1) @ value.float()).to(query.dtype), torch.logsumexp(scores, dim=-1)
+
+
+def _flash(
+    access: PagedAccess, query: torch.Tensor, layer: Any, scale: float, window: int | None
+) -> torch.Tensor:  # pragma: no cover - needs CUDA and the flash-attn package
+    flash_attn = importlib.import_module("flash_attn")
+    # Queries and keys are aligned at their ends, so the padding on the left attends to nothing and gives zeros.
+    out: torch.Tensor = flash_attn.flash_attn_with_kvcache(
+        query.transpose(1, 2),
+        layer.keys.transpose(1, 2),
+        layer.values.transpose(1, 2),
+        cache_seqlens=(access.starts + access.counts).to(torch.int32),
+        block_table=access.pages,
+        softmax_scale=scale,
+        causal=True,
+        window_size=(-1, -1) if window is None else (window - 1, 0),
+    )
+    return out
+
+
+def _additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return 0 where `seen`, else the lowest finite number: minus infinity would give 0 / 0 where nothing is seen."""
+    hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=seen.device)
+    return torch.where(seen, torch.zeros_like(hidden), hidden)
+
+
+def _to(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+AttentionInterface.register(NAME, paged_attention)

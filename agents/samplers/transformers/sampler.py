@@ -1,0 +1,447 @@
+"""A transformers causal language model as a sampler with continuous batching.
+
+Requests join the batch between any two tokens. One task runs on the caller's event loop, without threads: it first lets
+everything else run (environments step, prompts are built), then computes one token for every request. Deterministic
+episodes therefore meet in the same batches each time, and a repeated rollout gives the same bits.
+
+Completions hold the sampled ids, which are never tokenized again, and their log-probabilities under the distribution
+that they were sampled from, after temperature and nucleus (see `turnwise.agents.samplers.transformers.token_sampling`).
+
+Not included: speculative decoding, beam search, constrained decoding, several devices, several adapters at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from turnwise.agents.adapters import is_adapter
+from turnwise.agents.errors import RequestFailed, SamplerError
+from turnwise.agents.models import dtype_of, find_model, load_model, load_tokenizer
+from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
+from turnwise.agents.samplers.transformers.decoder_choice import (
+    check_attention,
+    check_compile,
+    default_memory,
+    make_decoder,
+)
+from turnwise.agents.samplers.transformers.decoding import DecodingCounts
+from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
+from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
+from turnwise.agents.samplers.weights import has_adapter
+from turnwise.registry import suggest
+
+QUIET_ROUNDS = 3
+"""Rounds of the event loop without a new request after which nothing else is expected to run."""
+
+MIN_WAITING_SHARE = 0.25
+"""Share of all requests that must be waiting before they are admitted: a prefill pass for one prompt costs nearly as
+much as one for ten."""
+
+MAX_PASSES_WAITING = 4
+"""Tokens that are computed for the batch before a waiting request is admitted anyway."""
+
+GIB = 2**30
+OPTIONS = ("attention", "compile")
+"""Options of the engine in `SamplerSettings.options`."""
+
+
+@dataclass(slots=True, eq=False)
+class _Generation:
+    """A request in progress: the sequence so far, and the sampled tokens."""
+
+    request: Request
+    future: asyncio.Future[Completion]
+    ids: list[int]
+    limit: int
+    key: int
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+
+class TransformersSampler:
+    """Samples from a transformers causal language model on CPU or CUDA, in batches, with a KV cache for each episode.
+
+    The cache of an episode is kept between turns, up to the first token in which the next prompt differs. A prompt that
+    extends the prompt and response of the turn before reuses all of it, and a new episode copies what its prompt shares
+    with another episode. The cache grows with its contents up to a budget; then requests wait, paused episodes lose
+    their part, and if running ones need more, the newest is stopped and computed again later. Models that cannot use
+    the cache (recurrent states, attention functions of their own) compute every sequence from its beginning, which is
+    correct but slow; `uncached_reason` says why.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Tokenizer,
+        *,
+        device: str | torch.device = "cpu",
+        concurrency: int = 64,
+        context: int | None = None,
+        memory: float = 0.0,
+        dtype: str | torch.dtype = "",
+        attention: str = "",
+        compile: bool = False,
+        version: int = 0,
+    ) -> None:
+        """Use the model itself if it is on `device` and has the right type, else a copy.
+
+        A model that is shared with training is switched to evaluation mode whenever it is sampled from, and left in it.
+
+        Args:
+            model: a transformers causal language model; one with a LoRA adapter of peft is sampled from with it.
+            tokenizer: its tokenizer; its end token ends a response, and so do those of the generation configuration.
+            device: where the model runs.
+            concurrency: most requests in one batch.
+            context: most tokens of prompt and response; None: as many as the model has positions.
+            memory: most memory of the KV cache in GiB; 0: see
+                `turnwise.agents.samplers.transformers.decoder_choice.default_memory`.
+            dtype: type that the model is computed in; "": its own. Log-probabilities are computed in float32.
+            attention: "sdpa", "eager" or "flash_attention_2" (CUDA only); "": the model's own.
+            compile: compile the model with torch.compile (CUDA only); the first passes then take minutes.
+            version: version of the weights, returned with every completion.
+
+        Raises:
+            SamplerError: an argument is out of range, or the context is longer than the model's positions.
+        """
+        most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        if concurrency < 1:
+            raise SamplerError(f"concurrency must be >= 1, got {concurrency}")
+        if context is not None and (context < 2 or (most is not None and context > most)):
+            limit = f" and <= {most}, the number of the model's positions" if most else ""
+            raise SamplerError(f"context must be >= 2{limit}, got {context}")
+        if memory < 0:
+            raise SamplerError(f"memory must be >= 0 GiB, got {memory}")
+        wanted, kind = torch.device(device), dtype_of(dtype) if dtype else model.dtype
+        check_attention(attention, wanted)
+        if compile:
+            check_compile(wanted)
+        elsewhere = wanted.type != model.device.type or wanted.index not in (None, model.device.index)
+        if elsewhere or kind != model.dtype:
+            model = copy_model(model, wanted, kind)
+        self._model = model.eval()
+        self._tokenizer = tokenizer
+        self._context = int(context or most or 1024)
+        self._version = version
+        self._concurrency = concurrency
+        self._ends = end_tokens(tokenizer, getattr(getattr(model, "generation_config", None), "eos_token_id", None))
+        self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
+        self._memory = int(memory * GIB) or default_memory(model.device)
+        self._decoder, self.uncached_reason = make_decoder(
+            model.get_base_model() if hasattr(model, "get_base_model") else model,  # without peft's wrapper
+            concurrency=concurrency,
+            context=self._context,
+            memory=self._memory,
+            attention=attention,
+            compile=compile,
+        )
+        self._waiting: list[_Generation] = []
+        self._active: list[_Generation] = []
+        self._running: dict[str, _Generation] = {}
+        self._passed = 0
+        self._worker: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def version(self) -> int:
+        """Version of the weights in use."""
+        return self._version
+
+    @property
+    def module(self) -> Any:
+        """The model that is sampled from; it is the one that was given, unless device or type differ."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+        return self._tokenizer
+
+    @property
+    def context(self) -> int:
+        """Most tokens of prompt and response together."""
+        return self._context
+
+    @property
+    def counts(self) -> DecodingCounts:
+        """What was computed so far: passes, tokens of prompts, reused tokens."""
+        return self._decoder.counts
+
+    async def sample(self, request: Request) -> Completion:
+        """Return the model's answer to one prompt.
+
+        The answer depends on the weights and on the request, including its seed and turn, but not on the rest of the
+        batch, apart from floating-point rounding. It ends with an end token, with the token that completes a stop
+        string (which text and tokens contain), at `max_tokens`, or at the end of the context.
+
+        Raises:
+            ContextOverflow: the prompt leaves no room for a single token.
+            SamplerError: the request is invalid, or the model's logits are not finite.
+        """
+        self._check(request)
+        item = _Generation(
+            request,
+            asyncio.get_running_loop().create_future(),
+            list(request.prompt),
+            min(request.max_tokens, self._context - len(request.prompt)),
+            stream_key(request.seed, request.turn),
+        )
+        self._wake()
+        self._waiting.append(item)
+        self._running[request.episode] = item
+        return await item.future
+
+    def forget(self, episode: str) -> None:
+        """Free the slot of an episode that is over; a request of it that is still running is cancelled."""
+        item = self._running.pop(episode, None)
+        if item is not None and not item.future.done():
+            item.future.cancel()
+            self._prune()
+        self._decoder.drop(episode)
+
+    @classmethod
+    def from_settings(cls, settings: SamplerSettings) -> TransformersSampler:
+        """Sample from a transformers model in this process, in batches, with a KV cache for each episode.
+
+        Raises:
+            SamplerError: the settings have no model, or it cannot be sampled from.
+            ModelError: the model cannot be found or read.
+        """
+        unknown = [name for name in settings.options if name not in OPTIONS]
+        if unknown:
+            raise SamplerError(f"unknown option {unknown[0]!r} of transformers{suggest(unknown[0], list(OPTIONS))}")
+        if settings.module is None and not settings.model:
+            raise SamplerError("the sampler transformers needs a model: transformers:PATH")
+        device = settings.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        attention = str(settings.options.get("attention", ""))
+        check_attention(attention, torch.device(device))
+        module, tokenizer = settings.module, settings.tokenizer
+        if module is None:
+            folder = find_model(settings.model).path
+            tokenizer = load_tokenizer(folder) if tokenizer is None else tokenizer
+            dtype = settings.dtype or ("bfloat16" if device.startswith("cuda") else "float32")
+            module = load_model(folder, dtype=dtype, device=device)
+        return cls(
+            module,
+            tokenizer,
+            device=device,
+            concurrency=settings.concurrency,
+            context=settings.context,
+            memory=settings.memory,
+            dtype=settings.dtype,
+            attention=attention,
+            compile=bool(settings.options.get("compile", False)),
+        )
+
+    async def load(self, weights: Any, version: int) -> None:
+        """Use new weights from now on, and drop every cache.
+
+        Args:
+            weights: the module that is sampled from (nothing is copied), or another module of the same shapes, named
+                tensors, a Hugging Face folder, or a folder with a LoRA adapter, whose base is read as well (copied to
+                this sampler's type and device).
+            version: version of the new weights.
+
+        Raises:
+            SamplerError: requests are in progress (their answers would mix two versions), or tensors are missing,
+                unknown or of another shape.
+            ModelError: the folder with an adapter, or its base, cannot be read.
+        """
+        self._prune()
+        if self._waiting or self._active:
+            count = len(self._waiting) + len(self._active)
+            raise SamplerError(f"new weights cannot be loaded while {count} requests are in progress")
+        if weights is not self._model:
+            if has_adapter(self._model):
+                raise SamplerError("a model with an adapter that is shared with training takes no other weights")
+            if isinstance(weights, Path) and is_adapter(weights):
+                weights = load_model(weights)  # with its base
+            fill_model(self._model, weights)
+        self._version = version
+        self._decoder.reset()
+
+    def close(self) -> None:
+        """Cancel requests in progress and release the caches; the sampler cannot be used again."""
+        for item in [*self._waiting, *self._active]:
+            item.future.cancel()
+        self._release()
+        self._running.clear()
+        self._closed = True
+        self._decoder.release()
+
+    def _check(self, request: Request) -> None:
+        """Refuse an invalid request before it joins a batch."""
+        if self._closed:
+            raise SamplerError("the sampler is closed")
+        check_prompt(request, context=self._context, vocabulary=self._vocabulary)
+        check_sampling(request)
+        self._check_memory(request)
+        running = self._running.get(request.episode)
+        here = asyncio.get_running_loop()
+        if running is not None and not running.future.done() and running.future.get_loop() is here:
+            raise SamplerError(
+                f"episode {request.episode} already has a request in progress; ids of episodes must be unique"
+            )
+
+    def _check_memory(self, request: Request) -> None:
+        """Refuse a request that the cache could not hold even if it were alone."""
+        capacity = self._decoder.capacity
+        tokens = min(len(request.prompt) + request.max_tokens, self._context)
+        if capacity is not None and tokens > capacity:
+            raise RequestFailed(
+                f"episode {request.episode}: prompt and response may have {tokens} tokens, but the memory of the KV "
+                f"cache ({self._memory / GIB:.3g} GiB) holds {capacity}; raise memory, or lower max_tokens"
+            )
+
+    def _wake(self) -> None:
+        """Start the worker task on the running event loop, unless it runs there."""
+        loop = asyncio.get_running_loop()
+        if self._worker is not None and not self._worker.done() and self._worker.get_loop() is loop:
+            return
+        # An event loop that was closed during a rollout (Ctrl-C) leaves requests that nobody awaits.
+        self._release()
+        self._worker = loop.create_task(self._work())
+
+    async def _work(self) -> None:
+        """Compute one token after another until no request is left."""
+        try:
+            while True:
+                await self._settle()
+                self._prune()
+                self._admit()
+                if not self._active:
+                    return
+                try:
+                    self._step()
+                except Exception as error:  # torch raises its own errors; each of them ends this batch only
+                    self._fail(error)
+        finally:
+            for item in [*self._waiting, *self._active]:
+                item.future.cancel()
+            self._release()
+
+    async def _settle(self) -> None:
+        """Let everything else on the event loop run until no further request arrives."""
+        quiet = 0
+        while quiet < QUIET_ROUNDS:
+            before = len(self._waiting)
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if len(self._waiting) == before else 0
+
+    def _prune(self) -> None:
+        """Drop requests whose callers were cancelled; the contents of their slots stay valid."""
+        for item in [item for item in self._active if item.future.done()]:
+            self._active.remove(item)
+            self._decoder.pause(item.request.episode)
+        self._waiting = [item for item in self._waiting if not item.future.done()]
+
+    def _release(self) -> None:
+        """Drop all requests; the contents of their slots stay valid."""
+        for item in self._active:
+            self._decoder.pause(item.request.episode)
+        self._waiting.clear()
+        self._active.clear()
+
+    def _admit(self) -> None:
+        """Move waiting requests into the batch in order of arrival, while there is room."""
+        if (
+            len(self._waiting) < MIN_WAITING_SHARE * (len(self._waiting) + len(self._active))
+            and self._passed < MAX_PASSES_WAITING
+        ):
+            self._passed += bool(self._waiting)
+            return
+        self._passed = 0
+        waiting = self._waiting
+        if not self._decoder.fits([(item.request.episode, item.ids) for item in waiting]):
+            # Episodes that the cache knows come first: the pages that others would take from them are computed already.
+            waiting = sorted(waiting, key=lambda item: not self._decoder.holds(item.request.episode))
+        kept: list[_Generation] = []
+        for at, item in enumerate(waiting):
+            if len(self._active) >= self._concurrency:
+                kept += waiting[at:]
+                break
+            # When one finds no room, none that is new goes ahead of it, or a long prompt would wait for ever.
+            overtakes = bool(kept) and not self._decoder.holds(item.request.episode)
+            if overtakes or not self._decoder.begin(item.request.episode, item.ids):
+                kept.append(item)
+            else:
+                self._active.append(item)
+        self._waiting = kept
+
+    def _extend(self) -> list[_Generation]:
+        """Make room for the next token of every request, the oldest first; the newest are stopped if there is none."""
+        batch = self._active
+        for item in list(batch):
+            while item in batch and not self._decoder.extend(item.request.episode, len(item.ids)):
+                last = batch.pop()
+                self._decoder.drop(last.request.episode)
+                self._waiting.insert(0, last)
+        return batch
+
+    def _step(self) -> None:
+        """Compute and sample one token for every request of the batch, and answer those that are complete."""
+        batch = self._extend()
+        if self._model.training:
+            self._model.eval()
+        with torch.inference_mode():
+            logits = self._decoder.logits([(item.request.episode, item.ids) for item in batch])
+            keys = np.array([item.key for item in batch], dtype=np.uint64)
+            counters = np.array([len(item.tokens) for item in batch], dtype=np.int64)
+            tokens, logprobs = sample_tokens(
+                logits,
+                [item.request.temperature for item in batch],
+                [item.request.top_p for item in batch],
+                uniforms(keys, counters),
+            )
+        continuing = []
+        for item, token, logprob in zip(batch, tokens, logprobs, strict=True):
+            item.ids.append(token)
+            item.tokens.append(token)
+            item.logprobs.append(logprob)
+            if not self._finish(item):
+                continuing.append(item)
+        self._active = continuing
+
+    def _finish(self, item: _Generation) -> bool:
+        """Answer the request if its response is complete, and return whether it is."""
+        ended = item.tokens[-1] in self._ends
+        stopped = ended or (bool(item.request.stop) and self._stopped(item))
+        if not stopped and len(item.tokens) < item.limit:
+            return False
+        text = self._tokenizer.decode(item.tokens[:-1] if ended else item.tokens)
+        self._decoder.pause(item.request.episode)
+        self._running.pop(item.request.episode, None)
+        item.future.set_result(
+            Completion(
+                tokens=tuple(item.tokens),
+                logprobs=tuple(item.logprobs),
+                text=text,
+                version=self._version,
+                finish="stop" if stopped else "length",
+            )
+        )
+        return True
+
+    def _stopped(self, item: _Generation) -> bool:
+        """Return whether the end of the response contains a stop string; a character has at most 4 tokens."""
+        reach = 4 * max(len(stop) for stop in item.request.stop) + 4
+        tail = self._tokenizer.decode(item.tokens[-reach:])
+        return any(stop in tail for stop in item.request.stop)
+
+    def _fail(self, error: Exception) -> None:
+        """Raise the error for every request of the batch and reset the caches, which may hold half a pass."""
+        if isinstance(error, FloatingPointError):
+            error = SamplerError(f"{error} (version {self._version}): the weights have diverged")
+        for item in self._active:
+            if not item.future.done():
+                item.future.set_exception(error)
+        self._active = []
+        self._decoder.release()

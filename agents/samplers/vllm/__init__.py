@@ -1,0 +1,1 @@
+"""The `vllm` sampler: models in vLLM's engine, in this process."""

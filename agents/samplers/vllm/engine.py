@@ -1,0 +1,259 @@
+"""vLLM's asynchronous engine in a thread with its own event loop, where it lives longer than one rollout.
+
+The engine computes in processes of its own. What they log and print goes to a file, from which errors quote the last
+error; set VLLM_LOGGING_LEVEL to see it on the terminal instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.samplers.background import BackgroundLoop
+from turnwise.registry import suggest
+
+__all__ = ["VLLMEngine"]
+
+_ERROR = re.compile(r"\b((?:[\w.]+(?:Error|Exception)|terminate called[^:]*): .*)")
+_ECHO = re.compile("EngineDeadError|root cause|Worker failed with error|cancelled")
+"""Errors that only report another one."""
+
+
+class VLLMEngine:
+    """A running `vllm.AsyncLLMEngine` whose failures are errors of ours.
+
+    Attributes:
+        config: vLLM's configuration of the model.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        """Start the engine, which takes seconds to minutes.
+
+        Args:
+            arguments: of `vllm.AsyncEngineArgs`.
+
+        Raises:
+            SamplerError: vLLM does not know an argument.
+            EngineFailed: the engine did not start.
+        """
+        self._numbers = itertools.count(1)
+        self._scratch = Path(tempfile.mkdtemp(prefix="turnwise-vllm-"))
+        self._log = self._scratch / "log"
+        self._read = 0
+        self._reason = ""
+        self._loop = BackgroundLoop("turnwise-vllm")
+        try:
+            with _output_to(self._log), _environment(self._scratch):
+                self._held = [self._loop.call(self._start(arguments))]
+        except BaseException:
+            self._loop.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            raise
+        self.config: Any = self._engine.model_config
+        self._closer = weakref.finalize(self, _close, self._held, self._loop, self._scratch)
+
+    @property
+    def _engine(self) -> Any:
+        if not self._held:
+            raise SamplerError("the sampler is closed")
+        return self._held[0]
+
+    @property
+    def processes(self) -> list[Any]:
+        """The engine's processes, as far as vLLM shows them."""
+        manager = getattr(getattr(self._engine.engine_core, "resources", None), "engine_manager", None)
+        return list(getattr(manager, "processes", ()))
+
+    async def generate(self, prompt: Sequence[int], *, adapter: Any = None, **parameters: Any) -> Any:
+        """Return vLLM's output for one prompt, with the log-probability of each token.
+
+        Args:
+            prompt: token ids.
+            adapter: from `add_adapter`.
+            parameters: of `vllm.SamplingParams`.
+
+        Raises:
+            RequestFailed: vLLM refused the request.
+            EngineFailed: the engine has ended.
+        """
+        return await self._loop.run(self._generate(list(prompt), adapter, parameters))
+
+    async def call(self, what: str, *arguments: Any, **named: Any) -> Any:
+        """Return the result of a method of the engine.
+
+        Args:
+            what: name of the method.
+            arguments: of the method.
+            named: further arguments.
+
+        Raises:
+            SamplerError: the method failed, and the engine goes on.
+            EngineFailed: the engine has ended.
+        """
+        method: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._engine, what)
+        try:
+            return await self._loop.run(method(*arguments, **named))
+        except Exception as error:  # vLLM raises its own exceptions, and plain ones for those of its workers
+            if self._has_ended(error):
+                raise self._ended() from error
+            raise SamplerError(f"vLLM's {what} failed: {self._last_words() or _describe(error)}") from error
+
+    async def add_adapter(self, folder: Path) -> Any:
+        """Load a LoRA adapter, and return what requests name it by. Under an old name vLLM would keep what it has.
+
+        Raises:
+            SamplerError: the adapter does not fit the model.
+            EngineFailed: the engine has ended.
+        """
+        from vllm.lora.request import LoRARequest
+
+        number = next(self._numbers)
+        adapter = LoRARequest(lora_name=f"adapter-{number}", lora_int_id=number, lora_path=str(folder))
+        await self.call("add_lora", adapter)
+        return adapter
+
+    async def remove_adapter(self, adapter: Any) -> None:
+        """Drop an adapter."""
+        await self.call("remove_lora", adapter.lora_int_id)
+
+    def close(self) -> None:
+        """End the engine's processes and remove its files; a second call does nothing."""
+        self._closer()
+
+    async def _start(self, arguments: Mapping[str, Any]) -> Any:
+        """Make the engine on the loop that it belongs to."""
+        try:
+            import vllm
+        except Exception as error:  # a wrong torchvision raises RuntimeError
+            raise EngineFailed(f"vLLM cannot be imported: {_describe(error)}") from error
+        known = [field.name for field in dataclasses.fields(vllm.AsyncEngineArgs)]
+        for name in arguments:
+            if name not in known:
+                raise SamplerError(f"unknown option {name!r} of the sampler vllm{suggest(name, [*known, 'sleep'])}")
+        try:
+            return vllm.AsyncLLMEngine.from_engine_args(vllm.AsyncEngineArgs(**arguments))
+        except Exception as error:  # of the configuration, the model, or the processes
+            raise EngineFailed(f"the vLLM engine did not start: {self._last_words() or _describe(error)}") from error
+
+    async def _generate(self, prompt: list[int], adapter: Any, parameters: Mapping[str, Any]) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        output = None
+        try:
+            sampling = SamplingParams(logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **parameters)
+            tokens = {"type": "token", "prompt_token_ids": prompt}
+            name = f"request-{next(self._numbers)}"
+            async for latest in self._engine.generate(tokens, sampling, name, lora_request=adapter):
+                output = latest
+        except Exception as error:  # vLLM raises its own exceptions and ValueError
+            if self._has_ended(error):
+                raise self._ended() from error
+            raise RequestFailed(f"vLLM refused the request: {_describe(error.__cause__ or error)}") from error
+        return output
+
+    def _has_ended(self, error: Exception) -> bool:
+        return bool(self._engine.errored) or type(error).__name__ == "EngineDeadError"
+
+    def _ended(self) -> EngineFailed:
+        codes = [process.exitcode for process in self.processes if process.exitcode]
+        how = f" with exit code {codes[0]}" if codes else ""
+        if codes and codes[0] < 0:
+            how = f", killed by {signal.Signals(-codes[0]).name}"
+        words = self._reason = self._last_words() or self._reason
+        return EngineFailed(f"the vLLM engine has ended{how}{f': {words}' if words else ''}")
+
+    def _last_words(self) -> str:
+        """Return the last error in the part of the log that was not quoted yet; empty if there is none."""
+        if not self._log.is_file():
+            return ""
+        text = self._log.read_bytes()
+        new, self._read = text[self._read :].decode("utf-8", "replace"), len(text)
+        return next((error[:500] for error in reversed(_ERROR.findall(new)) if not _ECHO.search(error)), "")
+
+
+def _close(held: list[Any], loop: BackgroundLoop, scratch: Path) -> None:
+    """End the engine, at the latest when Python exits; without a reference, vLLM's own clean-up runs now."""
+    with _output_to(scratch / "log"):
+        loop.call(_shut_down(held.pop()))
+        loop.close()
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+async def _shut_down(engine: Any) -> None:
+    engine.shutdown(timeout=3)
+    await asyncio.sleep(0)
+
+
+@contextmanager
+def _environment(scratch: Path) -> Iterator[None]:
+    """Set what vLLM and its processes read from the environment while they start."""
+    values = {"VLLM_NO_USAGE_STATS": "1"}
+    if not _verbose():
+        config = scratch / "logging.json"
+        config.write_text(json.dumps(_logging(scratch / "log")), encoding="utf-8")
+        values["VLLM_LOGGING_CONFIG_PATH"] = str(config)
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Append what this process, and the processes that it starts, print to a file."""
+    if _verbose():
+        yield
+        return
+    streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
+    saved = {number: os.dup(number) for number in (1, 2)}
+    with log.open("ab") as file:
+        try:
+            for number in saved:
+                os.dup2(file.fileno(), number)
+            yield
+        finally:
+            for stream in streams:
+                stream.flush()
+            for number, copy in saved.items():
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+def _verbose() -> bool:
+    """Return whether the user wants to see vLLM's output."""
+    return bool(os.environ.keys() & {"VLLM_LOGGING_LEVEL", "VLLM_LOGGING_CONFIG_PATH"})
+
+
+def _logging(log: Path) -> dict[str, Any]:
+    """Return a configuration of Python's logging that writes vLLM's warnings and errors to a file."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"file": {"class": "logging.FileHandler", "filename": str(log), "level": "WARNING"}},
+        "loggers": {"vllm": {"handlers": ["file"], "level": "WARNING", "propagate": False}},
+    }
+
+
+def _describe(error: BaseException) -> str:
+    """Return an exception in one line; of a failed validation, what is wrong."""
+    text = " ".join(str(error).split())
+    wrong = re.search(r"Value error, (.*?) \[type=", text)
+    return wrong[1] if wrong else f"{type(error).__name__}: {text}"[:500]

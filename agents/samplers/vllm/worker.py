@@ -1,0 +1,34 @@
+"""What vLLM's workers learn from turnwise: to load new weights, whole and without anything left over.
+
+`reload_weights` of vLLM leaves the output layer of a model that shares it with the embedding as it was: on a CPU, the
+layer multiplies with a packed copy of the matrix, made when the model was loaded, and only layers that receive tensors
+are packed again. `WeightLoader` packs it once more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
+from turnwise.agents.samplers.weights import named_tensors
+
+__all__ = ["WeightLoader"]
+
+
+class WeightLoader:
+    """Methods that vLLM adds to its worker class (`worker_extension_cls`), to be called through `collective_rpc`."""
+
+    def load_tensors(self: Any, folder: str) -> None:
+        """Load the weights of a Hugging Face folder with safetensors into the running model.
+
+        Raises:
+            SamplerError: the folder lacks tensors, or they are those of another model; nothing has changed then.
+        """
+        check_shapes(shapes_of(Path(folder)), shapes_of(Path(self.model_config.model)))
+        self.reload_weights(weights_iterator=named_tensors(Path(folder)))
+        if self.device.type != "cpu":
+            return
+        for layer in self.model_runner.get_model().modules():
+            if type(layer).__name__ == "ParallelLMHead":
+                layer.quant_method.process_weights_after_loading(layer)

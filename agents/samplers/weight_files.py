@@ -1,0 +1,159 @@
+"""Weights on their way to another process: a temporary folder with safetensors, checked against what it has.
+
+The folder lies in memory (/dev/shm) where there is room for it. It is deleted once the engine has read it.
+
+Not included: transfer from GPU to GPU (NCCL, CUDA IPC), workers on other machines.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+import weakref
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.errors import SamplerError
+from turnwise.agents.samplers.weights import named_tensors
+
+__all__ = [
+    "check_adapter",
+    "check_shapes",
+    "new_folder",
+    "shapes_of",
+    "write_tensors",
+]
+
+Shape = tuple[int, ...]
+MEMORY = Path("/dev/shm")
+SHARD = 2**30
+"""Bytes of a file, and so the most that is copied at once."""
+
+
+def new_folder(shapes: Mapping[str, Shape]) -> Path:
+    """Return a new temporary folder; in memory if there is room for twice the tensors of these shapes in float32."""
+    need = 8 * sum(math.prod(shape) for shape in shapes.values())
+    in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > need + 2**26
+    return Path(tempfile.mkdtemp(prefix="turnwise-weights-", dir=MEMORY if in_memory else None))
+
+
+def shapes_of(folder: Path) -> dict[str, Shape]:
+    """Return the shapes of the tensors of a Hugging Face folder; empty if it has no safetensors."""
+    from safetensors import safe_open
+
+    shapes: dict[str, Shape] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as opened:
+            shapes |= {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
+    return shapes
+
+
+def check_shapes(found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
+    """Check that new weights have exactly the tensors of the engine's model.
+
+    vLLM leaves a layer that receives no tensor as it was, and a wrong shape breaks the model half-way.
+
+    Args:
+        found: names and shapes of the new weights.
+        expected: those of the folder that the engine started from; nothing is checked if it is empty.
+
+    Raises:
+        SamplerError: a tensor is missing, unknown, or has another shape.
+    """
+    if not found:
+        raise SamplerError("the new weights have no tensors; they must be in *.safetensors files")
+    expected = {name: shape for name, shape in expected.items() if not name.endswith("inv_freq")}
+    if not expected:
+        return
+    for what, names in (("lack", expected.keys() - found.keys()), ("add", found.keys() - expected.keys())):
+        if names:
+            raise SamplerError(
+                f"the new weights do not fit the engine's model: they {what} {len(names)} tensors, such as {min(names)}"
+            )
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise SamplerError(
+                f"the new weights do not fit the engine's model: {name} has the shape {list(found[name])} instead of "
+                f"{list(shape)}"
+            )
+
+
+def write_tensors(weights: Any, folder: Path, dtype: Any = None, names: Collection[str] = ()) -> None:
+    """Write a whole model as safetensors.
+
+    Args:
+        weights: a module or named tensors, see `named_tensors`.
+        folder: an existing folder.
+        dtype: of torch, in which floating-point tensors are written; None: their own.
+        names: of the engine's tensors, if they are known. A second name of a tensor (tied weights) is written only if
+            it is among them.
+    """
+    from safetensors.torch import save_file
+
+    for number, shard in enumerate(_shards(weights, dtype, names)):
+        save_file(shard, folder / f"model-{number:05d}.safetensors")
+
+
+def _shards(weights: Any, dtype: Any, names: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield the tensors on the CPU, about `SHARD` bytes at a time."""
+    shard: dict[str, Any] = {}
+    size = 0
+    seen: dict[int, weakref.ref[Any]] = {}  # a tensor that is gone may leave its address to another
+    for name, tensor in named_tensors(weights):
+        address = tensor.data_ptr()
+        again = address in seen and seen[address]() is not None
+        if again and name not in names:
+            continue
+        seen[address] = weakref.ref(tensor)
+        value = tensor.detach().to("cpu", dtype if dtype and tensor.is_floating_point() else tensor.dtype).contiguous()
+        shard[name] = value.clone() if again else value  # safetensors refuses two names for one memory
+        size += value.nbytes
+        if size >= SHARD:
+            yield shard
+            shard, size = {}, 0
+    if shard:
+        yield shard
+
+
+def check_adapter(folder: Path, limit: int, expected: Mapping[str, Shape]) -> None:
+    """Check that a peft adapter fits an engine and its model; vLLM accepts one that is too small without a word.
+
+    Args:
+        folder: of the adapter.
+        limit: maximum rank; 0 if the engine takes no adapters.
+        expected: names and shapes of the model's tensors; they are not checked if it is empty.
+
+    Raises:
+        SamplerError: it is no LoRA adapter, its rank is too high, or it belongs to another model.
+    """
+    rank = _rank(folder)
+    if rank > limit:
+        accepts = f"adapters up to rank {limit}" if limit else "no adapters"
+        raise SamplerError(
+            f"the adapter has rank {rank}, but the engine accepts {accepts}; set the options enable_lora = true and "
+            f"max_lora_rank = {max(8, 1 << (rank - 1).bit_length())}"
+        )
+    for name, shape in shapes_of(folder).items() if expected else ():
+        layer, _, part = name.removeprefix("base_model.model.").partition(".lora_")
+        full = expected.get(f"{layer}.weight", (0, 0))
+        inputs, wanted = part.startswith("A"), full[1] if part.startswith("A") else full[0]
+        if wanted != (shape[1] if inputs else shape[0]):
+            has = f"which has {wanted} {'inputs' if inputs else 'outputs'}" if wanted else "which it lacks"
+            raise SamplerError(
+                f"the adapter belongs to another model than the engine's: its {name} has the shape {list(shape)} and "
+                f"is for {layer}, {has}"
+            )
+
+
+def _rank(folder: Path) -> int:
+    """Return the highest rank in a LoRA adapter."""
+    try:
+        config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SamplerError(f"{folder} has no readable adapter_config.json: {error}") from error
+    if config.get("peft_type") != "LORA":
+        raise SamplerError(f"{folder} must hold a LoRA adapter, but its peft_type is {config.get('peft_type')!r}")
+    return max(map(int, [config["r"], *config.get("rank_pattern", {}).values()]))

@@ -1,0 +1,128 @@
+"""`turnwise audit`: are the stored trajectories and checkpoints of a run what the run says they are?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from turnwise.cli.console import count, err, out, percent, say
+from turnwise.cli.errors import UserError, choose
+
+if TYPE_CHECKING:
+    from turnwise.training.audit import AuditOptions, AuditReport, AuditResult
+
+DTYPES = ("float32", "bfloat16", "float16")
+_COLOURS = {"passed": "green", "failed": "bold red", "not done": "dim"}
+_SHARES = ("unparsable", "inadmissible", "truncated", "empty", "refused")
+
+
+def _check_table(report: AuditReport) -> Table:
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for name in ("check", "", "checked", "problems", "what is checked"):
+        table.add_column(name, justify="right" if name in {"checked", "problems"} else "left", no_wrap=True)
+    for one in report.checks:
+        checked = f"{one.checked:,} {one.unit}" if one.checked else ""
+        problems = f"{one.count:,}" if one.checked else ""
+        table.add_row(one.name, one.state, checked, problems, one.asks, style=_COLOURS[one.state])
+    return table
+
+
+def _counts(report: AuditReport) -> str:
+    """Return one line with the numbers of episodes, turns and answers."""
+    counts, turns = report.counts, report.counts["turns"]
+    parts = [f"{counts['episodes']:,} episodes", f"{turns:,} turns", f"{count(counts['tokens'])} sampled tokens"]
+    parts += [f"{counts[name]:,} {name} ({percent(counts[name] / turns)})" for name in _SHARES if counts[name]]
+    parts += [f"{counts['errors']:,} ended in an error"] if counts["errors"] else []
+    parts += [f"{counts['outgrown']:,} outgrew the context"] if counts["outgrown"] else []
+    return ", ".join(parts)
+
+
+def _gap_table(details: dict[str, Any]) -> Table:
+    """Return the table of gaps by version, position in the response, and turn."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for name in ("|sampled - recomputed|, nats", "tokens", "mean", "max"):
+        table.add_column(name, justify="left" if name.startswith("|") else "right")
+    rows = [("all", details)]
+    for key, label in (("by_version", "version"), ("by_position", "token"), ("by_turn", "turn")):
+        rows += [(f"  {label} {name}", one) for name, one in details[key].items()]
+    for label, one in rows:
+        table.add_row(label, f"{one['tokens']:,}", _nats(one["mean"]), _nats(one["max"]))
+    return table
+
+
+def _nats(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.2g}"
+
+
+def print_report(report: AuditReport) -> None:
+    """Print what an audit found: counts, a table of checks, gaps, and the first problem of every check."""
+    say(f"audit of {report.folder}", "bold")
+    if report.counts["episodes"]:
+        say(_counts(report))
+    out().print(_check_table(report))
+    gaps = next((one.details for one in report.checks if one.details), None)
+    if gaps and gaps["tokens"]:
+        say()
+        out().print(_gap_table(gaps))
+        say(f"the bound of the mean is {gaps['bound']:g}; the largest gap is in {gaps['worst']['place']}", "dim")
+    missing = [f"{one.name} not checked: {text}" for one in report.checks for text in one.not_done]
+    for text in [*missing, *report.notes]:
+        say(text, "yellow")
+    failed = [one for one in report.checks if one.count]
+    for one in failed:
+        _print_problems(one)
+    if not failed:
+        say("no problem was found", "bold green")
+
+
+def _print_problems(one: AuditResult) -> None:
+    more = f" (the first of {one.count:,})" if one.count > 1 else ""
+    say(f"{one.name}{more}: {one.problems[0]}", "bold red")
+
+
+def run_audit(folder: Path, options: AuditOptions) -> AuditReport:
+    """Return the report of an audit; a terminal shows how far it is."""
+    from turnwise.training.audit import audit as audit_run
+
+    with err().status(f"reading {folder}") as status:
+        return audit_run(folder, options, lambda what, turns: status.update(f"{what}, {turns:,} turns"))
+
+
+def audit(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    iteration: Annotated[int | None, typer.Option(min=1, help="Only this iteration. Default: all.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Most trajectories of an iteration. Default: all.")] = 0,
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="A further checkpoint, or folder of checkpoints, to recompute with."),
+    ] = None,
+    scores: Annotated[bool, typer.Option(help="Recompute log-probabilities with the kept checkpoints.")] = True,
+    device: Annotated[str, typer.Option(help="Of the model: cpu, cuda, cuda:N. Default: the run's.")] = "",
+    dtype: Annotated[str, typer.Option(help=f"Of the model: {', '.join(DTYPES)}.")] = "float32",
+    bound: Annotated[
+        float,
+        typer.Option(min=0, help="Largest mean gap of log-probabilities, nats. Default: 0.0001, or 0.1 in bfloat16."),
+    ] = 0.0,
+    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+) -> None:
+    """Check the stored trajectories and checkpoints of a run; exit code 1 if something is not in order.
+
+    Prompts, masks, texts, log-probabilities and versions are computed again. What cannot be checked is said.
+    """
+    from turnwise.training.audit import AuditOptions
+
+    choose("format", form, ("text", "json"))
+    choose("dtype", dtype, DTYPES)
+    if not path.is_dir():
+        raise UserError(f"{path} {'is a file' if path.exists() else 'does not exist'}; expected a run folder")
+    report = run_audit(path, AuditOptions(iteration, limit, tuple(checkpoint or ()), scores, device, dtype, bound))
+    if form == "json":
+        typer.echo(json.dumps(report.as_json(), indent=2))
+    else:
+        print_report(report)
+    if not report.passed:
+        raise typer.Exit(1)

@@ -1,0 +1,300 @@
+"""`turnwise bench`: a player on every panel of a suite, as a table and a card."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from turnwise.cli.bench_report import WORDS, print_card, write_card
+from turnwise.cli.console import duration, say, warn
+from turnwise.cli.errors import UserError
+from turnwise.cli.evaluate import EpisodeCounter
+from turnwise.cli.options import parse_options
+from turnwise.cli.players import AGENT_PREFIX, DTYPES, SAMPLER_PREFIX, ModelOptions, take_options
+from turnwise.registry import suggest
+
+if TYPE_CHECKING:
+    from turnwise.agents.benchmark import BenchmarkFolder
+    from turnwise.agents.card import Card, CardPanel
+    from turnwise.agents.evaluation import EvaluationResult
+    from turnwise.agents.suite import PinnedPanel, Suite, SuitePanel
+    from turnwise.cli.players import Player
+
+SUITES = Path(__file__).parent / "suites"
+RULE = "rule"
+"""Name of the player that is each panel's rule-based demonstrator."""
+BASELINES = ("random", RULE, "expert")
+
+
+def bench(
+    who: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="ENGINE:MODEL@URL, a run or checkpoint folder, random, rule, or expert."),
+    ],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="agent.KEY=VALUE and sampler.KEY=VALUE for the player."),
+    ] = None,
+    suite: Annotated[str, typer.Option(metavar="NAME|FILE", help="quick, standard, or a suite's TOML file.")] = "quick",
+    panels: Annotated[
+        list[str] | None, typer.Option("--panel", metavar="NAME", help="Play this panel alone (repeatable).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Default: bench/MODEL-SUITE. It is continued if it exists.")
+    ] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="CARD.json", help="Show the success of this card beside the result (repeatable)."),
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of episodes at a time. Default: the suite's.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:N or auto. Default: the run's.")] = None,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads. Default: the run's, else 1 for a small model.")] = 0,
+    dtype: Annotated[str | None, typer.Option(help=f"Type of the weights: {', '.join(DTYPES)}.")] = None,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", min=0, help="Most episodes sampled together. Default: the run's.")
+    ] = 0,
+) -> None:
+    """Play the fixed panels of a suite, and write a card: success with intervals, tokens, seconds and cost.
+
+    Every finished episode is stored. The same command continues a benchmark that was stopped.
+    """
+    from turnwise.agents.agent import Agent
+    from turnwise.agents.card import Card
+
+    others, agent = take_options(parse_options(options), AGENT_PREFIX)
+    others, sampler = take_options(others, SAMPLER_PREFIX)
+    for key in others:
+        raise UserError(f"expected agent.KEY=VALUE or sampler.KEY=VALUE, got {key}; environments are set in the suite")
+    Agent.from_options(**agent)  # a wrong option shows before anything is played
+    chosen = load_suite(suite).only(panels or [])
+    scale = [*baselines(), *(Card.load(path) for path in against or ())]
+    place = output or Path("bench") / f"{_slug(who)}-{chosen.name}"
+    model = ModelOptions(device, threads, dtype, batch_size, sampler)
+    benchmark = Benchmark(who, chosen, place, agent, model, concurrency)
+    card = benchmark.run()
+    write_card(card, scale, place)
+    print_card(card, scale)
+    say(f"card: {place / 'card.md'}, {place / 'card.json'}; episodes: {place}", "dim")
+
+
+def load_suite(name: str) -> Suite:
+    """Return a suite by name or path.
+
+    Raises:
+        UserError: there is no such suite.
+        EvaluationError: the file is not a suite.
+    """
+    from turnwise.agents.suite import Suite
+
+    path = SUITES / f"{name}.toml"
+    if not path.is_file():
+        path = Path(name)
+        if not path.is_file():
+            known = [file.stem for file in sorted(SUITES.glob("*.toml"))]
+            near = suggest(name, known) if path.suffix != ".toml" else ""
+            raise UserError(f"there is no suite {name!r}{near or '; expected the path of a TOML file'}")
+    return Suite.load(path)
+
+
+def baselines() -> list[Card]:
+    """Return the cards that are shipped: the random player, the rule-based one and the expert on the suites by name."""
+    from turnwise.agents.card import Card
+
+    files = [file for name in BASELINES for file in sorted(SUITES.glob(f"*-{name}.json"))]
+    return [Card.load(file) for file in files]
+
+
+class Unplayable(Exception):
+    """The player cannot play a panel; the message says why."""
+
+
+@dataclass
+class Benchmark:
+    """One player on one suite, in a folder."""
+
+    who: str
+    suite: Suite
+    place: Path
+    agent: Mapping[str, Any]
+    model: ModelOptions
+    concurrency: int | None = None
+    _player: Player | None = field(default=None, init=False)
+    _folder: BenchmarkFolder | None = field(default=None, init=False)
+
+    def run(self) -> Card:
+        """Return the card, after playing every panel that can be played.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; finished episodes are stored.
+            UserError: the engine or server of the player failed; finished episodes are stored.
+        """
+        from turnwise.agents.card import Card
+        from turnwise.agents.errors import SamplerError
+
+        started = _now()
+        try:
+            panels = tuple(self._panel(spec, number) for number, spec in enumerate(self.suite.panels, start=1))
+        except KeyboardInterrupt:
+            if self._folder is not None:
+                warn(self._continue())
+            raise
+        except SamplerError as error:
+            if self._folder is None:
+                raise
+            raise UserError(f"{error} ({self._continue()})") from error
+        finally:
+            if self._player is not None:
+                self._player.sampler.close()
+        name = _without_password(self.who) if self._player is None or self.who == RULE else self._player.name
+        return Card(name, self.suite.name, panels, self._about(started))
+
+    def _panel(self, spec: SuitePanel, number: int) -> CardPanel:
+        """Return the result of a panel, or why there is none."""
+        from turnwise.agents.card import CardPanel
+        from turnwise.agents.suite import Unavailable, pin
+
+        label = f"[{number}/{len(self.suite.panels)}] {spec.name}"
+        try:
+            player = self._load(spec)
+            result = self._play(player, pin(spec), label)
+        except Unavailable as error:
+            entry = CardPanel(spec.name, spec.env, "unavailable", str(error))
+        except Unplayable as error:
+            entry = CardPanel(spec.name, spec.env, "unplayable", str(error))
+        else:
+            say(f"{label}: {result.summary().success} in {duration(result.seconds)}")
+            return CardPanel(spec.name, spec.env, "played", _errors(result), result)
+        say(f"{label}: {WORDS[entry.status]}: {entry.reason}", "dim")
+        return entry
+
+    def _load(self, spec: SuitePanel) -> Player:
+        """Return the player with the agent of this panel; a model stays loaded.
+
+        Raises:
+            Unplayable: there is no rule-based player, or the chat template of the model does not fit the prompt.
+            UserError: there is no such player.
+            AgentError: there is no such engine, or it cannot be used.
+        """
+        from turnwise.agents.errors import PromptError
+        from turnwise.cli.players import load_player
+
+        if self.who == RULE and not spec.rule:
+            raise Unplayable("the environment has no rule-based player")
+        before, self._player = self._player, None
+        model = before.sampler if before is not None and before.sampler.tokenizer is not None else None
+        if before is not None and model is None:
+            before.sampler.close()
+        try:
+            self._player = load_player(
+                spec.rule if self.who == RULE else self.who,
+                {"max_turns": spec.agent.get("max_turns", 50), **self.agent},
+                env_id=spec.env,
+                seed=spec.seed,
+                model=self.model,
+                defaults=spec.agent,
+                sampler=model,
+            )
+        except PromptError as error:
+            raise Unplayable(str(error)) from error
+        finally:
+            if self._player is None and model is not None:
+                self._player = before  # the model is still loaded
+        return self._player
+
+    def _play(self, player: Player, pinned: PinnedPanel, label: str) -> EvaluationResult:
+        """Return the result of a panel, after playing what is missing.
+
+        Raises:
+            Unplayable: the player does not fit the environment.
+        """
+        from turnwise.agents.benchmark import BenchmarkFolder, agent_settings, play_panel
+        from turnwise.agents.errors import AgentError, EvaluationError, SamplerError, StoreError
+
+        if self._folder is None:
+            checkpoint = None if player.folder is None else str(player.folder)
+            identity: dict[str, Any] = {
+                "player": _without_password(self.who),
+                "checkpoint": checkpoint,
+                "suite": self.suite.name,
+            }
+            identity |= _model_options(self.model)
+            self._folder = BenchmarkFolder(self.place, identity)
+        stored = self._folder.episodes(pinned, agent_settings(player.agent))
+        total, won = len(pinned.panel.tasks), sum(row.won for row in stored.rows)
+        with EpisodeCounter(total, f"{label}: ", (total - len(stored.missing), won)) as counter:
+            try:
+                return play_panel(
+                    self._folder,
+                    pinned,
+                    player.agent,
+                    player.sampler,
+                    name=player.name,
+                    concurrency=self.concurrency,
+                    on_finish=counter,
+                )
+            except (SamplerError, EvaluationError, StoreError):
+                raise
+            except AgentError as error:
+                raise Unplayable(str(error)) from error
+
+    def _continue(self) -> str:
+        return f"finished episodes are stored in {self.place}; to continue: {command()}"
+
+    def _about(self, started: str) -> dict[str, Any]:
+        from turnwise.cli.machine import machine, versions
+
+        return {
+            "model": _without_password(self.who),
+            "suite": self.suite.about,
+            "options": {**{f"agent.{key}": value for key, value in self.agent.items()}, **_model_options(self.model)},
+            "command": command(),
+            "started": started,
+            "finished": _now(),
+            "versions": versions(),
+            "machine": machine(),
+        }
+
+
+def command() -> str:
+    """Return the command line of this process, without the folder of the program and without passwords in URLs."""
+    return _without_password(shlex.join(["turnwise", *sys.argv[1:]]))
+
+
+def _without_password(text: str) -> str:
+    """Return a text without `user:password@` in its URLs.
+
+    >>> _without_password("openai:m@https://me:secret@host/v1")
+    'openai:m@https://host/v1'
+    """
+    return re.sub(r"(?<=://)[^/@\s]+@", "", text)
+
+
+def _model_options(model: ModelOptions) -> dict[str, Any]:
+    given = {name: getattr(model, name) for name in ("device", "dtype")}
+    return {name: value for name, value in given.items() if value} | {
+        f"sampler.{key}": value for key, value in model.options.items()
+    }
+
+
+def _errors(result: EvaluationResult) -> str:
+    """Return a clause about the episodes that ended as errors, "" if there are none."""
+    failed = [row for row in result.rows if row.stop == "error"]
+    return f"{len(failed)} of {len(result.rows)} episodes failed: {failed[0].error}" if failed else ""
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "model"

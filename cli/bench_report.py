@@ -1,0 +1,250 @@
+"""A card in the terminal, and as Markdown with a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from turnwise.cli.console import count, duration, out, percent, say, warn
+from turnwise.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from turnwise.agents.card import Card, CardPanel
+    from turnwise.agents.evaluation import EvaluationResult, EvaluationSummary
+
+Rows = list[list[str]]
+NOTHING = "-"
+WORDS = {"unavailable": "not available", "unplayable": "not playable by this player", "played": "errors"}
+"""Status of a panel, for notes."""
+
+
+def scale_of(card: Card, scale: Sequence[Card]) -> list[str]:
+    """Return the names of the other players that played one of the card's panels, in order, without its own."""
+    names = dict.fromkeys(other.name for other in scale if any(other.result_of(one.digest) for one in card.panels))
+    return [name for name in names if name != card.name]
+
+
+def success_rows(card: Card, scale: Sequence[Card]) -> Rows:
+    """Return a header, a row of success for each panel, and their mean, as cells of a table.
+
+    Args:
+        card: the result.
+        scale: cards of other players, whose success on the same panels stands beside it.
+    """
+    names = scale_of(card, scale)
+    rows = [["panel", "n", "success", "95 % interval", "score", *names]]
+    for panel in card.panels:
+        if panel.result is None:
+            continue
+        summary = panel.result.summary()
+        beside = [_success(_result_of(scale, name, panel)) for name in names]
+        rows.append([panel.name, str(summary.success.n), *_rate(summary), _number(summary.score, "{:.3f}"), *beside])
+    mean = card.mean()
+    if mean is not None and len(card.played) > 1:
+        value, low, high = mean
+        beside = [_mean(card, scale, name) for name in names]
+        interval = f"{100 * low:.1f} to {100 * high:.1f}"
+        rows.append([f"mean of {len(card.played)}", "", percent(value), interval, "", *beside])
+    return rows
+
+
+def effort_rows(card: Card) -> Rows:
+    """Return a header and a row for each panel: turns, shares of bad answers, tokens, seconds and cost of a task."""
+    rows = [["panel", "turns", "unparsable", "inadmissible", "cut", "prompt", "response", "seconds", "cost"]]
+    for panel in card.panels:
+        if panel.result is None:
+            continue
+        one = panel.result.summary()
+        shares = [NOTHING if share is None else percent(share) for share in _shares(one)]
+        tokens = [NOTHING if number is None else count(number) for number in (one.prompt_tokens, one.response_tokens)]
+        seconds = panel.result.seconds / max(1, len(panel.result.rows))
+        cost = NOTHING if one.cost is None else _few_digits(one.cost)
+        rows.append([panel.name, _number(one.turns, "{:.1f}"), *shares, *tokens, _few_digits(seconds), cost])
+    return rows
+
+
+def _few_digits(value: float) -> str:
+    """Return a number >= 0 with about two digits, and whole from 100 on."""
+    return f"{value:.2g}" if value < 1 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def _shares(summary: EvaluationSummary) -> tuple[float | None, ...]:
+    return summary.unparsable, summary.inadmissible, summary.truncated
+
+
+def _rate(summary: EvaluationSummary) -> tuple[str, str]:
+    rate = summary.success
+    if rate.value is None:
+        return NOTHING, ""
+    return percent(rate.value), f"{100 * rate.low:.1f} to {100 * rate.high:.1f}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return NOTHING if value is None else form.format(value)
+
+
+def _result_of(scale: Sequence[Card], name: str, panel: CardPanel) -> EvaluationResult | None:
+    found = (other.result_of(panel.digest) for other in scale if other.name == name)
+    return next((result for result in found if result is not None), None)
+
+
+def _value(result: EvaluationResult | None) -> float | None:
+    return None if result is None else result.summary().success.value
+
+
+def _success(result: EvaluationResult | None) -> str:
+    value = _value(result)
+    return NOTHING if value is None else percent(value)
+
+
+def _mean(card: Card, scale: Sequence[Card], name: str) -> str:
+    """Return the mean success of another player on the panels that the card played, if it played all of them."""
+    played = [panel for panel in card.panels if panel.result in card.played]
+    results = [_result_of(scale, name, panel) for panel in played]
+    values = [_value(result) for result in results]
+    known = [value for value in values if value is not None]
+    return percent(sum(known) / len(known)) if len(known) == len(played) else NOTHING
+
+
+def notes(card: Card) -> list[str]:
+    """Return a line for each reason why panels were not played, had errors, or had answers without a text."""
+    panels: dict[str, list[str]] = {}
+    for panel in card.panels:
+        if panel.reason:
+            panels.setdefault(f"{WORDS[panel.status]}: {panel.reason}", []).append(panel.name)
+        for kind in ("refused", "empty"):
+            rows = () if panel.result is None else panel.result.rows
+            if number := sum(getattr(row, kind) for row in rows):
+                said = f"{number} of {sum(row.turns for row in rows)} answers were {kind}"
+                panels.setdefault(said, []).append(panel.name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in panels.items()]
+
+
+def print_card(card: Card, scale: Sequence[Card]) -> None:
+    """Print a card as two tables and its notes."""
+    say()
+    say(f"{card.name} on the suite {card.suite}", "bold")
+    success = success_rows(card, scale)
+    if len(success) > 1:
+        _print_table(success)
+        say()
+        _print_table(effort_rows(card))
+        say("  Shares are of turns; tokens, seconds and cost are of a task.", "dim")
+    for note in notes(card):
+        say(f"  {note}", "dim")
+
+
+def _print_table(rows: Rows) -> None:
+    """Print a table at its own width, since a name or a number that is cut off is of no use."""
+    console = out()
+    width = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
+    table = Table(box=None, padding=(0, 1), collapse_padding=width > console.width, header_style="dim")
+    for number, title in enumerate(rows[0]):
+        table.add_column("" if number == 0 else title, justify="left" if number == 0 else "right", no_wrap=True)
+    for row in rows[1:]:
+        table.add_row(*row, style="bold" if row[1] == "" else None)
+    console.print(table, width=200, crop=False, soft_wrap=True)
+
+
+def write_card(card: Card, scale: Sequence[Card], folder: Path, name: str = "card") -> None:
+    """Write NAME.json, NAME.md, and with matplotlib NAME.svg into a folder.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    card.save(folder / f"{name}.json")
+    picture = ""
+    if card.played:
+        try:
+            _draw(card, scale, folder / f"{name}.svg")
+            picture = f"{name}.svg"
+        except UserError as error:
+            warn(f"no picture: {error}")
+    (folder / f"{name}.md").write_text(markdown(card, scale, picture), encoding="utf-8")
+
+
+def _draw(card: Card, scale: Sequence[Card], path: Path) -> None:
+    from turnwise.cli.bench_picture import save_picture
+
+    panels = [panel for panel in card.panels if panel.result in card.played]
+    rates = {panel.name: panel.result.summary().success for panel in panels if panel.result is not None}
+    marks = {name: [_value(_result_of(scale, name, panel)) for panel in panels] for name in scale_of(card, scale)}
+    save_picture(card.name, rates, marks, path)
+
+
+def markdown(card: Card, scale: Sequence[Card], picture: str = "") -> str:
+    """Return a card as Markdown.
+
+    Args:
+        card: the result.
+        scale: cards of other players that stand beside it.
+        picture: name of a picture to show, or "".
+    """
+    parts = [f"# {card.name}: suite {card.suite}"]
+    if card.about.get("suite"):
+        parts.append(f"{card.about['suite']}.")
+    if picture:
+        parts.append(f"![Success of {card.name} on each panel]({picture})")
+    if card.played:
+        parts += ["## Success", _markdown_table(success_rows(card, scale)), _scale_sentence(card, scale)]
+        parts += ["## Turns, tokens and time", _markdown_table(effort_rows(card)), _EFFORT]
+    if lines := notes(card):
+        parts += ["## Not in the table", "\n".join(f"- {line}" for line in lines)]
+    if any(panel.result for panel in card.panels):
+        parts += ["## Panels", _markdown_table(_panel_rows(card), "---"), _PANELS]
+    parts += ["## How it was made", _facts(card)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_EFFORT = """Means over episodes. *Unparsable*, *inadmissible*, *cut*: shares of turns whose answer had no action,
+whose action was not possible, and whose answer reached the limit of tokens. *Prompt*, *response*: tokens of all turns
+of a task. *Seconds*: time of the panel divided by its tasks, which are played concurrently. *Cost*: by the prices that
+the sampler was given."""
+_PANELS = "Each task is played once. `turnwise compare A.json B.json` compares two cards on panels with equal digests."
+
+
+def _scale_sentence(card: Card, scale: Sequence[Card]) -> str:
+    names = scale_of(card, scale)
+    text = "Success in per cent of n episodes, with Wilson's 95 % interval. The mean is that of the panels, unweighted."
+    if names:
+        text += f" {', '.join(names)}: success of these players on the same tasks."
+    return text
+
+
+def _panel_rows(card: Card) -> Rows:
+    rows = [
+        ["panel", "environment", "arguments", "tasks", "digest", "prompt", "parser", "turns", "tokens", "temperature"]
+    ]
+    for panel in card.panels:
+        if panel.result is None:
+            continue
+        settings = panel.result.settings
+        history = settings.get("history")
+        prompt = f"{settings.get('prompt')}({history})" if history is not None else str(settings.get("prompt"))
+        kwargs = " ".join(f"{key}={value}" for key, value in panel.result.panel.kwargs.items())
+        cells = [prompt, *(str(settings.get(key)) for key in ("parser", "max_turns", "max_tokens", "temperature"))]
+        size = str(len(panel.result.panel.tasks))
+        rows.append([panel.name, panel.env, f"`{kwargs}`" if kwargs else "", size, f"`{panel.digest}`", *cells])
+    return rows
+
+
+def _facts(card: Card) -> str:
+    about = card.about
+    lines = [f"- command: `{about['command']}`"] if about.get("command") else []
+    if about.get("finished"):
+        seconds = sum(panel.result.seconds for panel in card.panels if panel.result is not None)
+        lines.append(f"- finished {about['finished']}, after {duration(seconds)} of play")
+    for key in ("versions", "machine", "options"):
+        if about.get(key):
+            said = ", ".join(f"{name} {value}" for name, value in about[key].items())
+            lines.append(f"- {key}: {said}")
+    return "\n".join(lines)
+
+
+def _markdown_table(rows: Rows, align: str = "---:") -> str:
+    head, *body = rows
+    lines = [head, ["---", *[align] * (len(head) - 1)], *body]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

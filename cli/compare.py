@@ -1,0 +1,129 @@
+"""`turnwise compare`: two results on the same panel, or two cards of a benchmark, task by task."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from turnwise.cli.console import out, percent, say
+from turnwise.cli.errors import UserError, choose
+from turnwise.cli.evaluate import describe_kwargs, rate_row
+
+if TYPE_CHECKING:
+    from turnwise.agents.card import Card, CardComparison
+    from turnwise.agents.comparison import Comparison
+    from turnwise.agents.evaluation import EvaluationResult
+
+
+def compare(
+    first: Annotated[
+        Path, typer.Argument(metavar="A.json", help="A result of `turnwise eval --output`, or a card of a benchmark.")
+    ],
+    second: Annotated[Path, typer.Argument(metavar="B.json", help="Another one on the same panels.")],
+    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+) -> None:
+    """Compare two results on the same panels, task by task: is the difference more than noise?"""
+    choose("format", form, ("text", "json"))
+    cards = [_is_card(path) for path in (first, second)]
+    if cards[0] != cards[1]:
+        raise UserError(f"{first if cards[0] else second} is a card, and the other file is not")
+    content = _compare_cards(first, second, form) if cards[0] else _compare_results(first, second, form)
+    if form == "json":
+        typer.echo(json.dumps(content, indent=1))
+
+
+def _is_card(path: Path) -> bool:
+    """Return whether a file looks like a card; loading reports a file that is not JSON."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "cards" in content
+
+
+def _compare_results(first: Path, second: Path, form: str) -> dict[str, Any]:
+    from turnwise.agents.comparison import compare as compare_results
+    from turnwise.agents.evaluation import EvaluationResult
+
+    a, b = EvaluationResult.load(first), EvaluationResult.load(second)
+    comparison = compare_results(a, b)
+    if form == "text":
+        print_comparison(a, b, comparison)
+    return _content(comparison)
+
+
+def _compare_cards(first: Path, second: Path, form: str) -> dict[str, Any]:
+    from turnwise.agents.card import Card, compare_cards
+
+    a, b = Card.load(first), Card.load(second)
+    comparison = compare_cards(a, b)
+    if form == "text":
+        print_card_comparison(a, b, comparison)
+    return {
+        "overall": _content(comparison.overall),
+        "panels": {name: {**_content(one), "p_holm": comparison.holm[name]} for name, one in comparison.panels.items()},
+        "left_out": dict(comparison.left_out),
+    }
+
+
+def _content(comparison: Comparison) -> dict[str, Any]:
+    return {**asdict(comparison), "verdict": comparison.verdict}
+
+
+def _names(first: str, second: str) -> tuple[str, str]:
+    names = (first or "first", second or "second")
+    return (f"{names[0]} (first)", f"{names[1]} (second)") if names[0] == names[1] else names
+
+
+def print_comparison(first: EvaluationResult, second: EvaluationResult, comparison: Comparison) -> None:
+    """Print two results side by side, and whether they differ."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column("")
+    for name in ("success", "95 % interval", "won/n"):
+        table.add_column(name, justify="right")
+    names = _names(first.name, second.name)
+    for name, rate in zip(names, (comparison.first, comparison.second), strict=True):
+        table.add_row(*rate_row(name, rate))
+    console = out()
+    console.print(
+        f"{first.panel.env} {describe_kwargs(first.panel)}, paired over {comparison.pairs} tasks", soft_wrap=True
+    )
+    console.print(table)
+    _say_verdict(comparison)
+
+
+def _say_verdict(comparison: Comparison) -> None:
+    say(comparison.verdict, "bold green" if comparison.p_success < comparison.alpha else "bold yellow")
+
+
+def print_card_comparison(first: Card, second: Card, comparison: CardComparison) -> None:
+    """Print two cards panel by panel, and whether they differ overall."""
+    names = _names(first.name, second.name)
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("", no_wrap=True)
+    for title in ("tasks", *names, "points", "only first", "only second", "p", "Holm"):
+        table.add_column(title, justify="right")
+    for name, one in comparison.panels.items():
+        table.add_row(name, *_cells(one), _p(comparison.holm[name]))
+    table.add_row("all tasks", *_cells(comparison.overall), "", style="bold")
+    out().print(table)
+    say("  p: exact McNemar test of success. Holm: corrected for the number of panels.", "dim")
+    for name, reason in comparison.left_out.items():
+        say(f"  {name} is left out: {reason}", "dim")
+    _say_verdict(comparison.overall)
+
+
+def _cells(one: Comparison) -> tuple[str, ...]:
+    values = [rate.value or 0.0 for rate in (one.first, one.second)]
+    points = f"{100 * (values[1] - values[0]):+.1f}"
+    counts = (str(one.only_first), str(one.only_second))
+    return str(one.pairs), *(percent(value) for value in values), points, *counts, _p(one.p_success)
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1g}"

@@ -1,0 +1,49 @@
+"""`turnwise serve env`: any environment behind OpenEnv's server interface."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.panel import Panel
+from rich.text import Text
+
+from turnwise.cli.console import out, say
+from turnwise.cli.options import parse_options
+
+
+def env(
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="For example turnwise/Household-v0.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses a free port.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    sessions: Annotated[int, typer.Option(min=1, help="Most clients at once, each with its own environment.")] = 64,
+    idle: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds of silence after which a client loses its environment; 0: never."),
+    ] = 600.0,
+    deadline: Annotated[float, typer.Option(min=0.001, help="Seconds for each reset and step.")] = 60.0,
+) -> None:
+    """Serve an environment to clients of OpenEnv, TRL and verifiers until Ctrl-C."""
+    from turnwise.agents.frameworks.openenv import create_app
+    from turnwise.envs import make
+    from turnwise.tools.serving import listen, require_packages, serve_forever, url_of
+
+    require_packages()
+    maker = partial(make, env_id, **parse_options(options))
+    maker().close()  # an unknown id or option is refused before the port is opened
+    opened = listen(host, port)
+    try:
+        app = create_app(maker, name=env_id, sessions=sessions, idle=idle or None, deadline=deadline)
+        lines = [
+            Text(url_of(opened), style="bold underline"),
+            Text(f"{env_id} for up to {sessions} clients at once; Ctrl-C ends", style="dim"),
+        ]
+        out().print(Panel(Text("\n").join(lines), title="The environment is open", expand=False, padding=(0, 2)))
+        serve_forever(app, opened, websockets=True)
+    finally:
+        opened.close()
+    say("closed")

@@ -1,0 +1,81 @@
+"""`turnwise serve model`: vLLM as a server, with what `openai:MODEL@URL` needs as a token engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Annotated, Any
+
+import typer
+
+from turnwise.cli.console import say, warn
+from turnwise.cli.options import parse_options
+
+MODULE = "vllm.entrypoints.openai.api_server"
+
+
+def serve_model(
+    name: Annotated[str, typer.Argument(help="A Hugging Face folder, or an id of the Hub.")],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Arguments of vLLM's engine, such as tensor_parallel_size=2."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16; by default that of the model.")] = "",
+    memory: Annotated[float, typer.Option(min=0, help="GiB of the KV cache; 0: chosen by vLLM, 2 on a CPU.")] = 0.0,
+    context: Annotated[int | None, typer.Option(min=2, help="Most tokens of prompt and answer.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Most requests that are computed together.")] = 64,
+) -> None:
+    """Serve a language model with vLLM until Ctrl-C, as a token engine that also takes new weights.
+
+    New weights are taken on a loopback address only, since anybody who reaches that interface controls the process.
+    """
+    from turnwise.agents.models import find_model
+    from turnwise.agents.samplers.base import SamplerSettings
+    from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
+
+    package = require_package("auto")
+    settings = SamplerSettings(
+        model=name,
+        dtype=dtype,
+        memory=memory,
+        context=context,
+        concurrency=batch_size,
+        options=parse_options(options),
+    )
+    arguments = engine_arguments(settings, find_model(name).path, package)
+    own = {"host": host, "port": port, "served_model_name": name, "disable_uvicorn_access_log": True}
+    environment = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING", **os.environ}
+    if _is_loopback(host):
+        environment |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+    else:
+        warn(f"{host} is open to other machines, so the server takes no new weights")
+    say(f"starting openai:{name}@http://{host}:{port}/v1 (sampler.tokens=true); Ctrl-C ends it")
+    os.execve(sys.executable, [sys.executable, "-m", MODULE, *flags({**arguments, **own})], environment)
+
+
+def flags(arguments: Mapping[str, Any]) -> list[str]:
+    """Return arguments of vLLM's engine as flags of its command line.
+
+    >>> flags({"block_size": 32, "enable_chunked_prefill": False, "enforce_eager": True, "max_model_len": None})
+    ['--block-size', '32', '--no-enable-chunked-prefill', '--enforce-eager']
+    """
+    words: list[str] = []
+    for name, value in arguments.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            words += [f"--{flag}", value if isinstance(value, str) else json.dumps(value)]
+    return words
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,269 @@
+"""What an app is, and the context that its screens and actions get.
+
+An app is one file that ends with its declaration:
+
+    APP = App(
+        package="org.turnwise.notes", name="Notes", icon="note", colour="#f9ab00",
+        schema={"notes": {"title": str, "text": str, "pinned": bool}},
+        fill=fill, screens=(notes, note),
+    )
+
+`fill(ctx)` writes the first rows with `ctx.db` and `ctx.random`. A screen, `notes(ctx)` or `note(ctx, id)`, returns a
+window and changes nothing. An action, `save(ctx, id)`, changes rows with `ctx.db` and moves with `ctx.open` and
+`ctx.back`. Widgets name actions: `on_tap=do(save, id=3)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+
+from turnwise.envs.android.phone.state import AppPage, Event, Notification, Snackbar
+from turnwise.envs.android.phone.tables import Database, Schema, Value
+from turnwise.envs.android.phone.widgets import Do, Window
+from turnwise.envs.keyed_random import KeyedRandom
+
+__all__ = ["App", "BrokenApp", "Context", "call", "to_clock", "to_datetime"]
+
+Phone = Any  # the class of that name in `phone`, which imports this module
+
+_EPOCH: Final = datetime(1970, 1, 1)
+ScreenFunction = Callable[..., Window]
+
+
+class BrokenApp(Exception):
+    """An app cannot be used: its declaration, a screen or an action is wrong."""
+
+
+@dataclass(frozen=True)
+class App:
+    """The declaration of an app. The first screen is the one that it starts with."""
+
+    package: str
+    name: str
+    icon: str
+    colour: str
+    screens: tuple[ScreenFunction, ...]
+    schema: Schema = field(default_factory=dict)
+    fill: Callable[[Context], None] | None = None
+    files: Callable[[Context], None] | None = None  # writes the app's first files with ctx.write_file
+    database: str = ""  # path of its database on a real device; default: /data/data/PACKAGE/databases/NAME.db
+    activity: str = ".MainActivity"
+    intents: Mapping[str, str] = field(default_factory=dict)  # of `am start -a`: action -> name of a screen
+    permissions: tuple[str, ...] = ()  # that it may ask for, such as "android.permission.CAMERA"
+    hidden: bool = False  # not in the drawer: a part of the system
+    prepare: Callable[[Context], None] | None = None  # runs at the start of the phone: events, notifications
+
+    def __post_init__(self) -> None:
+        """Check what would only fail later.
+
+        Raises:
+            BrokenApp: there is no screen, two have the same name, or an intent names none.
+        """
+        names = [screen.__name__ for screen in self.screens]
+        if not names:
+            raise BrokenApp(f"{self.package} has no screens")
+        if len(set(names)) < len(names):
+            raise BrokenApp(f"{self.package} has two screens of one name; its screens: {', '.join(names)}")
+        for action, screen in self.intents.items():
+            if screen not in names:
+                raise BrokenApp(f"{self.package}: {action} opens {screen!r}; its screens: {', '.join(names)}")
+
+    @property
+    def component(self) -> str:
+        """Its activity, such as 'com.android.settings/.Settings'."""
+        return f"{self.package}/{self.activity}"
+
+    @property
+    def database_path(self) -> str:
+        """Where its database lies on a device."""
+        return self.database or f"/data/data/{self.package}/databases/{self.package.rsplit('.', 1)[-1]}.db"
+
+    def screen(self, name: str) -> ScreenFunction:
+        """Return a screen by name.
+
+        Raises:
+            BrokenApp: it has no such screen.
+        """
+        for function in self.screens:
+            if function.__name__ == name:
+                return function
+        names = ", ".join(function.__name__ for function in self.screens)
+        raise BrokenApp(f"{self.package} has no screen {name!r}; its screens: {names}")
+
+
+class Context:
+    """The phone as an app sees it, for one call of a screen or an action."""
+
+    __slots__ = ("_form", "_page", "_window", "package", "phone", "value")
+
+    def __init__(self, phone: Phone, package: str, page: AppPage | None = None, window: Window | None = None) -> None:
+        """Show `phone` to the app `package`, whose page was touched, if any."""
+        self.phone = phone
+        self.package = package
+        self.value: Value = None  # the new value of the switch, slider or field that was changed
+        self._page = page
+        self._window = window
+        self._form: dict[str, Value] | None = None
+
+    # Data
+
+    @property
+    def db(self) -> Database:
+        """The tables of this app."""
+        return self.phone.tables(self.package)  # type: ignore[no-any-return]
+
+    def of(self, package: str) -> Database:
+        """Return the tables of another app, as a content provider would show them."""
+        return self.phone.tables(package)  # type: ignore[no-any-return]
+
+    @property
+    def random(self) -> KeyedRandom:
+        """A generator for `fill`, the same for the same seed and app. A new one at each use: keep it in a name."""
+        return KeyedRandom(f"{self.phone.seed}/{self.package}")
+
+    @property
+    def now(self) -> datetime:
+        """The phone's clock."""
+        return to_datetime(self.phone.state.clock)
+
+    @property
+    def today(self) -> date:
+        """The phone's date."""
+        return self.now.date()
+
+    def setting(self, name: str, namespace: str = "system") -> str:
+        """Return a setting, "" if it is not set."""
+        return self.phone.setting(name, namespace)  # type: ignore[no-any-return]
+
+    def set_setting(self, name: str, value: str, namespace: str = "system") -> None:
+        """Change a setting."""
+        self.phone.set_setting(name, value, namespace)
+
+    def files(self, folder: str = "/") -> list[str]:
+        """Return the paths of all files under a folder, in order."""
+        prefix = folder.rstrip("/") + "/"
+        return sorted(path for path in self.phone.files if path.startswith(prefix))
+
+    def read_file(self, path: str) -> bytes | None:
+        """Return a file, or None."""
+        found = self.phone.files.get(path)
+        return found.data if found else None
+
+    def write_file(self, path: str, data: bytes, modified: int | None = None) -> None:
+        """Write a file; `modified` in seconds, by default now."""
+        self.phone.write_file(path, data, modified)
+
+    def delete_file(self, path: str) -> None:
+        """Remove a file; nothing happens if there is none."""
+        self.phone.delete_file(path)
+
+    # The page
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return what the page keeps under a key."""
+        page = self._page if self._window is None else self.phone.page
+        return page.values.get(key, default) if page else default
+
+    def set(self, key: str, value: Value) -> None:
+        """Keep a value in the page in front: a tab, a filter, a choice. None is a value too."""
+        self.phone.change_page(self.phone.page.with_value(key, value))
+
+    @property
+    def form(self) -> Mapping[str, Any]:
+        """The values of all fields of the touched page by key, whether changed or not."""
+        if self._form is None:
+            from turnwise.envs.android.phone.forms import form_values
+
+            values = dict(self._page.values) if self._page else {}
+            self._form = {**form_values(self._window, values), **values}
+        return self._form
+
+    # Moving
+
+    def open(self, screen: ScreenFunction, **params: Any) -> None:
+        """Show a screen, dialog, menu or sheet of this app in front of the page."""
+        self.phone.push(AppPage(self.package, screen.__name__, tuple(params.items())))
+
+    def replace(self, screen: ScreenFunction, **params: Any) -> None:
+        """Show a screen instead of the page in front."""
+        self.phone.change_page(AppPage(self.package, screen.__name__, tuple(params.items())))
+
+    def back(self, steps: int = 1) -> None:
+        """Close pages; closing the first one of the app leaves it."""
+        for _ in range(steps):
+            self.phone.pop()
+
+    def start(self, package: str, screen: str = "", **params: Any) -> None:
+        """Bring another app to the front, at a screen of it."""
+        self.phone.start(package, screen, tuple(params.items()))
+
+    def snackbar(self, text: str, label: str = "", on_tap: Do | None = None) -> None:
+        """Show a short message, with a button such as Undo."""
+        self.phone.state.snackbar = Snackbar(text, label, self.package, on_tap)
+
+    # The system
+
+    @property
+    def clipboard(self) -> str:
+        """The clipboard's text."""
+        return self.phone.state.clipboard  # type: ignore[no-any-return]
+
+    def copy(self, text: str) -> None:
+        """Put a text on the clipboard."""
+        self.phone.state.clipboard = text
+
+    def notify(self, title: str, text: str, on_tap: Do | None = None, tag: str = "") -> None:
+        """Post a notification; it replaces the app's one with the same tag, if the tag is not empty."""
+        self.phone.notify(Notification(self.package, title, text, self.phone.state.clock, on_tap, tag))
+
+    def cancel(self, tag: str) -> None:
+        """Take back the app's notifications with this tag."""
+        kept = [n for n in self.phone.state.notifications if (n.package, n.tag) != (self.package, tag)]
+        self.phone.state.notifications = tuple(kept)
+
+    def later(self, seconds: int, action: Do) -> None:
+        """Run an action when the clock has moved on by this much."""
+        event = Event(self.phone.state.clock + seconds, self.package, action)
+        self.phone.state.events = (*self.phone.state.events, event)
+
+    def cancel_later(self, function: Callable[..., None]) -> None:
+        """Drop the app's waiting calls of a function."""
+        events = self.phone.state.events
+        kept = [event for event in events if event.package != self.package or event.action.function is not function]
+        self.phone.state.events = tuple(kept)
+
+    def allowed(self, permission: str) -> bool:
+        """Return whether the user has granted a permission."""
+        return (self.package, permission) in self.phone.state.permissions
+
+    def ask(self, permission: str, then: Do) -> None:
+        """Run `then` if the permission is granted, after asking the user where it is not."""
+        self.phone.ask_permission(self.package, permission, then)
+
+
+def to_datetime(clock: int) -> datetime:
+    """Return the local time of a clock in seconds."""
+    return _EPOCH + timedelta(seconds=clock)
+
+
+def to_clock(moment: datetime) -> int:
+    """Return the clock in seconds of a local time."""
+    return int((moment.replace(tzinfo=None) - _EPOCH).total_seconds())
+
+
+def call(package: str, function: Any, context: Context, arguments: Mapping[str, Any]) -> Any:
+    """Call a function of an app.
+
+    Raises:
+        BrokenApp: it raised; the message names app, function and error.
+    """
+    try:
+        return function(context, **arguments)
+    except BrokenApp:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise BrokenApp(f"{package}: {function.__name__}{tuple(arguments.items())} failed with {what}") from error

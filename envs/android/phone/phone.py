@@ -1,0 +1,500 @@
+"""The phone: a state, the apps that give it a screen, and the inputs that change it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from turnwise.envs.android.phone import keys, text_input, touch
+from turnwise.envs.android.phone.app import App, BrokenApp, Context, call, to_clock, to_datetime
+from turnwise.envs.android.phone.digests import files_key, pages_key, settings_key
+from turnwise.envs.android.phone.layout import Frame, lay_out
+from turnwise.envs.android.phone.state import AppPage, File, Notification, State, Task, default_settings
+from turnwise.envs.android.phone.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
+from turnwise.envs.android.phone.widgets import Do, Screen, Window
+from turnwise.tools.android.node import Node, write_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PIL.Image import Image
+
+__all__ = ["CLOCK", "HOME", "Phone", "UnknownApp"]
+
+CLOCK: Final = datetime(2023, 10, 15, 15, 34)
+"""When a phone starts unless told otherwise."""
+
+HOME: Final = "com.android.launcher3"
+SYSTEM: Final = "com.android.systemui"
+_KEPT_FRAMES: Final = 64  # per phone: users and agents come back to the same screens
+_SIZE: Final = (1080, 2400)
+
+
+class UnknownApp(LookupError):
+    """No app of the phone has this package, activity or name."""
+
+
+class Phone:
+    """A simulated phone.
+
+    Inputs never raise for what a user can do: a touch of nothing does nothing.
+    """
+
+    def __init__(self, seed: int | str = 0, clock: datetime | None = None, apps: Iterable[App] | None = None) -> None:
+        """Start a phone at its home screen.
+
+        Args:
+            seed: of the content of all apps.
+            clock: local date and time; default: `CLOCK`.
+            apps: what is installed; default: all of the registry. The system's own are always there.
+        """
+        from turnwise.envs.android.registry import installed
+
+        self.seed = seed
+        self.apps: Mapping[str, App] = installed(apps)
+        self._start = to_clock(clock or CLOCK)
+        self._seeded: dict[str, dict[str, Table]] = {}
+        self._first_files: Mapping[str, File] | None = None
+        self._frames: OrderedDict[str, Frame] = OrderedDict()
+        self._frame: Frame | None = None
+        self._key: str | None = None
+        self._settings_key: tuple[object, str] = (None, "")
+        self._first = State(self._start, default_settings(), tasks=(Task(HOME, (AppPage(HOME, "home"),)),))
+        self.state = self._first.copy()
+        for app in self.apps.values():
+            if app.prepare:
+                app.prepare(Context(self, app.package))
+        self._first = self.state.copy()
+
+    # What it shows
+
+    @property
+    def page(self) -> AppPage:
+        """The page in front."""
+        state = self.state
+        return state.windows[-1] if state.windows else state.tasks[0].pages[-1]
+
+    @property
+    def frame(self) -> Frame:
+        """The window in front as boxes: what a touch acts on."""
+        if self._frame is None:
+            key = self.state_key()
+            self._frame = self._frames.pop(key, None) or self.frame_of(self.page)
+            self._frames[key] = self._frame
+            if len(self._frames) > _KEPT_FRAMES:
+                self._frames.popitem(last=False)
+        return self._frame
+
+    def _changed(self) -> None:
+        """Forget what was computed from the state before it changed."""
+        self._frame = self._key = None
+
+    def frame_of(self, page: AppPage) -> Frame:
+        """Return a page as boxes, whether or not it is in front.
+
+        Raises:
+            BrokenApp: its screen function fails, or returns what cannot be shown.
+        """
+        function = self.apps[page.package].screen(page.screen)
+        window = call(page.package, function, Context(self, page.package, page), dict(page.params))
+        if not isinstance(window, Window):
+            got = type(window).__name__
+            raise BrokenApp(f"{page.package}: screen {page.screen!r} must return a window, got {got}")
+        scale = float(self.setting("font_scale") or "1")
+        task = self.state.tasks[0]
+        first = page is task.pages[0]
+        snackbar = None if self.state.windows else self.state.snackbar
+        return lay_out(window, page, self.size, scale, snackbar, first)
+
+    def tree(self) -> Node:
+        """Return the accessibility tree of the window in front."""
+        return self.frame.root
+
+    def xml(self) -> str:
+        """Return the tree in the XML of `uiautomator dump`."""
+        return write_xml(self.tree(), self.rotation)
+
+    def screenshot(self, size: tuple[int, int] | None = None) -> Image:
+        """Return the screen as a Pillow image in RGB.
+
+        Args:
+            size: width and height in pixels; default: the screen's own.
+
+        Raises:
+            ModuleNotFoundError: the extra `android` is not installed.
+        """
+        from turnwise.envs.android.phone.screenshot import paint
+
+        return paint(self, size or self.size)
+
+    @property
+    def rotation(self) -> int:
+        """Quarter turns of the screen, 0 to 3."""
+        value = self.setting("user_rotation")
+        return int(value) if value in ("1", "2", "3") else 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the screen in pixels, as it is turned."""
+        return (_SIZE[1], _SIZE[0]) if self.rotation % 2 else _SIZE
+
+    @property
+    def activity(self) -> str:
+        """The component in front, such as 'com.android.settings/.Settings'."""
+        return self.apps[self.state.tasks[0].package].component
+
+    @property
+    def now(self) -> datetime:
+        """The clock."""
+        return to_datetime(self.state.clock)
+
+    # Inputs
+
+    def tap(self, x: int, y: int) -> None:
+        """Tap a pixel."""
+        with self._input():
+            touch.tap(self, x, y)
+
+    def long_press(self, x: int, y: int) -> None:
+        """Hold a pixel for a second."""
+        with self._input():
+            touch.long_press(self, x, y)
+
+    def swipe(self, x1: int, y1: int, x2: int, y2: int, milliseconds: int = 300) -> None:
+        """Draw a finger from one pixel to another; a swipe on the spot is a tap, or after 400 ms a long press."""
+        with self._input():
+            touch.swipe(self, (x1, y1), (x2, y2), milliseconds)
+
+    def key(self, *codes: int) -> None:
+        """Press a key by its Android code; several are held together, modifiers first."""
+        with self._input():
+            keys.press(self, codes)
+
+    def text(self, text: str) -> None:
+        """Type into the field with the focus; nothing happens if there is none."""
+        with self._input():
+            text_input.insert(self, text)
+
+    def back(self) -> None:
+        """Press Back."""
+        self.key(keys.BACK)
+
+    def home(self) -> None:
+        """Press Home."""
+        self.key(keys.HOME)
+
+    def recents(self) -> None:
+        """Press Overview."""
+        self.key(keys.APP_SWITCH)
+
+    def launch(self, app: str, screen: str = "", **params: Any) -> None:
+        """Bring an app to the front.
+
+        Args:
+            app: package, activity ("package/.Activity") or name as in the drawer.
+            screen: one of its screens; default: where it was left, or its first.
+            params: of the screen.
+
+        Raises:
+            UnknownApp: the phone has no such app.
+        """
+        package = self.find_app(app).package
+        with self._input():
+            self.state.windows = ()
+            self.start(package, screen, tuple(params.items()))
+
+    def advance(self, seconds: int) -> None:
+        """Let time pass: alarms ring and timers end in their order."""
+        with self._input():
+            end = self.state.clock + seconds
+            while due := [event for event in self.state.events if event.when <= end]:
+                event = min(due, key=lambda event: event.when)
+                self.state.events = tuple(other for other in self.state.events if other is not event)
+                self.state.clock = max(self.state.clock, event.when)
+                self.run(event.action, event.package)
+            self.state.clock = end
+
+    @contextmanager
+    def _input(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._changed()
+
+    # State
+
+    def state_key(self) -> str:
+        """Return 32 hex digits that are equal exactly when the phone is in the same situation."""
+        if self._key is None:
+            self._key = self._state_key()
+        return self._key
+
+    def _state_key(self) -> str:
+        state = self.state
+        if self._settings_key[0] is not state.settings:
+            self._settings_key = (state.settings, settings_key(state.settings))
+        tables = [
+            (package, name, table.digest.hex())
+            for package, tables in sorted(state.databases.items())
+            for name, table in sorted(tables.items())
+            if table is not (first := self._first_tables(package)[name]) and table.digest != first.digest
+        ]
+        files = self._changed_files()
+        rest = (self.seed, self._start, self._settings_key[1], files, pages_key(state))
+        content = repr((tables, rest)).encode("utf-8", "surrogatepass")
+        return blake2b(content, digest_size=16).hexdigest()
+
+    def _changed_files(self) -> object:
+        """Return the key of the files, or None if they are those of the start."""
+        now = self.state.files
+        if now is None or now is self._first_files:
+            return None
+        if self._first_files is None:
+            self.state.files, kept = None, now
+            _ = self.files
+            self.state.files = kept
+        key = files_key(now)
+        return None if key == files_key(self._first_files) else key
+
+    def snapshot(self) -> State:
+        """Return the state, to be restored on this phone or on one with the same seed, clock and apps."""
+        return self.state.copy()
+
+    def restore(self, state: State) -> None:
+        """Go back to a snapshot, which can be restored again."""
+        self.state = state.copy()
+        self._changed()
+
+    def reset(self) -> None:
+        """Go back to the start."""
+        self.restore(self._first)
+
+    # Apps and their data
+
+    def find_app(self, name: str) -> App:
+        """Return an app by package, activity or name.
+
+        Raises:
+            UnknownApp: the phone has none; the message lists the apps.
+        """
+        package = name.split("/")[0]
+        if package in self.apps:
+            return self.apps[package]
+        for app in self.apps.values():
+            if app.name.casefold() == name.casefold() and not app.hidden:
+                return app
+        known = ", ".join(sorted(app.name for app in self.apps.values() if not app.hidden))
+        raise UnknownApp(f"no app is called {name!r}; the phone has {known}")
+
+    def tables(self, package: str) -> Database:
+        """Return the tables of an app, filled from the seed when they are first used."""
+        app = self.find_app(package)
+        if package not in self.state.databases:
+            self.state.databases[package] = dict(self._first_tables(package))
+        return Database(app.name, app.schema, self.state.databases[package], self._changed)
+
+    def _first_tables(self, package: str) -> dict[str, Table]:
+        """Return the tables of an app as the seed fills them."""
+        if package not in self._seeded:
+            app, databases = self.apps[package], self.state.databases
+            kept = databases.get(package)
+            databases[package] = empty_tables(app.schema)
+            if app.fill:
+                with self._at_start():
+                    call(package, app.fill, Context(self, package), {})
+            self._seeded[package] = databases.pop(package)
+            if kept is not None:
+                databases[package] = kept
+        return self._seeded[package]
+
+    @contextmanager
+    def _at_start(self) -> Iterator[None]:
+        """Set the clock to the start, so that content does not depend on when it is first needed."""
+        clock, self.state.clock = self.state.clock, self._start
+        try:
+            yield
+        finally:
+            self.state.clock = clock
+
+    def database(self, package: str) -> sqlite3.Connection:
+        """Return an app's tables as an SQLite database in memory; `serialize()` gives the bytes of its file."""
+        app = self.find_app(package)
+        self.tables(app.package)
+        return to_sqlite(app.schema, self.state.databases[app.package])
+
+    def store_database(self, package: str, connection: sqlite3.Connection) -> None:
+        """Take an app's tables from a database that `database` gave and SQL has changed.
+
+        Raises:
+            sqlite3.Error: a table or column that the app needs is gone.
+        """
+        app = self.find_app(package)
+        new = from_sqlite(app.schema, connection)
+        old = self.tables(app.package).tables
+        same = {name: old[name] for name in new if old[name].digest == new[name].digest}
+        self.state.databases[app.package] = {**new, **same}
+        self._changed()
+
+    @property
+    def files(self) -> Mapping[str, File]:
+        """The files of the storage by absolute path. Read only."""
+        if self.state.files is None:
+            if self._first_files is None:
+                self._first_files = self._fill_files()
+            self.state.files = self._first_files
+        return self.state.files
+
+    def _fill_files(self) -> Mapping[str, File]:
+        self.state.files = {}
+        with self._at_start():
+            for app in self.apps.values():
+                if app.files:
+                    call(app.package, app.files, Context(self, app.package), {})
+        return self.state.files
+
+    def write_file(self, path: str, data: bytes, modified: int | None = None) -> None:
+        """Write a file; `modified` in seconds since 1970, by default now."""
+        when = self.state.clock if modified is None else modified
+        self.state.files = {**self.files, path: File(data, when)}
+        self._changed()
+
+    def delete_file(self, path: str) -> None:
+        """Remove a file; nothing happens if there is none."""
+        if path in self.files:
+            self.state.files = {name: file for name, file in self.files.items() if name != path}
+            self._changed()
+
+    def setting(self, name: str, namespace: str = "system") -> str:
+        """Return a setting of the namespace system, secure or global; "" if it is not set."""
+        return self.state.settings[namespace].get(name, "")
+
+    def set_setting(self, name: str, value: str | None, namespace: str = "system") -> None:
+        """Change a setting; None deletes it."""
+        values = {key: old for key, old in self.state.settings[namespace].items() if key != name}
+        if value is not None:
+            values[name] = value
+        self.state.settings = {**self.state.settings, namespace: values}
+        self._changed()
+
+    # What apps and inputs do; a person has no use for these
+
+    def run(self, action: Do | None, package: str, value: Any = None, frame: Frame | None = None) -> None:
+        """Run an action of an app.
+
+        Args:
+            action: what to do; None does nothing.
+            package: the app.
+            value: for `ctx.value`.
+            frame: where it was touched, for `ctx.form`.
+
+        Raises:
+            BrokenApp: it fails.
+        """
+        if action is not None:
+            context = Context(self, package, frame.page if frame else None, frame.window if frame else None)
+            context.value = value
+            call(package, action.function, context, dict(action.arguments))
+            self._changed()
+
+    def change_page(self, page: AppPage) -> None:
+        """Put a page in place of the one in front."""
+        state = self.state
+        if state.windows:
+            state.windows = (*state.windows[:-1], page)
+        else:
+            task = state.tasks[0]
+            state.tasks = (Task(task.package, (*task.pages[:-1], page)), *state.tasks[1:])
+        self._changed()
+
+    def push(self, page: AppPage) -> None:
+        """Open a page in front of the app's others; the keyboard of the page below closes."""
+        state, below = self.state, self.page
+        if below.keyboard or below.toolbar:
+            self.change_page(replace(below, keyboard=False, toolbar=False))
+        if page.package == SYSTEM:
+            state.windows = (*state.windows, page)
+        else:
+            task = state.tasks[0]
+            state.tasks = (Task(task.package, (*task.pages, page)), *state.tasks[1:])
+        self._changed()
+
+    def pop(self) -> None:
+        """Close the page in front; with its last page an app closes."""
+        state, task = self.state, self.state.tasks[0]
+        if state.windows:
+            state.windows = state.windows[:-1]
+        elif len(task.pages) > 1:
+            state.tasks = (Task(task.package, task.pages[:-1]), *state.tasks[1:])
+        elif task.package != HOME:
+            state.tasks = state.tasks[1:]
+            self.go_home()
+        self._changed()
+
+    def start(self, package: str, screen: str = "", params: tuple[tuple[str, Any], ...] = ()) -> None:
+        """Bring an app to the front, with a screen of it on top if one is named."""
+        app = self.find_app(package)
+        found = next((task for task in self.state.tasks if task.package == app.package), None)
+        pages = found.pages if found else (AppPage(app.package, app.screens[0].__name__),)
+        if screen and (params or screen != pages[-1].screen):
+            app.screen(screen)
+            pages = (*pages, AppPage(app.package, screen, params))
+        others = tuple(task for task in self.state.tasks if task.package != app.package)
+        self.state.tasks = (Task(app.package, pages), *others)
+        self._changed()
+
+    def go_home(self, screen: str = "home") -> None:
+        """Show a screen of the launcher: home, drawer or recents."""
+        pages = (AppPage(HOME, "home"),) if screen == "home" else (AppPage(HOME, "home"), AppPage(HOME, screen))
+        others = tuple(task for task in self.state.tasks if task.package != HOME)
+        self.state.windows = ()
+        self.state.tasks = (Task(HOME, pages), *others)
+        self._changed()
+
+    def stop(self, package: str) -> None:
+        """Close an app with all its pages."""
+        front = self.state.tasks[0].package
+        if package != HOME:
+            self.state.tasks = tuple(task for task in self.state.tasks if task.package != package)
+        if package == front:
+            self.go_home()
+        self._changed()
+
+    def open_shade(self) -> None:
+        """Pull down the notification shade."""
+        if not any(page.screen == "shade" for page in self.state.windows):
+            self.push(AppPage(SYSTEM, "shade"))
+
+    def ask_permission(self, package: str, permission: str, then: Do) -> None:
+        """Ask the user for a permission unless it is granted, then run an action."""
+        if (package, permission) in self.state.permissions:
+            self.run(then, package)
+        else:
+            self.push(AppPage(SYSTEM, "permission", (("package", package), ("permission", permission), ("then", then))))
+
+    def grant(self, package: str, permission: str, granted: bool = True) -> None:
+        """Grant a permission to an app, or take it away."""
+        change = {(package, permission)}
+        held = self.state.permissions
+        self.state.permissions = held | change if granted else held - change
+        self._changed()
+
+    def notify(self, notification: Notification) -> None:
+        """Post a notification; one of the same app and tag is replaced."""
+        same = (notification.package, notification.tag)
+        kept = [n for n in self.state.notifications if not n.tag or (n.package, n.tag) != same]
+        self.state.notifications = (notification, *kept)
+        self._changed()
+
+    def leave(self) -> None:
+        """Do what the Back key does when no keyboard is open: the screen decides, else its page closes."""
+        frame = self.frame
+        if isinstance(frame.window, Screen) and frame.window.on_back:
+            self.run(frame.window.on_back, frame.page.package, frame=frame)
+        else:
+            self.pop()

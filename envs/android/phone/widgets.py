@@ -1,0 +1,480 @@
+"""What a screen may contain. Frozen dataclasses that say what is shown and what a touch does; none of them has a state.
+
+Sizes are in dp (1 dp is 2.625 pixels). `on_tap` and its like take `do(action, ...)`. A widget with a `key` keeps its
+value in the page under this name (`ctx.get(key)`, `ctx.form[key]`) until the page is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turnwise.envs.android.phone.tables import Value
+
+__all__ = [
+    "Avatar",
+    "Bubble",
+    "Button",
+    "Card",
+    "Checkbox",
+    "Chip",
+    "Choice",
+    "Column",
+    "DateField",
+    "Dialog",
+    "Divider",
+    "Do",
+    "Empty",
+    "Fab",
+    "Grid",
+    "Icon",
+    "IconButton",
+    "Item",
+    "List",
+    "Menu",
+    "Picture",
+    "Radio",
+    "Row",
+    "Screen",
+    "Section",
+    "Shape",
+    "Sheet",
+    "Slider",
+    "Spacer",
+    "Spot",
+    "Switch",
+    "Tab",
+    "Text",
+    "TextField",
+    "Tile",
+    "TimeField",
+    "Widget",
+    "Window",
+    "do",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """What a touch does: a function of the context, and its arguments."""
+
+    function: Callable[..., None]
+    arguments: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The function and its arguments as text, the same in every process."""
+        return f"{self.function.__module__}.{self.function.__qualname__}{self.arguments}"
+
+
+def do(function: Callable[..., None], **arguments: Any) -> Do:
+    """Return the handler that calls `function(ctx, **arguments)`. Arguments must be hashable data."""
+    return Do(function, tuple(arguments.items()))
+
+
+class Widget:
+    """Base of all widgets."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Widget):
+    """A text. Styles: display, headline, title, subtitle, body, label, caption. `selectable`: a long press selects."""
+
+    text: str
+    style: str = "body"
+    colour: str = ""
+    align: str = "left"
+    lines: int = 0  # 0: as many as needed
+    selectable: bool = False
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Icon(Widget):
+    """A symbol of `icons.ICONS`; without a description it is decoration."""
+
+    icon: str
+    description: str = ""
+    colour: str = ""
+    size: int = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Avatar(Widget):
+    """A coloured disc with the first letter of a name, or with an icon."""
+
+    name: str
+    icon: str = ""
+    size: int = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Button(Widget):
+    """A button. Kinds: filled, tonal, outlined, text, danger."""
+
+    text: str
+    on_tap: Do | None
+    kind: str = "filled"
+    icon: str = ""
+    enabled: bool = True
+    wide: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IconButton(Widget):
+    """An icon to tap; its description is how an agent knows it."""
+
+    icon: str
+    description: str
+    on_tap: Do | None
+    colour: str = ""
+    enabled: bool = True
+    filled: bool = False
+    on_long_press: Do | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Widget):
+    """A row of a list: title, subtitle, something in front (icon or avatar) and at the end (text or a button)."""
+
+    title: str
+    subtitle: str = ""
+    icon: str = ""
+    avatar: str = ""
+    trailing: str = ""
+    end: IconButton | None = None
+    on_tap: Do | None = None
+    on_long_press: Do | None = None
+    on_swipe: Do | None = None
+    selected: bool = False
+    bold: bool = False
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(Widget):
+    """A row with a switch; `on_change` runs after the new value is in `ctx.value`."""
+
+    title: str
+    checked: bool
+    on_change: Do | None = None
+    key: str = ""
+    subtitle: str = ""
+    icon: str = ""
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Checkbox(Widget):
+    """A row with a checkbox; `on_tap`, if given, is for a touch of the text beside the box."""
+
+    title: str
+    checked: bool
+    on_change: Do | None = None
+    key: str = ""
+    subtitle: str = ""
+    enabled: bool = True
+    on_tap: Do | None = None
+    on_long_press: Do | None = None
+    struck: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Radio(Widget):
+    """A row with a radio button: one of several choices."""
+
+    title: str
+    checked: bool
+    on_change: Do | None = None
+    key: str = ""
+    choice: Value = None  # what is stored under the key
+    subtitle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slider(Widget):
+    """A slider of whole numbers, moved by a touch or a drag."""
+
+    title: str
+    value: int
+    minimum: int = 0
+    maximum: int = 100
+    key: str = ""
+    on_change: Do | None = None
+    icon: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextField(Widget):
+    """A field to type into. `value` is shown until something is typed; keyboards: text, number, phone, email."""
+
+    key: str
+    label: str
+    value: str = ""
+    hint: str = ""
+    keyboard: str = "text"
+    password: bool = False
+    multiline: bool = False
+    icon: str = ""
+    error: str = ""
+    on_submit: Do | None = None
+    on_change: Do | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Widget):
+    """A field that offers a menu of options."""
+
+    key: str
+    label: str
+    options: tuple[str, ...]
+    value: str = ""
+    on_change: Do | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DateField(Widget):
+    """A field that opens the date picker. The value is 'YYYY-MM-DD', or "" for none."""
+
+    key: str
+    label: str
+    value: str = ""
+    on_change: Do | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeField(Widget):
+    """A field that opens the time picker. The value is 'HH:MM' of 24 hours, or "" for none."""
+
+    key: str
+    label: str
+    value: str = ""
+    on_change: Do | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chip(Widget):
+    """A small filter or choice."""
+
+    text: str
+    on_tap: Do | None = None
+    selected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section(Widget):
+    """A heading between the rows of a list."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Divider(Widget):
+    """A thin line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spacer(Widget):
+    """Empty space: a height in a column, the rest of the width in a row."""
+
+    height: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Empty(Widget):
+    """What a list shows when there is nothing."""
+
+    icon: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bubble(Widget):
+    """A message of a conversation."""
+
+    text: str
+    mine: bool
+    detail: str = ""
+    on_long_press: Do | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Widget):
+    """Widgets side by side: those with a width of their own keep it, the others share the rest."""
+
+    children: Sequence[Widget]
+    gap: int = 8
+    padding: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Widget):
+    """Widgets one below the other."""
+
+    children: Sequence[Widget]
+    gap: int = 0
+    padding: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Card(Widget):
+    """A rounded panel around widgets. A card with `on_tap` should hold nothing that can be tapped."""
+
+    children: Sequence[Widget]
+    on_tap: Do | None = None
+    on_long_press: Do | None = None
+    description: str = ""
+    colour: str = ""
+    selected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Widget):
+    """A cell of a grid: a picture, an app icon or a day. Kinds: app, home, toggle, day, key."""
+
+    text: str
+    on_tap: Do | None = None
+    icon: str = ""
+    colour: str = ""
+    kind: str = "app"
+    selected: bool = False
+    marked: bool = False
+    description: str = ""
+    on_long_press: Do | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grid(Widget):
+    """Widgets in columns of equal width."""
+
+    children: Sequence[Widget]
+    columns: int = 4
+    gap: int = 8
+    padding: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A figure of a picture. Points are in the picture's own units.
+
+    Kinds: box (two corners), disc (two corners), line, polygon, text (one point, its centre).
+    """
+
+    kind: str
+    points: tuple[tuple[float, float], ...]
+    colour: str
+    width: float = 0.0  # of a line, or the height of a text
+    text: str = ""
+    radius: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A part of a picture that can be tapped, in the picture's units."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    description: str
+    on_tap: Do | None
+    selected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Picture(Widget):
+    """A drawing of shapes, as wide as there is room; `width` and `height` are its own units."""
+
+    shapes: tuple[Shape, ...]
+    width: float
+    height: float
+    description: str = ""
+    spots: tuple[Spot, ...] = ()
+    on_tap: Do | None = None
+    on_long_press: Do | None = None
+    rounded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class List(Widget):
+    """Many rows of one height, of which only the visible ones are built: `row(item)` returns the widget of an item."""
+
+    items: Sequence[Any]
+    row: Callable[[Any], Widget]
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """An entry of the tabs at the top, or of the bar at the bottom, of a screen."""
+
+    text: str
+    on_tap: Do | None
+    selected: bool = False
+    icon: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fab:
+    """The round button that floats over the lower right corner."""
+
+    icon: str
+    description: str
+    on_tap: Do | None
+    text: str = ""
+
+
+class Window:
+    """Base of what a screen function returns."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Screen(Window):
+    """A whole screen: bar with title and actions, a fixed part, tabs, a body that scrolls, a bar at the bottom."""
+
+    title: str
+    body: Sequence[Widget]
+    actions: Sequence[IconButton] = ()
+    up: bool = True  # an arrow to go back, on every screen but the first of an app
+    up_icon: str = "back"
+    on_back: Do | None = None  # of the arrow and of the Back key; default: the page closes
+    top: Sequence[Widget] = ()
+    tabs: Sequence[Tab] = ()
+    bottom: Sequence[Widget] = ()
+    bar: Sequence[Tab] = ()
+    fab: Fab | None = None
+    from_end: bool = False  # the body starts at its end, as conversations do
+    style: str = "page"  # page, wallpaper or shade
+    on_swipe_up: Do | None = None  # a swipe from below where the body cannot be scrolled further
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog(Window):
+    """A question in front of the screen. A touch outside closes it, unless `modal`."""
+
+    title: str
+    body: Sequence[Widget] = ()
+    buttons: Sequence[Button] = ()
+    modal: bool = False
+    icon: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Menu(Window):
+    """A short list of commands in front of the screen."""
+
+    entries: Sequence[tuple[str, Do | None]]
+    selected: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet(Window):
+    """A panel that comes from below."""
+
+    title: str
+    body: Sequence[Widget]

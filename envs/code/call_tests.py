@@ -1,0 +1,80 @@
+"""The host's side of call tests: requests to the candidate, and the comparison of its answers.
+
+An answer is hostile input. It is read only if it is not much longer than the expected value, its depth and number of
+values are bounded, and each step takes time in proportion to its size. Values are builtins of this process before they
+are compared.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any, Final
+
+from turnwise.envs.code.grades import LATE, CaseResult, shorten
+from turnwise.envs.code.serialization import DEEPEST, MOST, NotPlain, decode, encode, refuse
+from turnwise.envs.code.task import CallTest, module_of
+from turnwise.tools.sandbox import UntrustedData
+from turnwise.tools.sandbox.untrusted_frames import FrameLimits, decode_frame
+
+__all__ = ["compare", "requests"]
+
+_DEPTH: Final = 3 * DEEPEST + 8  # objects and arrays of JSON that a value of that depth needs
+_ITEMS: Final = 4 * MOST
+_LONGER: Final = 32  # bytes of an answer for each character of the expected value: a number may arrive as a float
+_SHORT: Final = 32_768  # bytes of an answer that is read in any case
+
+
+def requests(main: str, calls: Sequence[CallTest], seconds: float) -> list[dict[str, Any]]:
+    """Return the requests of `candidate_runner.batch`, one for each call; `seconds` limits each."""
+    return [
+        {
+            "do": "call",
+            "module": module_of(main),
+            "name": call.name,
+            "alone": True,
+            "arguments": encode([list(ast.literal_eval(call.arguments)), ast.literal_eval(call.keywords)], refuse),
+            "seconds": seconds,
+        }
+        for call in calls
+    ]
+
+
+def compare(call: CallTest, line: bytes | None, silence: str) -> CaseResult:
+    """Return the result of a call.
+
+    Args:
+        call: the call and its expected value.
+        line: the answer of the candidate's sandbox; None if there is none.
+        silence: what to say in that case.
+    """
+    if line is None:
+        return CaseResult(call.text, False, silence)
+    expected = shorten(call.returns)
+    if len(line) > _SHORT + _LONGER * len(call.returns):
+        return CaseResult(call.text, False, f"returned {len(line):,} bytes of data, not {expected}")
+    try:
+        answer = decode_frame(line, FrameLimits(bytes=len(line), depth=_DEPTH, items=_ITEMS, text=len(line)))
+    except UntrustedData:
+        return CaseResult(call.text, False, silence)
+    if "v" not in answer:
+        return CaseResult(call.text, False, _raised(answer))
+    try:
+        value = decode(answer["v"], _foreign)
+        if value == ast.literal_eval(call.returns):
+            return CaseResult(call.text, True)
+        shown = repr(value)
+    except (NotPlain, RecursionError, ValueError, MemoryError):
+        return CaseResult(call.text, False, f"returned a value that is not plain data, not {expected}")
+    return CaseResult(call.text, False, f"returned {shorten(shown)}, not {expected}")
+
+
+def _raised(answer: dict[str, object]) -> str:
+    names = answer.get("e")
+    kind = shorten(str(names[0])) if isinstance(names, list) and names else "an error"
+    said = f"raised {kind}: {str(answer.get('m', ''))[:300]}".rstrip(": ")
+    return LATE if kind == "CallTimeout" else said[:307]
+
+
+def _foreign(data: dict[str, Any]) -> Any:
+    raise NotPlain("not plain")

@@ -1,0 +1,1 @@
+"""Examples: the files of runs, and an environment made of tools."""

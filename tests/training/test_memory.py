@@ -1,0 +1,123 @@
+"""The estimate of memory: its parts by hand, what each option saves, and what is said where it does not fit."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from turnwise.training import memory
+from turnwise.training.errors import NotEnoughMemory
+from turnwise.training.lora import LoraOptions, add_adapter
+from turnwise.training.memory import MemoryNeeds, cache_bytes, estimate, require_memory
+from turnwise.training.vocabulary import CHUNK
+
+CONFIG = LlamaConfig(
+    vocab_size=500,
+    hidden_size=64,
+    intermediate_size=96,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    tie_word_embeddings=True,
+)
+NEEDS = MemoryNeeds(tokens=256, length=64)
+
+
+def test_weights_gradients_and_optimizer_are_counted():
+    state = torch.random.get_rng_state()
+    found = estimate(CONFIG, NEEDS)
+    assert torch.equal(state, torch.random.get_rng_state())
+    count = sum(p.numel() for p in LlamaForCausalLM(CONFIG).parameters())
+    assert (found.weights, found.gradients, found.optimizer) == (4 * count, 4 * count, 8 * count)
+    assert estimate(CONFIG, replace(NEEDS, optimizer="adamw_8bit")).optimizer == 2 * count
+    assert estimate(CONFIG, replace(NEEDS, reference=True)).reference == 4 * count
+    assert found.total == sum(found.parts.values())
+    assert found.reference == found.cache == 0
+
+
+def test_an_adapter_is_all_that_is_trained():
+    needs = replace(NEEDS, lora={"rank": 2}, dtype="bfloat16", reference=True)
+    found = estimate(CONFIG, needs)
+    model = add_adapter(LlamaForCausalLM(CONFIG), LoraOptions(rank=2))
+    adapter = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    base = sum(p.numel() for p in model.parameters()) - adapter
+    assert found.weights == 2 * base + 4 * adapter
+    assert (found.gradients, found.optimizer, found.reference) == (4 * adapter, 8 * adapter, 0)
+
+
+def test_activations_are_what_a_forward_pass_keeps():
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    model = LlamaForCausalLM(CONFIG).eval()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        out = model.model(input_ids=torch.ones(4, 64, dtype=torch.int64), use_cache=False)
+    for parameter in model.parameters():
+        kept.pop(parameter.untyped_storage().data_ptr(), None)
+    assert out.last_hidden_state.grad_fn is not None
+    found = estimate(CONFIG, NEEDS).activations  # without data, the attention's output is copied once more per layer
+    assert found - 3 * 2 * 256 * 64 * 4 == pytest.approx(sum(kept.values()), rel=0.02)
+
+
+def test_each_option_saves_what_it_promises():
+    plain = estimate(CONFIG, NEEDS)
+    assert estimate(CONFIG, replace(NEEDS, tokens=512)).activations == pytest.approx(2 * plain.activations, rel=0.05)
+    checkpointing = estimate(CONFIG, replace(NEEDS, checkpointing=True))
+    assert checkpointing.activations == plain.activations // 3 + 3 * 256 * 64 * 4
+    assert estimate(CONFIG, replace(NEEDS, dtype="bfloat16")).activations < plain.activations
+    assert estimate(CONFIG, replace(NEEDS, attention="eager")).activations > plain.activations
+    assert plain.activations < estimate(CONFIG, replace(NEEDS, packing=True)).activations < 1.3 * plain.activations
+
+
+def test_logits_are_at_most_one_chunk():
+    big = LlamaConfig(**{**CONFIG.to_dict(), "vocab_size": 150_000})
+    found = estimate(big, replace(NEEDS, tokens=8192))
+    assert found.logits <= 5 * 4 * CHUNK + 150_000 * 64 * 4
+    assert estimate(CONFIG, NEEDS).logits == 5 * 4 * 256 * 500 + 500 * 64 * 4
+
+
+def test_the_cache_holds_keys_and_values_of_every_layer():
+    assert cache_bytes(CONFIG) == 2 * 3 * 2 * 16 * 4
+    assert cache_bytes(CONFIG, dtype="bfloat16") == 2 * 3 * 2 * 16 * 2
+    assert estimate(CONFIG, replace(NEEDS, cached=10)).cache == 10 * cache_bytes(CONFIG)
+
+
+def test_the_table_has_a_line_per_part():
+    lines = estimate(CONFIG, replace(NEEDS, cached=10)).table().splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "weights",
+        "gradients",
+        "optimizer",
+        "activations",
+        "logits",
+        "cache",
+        "total",
+    ]
+    assert all(line.endswith(" GiB") for line in lines)
+
+
+def test_what_does_not_fit_is_refused_before_the_first_step(monkeypatch):
+    whole, least = (estimate(CONFIG, replace(NEEDS, tokens=tokens)) for tokens in (256, 64))
+    needed = whole.total - whole.weights  # on the CPU the weights are loaded already
+    cases = {needed * 2: None, int(needed / 0.95): "halved", needed // 2 + (least.total - least.weights) // 2: "halved"}
+    for free, expected in cases.items():
+        monkeypatch.setattr(memory, "free_memory", lambda device, free=free: free)
+        note = require_memory(CONFIG, NEEDS, "cpu")
+        assert (note is None) == (expected is None)
+        assert expected is None or expected in note
+    monkeypatch.setattr(memory, "free_memory", lambda device: least.total // 4)
+    with pytest.raises(
+        NotEnoughMemory, match=r"training needs about .* GiB on the device cpu .*consider policy\.check"
+    ):
+        require_memory(CONFIG, NEEDS, "cpu")
+    monkeypatch.setattr(memory, "free_memory", lambda device: None)
+    assert require_memory(CONFIG, NEEDS, "cpu") is None
+
+
+def test_free_memory_is_what_the_system_says():
+    free = memory.free_memory("cpu")
+    assert free is None or 0 < free < 2**45

@@ -1,0 +1,349 @@
+"""The checks of an audit that look at stored trajectories, each a function in a list.
+
+A check of trajectories receives the audited run, the iteration and one trajectory, and yields (turn, sentence) for
+every problem. A check of iterations receives what is kept of all trajectories of an iteration, and yields
+(trajectory id, sentence). A new check is a function and an entry in `TRAJECTORY_CHECKS` or `ITERATION_CHECKS`.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.dialogue import Dialogue
+from turnwise.agents.episode import storable
+from turnwise.agents.rollout import QUARANTINE_ERRORS
+from turnwise.agents.trajectory import Group, Trajectory, Turn
+from turnwise.training.batch import Batch, pack
+from turnwise.training.config import Run
+from turnwise.training.setup import seed_for
+
+Found = Iterator[tuple[int | None, str]]
+"""Index of a turn (None: the whole trajectory), and what is wrong with it."""
+
+OfIteration = Iterator[tuple[str | None, str]]
+"""Id of a trajectory (None: the whole iteration), and what is wrong with it."""
+
+ROUNDING = 1e-4
+"""Largest log-probability that counts as 0, nats."""
+
+
+@dataclass(frozen=True)
+class AuditedRun:
+    """What the checks know about a run.
+
+    Attributes:
+        run: the configuration.
+        agent: builds prompts and parses answers; its chat template needs the tokenizer.
+        tokenizer: of the checkpoints; None if there is none.
+        vocabulary: number of rows of the model's embedding; 0 if there is no checkpoint.
+        ends: ids that end a response.
+        finished: the event of every finished iteration, by its number.
+        stores_finish: whether the run stored how its answers ended, which earlier versions did not.
+    """
+
+    run: Run
+    agent: Agent
+    tokenizer: Any
+    vocabulary: int
+    ends: frozenset[int]
+    finished: Mapping[int, Mapping[str, Any]]
+    stores_finish: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryCheck:
+    """A check of one trajectory."""
+
+    name: str
+    asks: str
+    find: Callable[[AuditedRun, int, Trajectory], Found]
+    possible: Callable[[AuditedRun], str] = lambda _: ""
+    """Returns why the check cannot be done; empty if it can."""
+
+
+def _needs_tokenizer(audited: AuditedRun) -> str:
+    return "" if audited.tokenizer is not None else "no checkpoint is kept, and with it no tokenizer"
+
+
+def _needs_finish(audited: AuditedRun) -> str:
+    return _needs_tokenizer(audited) or (
+        "" if audited.stores_finish else "the run was made by a version that did not store how answers ended"
+    )
+
+
+# -- numbers --
+
+
+def bad_numbers(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
+    """Yield turns with wrong ids, log-probabilities or rewards."""
+    for number, turn in enumerate(trajectory.turns):
+        yield from ((number, text) for text in _bad_numbers(turn, audited.vocabulary))
+
+
+def _bad_numbers(turn: Turn, vocabulary: int) -> Iterator[str]:
+    if not turn.prompt or not turn.response:
+        yield f"the {'prompt' if not turn.prompt else 'response'} has no token ids"
+    wrong = [one for one in (*turn.prompt, *turn.response) if one < 0 or (vocabulary and one >= vocabulary)]
+    if wrong:
+        yield f"the token id {wrong[0]} is not in the model's vocabulary of {vocabulary}"
+    if len(turn.logprobs) != len(turn.response):
+        yield f"{len(turn.response)} tokens were sampled, but there are {len(turn.logprobs)} log-probabilities"
+    bad = [value for value in turn.logprobs if not (math.isfinite(value) and value <= ROUNDING)]
+    if bad:
+        yield f"a log-probability must be finite and at most 0, got {bad[0]}"
+    if not math.isfinite(turn.reward):
+        yield f"the reward must be finite, got {turn.reward}"
+
+
+# -- versions --
+
+
+def wrong_versions(_: AuditedRun, iteration: int, trajectory: Trajectory) -> Found:
+    """Yield turns that other weights sampled than those at the beginning of the iteration, version iteration - 1."""
+    wanted, last = iteration - 1, 0
+    for number, turn in enumerate(trajectory.turns):
+        if turn.version < last:
+            yield number, f"sampled by version {turn.version} after a turn by version {last}"
+        elif turn.version != wanted:
+            kind = "older" if turn.version < wanted else "newer"
+            yield number, f"sampled by version {turn.version}, {kind} than version {wanted} of this iteration"
+        last = turn.version
+
+
+# -- prompts --
+
+
+def wrong_prompts(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
+    """Yield the first turn whose prompt is not what the agent builds from the turns before it."""
+    dialogue = Dialogue(audited.agent, audited.tokenizer)
+    for number, turn in enumerate(trajectory.turns):
+        if audited.agent.prompt.template.lists and turn.admissible is None:
+            yield number, "the template lists the admissible actions, which are not stored"
+            return
+        view = dialogue.view(turn.observation, turn.admissible)
+        rebuilt = dialogue.prompt(view).ids
+        if rebuilt != turn.prompt:
+            before = _sequence(trajectory.turns[number - 1]) if number and audited.agent.prompt.appends else ()
+            yield number, _first_difference(audited, turn.prompt, rebuilt, before)
+            return
+        dialogue.add(view, turn.text, turn.action, turn.response)
+
+
+def _sequence(turn: Turn) -> tuple[int, ...]:
+    return turn.prompt + turn.response
+
+
+def _first_difference(
+    audited: AuditedRun, recorded: tuple[int, ...], rebuilt: tuple[int, ...], before: tuple[int, ...]
+) -> str:
+    """Return a sentence about the first token in which a prompt differs from the one that the agent builds."""
+    pairs = enumerate(zip(recorded, rebuilt, strict=False))
+    at = next((index for index, (one, other) in pairs if one != other), min(len(recorded), len(rebuilt)))
+    what = "does not extend the turn before" if at < len(before) else "is not the one that the agent builds"
+    shown = audited.tokenizer.decode(list(recorded[max(0, at - 8) : at]))
+    tail = f"; the tokens before it read {shown!r}" if shown else ""
+    return (
+        f"the prompt {what}: token {at} of {len(recorded)} is {_token(audited, recorded, at)}, expected "
+        f"{_token(audited, rebuilt, at)}{tail}"
+    )
+
+
+def _token(audited: AuditedRun, ids: tuple[int, ...], at: int) -> str:
+    return f"{ids[at]} ({audited.tokenizer.decode([ids[at]])!r})" if at < len(ids) else "missing"
+
+
+# -- masks --
+
+
+def wrong_masks(_: AuditedRun, __: int, trajectory: Trajectory) -> Found:
+    """Yield turns whose sampled tokens are not exactly those that carry loss once the trajectory is packed."""
+    if not trajectory.finished:
+        return  # errors are not trained on
+    for merge in (True, False):
+        try:
+            batch = pack([Group(trajectory.task, (trajectory,))], merge=merge)
+        except ValueError as error:
+            yield None, f"the trajectory cannot be packed: {error}"
+            return
+        yield from _uncovered(batch, trajectory, "merged" if merge else "unmerged")
+
+
+def _uncovered(batch: Batch, trajectory: Trajectory, how: str) -> Found:
+    covered = 0
+    for number, turn in enumerate(trajectory.turns):
+        rows, columns = np.nonzero(batch.turn == number)
+        if len(set(rows.tolist())) != 1:
+            yield number, f"the response lies in {len(set(rows.tolist()))} sequences of the {how} batch, expected 1"
+            continue
+        row, start = int(rows[0]), int(columns[0])
+        tokens = tuple(batch.tokens[row, columns].tolist())
+        if tokens != turn.response or tuple(batch.tokens[row, :start].tolist()) != turn.prompt:
+            yield number, f"the {how} batch has other tokens than the prompt and the response of the turn"
+        elif not batch.mask[row, columns[columns > 0]].all():
+            yield number, f"the mask of the {how} batch leaves out tokens that were sampled"
+        elif not np.array_equal(batch.old[row, columns[columns > 0]], turn.logprobs[int(start == 0) :], equal_nan=True):
+            yield number, f"the {how} batch has other log-probabilities than the turn"
+        covered += int((columns > 0).sum())
+    if int(batch.mask.sum()) > covered:
+        yield None, f"the mask of the {how} batch covers {int(batch.mask.sum())} tokens, but {covered} were sampled"
+
+
+# -- texts --
+
+
+def wrong_texts(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
+    """Yield turns whose text is not what their ids decode to, without the end token."""
+    for number, turn in enumerate(trajectory.turns):
+        ids = list(turn.response)
+        if ids and ids[-1] in audited.ends:
+            ids.pop()
+        text = storable(audited.tokenizer.decode(ids))
+        if text != turn.text:
+            at = next((k for k, (a, b) in enumerate(zip(text, turn.text, strict=False)) if a != b), None)
+            at = min(len(text), len(turn.text)) if at is None else at
+            yield (
+                number,
+                f"the ids decode to {_excerpt(text, at)}, but the recorded text is {_excerpt(turn.text, at)}",
+            )
+
+
+def _excerpt(text: str, at: int, width: int = 40) -> str:
+    start = max(0, at - width // 2)
+    return ("..." if start else "") + repr(text[start : start + width]) + ("..." if start + width < len(text) else "")
+
+
+def wrong_actions(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
+    """Yield turns whose action is not the one in their text, and unparsable answers that earned something."""
+    for number, turn in enumerate(trajectory.turns):
+        action = audited.agent.parse(turn.text).action
+        if action != turn.action:
+            yield number, f"the answer contains the action {action!r}, but {turn.action!r} is recorded"
+        elif action is None and (turn.valid or turn.reward):
+            yield number, f"the answer has no action, but is recorded as valid={turn.valid} with reward {turn.reward:g}"
+
+
+# -- how answers and episodes ended --
+
+
+def wrong_endings(audited: AuditedRun, _: int, trajectory: Trajectory) -> Found:
+    """Yield answers that did not end in the way that is recorded, and episodes that were stopped at another limit."""
+    most = audited.agent.max_turns
+    if len(trajectory.turns) > most or (trajectory.stop == "turns" and len(trajectory.turns) != most):
+        yield None, f"ended as {trajectory.stop!r} after {len(trajectory.turns)} turns, with a limit of {most}"
+    if (trajectory.error is not None) != (trajectory.stop in {"error", "tokens"}):
+        yield None, f"ended as {trajectory.stop!r} with the error message {trajectory.error!r}"
+    for number, turn in enumerate(trajectory.turns):
+        problem = _wrong_ending(audited, turn)
+        if problem:
+            yield number, problem
+
+
+def _wrong_ending(audited: AuditedRun, turn: Turn) -> str:
+    agent, count = audited.agent, len(turn.response)
+    ended = bool(turn.response) and turn.response[-1] in audited.ends
+    stopped = ended or any(stop in turn.text for stop in agent.stop)
+    if count > agent.max_tokens:
+        return f"the answer has {count} tokens, more than the limit of {agent.max_tokens}"
+    if any(one in audited.ends for one in turn.response[:-1]):
+        return "the answer continues after an end token"
+    if turn.finish == "length" and (stopped or count < agent.max_tokens):
+        return f"recorded as cut at the limit, but it has {count} of {agent.max_tokens} tokens" + (
+            " and an end" if stopped else ""
+        )
+    if turn.finish == "stop" and not stopped:
+        return f"recorded as ended by itself, but its {count} tokens contain neither an end token nor a stop string"
+    return ""
+
+
+TRAJECTORY_CHECKS: tuple[TrajectoryCheck, ...] = (
+    TrajectoryCheck("numbers", "ids in the vocabulary, one finite log-probability <= 0 a token, rewards", bad_numbers),
+    TrajectoryCheck("versions", "every turn is by the weights of its iteration", wrong_versions),
+    TrajectoryCheck("prompts", "every prompt is the one that the agent builds", wrong_prompts, _needs_tokenizer),
+    TrajectoryCheck("masks", "loss on sampled tokens, and on nothing else", wrong_masks),
+    TrajectoryCheck("texts", "ids decode to the recorded text", wrong_texts, _needs_tokenizer),
+    TrajectoryCheck("actions", "the recorded action is the one in the text", wrong_actions),
+    TrajectoryCheck("endings", "answers and episodes ended as recorded", wrong_endings, _needs_finish),
+)
+
+
+# -- whole iterations --
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeEnd:
+    """What is kept of a trajectory until its iteration is complete."""
+
+    id: str
+    task: str
+    seed: int
+    won: bool
+    reward: float
+    turns: int
+    finished: bool
+
+    @classmethod
+    def of(cls, one: Trajectory) -> "EpisodeEnd":
+        """Return what is kept of a trajectory."""
+        return cls(one.id, one.task, one.seed, one.won, one.reward, len(one.turns), one.finished)
+
+
+@dataclass(frozen=True, slots=True)
+class IterationCheck:
+    """A check of all episodes of a finished iteration."""
+
+    name: str
+    asks: str
+    find: Callable[[AuditedRun, int, Sequence[EpisodeEnd]], OfIteration]
+
+
+def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:
+    """Yield ids that occur twice or belong to another task or seed, and groups that are not complete.
+
+    A group may lack members if its task failed so often that the rollout gave it up.
+    """
+    section = audited.run.train
+    seed = seed_for(audited.run.seed, "rollout", iteration - 1)
+    failed = Counter(one.task for one in episodes if not one.finished)
+    given_up = {task for task, count in failed.items() if count >= QUARANTINE_ERRORS}
+    for name, times in Counter(one.id for one in episodes).items():
+        if times > 1:
+            yield name, f"{times} trajectories have this id"
+    for one in episodes:
+        task, _, rest = one.id.rpartition("#")
+        if task != one.task or rest.partition("@")[2] != str(one.seed) or one.seed != seed:
+            yield (
+                one.id,
+                f"the id does not belong to task {one.task} and seed {one.seed} (seed {seed} in this iteration)",
+            )
+    for task, count in Counter(one.task for one in episodes).items():
+        if count % section.group and task not in given_up:
+            yield None, f"task {task} has {count} trajectories, expected groups of {section.group}"
+    if len(episodes) != section.tasks * section.group and not given_up:
+        yield None, f"{len(episodes)} trajectories are stored, expected {section.tasks} x {section.group}"
+
+
+def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:
+    """Yield metrics of the iteration that differ from those of the stored trajectories."""
+    event, ended = audited.finished[iteration], [one for one in episodes if one.finished]
+    count = max(1, len(ended))
+    stored = {
+        "episodes": len(episodes),
+        "success": sum(one.won for one in ended) / count,
+        "reward": sum(one.reward for one in ended) / count,
+        "turns": sum(one.turns for one in ended) / count,
+    }
+    for name, value in stored.items():
+        told = event.get(name)
+        if told is not None and not math.isclose(told, value, rel_tol=1e-9, abs_tol=1e-9):
+            yield None, f"metrics.jsonl says {name} {told:g}, the stored trajectories say {value:g}"
+
+
+ITERATION_CHECKS: tuple[IterationCheck, ...] = (
+    IterationCheck("groups", "ids are unique, groups complete", wrong_groups),
+    IterationCheck("metrics", "metrics are those of the stored trajectories", wrong_metrics),
+)

@@ -1,0 +1,188 @@
+"""The checkpoints and evaluations of a run folder: which weights are kept, and whether the files are whole."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.adapters import is_adapter
+from turnwise.agents.errors import AgentError
+from turnwise.agents.evaluation import EvaluationResult, Panel
+from turnwise.training.audit.findings import Place
+from turnwise.training.checkpoint import MANIFEST, Checkpoints, verify
+from turnwise.training.config import Run
+from turnwise.training.errors import TrainingError
+from turnwise.training.metrics import read_events
+
+Problems = Iterator[tuple[Place, str]]
+
+
+@dataclass(frozen=True)
+class AuditedFolder:
+    """What the checks of files know about a run.
+
+    Attributes:
+        path: of the run folder.
+        run: the configuration.
+        weights: the checkpoint folder of every version of the weights that is kept and intact.
+        damaged: what is wrong with the other checkpoints.
+        events: the run's metrics.
+    """
+
+    path: Path
+    run: Run
+    weights: Mapping[int, Path]
+    damaged: Mapping[int, str]
+    events: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def open(cls, path: Path, further: Sequence[Path] = ()) -> "AuditedFolder":
+        """Return the run of a folder, after comparing its checkpoints with their manifests.
+
+        Args:
+            path: of the run folder.
+            further: checkpoint folders, or folders that hold checkpoints.
+
+        Raises:
+            TrainingError: it is no run folder, or one of the further folders holds no checkpoint.
+        """
+        if not (path / "run.toml").is_file():
+            raise TrainingError(f"{path} is not a run folder: it has no run.toml")
+        run = Run.load(path / "run.toml")
+        kept = kept_weights(path, run, further)
+        checked = {version: _damage(folder) for version, folder in kept.items()}
+        damaged = {version: problem for version, problem in checked.items() if problem}
+        weights = {version: folder for version, folder in kept.items() if version not in damaged}
+        return cls(path, run, weights, damaged, read_events(path / "metrics.jsonl"))
+
+    @property
+    def evaluations(self) -> list[Path]:
+        """The files of stored evaluations, oldest first."""
+        return sorted((self.path / "evaluations").glob("[0-9]*.json"))
+
+
+def kept_weights(folder: Path, run: Run, further: Sequence[Path] = ()) -> dict[int, Path]:
+    """Return the checkpoint folder of every version of the weights that is kept.
+
+    Version v are the weights after v iterations. Version 0 is also the reference policy, or the folder of policy.path
+    in a run without a warm start.
+
+    Args:
+        folder: of the run.
+        run: its configuration.
+        further: checkpoint folders, or folders that hold checkpoints.
+
+    Raises:
+        TrainingError: one of the further folders holds no checkpoint.
+    """
+    found: dict[int, Path] = {}
+    base = Path(run.policy.path).expanduser()
+    if run.policy.path and not run.imitation.episodes and _holds_model(base):
+        found[0] = base
+    for parent in (folder / "reference", folder / "checkpoints"):
+        found |= _checkpoints(parent)
+    for path in further:
+        own = {_version(path): path} if _holds_model(path) else _checkpoints(path)
+        own = own or _checkpoints(path / "checkpoints")
+        if not own:
+            raise TrainingError(
+                f"{path} holds no checkpoint: it has neither config.json nor folders named by iteration"
+            )
+        found |= own
+    return found
+
+
+def _holds_model(folder: Path) -> bool:
+    return (folder / "config.json").is_file() or is_adapter(folder)
+
+
+def _checkpoints(parent: Path) -> dict[int, Path]:
+    kept = Checkpoints(parent)
+    return {step: kept.path(step) for step in kept.steps()}
+
+
+def _version(folder: Path) -> int:
+    try:
+        return int(json.loads((folder / "state.json").read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TrainingError(f"{folder} is not a checkpoint of a run: state.json with its step is missing") from error
+
+
+def _damage(folder: Path) -> str:
+    """Return what is wrong with a checkpoint; a folder without a manifest comes from elsewhere."""
+    problem = verify(folder) if (folder / MANIFEST).exists() else None
+    return f"checkpoint {folder} is damaged: {problem}" if problem else ""
+
+
+def wrong_checkpoints(audited: AuditedFolder) -> Problems:
+    """Yield checkpoints that are damaged, of another iteration, or of another vocabulary than those before them."""
+    for version, problem in sorted(audited.damaged.items()):
+        yield Place(iteration=version), problem
+    first = ""
+    for version, path in sorted(audited.weights.items()):
+        if not (path / "state.json").is_file():
+            continue
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        first = first or state.get("vocabulary", "")
+        if state.get("step") != version:
+            yield Place(iteration=version), f"checkpoint {path} says that it is of iteration {state.get('step')}"
+        if state.get("vocabulary") != first:
+            yield Place(iteration=version), f"checkpoint {path} has another vocabulary than the one before it"
+
+
+def wrong_evaluations(audited: AuditedFolder) -> Problems:
+    """Yield evaluations that are not of the run's panel, or whose rate is not the one in the metrics."""
+    told = {int(one["iteration"]): one for one in audited.events if one.get("phase") == "evaluation"}
+    panel_file = audited.path / "panel.json"
+    for file in audited.evaluations:
+        place = Place(iteration=int(file.stem))
+        try:
+            panel, result = Panel.load(panel_file), EvaluationResult.load(file)
+        except (AgentError, OSError) as error:
+            yield place, str(error)
+            continue
+        rows = [row.task for row in result.rows]
+        if sorted(rows) != sorted(result.panel.tasks):
+            yield (
+                place,
+                f"{file.name} has {len(rows)} episodes, which are not those of its {len(result.panel.tasks)} tasks",
+            )
+        if not set(rows) <= set(panel.tasks) or result.panel.kwargs != panel.kwargs:
+            yield place, f"{file.name} was played on other tasks than those of panel.json"
+        success = result.summary().success.value
+        event = told.get(int(file.stem))
+        if event is not None and event.get("success") != success:
+            yield place, f"metrics.jsonl says success {event.get('success')}, {file.name} says {success}"
+    yield from _copies(audited)
+
+
+def _copies(audited: AuditedFolder) -> Problems:
+    """Yield before.json and after.json where they differ from the evaluations that they repeat."""
+    for name, step in (("before.json", 0), ("after.json", audited.run.train.steps)):
+        copy, file = audited.path / name, audited.path / "evaluations" / f"{step:06d}.json"
+        if copy.is_file() and file.is_file() and copy.read_bytes() != file.read_bytes():
+            yield Place(iteration=step), f"{name} differs from evaluations/{file.name}"
+
+
+def _checkpoint_count(audited: AuditedFolder) -> int:
+    return len(audited.weights) + len(audited.damaged)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderCheck:
+    """A check of the files of a run folder."""
+
+    name: str
+    asks: str
+    count: Callable[[AuditedFolder], int]
+    """Returns how many files are checked."""
+    find: Callable[[AuditedFolder], Problems]
+
+
+FOLDER_CHECKS: tuple[FolderCheck, ...] = (
+    FolderCheck("checkpoints", "files match their manifests", _checkpoint_count, wrong_checkpoints),
+    FolderCheck(
+        "evaluations", "rates are those of the stored episodes", lambda one: len(one.evaluations), wrong_evaluations
+    ),
+)

@@ -1,0 +1,161 @@
+"""Recomputed against sampled log-probabilities of stored trajectories, in bounded memory.
+
+The gap of a token is |sampled - recomputed| in nats. With nucleus sampling the sampled log-probability is that of the
+nucleus, which is larger by at most -ln(top_p); the gap is then the distance from [recomputed, recomputed - ln(top_p)].
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.training.audit.findings import Place
+from turnwise.training.batch import Batch, pack
+from turnwise.training.logprobs import Scores
+
+SINGLE = 30.0
+"""How much larger the gap of a single token may be than the mean."""
+
+BOUNDS = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.1}
+"""Largest mean gap (nats) by the type in which the engine computes."""
+
+Score = Callable[[Batch], Scores]
+
+
+@dataclass(slots=True)
+class GapStatistics:
+    """Number, mean and maximum of gaps."""
+
+    tokens: int = 0
+    total: float = 0.0
+    largest: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Mean gap, nats."""
+        return self.total / max(1, self.tokens)
+
+    def add(self, gaps: NDArray[np.float64]) -> None:
+        """Add the gaps of some tokens; one that is not a number counts as infinite."""
+        self.tokens += len(gaps)
+        self.total += float(gaps.sum())
+        self.largest = max(self.largest, float(gaps.max(initial=0.0)))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the statistics as JSON can hold them."""
+        return {"tokens": self.tokens, "mean": _finite(self.mean), "max": _finite(self.largest)}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@dataclass(slots=True)
+class GapMeter:
+    """Collects gaps over a run, and finds the turns in which they are too large.
+
+    Attributes:
+        bound: largest mean gap, nats.
+        top_p: of the nucleus that was sampled from.
+        whole: of all tokens.
+        by_version: of the tokens of each version of the weights.
+        by_position: by the position in the response, and
+        by_turn: by the index of the turn; key k holds 2**k - 1 to 2**(k + 1) - 2.
+        worst: gap and place of the token with the largest gap.
+    """
+
+    bound: float
+    top_p: float = 1.0
+    whole: GapStatistics = field(default_factory=GapStatistics)
+    by_version: dict[int, GapStatistics] = field(default_factory=dict)
+    by_position: dict[int, GapStatistics] = field(default_factory=dict)
+    by_turn: dict[int, GapStatistics] = field(default_factory=dict)
+    worst: tuple[float, Place | None] = (-1.0, None)
+    _suspect: dict[int, tuple[Place, float]] = field(default_factory=dict)
+
+    def measure(self, iteration: int, chunk: list[Trajectory], score: Score) -> Iterator[tuple[Place, str]]:
+        """Score the trajectories of one iteration, and yield the turns with a token whose gap is too large."""
+        kept = [one for one in chunk if one.finished and len(one.turns)]
+        batch = pack([Group(one.task, (one,)) for one in kept])
+        recomputed = score(batch).logprobs[batch.mask]
+        difference = batch.old[batch.mask] - recomputed
+        gaps = np.maximum(np.maximum(-difference, difference + math.log(self.top_p)), 0.0)
+        gaps = np.where(np.isfinite(difference), gaps, np.inf)
+        turns = [(one, number) for one in kept for number in range(len(one.turns))]
+        of_turn = batch.turn[batch.mask]
+        for start, end in _runs(of_turn):
+            trajectory, number = turns[int(of_turn[start])]
+            place = Place(iteration, trajectory.id, number)
+            offset = len(trajectory.turns[number].response) - (end - start)  # 1 if nothing precedes the first token
+            yield from self._turn(place, trajectory.turns[number].version, gaps[start:end], offset)
+
+    def _turn(self, place: Place, version: int, gaps: NDArray[np.float64], offset: int) -> Iterator[tuple[Place, str]]:
+        """Add the gaps of one turn."""
+        self.whole.add(gaps)
+        self.by_version.setdefault(version, GapStatistics()).add(gaps)
+        self.by_turn.setdefault(_octave(place.turn or 0), GapStatistics()).add(gaps)
+        positions = np.arange(offset, offset + len(gaps))
+        for key in range(_octave(offset), _octave(offset + len(gaps) - 1) + 1):
+            inside = (positions >= 2**key - 1) & (positions <= 2 ** (key + 1) - 2)
+            self.by_position.setdefault(key, GapStatistics()).add(gaps[inside])
+        at = int(np.argmax(gaps))
+        if gaps[at] > self.worst[0]:
+            self.worst = (float(gaps[at]), place)
+        if gaps.mean() > self.bound:
+            self._suspect.setdefault(version, (place, float(gaps.mean())))
+        if gaps[at] > SINGLE * self.bound:
+            yield (
+                place,
+                f"the recomputed log-probability of token {at + offset} differs by {gaps[at]:.3g} nats, more than "
+                f"{SINGLE * self.bound:g}",
+            )
+
+    def means(self) -> Iterator[tuple[Place, str]]:
+        """Yield the versions whose mean gap is too large, each with the first turn that is above the bound."""
+        for version, found in sorted(self.by_version.items()):
+            if found.mean > self.bound:
+                place, mean = self._suspect[version]
+                yield (
+                    place,
+                    f"the log-probabilities of version {version} differ by {found.mean:.3g} nats on average over "
+                    f"{found.tokens:,} tokens, more than {self.bound:g}; in this turn, the first above, by {mean:.3g}",
+                )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the statistics as JSON can hold them."""
+        worst = self.worst[1]
+        return {
+            "bound": self.bound,
+            **self.whole.as_json(),
+            "worst": None if worst is None else {"gap": _finite(self.worst[0]), "place": str(worst)},
+            "by_version": {str(key): one.as_json() for key, one in sorted(self.by_version.items())},
+            "by_position": {octave_name(key): one.as_json() for key, one in sorted(self.by_position.items())},
+            "by_turn": {octave_name(key): one.as_json() for key, one in sorted(self.by_turn.items())},
+        }
+
+
+def _runs(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield start and end of every run of equal values."""
+    cuts = np.flatnonzero(np.diff(values)) + 1
+    edges = [0, *cuts.tolist(), len(values)] if len(values) else []
+    yield from pairwise(edges)
+
+
+def _octave(number: int) -> int:
+    """Return k such that 2**k - 1 <= number <= 2**(k + 1) - 2."""
+    return (number + 1).bit_length() - 1
+
+
+def octave_name(key: int) -> str:
+    """Return the numbers that a key stands for.
+
+    >>> [octave_name(key) for key in range(4)]
+    ['0', '1-2', '3-6', '7-14']
+    """
+    low, high = 2**key - 1, 2 ** (key + 1) - 2
+    return str(low) if low == high else f"{low}-{high}"

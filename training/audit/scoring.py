@@ -1,0 +1,86 @@
+"""The models of an audit: the weights of one version at a time, and the scores of its tokens."""
+
+import gc
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from turnwise.agents.models import load_model
+from turnwise.agents.trajectory import Trajectory
+from turnwise.training.audit.findings import Place
+from turnwise.training.audit.gaps import GapMeter
+from turnwise.training.batch import Batch
+from turnwise.training.config import Run
+from turnwise.training.logprobs import Scores, TokenScorer
+from turnwise.training.threads import use_threads
+
+CHUNK = 65536
+"""Tokens that are read before they are scored together."""
+
+
+@dataclass(slots=True)
+class VersionScorer:
+    """Scores the turns of a run under the weights that sampled them, one version after another.
+
+    Attributes:
+        run: the configuration; temperature and micro-batches are those of its updates.
+        weights: the folder of every version that is kept.
+        meter: receives the gaps.
+        device: of the model, as torch names it.
+        dtype: of the model.
+        missing: versions that would have been needed.
+    """
+
+    run: Run
+    weights: Mapping[int, Path]
+    meter: GapMeter
+    device: str
+    dtype: str
+    missing: list[int] = field(default_factory=list)
+    _scorer: TokenScorer | None = None
+    _iteration: int = 0
+    _chunk: list[Trajectory] = field(default_factory=list)
+    _tokens: int = 0
+
+    def begin(self, iteration: int) -> None:
+        """Load the weights at the beginning of an iteration, if they are kept."""
+        self._iteration, self._scorer = iteration, None
+        gc.collect()
+        folder = self.weights.get(iteration - 1)
+        if folder is None:
+            self.missing.append(iteration - 1)
+            return
+        model = load_model(folder, dtype=self.dtype, device=self.device)
+        use_threads(self.run.threads, model)
+        self._scorer = TokenScorer(model)
+
+    def add(self, trajectory: Trajectory) -> Iterator[tuple[Place, str]]:
+        """Take a trajectory, and yield problems once enough tokens have come together."""
+        if self._scorer is None or not self._scorable(trajectory):
+            return
+        lengths = [len(turn.prompt) + len(turn.response) for turn in trajectory.turns]
+        self._chunk.append(trajectory)
+        self._tokens += max(lengths, default=0) if self.run.agent.prompt == "conversation" else sum(lengths)
+        if self._tokens >= CHUNK:
+            yield from self.flush()
+
+    def _scorable(self, trajectory: Trajectory) -> bool:
+        """Whether the model can read every token, and every token has a log-probability; other checks say if not."""
+        assert self._scorer is not None
+        rows = int(self._scorer.model.get_input_embeddings().weight.shape[0])
+        return all(
+            len(turn.logprobs) == len(turn.response) > 0 and min(ids) >= 0 and max(ids) < rows
+            for turn in trajectory.turns
+            for ids in [turn.prompt + turn.response]
+        )
+
+    def flush(self) -> Iterator[tuple[Place, str]]:
+        """Score what was taken, and yield its problems."""
+        chunk, self._chunk, self._tokens = self._chunk, [], 0
+        if chunk and self._scorer is not None:
+            yield from self.meter.measure(self._iteration, chunk, self._score)
+
+    def _score(self, batch: Batch) -> Scores:
+        assert self._scorer is not None
+        section = self.run
+        return self._scorer.score(batch, temperature=section.agent.temperature, micro_tokens=section.train.micro_tokens)

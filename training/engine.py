@@ -1,0 +1,126 @@
+"""The engine of a run: the sampler that its `[sampler]` section names, for the learner's model."""
+
+import asyncio
+import time
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.env_pool import EnvPool
+from turnwise.agents.errors import look_up
+from turnwise.agents.samplers.base import SAMPLERS, Sampler, SamplerSettings, Sleeps
+from turnwise.training.batch import Batch
+from turnwise.training.engine_probe import EngineProbe, shares_module
+from turnwise.training.errors import ConfigError
+from turnwise.training.first_prompts import first_prompts
+from turnwise.training.learner import Learner
+from turnwise.training.logprobs import Scores
+from turnwise.training.policy import require_vocabulary, save_policy, vocabulary_fingerprint
+from turnwise.training.setup import PreparedRun
+
+
+class RunEngine:
+    """The sampler of a run, and the probe that compares it with the learner after each load.
+
+    Args:
+        prepared: the run.
+        learner: its weights are loaded.
+        agent: builds the prompts of the probe.
+        pool: environments, from whose first observations these prompts are made.
+    """
+
+    def __init__(self, prepared: PreparedRun, learner: Learner, agent: Agent, pool: EnvPool) -> None:
+        self.prepared, self.learner = prepared, learner
+        self._agent, self._pool = agent, pool
+        self._sampler: Sampler | None = None
+        self._probe: EngineProbe | None = None
+        self.metrics: dict[str, float] = {}
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler; it is opened when it is first used, so that the warm start is saved even if that fails."""
+        if self._sampler is None:
+            self._sampler = open_sampler(self.prepared, self.learner)
+            if not shares_module(self._sampler, self.learner.weights()):
+                self._probe = self._make_probe()
+        return self._sampler
+
+    def load(self, version: int) -> None:
+        """Load the learner's weights and compare both; `metrics` has load_seconds and the gap.
+
+        Raises:
+            EngineMismatch: engine and learner differ by more than sampler.gap_limit.
+            AgentError: the engine failed.
+        """
+        started = time.perf_counter()
+        self.metrics = asyncio.run(self._load(self.sampler, version))
+        self.metrics["load_seconds"] = time.perf_counter() - started
+
+    def rest(self) -> None:
+        """Let the engine release its memory until the next load, if it can."""
+        if isinstance(self.sampler, Sleeps):
+            asyncio.run(self.sampler.sleep())
+
+    def close(self) -> None:
+        """Close the sampler, if it was opened."""
+        if self._sampler is not None:
+            self._sampler.close()
+
+    async def _load(self, sampler: Sampler, version: int) -> dict[str, float]:
+        await sampler.load(self.learner.weights(), version=version)
+        if self._probe is None:
+            return {}
+        gap = await self._probe.measure(sampler, self._score, version)
+        self._probe.check(gap)
+        return gap.metrics()
+
+    def _score(self, batch: Batch) -> Scores:
+        return self.learner.score(batch, micro_tokens=self.prepared.run.train.micro_tokens)
+
+    def _make_probe(self) -> EngineProbe | None:
+        prepared = self.prepared
+        seed = prepared.seed_for("probe")
+        prompts = first_prompts(self._agent, self.learner.tokenizer, self._pool, prepared.tasks, seed)
+        return EngineProbe(prompts, limit=prepared.run.sampler.gap_limit, seed=seed) if prompts else None
+
+
+def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
+    """Return the run's sampler; its weights are those of the learner once `load` was called.
+
+    An engine that loads the model by itself gets policy.path, or the new model in the run's folder "engine".
+
+    Raises:
+        ConfigError: the sampler has no tokenizer, and so no token ids to train on.
+        VocabularyMismatch: its vocabulary is not the learner's.
+        AgentError: the sampler cannot be made.
+    """
+    run, section = prepared.run, prepared.run.sampler
+    shared = section.engine == "transformers"
+    settings = SamplerSettings(
+        model="" if shared else _model_of(prepared, learner),
+        url=section.url,
+        device=learner.device,
+        dtype=section.dtype or run.policy.dtype,
+        memory=section.memory,
+        context=run.policy.context,
+        concurrency=run.train.concurrency,
+        seed=prepared.seed_for("sampler"),
+        parser=run.agent.parser,
+        options=section.options,
+        module=learner.weights() if shared else None,
+        tokenizer=learner.tokenizer,
+    )
+    sampler = look_up(SAMPLERS, section.engine)(settings)
+    if sampler.tokenizer is None:
+        sampler.close()
+        raise ConfigError(f"sampler.engine {section.engine!r} returns no token ids, which training needs")
+    require_vocabulary(sampler.tokenizer, vocabulary_fingerprint(learner.tokenizer), f"the engine {section.engine}")
+    return sampler
+
+
+def _model_of(prepared: PreparedRun, learner: Learner) -> str:
+    """Return the model that the engine loads before it receives the learner's weights."""
+    run = prepared.run
+    if run.policy.path:
+        return run.policy.path
+    folder = run.folder / "engine"
+    save_policy(learner.model, learner.tokenizer, folder)
+    return str(folder)

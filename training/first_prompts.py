@@ -1,0 +1,71 @@
+"""The first prompts of some tasks: what the engine is probed with, and whether they fit into the context."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.dialogue import Dialogue
+from turnwise.agents.env_pool import EnvFailure, EnvPool
+from turnwise.agents.tokenization import Tokenizer
+from turnwise.training.errors import ConfigError
+from turnwise.training.setup import PreparedRun
+
+
+def check_context(prepared: PreparedRun, tokenizer: Tokenizer, config: Any) -> None:
+    """Refuse a context that no first prompt fits into, or that the model does not have.
+
+    Args:
+        prepared: the run; an environment is made and reset.
+        tokenizer: of the policy.
+        config: of the model.
+
+    Raises:
+        ConfigError: policy.context is too short or too long.
+    """
+    context, answer = prepared.run.policy.context, prepared.run.agent.max_tokens
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+    if positions is not None and context > positions:
+        raise ConfigError(f"policy.context is {context}, but the model has only {positions} positions")
+    with EnvPool(prepared.make, prepared.deadline) as pool:
+        prompts = first_prompts(prepared.agent(tokenizer), tokenizer, pool, prepared.tasks, prepared.seed_for("probe"))
+    shortest = min(map(len, prompts), default=0)
+    if shortest + answer > context:
+        raise ConfigError(
+            f"policy.context is {context}, but the first prompt of a task has {shortest} tokens and an answer up to "
+            f"{answer} (agent.max_tokens); raise policy.context"
+        )
+
+
+def first_prompts(
+    agent: Agent, tokenizer: Tokenizer, pool: EnvPool, tasks: Sequence[str], seed: int, count: int = 4
+) -> list[tuple[int, ...]]:
+    """Return the token ids of the first prompts of some tasks; tasks whose environment fails are left out.
+
+    Args:
+        agent: builds the prompts.
+        tokenizer: of the learner.
+        pool: of environments.
+        tasks: ids; the first ones are reset.
+        seed: of the resets.
+        count: number of tasks.
+    """
+    return asyncio.run(_first_prompts(agent, tokenizer, pool, tasks[:count], seed))
+
+
+async def _first_prompts(
+    agent: Agent, tokenizer: Tokenizer, pool: EnvPool, tasks: Sequence[str], seed: int
+) -> list[tuple[int, ...]]:
+    found, worker = [], pool.take()
+    try:
+        for task in tasks:
+            try:
+                result = await worker.reset(task, seed)
+            except EnvFailure:
+                worker.discard()
+                continue
+            dialogue = Dialogue(agent, tokenizer)
+            found.append(dialogue.prompt(dialogue.view(result.observation, result.admissible, free=result.free)).ids)
+    finally:
+        pool.give_back(worker)
+    return found

@@ -1,0 +1,75 @@
+"""When memory runs out during training: the computation is repeated with half as many tokens per micro-batch."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from turnwise.training.errors import NotEnoughMemory
+
+T = TypeVar("T")
+
+
+class MicroBatchLimit:
+    """The largest number of tokens per micro-batch that fits into memory, as far as it is known.
+
+    Attributes:
+        tokens: the limit; None before memory has run out.
+        note: called with a sentence whenever the limit is lowered.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: int | None = None
+        self.note: Callable[[str], None] | None = None
+
+    def within(
+        self,
+        compute: Callable[[int], T],
+        cut: Callable[[int], Sequence[NDArray[np.int64]]],
+        lengths: NDArray[np.int64],
+        budget: int,
+    ) -> T:
+        """Return `compute(budget)`, computed again with half the budget as often as memory runs out.
+
+        Args:
+            compute: receives the tokens per micro-batch; it must start from the beginning each time.
+            cut: returns the micro-batches (row numbers) for a number of tokens.
+            lengths: int64 [B], tokens of the rows.
+            budget: tokens per micro-batch.
+
+        Raises:
+            NotEnoughMemory: memory runs out even with one row per micro-batch.
+        """
+        while True:
+            size = budget if self.tokens is None else min(budget, self.tokens)
+            try:
+                return compute(size)
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+            # outside of the handler, since the exception holds the arrays of the failed computation
+            self._halve(size, cut(size), lengths)
+
+    def _halve(self, size: int, cuts: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64]) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        longest = int(lengths.max(initial=0))
+        if all(len(rows) <= 1 for rows in cuts):
+            raise NotEnoughMemory(
+                f"memory ran out with a single sequence of {longest:,} tokens per micro-batch; set "
+                "policy.checkpointing = true or policy.lora, or shorten the episodes"
+            )
+        largest = min(size, max(len(rows) * int(lengths[rows].max()) for rows in cuts))
+        self.tokens = max(1, largest // 2)
+        if self.note is not None:
+            self.note(
+                f"memory ran out with micro-batches of {largest:,} tokens; the step is computed again with "
+                f"{self.tokens:,} (set train.micro_tokens = {self.tokens} to begin with that)"
+            )
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory has run out, on a GPU or on the CPU."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)

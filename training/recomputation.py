@@ -1,0 +1,54 @@
+"""Gradient checkpointing: the activations inside each layer are computed again in the backward pass, not kept.
+
+transformers recomputes layers only in training mode, in which dropout is active. Here the model stays in evaluation
+mode; only the layers themselves are switched, and only for the duration of one forward pass, so that a sampler that
+shares the model keeps its cache.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from torch.utils.checkpoint import checkpoint
+
+from turnwise.training.errors import ConfigError
+
+
+def layers_of(model: Any) -> list[Any]:
+    """Return the layers of a model that can be recomputed.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if not layers:
+        raise ConfigError(f"policy.checkpointing is not available: {type(model).__name__} does not support it")
+    return layers
+
+
+@contextmanager
+def recomputing(layers: list[Any]) -> Iterator[None]:
+    """Compute the given layers so that the backward pass recomputes them; no dropout is active."""
+    for layer in layers:
+        layer.training = layer.gradient_checkpointing = True
+        layer._gradient_checkpointing_func = partial(_recompute, layer)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False
+            del layer.gradient_checkpointing, layer._gradient_checkpointing_func
+
+
+def _recompute(layer: Any, function: Callable[..., Any], *args: Any) -> Any:
+    def forward(*args: Any) -> Any:
+        before, layer.training = layer.training, False
+        try:
+            return function(*args)
+        finally:
+            layer.training = before
+
+    return checkpoint(forward, *args, use_reentrant=False)

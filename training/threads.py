@@ -1,0 +1,46 @@
+"""CPU threads and vector instructions of torch.
+
+With one thread and the same vector instructions, training gives the same digits on every x86 processor.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+SMALL_MODEL: Final = 20_000_000
+"""Parameters below which one thread is fastest, and memory needs no estimate."""
+
+AVX2: Final = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+"""Environment variables with which torch, MKL and oneDNN use AVX2 on processors that have wider vectors too."""
+
+
+def use_threads(count: int, model: Any = None) -> None:
+    """Set the number of CPU threads that torch uses.
+
+    Args:
+        count: threads. 0: one for a model of fewer than `SMALL_MODEL` parameters, whose operations take less time than
+            it takes several threads to meet on a busy machine; otherwise torch's own choice. An explicit 1 asks for
+            results that can be repeated, and limits vector instructions to those that nearly all x86 processors have.
+        model: the model that will run, if it is known yet.
+    """
+    if count == 1:
+        _limit_instructions()
+    if not count and model is not None and sum(weights.numel() for weights in model.parameters()) < SMALL_MODEL:
+        count = 1
+    if count:
+        import torch
+
+        torch.set_num_threads(count)
+
+
+def _limit_instructions() -> None:
+    """Let torch and its libraries use AVX2 and nothing newer, unless the environment says otherwise.
+
+    Sums of more numbers at once round differently. It has no effect after the first operation of the process.
+    """
+    import torch
+
+    if torch.cpu._is_avx2_supported():
+        for variable, value in AVX2.items():
+            os.environ.setdefault(variable, value)

@@ -1,0 +1,157 @@
+"""Log-probabilities and entropies of tokens from hidden states, through the projection to the vocabulary.
+
+With M tokens and V words in the vocabulary, the plain way holds several arrays [M, V] at once. Above `CHUNK` numbers
+the tokens are processed in chunks instead: the forward pass keeps two numbers per token, and the backward pass computes
+each chunk's logits again. Both ways have the same result up to rounding.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+CHUNK = 2**25
+"""Largest number of logits (tokens x vocabulary) that is computed at once: 128 MiB in float32."""
+
+
+def token_logprobs(
+    hidden: Tensor, head: Any, tokens: Tensor, *, temperature: float = 1.0, entropy: bool = False, chunk: int = CHUNK
+) -> tuple[Tensor, Tensor]:
+    """Return the log-probability of each token, and the entropy of the distribution that it was drawn from.
+
+    log p = log softmax(head(hidden) / temperature)[token].
+
+    Args:
+        hidden: float [M, H], hidden states of the positions before the tokens.
+        head: the module that projects to the vocabulary.
+        tokens: int64 [M].
+        temperature: > 0.
+        entropy: whether the entropy carries gradient.
+        chunk: largest number of logits that is computed at once.
+
+    Returns:
+        Two float tensors [M], nats.
+    """
+    rows = max(1, chunk // head.weight.shape[0])
+    if len(hidden) <= rows:
+        return logprobs_of(head(hidden), tokens, temperature=temperature, entropy=entropy)
+    if type(head) is torch.nn.Linear:
+        states, dtype = hidden, _autocast_dtype(hidden)
+        if dtype is not None:
+            states = hidden.to(dtype)
+        chosen, spread = _InChunks.apply(states, head.weight, head.bias, tokens, temperature, rows)  # type: ignore[no-untyped-call]
+        return chosen, spread if entropy else spread.detach()
+
+    def one(part: Tensor, of: Tensor) -> tuple[Tensor, Tensor]:
+        return logprobs_of(head(part), of, temperature=temperature, entropy=entropy)
+
+    pairs = [
+        checkpoint(one, hidden[cut], tokens[cut], use_reentrant=False)  # a head with more than one matrix
+        for cut in _cuts(len(hidden), rows)
+    ]
+    chosen, spread = (torch.cat(column) for column in zip(*pairs, strict=True))
+    return chosen, spread
+
+
+def logprobs_of(
+    logits: Tensor, tokens: Tensor, *, temperature: float = 1.0, entropy: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities and entropies of tokens from logits [M, V], as `token_logprobs` does."""
+    if logits.dtype in (torch.bfloat16, torch.float16):
+        logits = logits.float()
+    normalised = torch.log_softmax(logits if temperature == 1.0 else logits / temperature, dim=-1)
+    chosen = normalised.gather(-1, tokens[:, None])[:, 0]
+    with torch.set_grad_enabled(entropy and torch.is_grad_enabled()):
+        source = normalised if entropy else normalised.detach()
+        spread = -(source.exp() * source).sum(-1)
+    return chosen, spread
+
+
+class _InChunks(torch.autograd.Function):
+    """The same from hidden states [M, H], a weight [V, H] and a bias [V], without holding [M, V] at once.
+
+    With p = softmax(z), z = (W h + b) / temperature, and entropy E = -sum(p log p):
+    d log p_y / d z = onehot(y) - p, and d E / d z = -p (log p + E).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, tokens: Tensor, temperature: float, rows: int
+    ) -> tuple[Tensor, Tensor]:
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        chosen, spread, norm = (torch.empty(len(hidden), dtype=wide, device=hidden.device) for _ in range(3))
+        with torch.autocast(hidden.device.type, enabled=False):
+            matrix, shift = _cast(weight, hidden), _cast(bias, hidden)
+            for cut in _cuts(len(hidden), rows):
+                logits = _logits(hidden[cut], matrix, shift, temperature)
+                norm[cut] = logits.logsumexp(-1)
+                logits -= norm[cut, None]
+                chosen[cut] = logits.gather(-1, tokens[cut, None])[:, 0]
+                spread[cut] = -(logits.exp().mul_(logits)).sum(-1)
+        ctx.save_for_backward(hidden, weight, bias, tokens, norm, spread)
+        ctx.temperature, ctx.rows = temperature, rows
+        ctx.set_materialize_grads(False)
+        return chosen, spread
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, tokens, norm, spread = ctx.saved_tensors
+        to_hidden, to_weight, to_bias = ctx.needs_input_grad[:3]
+        of_chosen, of_spread = grads
+        if of_chosen is None:
+            of_chosen = torch.zeros_like(norm)
+        sums = [
+            torch.empty_like(hidden) if to_hidden else None,
+            torch.zeros_like(weight) if to_weight else None,
+            torch.zeros_like(bias) if bias is not None and to_bias else None,
+        ]
+        matrix, shift = _cast(weight, hidden), _cast(bias, hidden)
+        for cut in _cuts(len(hidden), ctx.rows):
+            logits = _logits(hidden[cut], matrix, shift, ctx.temperature)
+            logits -= norm[cut, None]
+            slope = logits.exp()
+            if of_spread is None:
+                slope *= -of_chosen[cut, None]
+            else:
+                slope *= logits.add_(spread[cut, None]).mul_(-of_spread[cut, None]).sub_(of_chosen[cut, None])
+            del logits
+            slope.scatter_add_(1, tokens[cut, None], of_chosen[cut, None])
+            _accumulate(sums, cut, (slope / ctx.temperature).to(hidden.dtype), hidden[cut], matrix)
+        return (*sums, None, None, None)
+
+
+def _logits(hidden: Tensor, matrix: Tensor, shift: Tensor | None, temperature: float) -> Tensor:
+    """Return the logits of some hidden states, divided by the temperature, in float32 or wider."""
+    logits = torch.nn.functional.linear(hidden, matrix, shift)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return logits if temperature == 1.0 else logits.div_(temperature)
+
+
+def _accumulate(sums: list[Tensor | None], cut: slice, slope: Tensor, hidden: Tensor, matrix: Tensor) -> None:
+    """Add the gradient of one chunk to those of hidden states, weight and bias."""
+    of_hidden, of_weight, of_bias = sums
+    if of_hidden is not None:
+        torch.mm(slope, matrix, out=of_hidden[cut])
+    if of_weight is not None and of_weight.dtype == slope.dtype:
+        of_weight.addmm_(slope.T, hidden)
+    elif of_weight is not None:
+        of_weight += slope.T @ hidden
+    if of_bias is not None:
+        of_bias += slope.sum(0)
+
+
+def _cast(tensor: Tensor | None, like: Tensor) -> Any:
+    return None if tensor is None else tensor.to(like.dtype)
+
+
+def _cuts(count: int, rows: int) -> Iterator[slice]:
+    """Yield slices of at most `rows` out of `count`."""
+    return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
+
+
+def _autocast_dtype(like: Tensor) -> torch.dtype | None:
+    """Return the dtype in which autocast computes on a tensor's device; None without autocast."""
+    device = like.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
