@@ -4,11 +4,11 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from toys.processes import processes
 from toys.sandboxes import ALL, MB, box_of
 
 from turnwise.tools.sandbox import Box
@@ -308,17 +308,6 @@ def test_reading_missing_input_ends(clean: Box) -> None:
     result = clean.run("print(repr(__import__('sys').stdin.read()))")
     assert result.stdout == "''\n"
     assert clean.run("input()").stderr.strip().endswith("EOFError: EOF when reading a line")
-
-
-def processes(word: str) -> list[str]:
-    """Processes of this machine with a word in their command line."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            line = path.read_bytes()
-            if word.encode() in line:
-                found.append(f"{path.parent.name} {line!r}")
-    return found
 
 
 def test_a_daemon_does_not_outlive_its_run(clean: Box) -> None:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
+from toys.processes import processes
 from toys.sandboxes import needed
 
 from turnwise import registry
@@ -463,11 +464,11 @@ def _lacks(box: Box, path: str) -> bool:
 
 def _outside(number: str, folder: Path) -> int:
     """Return the process number, here, of the daemon of a folder, which has another one in its own namespace."""
-    for status in Path("/proc").glob("[0-9]*/status"):
+    for pid in processes(f"{folder}/data"):
         with suppress(OSError):
-            ours = f"{folder}/data".encode() in (status.parent / "cmdline").read_bytes()
-            if ours and f"\t{number}\n" in status.read_text().partition("NSpid:")[2].partition("\nNS")[0] + "\n":
-                return int(status.parent.name)
+            ids = Path(f"/proc/{pid}/status").read_text().partition("NSpid:")[2].partition("\nNS")[0]
+            if f"\t{number}\n" in ids + "\n":
+                return pid
     raise AssertionError("the daemon is not there")
 
 

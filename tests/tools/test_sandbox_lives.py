@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from toys.processes import processes, read_all
 from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed
 from toys.waiting import eventually
 
@@ -19,10 +20,7 @@ from turnwise.tools.sandbox.fork_client import ForkServerClient
 
 def box_processes() -> set[int]:
     """The processes below our fork_server: what runs in boxes, and what lost its parent there."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    parents = {pid: int(stat.rpartition(b")")[2].split()[1]) for pid, stat in read_all("stat")}
     found = {fork_server()}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
@@ -142,15 +140,8 @@ def moment(backend: str) -> str:
     return f"97531.{os.getpid()}{ALL.index(backend)}"
 
 
-def sleepers(long: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if f"sleep\0{long}\0".encode() in path.read_bytes():
-                found.append(path.parent.name)
-        except OSError:
-            pass
-    return found
+def sleepers(long: str) -> list[int]:
+    return processes(f"sleep\0{long}\0")
 
 
 @pytest.mark.parametrize("backend", ALL)
