@@ -1,7 +1,7 @@
 """The program `turnwise`: gathers the commands, explains errors in one sentence, and sets the exit code.
 
 Exit codes: 0 success, 1 a failed check or a bug, 2 a mistake of the user (one sentence on standard error;
-`TURNWISE_DEBUG=1` shows the traceback), 130 Ctrl-C.
+`TURNWISE_DEBUG=1` shows the traceback), 130 Ctrl-C or SIGTERM.
 
 Modules of commands import heavy packages inside their functions, so that `--help` stays instant.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -174,7 +175,8 @@ app.add_typer(serve.app, name="serve", short_help="Serve the web shop as a site,
 
 
 def main() -> None:
-    """Run the console script `turnwise`."""
+    """Run the console script `turnwise`. SIGTERM, which cluster schedulers send, stops it as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()
 
 

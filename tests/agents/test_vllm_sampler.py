@@ -6,12 +6,16 @@ import asyncio
 import copy
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from toys.processes import read_all
+from toys.waiting import gone
 
 from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.prompt import View
@@ -204,6 +208,32 @@ def test_weights_wait_for_no_request(started: tuple[Any, Any]) -> None:
 def test_an_invalid_request_is_refused(started: tuple[Any, Any], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SamplerError, match=message):
         ask(started[0], request(**changes))
+
+
+HOLD = """
+import sys, time
+from turnwise.agents.samplers.base import SAMPLERS, SamplerSettings
+settings = SamplerSettings(model=sys.argv[1], dtype="float32", memory=0.125, concurrency=2)
+sampler = SAMPLERS.get("vllm")(settings)
+print(*(process.pid for process in sampler._engine.processes), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.vllm
+def test_the_engine_ends_with_the_process_that_uses_it(tmp_path: Path) -> None:
+    save_policy(*make_model(True), tmp_path)
+    user = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert user.stdout is not None
+        engines = [int(word) for word in user.stdout.readline().split()]
+        assert engines
+        workers = [pid for pid, stat in read_all("stat") if int(stat.rpartition(b")")[2].split()[1]) in engines]
+    finally:
+        user.kill()
+        user.wait()
+    for pid in [*engines, *workers]:
+        assert gone(pid)
 
 
 @pytest.mark.vllm

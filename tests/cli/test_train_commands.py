@@ -209,13 +209,11 @@ def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Pa
         assert "--trajectories FILE would keep them" in err
 
 
-def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: signal.Signals) -> None:
     pytest.importorskip("torch")
     folder = tmp_path / "run"
-    code = (
-        "import sys; from toys.corridor import register; from turnwise.cli.main import app\n"
-        "register(); app(sys.argv[1:])"
-    )
+    code = "import sys; from toys.corridor import register; from turnwise.cli.main import main\nregister(); main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "train", str(run_file), "train.steps=5000", "--output", str(folder)],
         stdout=subprocess.PIPE,
@@ -228,7 +226,7 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path) -> None
         for line in process.stdout:
             if line.startswith("1/5000"):
                 break
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         out, err = process.communicate(timeout=300)
     finally:
         process.kill()

@@ -82,7 +82,7 @@ class ServedWeights:
             shutil.rmtree(folder, ignore_errors=True)
 
     async def _load_folder(self, folder: Path, version: int) -> None:
-        """Load a whole model with `WeightLoader`, where the server has it, else with vLLM's own method.
+        """Load a whole model with `WorkerExtension`, where the server has it, else with vLLM's own method.
 
         The latter does not say whether every tensor was replaced: on a CPU, vLLM 0.32 leaves the output layer of a
         model with tied embeddings as it was. A run scores a fixed text after each load.

@@ -18,7 +18,7 @@ CPU_CACHE = 2.0
 CPU_BLOCK = 32
 """Tokens of a block of the KV cache on a CPU: only whole blocks of a prefix are reused, and vLLM's own 128 tokens are
 longer than most turns."""
-WORKER = "turnwise.agents.samplers.vllm.worker.WeightLoader"
+WORKER = "turnwise.agents.samplers.vllm.worker.WorkerExtension"
 FIXED = {
     "model": "the model's name",
     "dtype": "dtype",

@@ -58,7 +58,8 @@ class VLLMEngine:
         self._loop = BackgroundLoop("turnwise-vllm")
         try:
             with _output_to(self._log), _environment(self._scratch):
-                self._held = [self._loop.call(self._start(arguments))]
+                self._held = [engine := self._loop.call(self._start(arguments))]
+                self._loop.call(engine.collective_rpc("end_with", args=(os.getpid(),)))
         except BaseException:
             self._loop.close()
             shutil.rmtree(self._scratch, ignore_errors=True)

@@ -1,23 +1,33 @@
-"""What vLLM's workers learn from turnwise: to load new weights, whole and without anything left over.
+"""What vLLM's workers learn from turnwise: to load new weights, and to end when the process that uses them has ended.
 
 `reload_weights` of vLLM leaves the output layer of a model that shares it with the embedding as it was: on a CPU, the
 layer multiplies with a packed copy of the matrix, made when the model was loaded, and only layers that receive tensors
-are packed again. `WeightLoader` packs it once more.
+are packed again. `load_tensors` packs it once more.
 """
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 from turnwise.agents.samplers.weight_files import check_shapes, shapes_of
 from turnwise.agents.samplers.weights import named_tensors
 
-__all__ = ["WeightLoader"]
+__all__ = ["WorkerExtension"]
 
 
-class WeightLoader:
+class WorkerExtension:
     """Methods that vLLM adds to its worker class (`worker_extension_cls`), to be called through `collective_rpc`."""
+
+    def end_with(self, user: int) -> None:
+        """End this process and the engine that started it as soon as the process `user` has ended, even by SIGKILL."""
+        if hasattr(os, "pidfd_open"):
+            watch = threading.Thread(target=_end_with, args=(os.pidfd_open(user), user, os.getppid()), daemon=True)
+            watch.start()
 
     def load_tensors(self: Any, folder: str) -> None:
         """Load the weights of a Hugging Face folder with safetensors into the running model.
@@ -32,3 +42,11 @@ class WeightLoader:
         for layer in self.model_runner.get_model().modules():
             if type(layer).__name__ == "ParallelLMHead":
                 layer.quant_method.process_weights_after_loading(layer)
+
+
+def _end_with(descriptor: int, user: int, parent: int) -> None:
+    """Wait until the process `user` has ended; then end this process, and its parent if that is the engine."""
+    select.select([descriptor], [], [])
+    if parent not in (user, 1) and os.getppid() == parent:
+        os.kill(parent, signal.SIGKILL)
+    os._exit(1)
