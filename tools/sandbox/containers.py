@@ -42,7 +42,7 @@ from turnwise.tools.sandbox.untrusted_trees import TreeChanged
 
 _LABEL: Final = "turnwise.sandbox"
 _OWN_PROCESSES: Final = container_init.PROCESSES + 4  # of the container itself: with a run's shell and timeout
-_END: Final = 2.0  # seconds for killed programs to end, before everything in the container is killed
+_END: Final = 5.0  # seconds for killed programs to end, before everything in the container is killed
 _RUN: Final = 'ulimit -S -t {cpu}; ulimit -H -t {hard}; ulimit -v {memory}; timeout -s KILL {seconds} "$@"; exit $?'
 _NO_LINKS: Final = 'p=.; for n in "$@"; do p="$p/$n"; [ -L "$p" ] && exit 40; done; '
 _PUT: Final = (

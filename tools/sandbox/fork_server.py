@@ -31,7 +31,7 @@ from turnwise.tools.sandbox import cgroups, hidden, kernel, mounts, processes, s
 from turnwise.tools.sandbox.confinement import READABLE, ServedBox, exec_program
 
 _MAX_FDS: Final = 8  # descriptors of one request
-_PATIENCE: Final = 2.0  # seconds for killed processes to end, before everything in the box is killed
+_PATIENCE: Final = 5.0  # seconds for killed processes to end, before everything in the box is killed
 _CLOSING: Final = 5.0  # seconds for the processes of a closed box to end
 _SHUTDOWN: Final = 10.0  # seconds for all boxes to be closed when the supervisor is gone
 

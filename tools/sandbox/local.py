@@ -26,7 +26,7 @@ from turnwise.tools.sandbox.untrusted_archives import FileEntry, TreeLimits, wri
 from turnwise.tools.sandbox.untrusted_trees import TreeChanged
 
 _BWRAP_PROCESSES: Final = 4  # processes of bubblewrap itself, for a run and a session
-_STOPPING: Final = 1.0  # seconds in which programs must stop when the host uses the files
+_STOPPING: Final = 3.0  # seconds in which programs must stop when the host uses the files
 _SESSION_CPU: Final = 100  # CPU time of a session, as a multiple of that of one call
 
 

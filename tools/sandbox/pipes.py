@@ -16,7 +16,7 @@ from turnwise.tools.sandbox.errors import BoxLost
 from turnwise.tools.sandbox.fork_client import parse_reply
 from turnwise.tools.sandbox.limits import Stop
 
-KILL_GRACE: Final = 6.0  # seconds that a killed program may take to die; the fork server gives up before
+KILL_GRACE: Final = 15.0  # seconds that a killed program may take to die; the fork server gives up before
 _CHUNK: Final = 1 << 16
 _PIPE_READS: Final = (1 << 20) // _CHUNK + 1  # that empty the largest pipe
 
