@@ -52,6 +52,10 @@ class DirectDevice:
     def settle(self) -> None:
         """Return at once: the phone is always at rest."""
 
+    def wait(self, seconds: float) -> None:
+        """Let time pass on the phone, in whole seconds."""
+        self.phone.advance(round(seconds))
+
     def tap(self, x: int, y: int) -> None:
         """Tap a point."""
         self.phone.tap(x, y)
