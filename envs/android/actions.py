@@ -79,7 +79,7 @@ def parse(text: str) -> Action:
     Raises:
         BadAction: it stands for none.
     """
-    text = text.strip()
+    text = text.lstrip() if text.strip() else ""
     return _from_json(text) if text.startswith("{") else _from_words(text)
 
 
@@ -176,7 +176,7 @@ _TOUCHES: Final = {"tap": "click", "click": "click", "double tap": "double_tap",
 
 def _from_words(text: str) -> Action:
     word, _, rest = text.partition(" ")
-    lower = text.lower()
+    lower = text.strip().lower()
     if lower in _PLAIN:
         return _PLAIN[lower]
     if touch := _TOUCH.fullmatch(lower):
@@ -188,7 +188,7 @@ def _from_words(text: str) -> Action:
         kind, index, direction = move.groups()
         return Action(kind, index=int(index) if index else None, direction=direction)
     word = word.lower()
-    if word == "type" and (typed := _TYPE.fullmatch(f"type {rest}")):
+    if word == "type" and rest and (typed := _TYPE.fullmatch(f"type {rest}")):
         number = typed[1]
         return Action("input_text", index=int(number) if number else None, text=typed[2], clear_text=bool(number))
     if word == "open" and rest.strip():

@@ -53,8 +53,8 @@ class DirectDevice:
         """Return at once: the phone is always at rest."""
 
     def wait(self, seconds: float) -> None:
-        """Let time pass on the phone, in whole seconds."""
-        self.phone.advance(round(seconds))
+        """Let a minute pass for every second: the phone's screens show minutes, and nobody wants to wait longer."""
+        self.phone.advance(round(60 * seconds))
 
     def tap(self, x: int, y: int) -> None:
         """Tap a point."""

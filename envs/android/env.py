@@ -95,6 +95,16 @@ class AndroidEnv(SavableEnv):
             image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
             self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict({"text": Text(), "image": image})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the phone, to which the actions lead again."""
+        return self.__dict__ | {"_episode": None, "_verdict": None, "_views": OrderedDict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and play the episode again."""
+        self.__dict__.update(state)
+        if self.task_id is not None:
+            self._replay(self.task_id, self._played)
+
     @property
     def episode(self) -> Episode:
         """The current task and its device.
@@ -123,7 +133,7 @@ class AndroidEnv(SavableEnv):
             if self._verdict.won:
                 return []
             raise EnvError("no plan: the episode has ended without success")
-        return episode.plan(self._answer)
+        return episode.plan(self._answer, self._format.expert)
 
     def render(self) -> Any:
         """Return the screen as uint8 [H, W, 3], or the last exchange as text, as `render_mode` says."""
@@ -247,13 +257,19 @@ class AndroidEnv(SavableEnv):
     def load_episode(self, task: str, saved: Fields) -> None:
         played = saved.texts("played")
         old = self._episode, self._played, self._answer, self._verdict
+        if not self._replay(task, played):
+            self._episode, self._played, self._answer, self._verdict = old
+            raise BadSnapshot("the snapshot's 'played' goes on after the end of the episode")
+
+    def _replay(self, task: str, played: Sequence[str]) -> bool:
+        """Play a task from the start; return whether all actions come before its end."""
         self._begin(self._source.start(task))
         for action in played:
             if self.is_over():
-                self._episode, self._played, self._answer, self._verdict = old
-                raise BadSnapshot("the snapshot's 'played' goes on after the end of the episode")
+                return False
             self._played.append(action)
             self._act(action)
+        return True
 
 
 def _names(option: str, given: str | Sequence[str] | None) -> list[str] | None:

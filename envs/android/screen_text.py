@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnwise.envs.android.elements import Element, folded, leaves
+from turnwise.envs.android.tasks.expert import Writer, as_read, by_leaves
 from turnwise.tools.android.node import Node
 
 __all__ = ["FORMATS", "Format", "admissible", "compact", "scrolls"]
@@ -113,17 +114,18 @@ class _Box:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a screen is listed (`elements`) and written (`text`)."""
+    """How a screen is listed (`elements`) and written (`text`), and how the expert writes its actions for it."""
 
     name: str
     elements: Callable[[Node, tuple[int, int]], list[Element]]
     text: Callable[[Sequence[Element], bool], str]
+    expert: Writer
 
 
 FORMATS: Final = {
-    "compact": Format("compact", folded, compact),
-    "m3a": Format("m3a", leaves, m3a),
-    "t3a": Format("t3a", leaves, t3a),
+    "compact": Format("compact", folded, compact, as_read),
+    "m3a": Format("m3a", leaves, m3a, by_leaves),
+    "t3a": Format("t3a", leaves, t3a, by_leaves),
 }
 
 

@@ -14,10 +14,12 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.direct import DirectDevice
+from turnwise.envs.android.elements import folded
 from turnwise.envs.android.phone.state import State
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
-from turnwise.envs.android.tasks.expert import NoWay, play
+from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
 from turnwise.envs.android.tasks.judge import Verdict, content, judge
 from turnwise.envs.android.tasks.template import SPLITS, Task, Template, all_templates, make_task, split_of
 from turnwise.envs.errors import UnknownOption, UnknownTask
@@ -49,8 +51,8 @@ class Episode(Protocol):
         """Judge the device as it is now."""
         ...
 
-    def plan(self, answer: str) -> list[str]:
-        """Return actions of the short grammar, on elements as `elements.folded` numbers them, that lead to success.
+    def plan(self, answer: str, write: Writer) -> list[str]:
+        """Return actions of the short grammar, written by `write`, that lead to success.
 
         Raises:
             EnvError: success cannot be reached from here.
@@ -108,6 +110,10 @@ class SimulatedTasks:
         if not self._templates:
             raise UnknownOption(f"no task template fits split={split!r}, apps={apps!r} and task_types={task_types!r}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make it again: templates hold functions, which cannot be pickled."""
+        return SimulatedTasks, (self._split, self._apps, self._types)
+
     def _chosen(self, template: Template) -> bool:
         if self._types is not None and template.name not in self._types:
             return False
@@ -160,16 +166,21 @@ class SimulatedEpisode:
         """Start the task."""
         self.task = task
         self.phone = task.phone
-        self.device = DirectDevice(self.phone)
+        self.device: Device = DirectDevice(self.phone)
         self.goal, self.task_type = task.goal, task.template.name
         self.step_limit = task.template.step_limit
-        self.apps = {app.name: app.package for app in self.phone.apps.values() if not app.hidden}
+        self.apps: Mapping[str, str] = {app.name: app.package for app in self.phone.apps.values() if not app.hidden}
         self._first: State = self.phone.snapshot()
         self._first_key = self.phone.state_key()
+        self._routes: dict[str, list[str]] = {}  # state and answer -> the expert's actions from there
+        self._left: list[str] = []  # of the route that the episode was on last
 
     def state(self) -> str:
         """Return the key of the phone's state."""
-        return self.phone.state_key()
+        key = self.phone.state_key()
+        if key in self._routes:
+            self._left = self._routes[key]
+        return key
 
     def verdict(self, answer: str, gave_up: bool) -> Verdict:
         """Judge the phone as it is now."""
@@ -181,27 +192,74 @@ class SimulatedEpisode:
         phone.restore(now)
         return judge(before, after, self.task.effects, answer, gave_up)
 
-    def plan(self, answer: str) -> list[str]:
-        """Return the actions of the template's expert from here on, played on this phone and then taken back.
+    def plan(self, answer: str, write: Writer) -> list[str]:
+        """Return the expert's actions from here on, tried on this phone and then taken back.
 
         Raises:
             NoWay: the expert does not find its way, or what has been done cannot be undone.
         """
-        phone, task = self.phone, self.task
-        here = phone.snapshot()
+        route = self._routes.get(self.state() + answer)
+        if route is None:
+            route = self._find_route(answer)
+        if write is as_read:
+            return list(route)
+        return self._attempt(route, answer, write) or list(route)
+
+    def _find_route(self, answer: str) -> list[str]:
         if self.verdict(answer, False).won:
             return ["done"]
-        fresh = phone.state_key() == self._first_key
+        for way_back in self._ways_back():
+            route = [*way_back, *self._left]
+            if self._left and self._attempt(route, answer):
+                return route
+        problem = NoWay("no plan from here")
+        for leave in (False, True):
+            try:
+                route = self._play(leave)
+            except NoWay as error:
+                problem = error
+                continue
+            if self._attempt(route, answer):
+                return route
+        raise problem
+
+    def _ways_back(self) -> list[list[str]]:
+        """Return short ways that may lead back to where the last route was left."""
+        opened = [[f"open {app}"] for app in self.task.template.apps if app in self.apps]
+        return [[], ["back"], ["scroll up"], ["scroll down"], *opened]
+
+    def _play(self, leave: bool) -> list[str]:
+        """Return the actions of the script."""
+        here, task = self.phone.snapshot(), self.task
+        fresh = self.phone.state_key() == self._first_key
         try:
             met = partial(self._met_on_phone, task.effects)
-            actions = play(task.template, task.params, self.device, self.apps, met=met, fresh=fresh)
-            answers = [action.partition(" ")[2] for action in actions if action.startswith("answer ")]
-            end = self.verdict(answers[-1] if answers else answer, actions[-1] == "infeasible")
+            return play(task.template, task.params, self.device, self.apps, met=met, fresh=fresh, leave=leave)
         finally:
-            phone.restore(here)
-        if not end.won:
-            raise NoWay(f"no plan from here: {end.reasons[0]}")
-        return actions
+            self.phone.restore(here)
+
+    def _attempt(self, actions: Sequence[str], answer: str, write: Writer = as_read) -> list[str] | None:
+        """Return the actions as `write` writes them if they win, after noting the way; else None."""
+        here, written, keys = self.phone.snapshot(), [], []
+        gave_up = False
+        try:
+            for text in actions:
+                action = parse(text)
+                elements = folded(self.device.dump(), self.device.size())
+                keys.append(self.phone.state_key() + answer)
+                written.append(write(text, action, elements, self.device))
+                perform(action, self.device, elements, self.apps)
+                answer = str(action.text) if action.action_type == "answer" else answer
+                gave_up = action.goal_status == "infeasible"
+            won = self.verdict(answer, gave_up).won
+        except BadAction:
+            won = False
+        finally:
+            self.phone.restore(here)
+        if not won:
+            return None
+        self._routes.update((key, list(actions[i:])) for i, key in enumerate(keys))
+        return written
 
     def _met_on_phone(self, effects: Sequence[Effect]) -> list[bool]:
         """Return which effects are there; what is to be said never is."""

@@ -40,19 +40,26 @@ class Lost(Exception):
 class Hand:
     """What a script sees and does. `memory` is kept when the script starts again."""
 
-    def __init__(self, met: Sequence[bool] = (), size: tuple[int, int] = (1080, 2400)) -> None:
-        """Start with nothing seen; `met` says which effects are there already."""
+    def __init__(self, size: tuple[int, int] = (1080, 2400)) -> None:
+        """Start with nothing seen, on a screen of this width and height."""
         self.screen: Sequence[Element] = ()
         self.package = ""
         self.memory: dict[str, Any] = {}
-        self.fresh = True  # the episode has just begun: no app has been used
         self.size = size
-        self._met = tuple(met)
+        self._met: tuple[bool, ...] = ()
+        self._clean = True  # no app has been used
+        self._leave = True
         self._left: set[str] = set()
 
-    def begin(self, met: Sequence[bool], fresh: bool) -> None:
-        """Prepare for a start of the script."""
-        self._met, self.fresh = tuple(met), fresh
+    def begin(self, met: Sequence[bool], *, fresh: bool, leave: bool) -> None:
+        """Prepare for a start of the script.
+
+        Args:
+            met: which effects are there already.
+            fresh: the episode has just begun, so no app has been used.
+            leave: close an app before it is opened for the first time, unless `fresh`.
+        """
+        self._met, self._clean, self._leave = tuple(met), fresh, leave
         self._left = set()
 
     def met(self, effect: int) -> bool:
@@ -108,7 +115,7 @@ class Hand:
         An app that may have been used is left with Back first, so that no search, tab or form remains.
         """
         yield f"open {app}"
-        if not (self.fresh or app in self._left):
+        if self._leave and not (self._clean or app in self._left):
             yield from self.leave()
             yield f"open {app}"
         self._left.add(app)
