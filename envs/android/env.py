@@ -14,9 +14,9 @@ import gymnasium
 import numpy as np
 
 from turnwise.envs.android.actions import Action, BadAction, parse, perform
-from turnwise.envs.android.elements import Element
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
-from turnwise.envs.android.task_source import Episode, SimulatedTasks, TaskSource
+from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
 from turnwise.envs.snapshot import Fields
@@ -40,7 +40,7 @@ _INSTRUCTIONS: Final = (
 class _View(NamedTuple):
     """The screen as the agent sees it."""
 
-    elements: list[Element]
+    elements: list[ScreenElement]
     text: str
     admissible: list[str]
 
@@ -87,7 +87,7 @@ class AndroidEnv(SavableEnv):
         self._intro = _INSTRUCTIONS if flag("instructions", instructions) else ""
         self._source: TaskSource = SimulatedTasks(split, _names("apps", apps), _names("task_types", task_types))
         self._views: OrderedDict[str, _View] = OrderedDict()
-        self._episode: Episode | None = None
+        self._episode: DeviceTask | None = None
         self._played: list[str] = []
         self._answer = ""
         self._verdict: Verdict | None = None
@@ -106,7 +106,7 @@ class AndroidEnv(SavableEnv):
             self._replay(self.task_id, self._played)
 
     @property
-    def episode(self) -> Episode:
+    def episode(self) -> DeviceTask:
         """The current task and its device.
 
         Raises:
@@ -151,7 +151,7 @@ class AndroidEnv(SavableEnv):
         self._begin(self._source.start(task))
         return self._observe(f"{self._intro}Your task is to: {self.episode.goal}\n")
 
-    def _begin(self, episode: Episode) -> None:
+    def _begin(self, episode: DeviceTask) -> None:
         self._episode, self._played, self._answer, self._verdict = episode, [], "", None
 
     def take_action(self, action: str) -> tuple[Any, float, bool]:

@@ -1,7 +1,7 @@
 """Where the tasks of the environment come from, and what an episode needs of them.
 
-`TaskSource` and `Episode` are all that `AndroidEnv` knows of a task: any device may stand behind them. `SimulatedTasks`
-draws the templates of `tasks` on phones in this process.
+`TaskSource` and `DeviceTask` are all that `AndroidEnv` knows of a task: any device may stand behind them.
+`SimulatedTasks` draws the templates of `tasks` on phones in this process.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from turnwise.envs.android.phone.state import State
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
 from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
 from turnwise.envs.android.tasks.judge import Verdict, content, judge
-from turnwise.envs.android.tasks.template import SPLITS, Task, Template, all_templates, make_task, split_of
+from turnwise.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate, all_templates, make_task, split_of
 from turnwise.envs.errors import UnknownOption, UnknownTask
 from turnwise.envs.validation import choice
 from turnwise.registry import suggest
 from turnwise.tools.android.device import Device
 
-__all__ = ["Episode", "SimulatedTasks", "TaskSource"]
+__all__ = ["DeviceTask", "SimulatedTasks", "TaskSource"]
 
 _LISTED: Final = 1000
 _DRAWN_FROM: Final = 10**6
 
 
-class Episode(Protocol):
+class DeviceTask(Protocol):
     """One task on one device."""
 
     device: Device
@@ -71,7 +71,7 @@ class TaskSource(Protocol):
         """Return the id of a random task."""
         ...
 
-    def start(self, task: str) -> Episode:
+    def start(self, task: str) -> DeviceTask:
         """Return a task at its start.
 
         Raises:
@@ -114,7 +114,7 @@ class SimulatedTasks:
         """Return how to make it again: templates hold functions, which cannot be pickled."""
         return SimulatedTasks, (self._split, self._apps, self._types)
 
-    def _chosen(self, template: Template) -> bool:
+    def _chosen(self, template: TaskTemplate) -> bool:
         if self._types is not None and template.name not in self._types:
             return False
         if self._apps is not None and not set(template.apps) <= set(self._apps):
@@ -139,7 +139,7 @@ class SimulatedTasks:
             if split_of(template, number) == self._split:
                 return f"{template.name}/{number}"
 
-    def start(self, task: str) -> SimulatedEpisode:
+    def start(self, task: str) -> SimulatedTask:
         """Return a task at its start.
 
         Raises:
@@ -152,17 +152,17 @@ class SimulatedTasks:
             raise UnknownTask(f"unknown task {task!r} in the split {self._split!r}{near}")
         if (split := split_of(template, int(number))) != self._split:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
-        return SimulatedEpisode(make_task(name, int(number)))
+        return SimulatedTask(make_task(name, int(number)))
 
     def arguments(self) -> dict[str, Any]:
         """Return split and choice."""
         return {"split": self._split, "apps": self._apps, "task_types": self._types}
 
 
-class SimulatedEpisode:
+class SimulatedTask:
     """A task on a phone of this process."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: PhoneTask) -> None:
         """Start the task."""
         self.task = task
         self.phone = task.phone

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import date
 from typing import Any, Final
 
-from turnwise.envs.android.elements import Element, find, normal
+from turnwise.envs.android.elements import ScreenElement, find, normal
 
 __all__ = ["Finding", "Hand", "Lost", "Script"]
 
@@ -42,7 +42,7 @@ class Hand:
 
     def __init__(self, size: tuple[int, int] = (1080, 2400)) -> None:
         """Start with nothing seen, on a screen of this width and height."""
-        self.screen: Sequence[Element] = ()
+        self.screen: Sequence[ScreenElement] = ()
         self.package = ""
         self.memory: dict[str, Any] = {}
         self.size = size
@@ -68,7 +68,7 @@ class Hand:
 
     # Reading
 
-    def find(self, text: str) -> Element | None:
+    def find(self, text: str) -> ScreenElement | None:
         """Return the element that says this (case does not count), one that can be touched first; or None."""
         return find(self.screen, text)
 
@@ -76,7 +76,7 @@ class Hand:
         """Return whether an element says this."""
         return self.find(text) is not None
 
-    def mentioning(self, text: str) -> list[Element]:
+    def mentioning(self, text: str) -> list[ScreenElement]:
         """Return the elements in whose texts this occurs."""
         return [element for element in self.screen if element.mentions(text)]
 
@@ -84,7 +84,7 @@ class Hand:
         """Return all texts of the screen from top to bottom."""
         return [text for element in self.screen for text in element.texts]
 
-    def field(self, label: str) -> Element:
+    def field(self, label: str) -> ScreenElement:
         """Return the field, choice or slider with this label.
 
         Raises:
@@ -142,7 +142,7 @@ class Hand:
             else:
                 return
 
-    def tap(self, text: str, scroll: bool = True, where: Callable[[Element], bool] | None = None) -> Script:
+    def tap(self, text: str, scroll: bool = True, where: Callable[[ScreenElement], bool] | None = None) -> Script:
         """Tap the element that says this; scrolls down until it is found, and then from the top.
 
         Args:
@@ -153,7 +153,7 @@ class Hand:
         element = yield from self.look_for(text, scroll, where)
         yield f"tap {element.index}"
 
-    def tap_element(self, element: Element) -> Script:
+    def tap_element(self, element: ScreenElement) -> Script:
         """Tap an element of the screen as it is now."""
         yield f"tap {element.index}"
 
@@ -162,14 +162,14 @@ class Hand:
         element = yield from self.look_for(text, scroll, lambda e: e.node.long_clickable)
         yield f"long press {element.index}"
 
-    def look_for(self, text: str, scroll: bool = True, where: Callable[[Element], bool] | None = None) -> Finding:
+    def look_for(self, text: str, scroll: bool = True, where: Callable[[ScreenElement], bool] | None = None) -> Finding:
         """Scroll until an element says this, and return it.
 
         Raises:
             Lost: none does.
         """
 
-        def found() -> Element | None:
+        def found() -> ScreenElement | None:
             fitting = [e for e in self.screen if e.says(text) and (where is None or where(e))]
             return next((e for e in fitting if e.kind != "text"), fitting[0] if fitting else None)
 
@@ -192,7 +192,7 @@ class Hand:
                     break
         return None
 
-    def read_all(self, read: Callable[[Element], Any]) -> Finding:
+    def read_all(self, read: Callable[[ScreenElement], Any]) -> Finding:
         """Scroll through the whole screen, and return `read(element)` of every element, without None and repeats."""
         result: dict[Any, None] = {}
         for _ in range(_SCROLLS):
@@ -223,7 +223,7 @@ class Hand:
             Lost: there is none.
         """
 
-        def found() -> Element | None:
+        def found() -> ScreenElement | None:
             try:
                 return self.field(label)
             except Lost:

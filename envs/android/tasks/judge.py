@@ -15,16 +15,16 @@ from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import (
     Answer,
-    Delete,
+    DeleteRow,
     Effect,
     FileGone,
     FileIs,
     Infeasible,
-    Insert,
+    InsertRow,
     NewId,
     Setting,
     Shown,
-    Update,
+    UpdateRow,
 )
 
 __all__ = ["Content", "Verdict", "content", "judge", "same_value"]
@@ -169,7 +169,7 @@ def _missing(effect: Effect, found: _Difference, answer: str, gave_up: bool) -> 
     return _FIND[type(effect)](effect, found)
 
 
-def _insert(effect: Insert, found: _Difference) -> str:
+def _insert(effect: InsertRow, found: _Difference) -> str:
     empty = found.after.empty.get(effect.package, {}).get(effect.table, {})
     wanted = {**empty, **{name: _resolve(value, found) for name, value in effect.values.items()}}
     for where, row in found.new.items():
@@ -189,7 +189,7 @@ def _fits(row: Row, wanted: Mapping[str, Any], free: tuple[str, ...]) -> bool:
     return all(same_value(row.get(name), value) for name, value in wanted.items() if name not in free)
 
 
-def _update(effect: Update, found: _Difference) -> str:
+def _update(effect: UpdateRow, found: _Difference) -> str:
     where = (effect.package, effect.table, effect.key)
     wanted = {name: _resolve(value, found) for name, value in effect.values.items()}
     change = found.changed.get(where)
@@ -205,7 +205,7 @@ def _update(effect: Update, found: _Difference) -> str:
     return ""
 
 
-def _delete(effect: Delete, found: _Difference) -> str:
+def _delete(effect: DeleteRow, found: _Difference) -> str:
     for key in (effect.key, *effect.instead):
         if found.gone.pop((effect.package, effect.table, key), None) is not None:
             return ""
@@ -250,9 +250,9 @@ def _shown(effect: Shown, found: _Difference) -> str:
 
 
 _FIND: Final[Mapping[type, Callable[[Any, _Difference], str]]] = {
-    Insert: _insert,
-    Update: _update,
-    Delete: _delete,
+    InsertRow: _insert,
+    UpdateRow: _update,
+    DeleteRow: _delete,
     Setting: _setting,
     FileIs: _file_is,
     FileGone: _file_gone,

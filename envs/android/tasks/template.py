@@ -7,7 +7,7 @@
         return {"id": row["_id"], "name": f"{row['first']} {row['last']}", "company": d.random.pick(COMPANIES)}
 
     def _effects(p: Params) -> list[Effect]:             # the complete difference that success makes
-        return [Update(CONTACTS, "contacts", p["id"], {"company": p["company"]})]
+        return [UpdateRow(CONTACTS, "contacts", p["id"], {"company": p["company"]})]
 
     def _solve(hand: Hand, p: Params) -> Iterator[str]:  # through the screen alone
         yield from hand.open("Contacts")
@@ -18,7 +18,7 @@
         yield from hand.done()
 
     TEMPLATES = (
-        Template(
+        TaskTemplate(
             "ContactsSetCompany",
             ("{name} now works for {company}. Note that in Contacts.", "Set the company of {name} to {company}."),
             _draw, _effects, _solve, apps=("Contacts",), complexity=1.4,
@@ -62,7 +62,17 @@ from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.errors import UnknownTask
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["HELD_OUT_APPS", "SPLITS", "Draw", "Params", "Task", "Template", "all_templates", "make_task", "split_of"]
+__all__ = [
+    "HELD_OUT_APPS",
+    "SPLITS",
+    "Draw",
+    "Params",
+    "PhoneTask",
+    "TaskTemplate",
+    "all_templates",
+    "make_task",
+    "split_of",
+]
 
 MODULES: Final[tuple[str, ...]] = ("turnwise.envs.android.tasks.contacts",)
 """Modules with `TEMPLATES`."""
@@ -123,7 +133,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Template:
+class TaskTemplate:
     """A kind of task. `goal` is one sentence or several of the same meaning, with parameters in braces."""
 
     name: str
@@ -159,11 +169,11 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Task:
+class PhoneTask:
     """One task: its phone at the start, and what it asks for."""
 
     id: str
-    template: Template
+    template: TaskTemplate
     goal: str
     params: Params
     phone: Phone = field(repr=False)
@@ -175,13 +185,13 @@ class Task:
 
 
 @lru_cache(maxsize=1)
-def all_templates() -> Mapping[str, Template]:
+def all_templates() -> Mapping[str, TaskTemplate]:
     """Return the templates of all modules by name.
 
     Raises:
         ValueError: two have the same name.
     """
-    found: dict[str, Template] = {}
+    found: dict[str, TaskTemplate] = {}
     for module in MODULES:
         for template in import_module(module).TEMPLATES:
             if template.name in found:
@@ -190,7 +200,7 @@ def all_templates() -> Mapping[str, Template]:
     return found
 
 
-def split_of(template: Template, number: int) -> str:
+def split_of(template: TaskTemplate, number: int) -> str:
     """Return the split of a template's instance: one of `SPLITS`. Every instance belongs to exactly one.
 
     A fifth of the instances of training templates, chosen by a hash, is held out.
@@ -203,7 +213,7 @@ def split_of(template: Template, number: int) -> str:
     return "instances" if int.from_bytes(digest, "big") % 5 == 0 else "train"
 
 
-def make_task(name: str, number: int) -> Task:
+def make_task(name: str, number: int) -> PhoneTask:
     """Return an instance of a template: the same name and number give the same task.
 
     Args:
@@ -222,7 +232,7 @@ def make_task(name: str, number: int) -> Task:
         params = template.draw(Draw(phone, random))
         if params is not None:
             goal = _Formatter().vformat(random.pick(template.goals), (), params)
-            return Task(f"{name}/{number}", template, goal, params, phone)
+            return PhoneTask(f"{name}/{number}", template, goal, params, phone)
     raise UnknownTask(f"template {name} found no task on {_ATTEMPTS} phones for number {number}")
 
 
