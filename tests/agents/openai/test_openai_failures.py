@@ -1,0 +1,225 @@
+"""The openai sampler against a real server: failures that pass, failures that stay, servers that die."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys.corridor import Corridor
+from toys.openai_client import TASK, ask, connect, request, told
+from toys.openai_server import Fault, ToyServer, error
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
+from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.trajectory import Trajectory
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("httpx")
+
+from turnwise.agents.samplers.openai.client import MOST_FAILURES
+from turnwise.agents.samplers.openai.failures import backoff, failure_of, retry_after
+
+TRANSIENT = {
+    "429": error(429, "slow down"),
+    "429 with Retry-After": error(429, "slow down", retry_after="0.01"),
+    "500": error(500, "oops"),
+    "503 of a proxy": Fault(503, "<html><body>Service Unavailable</body></html>"),
+    "a broken connection": Fault(breaks=True, body="{"),
+    "no JSON": Fault(body="<html>Welcome!</html>"),
+    "JSON of another form": Fault(body="[1, 2]"),
+    "an error with status 200": Fault(body='{"error": {"message": "upstream failed", "code": 502}}'),
+    "slow": Fault(status=504, seconds=60.0),
+}
+
+
+@pytest.mark.parametrize("kind", TRANSIENT)
+def test_a_failure_that_passes_is_retried(server: ToyServer, opened: ExitStack, kind: str) -> None:
+    sampler = connect(server, opened, timeout=2.0 if kind == "slow" else 60.0)
+    expected = ask(connect(server, opened, url=sampler.url))
+    server.requests.clear()
+    times = 1 if kind == "slow" else 2
+    server.faults += [TRANSIENT[kind]] * times
+    assert ask(sampler) == expected
+    assert len(server.requests) == times + 1
+
+
+@pytest.mark.parametrize("kind", TRANSIENT)
+def test_a_failure_that_stays_fails_the_request_and_names_the_reason(
+    server: ToyServer, opened: ExitStack, kind: str
+) -> None:
+    server.always = TRANSIENT[kind]
+    sampler = connect(server, opened, timeout=0.1 if kind == "slow" else 60.0)
+    with pytest.raises(RequestFailed) as caught:
+        ask(sampler)
+    assert len(server.requests) == 3
+    assert "(after 2 retries)" in told(caught)
+    reasons = {"429": "HTTP 429: slow down", "503 of a proxy": "Service Unavailable", "no JSON": "is not JSON",
+               "slow": "no answer within 0.1 seconds", "a broken connection": "the connection failed"}  # fmt: skip
+    assert reasons.get(kind, "") in told(caught)
+
+
+def test_retry_after_is_obeyed_and_holds_back_other_retries(server: ToyServer, opened: ExitStack) -> None:
+    sampler = connect(server, opened)
+    ask(sampler)
+    server.faults += [error(429, "slow down", retry_after="0.6"), error(500, "oops")]
+
+    async def both() -> None:
+        await asyncio.gather(sampler.sample(request()), sampler.sample(request(episode="b#0@0")))
+
+    begun = time.monotonic()
+    asyncio.run(both())
+    assert time.monotonic() - begun >= 0.6
+    assert len(server.requests) == 5
+
+
+def test_a_wait_that_is_too_long_fails_the_request_at_once(server: ToyServer, opened: ExitStack) -> None:
+    server.always = error(429, "come back tomorrow", retry_after="86400")
+    with pytest.raises(RequestFailed, match="asks to wait 86400 seconds, more than 120"):
+        ask(connect(server, opened))
+    assert len(server.requests) == 1
+
+
+def test_retry_after_is_read_in_every_form() -> None:
+    assert retry_after({"retry-after": "7"}, 0.0) == 7.0
+    assert retry_after({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}, 784111767.0) == 10.0
+    assert retry_after({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}, 784111999.0) == 0.0  # it has passed
+    assert retry_after({"retry-after-ms": "250", "retry-after": "1"}, 0.0) == 0.25
+    for text in ("", "soon", "-1", "nan", "1e9", "Sun, 99 Nov 1994 08:49:37 GMT"):
+        assert retry_after({"retry-after": text}, 0.0) is None
+
+
+def test_waits_double_with_jitter_and_end_at_a_limit() -> None:
+    import random
+
+    dice = random.Random(0)
+    for attempt, most in enumerate([1, 2, 4, 8, 16, 30, 30, 30]):
+        waits = [backoff(attempt, dice) for _ in range(200)]
+        assert most / 2 <= min(waits) < 0.6 * most
+        assert 0.9 * most < max(waits) <= most
+
+
+# failures of one request
+
+
+def test_a_request_that_the_server_rejects_fails_at_once(server: ToyServer, opened: ExitStack) -> None:
+    server.always = error(400, "Unsupported value: 'temperature'", "unsupported_value")
+    with pytest.raises(RequestFailed, match="HTTP 400: Unsupported value: 'temperature'"):
+        ask(connect(server, opened))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, {"error": {"code": "context_length_exceeded", "message": "Your input is long"}}, "overflow"),
+        (400, {"error": {"message": "This model's maximum context length is 4096 tokens.", "code": 400}}, "overflow"),
+        (400, {"message": "the request exceeds the available context size, try increasing it"}, "overflow"),
+        (400, {"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}, "overflow"),
+        (400, {"error": {"message": "`max_tokens` must be less than or equal to the context window"}}, "request"),
+        (413, {}, "overflow"),
+        (400, {"error": {"code": "content_filter", "message": "filtered"}}, "refusal"),
+        (400, {"error": {"message": "max_tokens must be at least 1, got -2."}}, "request"),
+        (422, {"detail": [{"loc": ["body", "seed"], "msg": "Input should be less"}]}, "request"),
+        (403, {"error": {"message": "flagged"}}, "request"),
+        (401, {"error": {"message": "Incorrect API key"}}, "key"),
+        (404, {"error": {"message": "model 'x' not found"}}, "missing"),
+        (404, {"detail": "Not Found"}, "missing"),
+        (400, {"error": {"message": "The model `x` does not exist."}}, "missing"),
+        (429, {"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}, "server"),
+        (302, {}, "server"),
+        (429, {}, "retry"),
+        (502, "<html>Bad Gateway</html>", "retry"),
+        (599, "", "retry"),
+    ],
+)
+def test_what_a_status_and_a_message_mean(status: int, body: Any, kind: str) -> None:
+    assert failure_of(status, {}, body if isinstance(body, str) else json.dumps(body)).kind == kind
+
+
+@pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 3}]}])
+def test_an_answer_without_a_message_fails_its_request(server: ToyServer, opened: ExitStack, answer: Any) -> None:
+    server.always = Fault(body=json.dumps(answer))
+    with pytest.raises(RequestFailed, match="the answer has no"):
+        ask(connect(server, opened))
+
+
+# failures of the server
+
+
+def test_a_server_that_cannot_be_reached_ends_the_rollout_with_one_sentence(opened: ExitStack) -> None:
+    sampler = connect(None, opened, url="http://127.0.0.1:9")  # type: ignore[arg-type]
+    with pytest.raises(EngineFailed) as caught:
+        rollout(Agent(), sampler, [TASK], make=Corridor)
+    assert told(caught).startswith("http://127.0.0.1:9/v1: cannot be reached (")
+    assert told(caught).endswith("; is the server running?")
+
+
+def test_an_unknown_model_is_told_with_the_nearest(server: ToyServer, opened: ExitStack) -> None:
+    with pytest.raises(EngineFailed, match=r"has no model 'tinny'; did you mean 'tiny'\?"):
+        ask(connect(server, opened, model="tinny"))
+    with pytest.raises(EngineFailed, match=r"has no model 'tinny'; did you mean 'tiny'\?"):
+        connect(server, opened, model="tinny", tokens=True, tokenizer=server.tokenizer)
+
+
+def test_a_wrong_path_is_told(server: ToyServer, opened: ExitStack) -> None:
+    url = opened.enter_context(server.serve()).replace("/v1", "/elsewhere")
+    with pytest.raises(EngineFailed, match="is the base URL right"):
+        ask(connect(server, opened, url=url))
+
+
+def test_the_only_model_of_a_server_needs_no_name(server: ToyServer, opened: ExitStack) -> None:
+    assert ask(connect(server, opened, model="")).text
+    server.models = ["tiny", "large"]
+    with pytest.raises(SamplerError, match=r"name one of its models .*; it has: tiny, large"):
+        ask(connect(server, opened, model=""))
+
+
+def test_when_everything_fails_the_server_counts_as_gone(server: ToyServer, opened: ExitStack) -> None:
+    server.always = error(500, "out of memory")
+    sampler, report = connect(server, opened, retries=0), RolloutReport()
+    with pytest.raises(EngineFailed, match=f"the last {MOST_FAILURES} requests failed.*out of memory"):
+        rollout(Agent(), sampler, [TASK], make=Corridor, size=50, concurrency=1, report=report)
+    assert report.errors == MOST_FAILURES - 1
+    server.always = None
+    ask(sampler)
+    for _ in range(3):  # one success, and the count starts again
+        server.faults += [error(500, "oops")] * (MOST_FAILURES - 1)
+        for _ in range(MOST_FAILURES - 1):
+            with pytest.raises(RequestFailed):
+                ask(sampler)
+        ask(sampler)
+
+
+def test_a_server_that_dies_ends_the_rollout_and_finished_episodes_are_kept(
+    server: ToyServer, opened: ExitStack, tmp_path: Path
+) -> None:
+    alive = ExitStack()
+    sampler = connect(server, opened, url=alive.enter_context(server.serve()), retries=1)
+    kept: list[Trajectory] = []
+
+    def finished(trajectory: Trajectory) -> None:
+        kept.append(trajectory)
+        if len(kept) == 3:
+            alive.close()
+
+    with pytest.raises(EngineFailed, match="the last 16 requests failed") as caught:
+        rollout(Agent(max_turns=2), sampler, [TASK], make=Corridor, size=40, concurrency=1, on_finish=finished)
+    assert [one.stop for one in kept[:3]] == ["turns"] * 3
+    assert {one.stop for one in kept[3:]} == {"error"}
+    assert caught.value.groups is not None
+    assert len(caught.value.groups[0].trajectories) == len(kept)
+
+
+def test_one_failing_episode_does_not_stop_the_others(server: ToyServer, opened: ExitStack) -> None:
+    sampler, report = connect(server, opened, retries=0), RolloutReport()
+    server.faults.append(error(500, "oops"))
+    (group,) = rollout(Agent(max_turns=2), sampler, [TASK], make=Corridor, size=6, concurrency=2, report=report)
+    assert sorted(one.stop for one in group.trajectories) == ["error"] + ["turns"] * 5
+    assert (report.errors, report.quarantined) == (1, [])

@@ -1,0 +1,92 @@
+"""The openai sampler as a token engine: ids and log-probabilities, new weights, adapters."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys.openai_client import ask, connect
+from toys.openai_server import NAME, ToyServer, error
+
+from turnwise.agents.errors import EngineFailed, SamplerError
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("httpx")
+
+
+def test_a_server_without_token_ids_is_no_token_engine(
+    server: ToyServer, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def completions(body: Any) -> Any:
+        return {"choices": [{"text": "look", "finish_reason": "stop", "logprobs": None}]}
+
+    monkeypatch.setattr(server, "_completions", completions)
+    sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer)
+    with pytest.raises(EngineFailed, match="returns no token ids and log-probabilities"):
+        ask(sampler, prompt=(5, 6))
+
+
+def test_what_a_token_engine_is_asked(server: ToyServer, opened: ExitStack) -> None:
+    sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer)
+    assert sampler.context == 2048  # the server's
+    ask(sampler, prompt=(5, 6), stop=("\n",))
+    ask(sampler, prompt=(7,) * 2046, max_tokens=10)
+    first, second = server.sent("/completions")
+    assert first["prompt"] == [5, 6]
+    assert (first["stop"], first["max_tokens"], second["max_tokens"]) == (["\n"], 4, 2)
+    # the defaults of a model's folder must not change what is sampled from
+    assert (first["top_k"], first["min_p"], first["repetition_penalty"]) == (0, 0.0, 1.0)
+    with pytest.raises(SamplerError, match="the context must be <= 2048"):
+        connect(server, opened, url=sampler.url, tokens=True, tokenizer=server.tokenizer, context=4096)
+
+
+def test_new_weights_are_read_from_a_folder_once(
+    server: ToyServer, opened: ExitStack, tmp_path: Path, model: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer, folder=str(tmp_path))
+    asyncio.run(sampler.load(model[0], 3))
+    assert sampler.version == 3
+    assert [path for path, _ in server.requests[-2:]] == ["/collective_rpc", "/reset_prefix_cache"]
+    (command,) = server.sent("/collective_rpc")
+    assert command["method"] == "load_tensors"
+    assert Path(command["args"][0]).parent == tmp_path
+    assert not list(tmp_path.iterdir())  # the copy is gone
+    server.extended = False
+    asyncio.run(sampler.load(tmp_path, 4))
+    assert server.sent("/collective_rpc")[-1] == {
+        "method": "reload_weights",
+        "kwargs": {"weights_path": str(tmp_path)},
+    }
+    server.requests.clear()
+    server.always = error(500, "the folder is empty")
+    with pytest.raises(EngineFailed, match=r"could not load the new weights: .* the folder is empty"):
+        asyncio.run(sampler.load(model[0], 5))
+    assert len(server.requests) == 1  # commands are not repeated
+    server.always = None
+    monkeypatch.setattr(server, "_collective_rpc", None)
+    with pytest.raises(EngineFailed, match="no interface for new weights; start it with `turnwise serve model`"):
+        asyncio.run(sampler.load(model[0], 5))
+    assert sampler.version == 4
+    missing = connect(server, opened, url=sampler.url, tokens=True, tokenizer=server.tokenizer, folder="/missing")
+    with pytest.raises(SamplerError, match="new weights cannot be written into /missing: No such file"):
+        asyncio.run(missing.load(model[0], 5))
+
+
+def test_an_adapter_is_loaded_under_a_new_name_and_the_old_one_is_removed(
+    server: ToyServer, opened: ExitStack, tmp_path: Path
+) -> None:
+    sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    for version in (1, 2):
+        asyncio.run(sampler.load(tmp_path, version))
+        ask(sampler, prompt=(5, 6))
+        assert server.sent("/completions")[-1]["model"] == f"turnwise-{version}"
+        assert server.models == [NAME, f"turnwise-{version}"]
+    asyncio.run(sampler.load(server.module, 3))
+    ask(sampler, prompt=(5, 6))
+    assert server.sent("/completions")[-1]["model"] == NAME
+    assert server.models == [NAME]
