@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
+    "Above",
     "Answer",
     "DeleteRow",
     "Effect",
@@ -37,6 +38,13 @@ class NewId:
     """The `_id` that the row of an `InsertRow` with this name gets: for rows that belong to a new row."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """Any number above this one, as the value of a column: for times that depend on when the agent acts."""
+
+    least: float
 
 
 @dataclass(frozen=True, slots=True)

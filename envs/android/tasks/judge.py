@@ -14,6 +14,7 @@ from typing import Any, Final
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import (
+    Above,
     Answer,
     DeleteRow,
     Effect,
@@ -263,11 +264,13 @@ _PHONE: Final = re.compile(r"\+?(?:[\s()-]*\d){7,}")
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Return whether two values of a column are the same to a person.
+    """Return whether a value of a column is the wanted one to a person.
 
     >>> same_value("+1 555 0100", "+1-555-0100"), same_value("Ana  berg", "Ana Berg"), same_value(1, 2)
     (True, True, False)
     """
+    if isinstance(other, Above):
+        return isinstance(one, int | float) and one > other.least
     if isinstance(one, str) and isinstance(other, str):
         if one == other:
             return True

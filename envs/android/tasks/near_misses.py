@@ -17,6 +17,7 @@ from typing import Any
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.state import AppPage
 from turnwise.envs.android.tasks.effects import (
+    Above,
     Answer,
     DeleteRow,
     Effect,
@@ -64,7 +65,7 @@ def apply(phone: Phone, outcome: Outcome) -> None:
 
 def _apply(phone: Phone, effect: Effect, ids: dict[str, int]) -> None:
     if isinstance(effect, InsertRow | UpdateRow):
-        values = {k: ids.get(v.name, 0) if isinstance(v, NewId) else v for k, v in effect.values.items()}
+        values = {name: _plain_value(value, ids) for name, value in effect.values.items()}
         if isinstance(effect, UpdateRow):
             phone.tables(effect.package).update(effect.table, effect.key, **values)
         else:
@@ -80,6 +81,12 @@ def _apply(phone: Phone, effect: Effect, ids: dict[str, int]) -> None:
         phone.delete_file(effect.path)
     elif isinstance(effect, Shown):
         _show(phone, effect)
+
+
+def _plain_value(value: Any, ids: dict[str, int]) -> Any:
+    if isinstance(value, NewId):
+        return ids.get(value.name, 0)
+    return int(value.least) + 1 if isinstance(value, Above) else value
 
 
 def _show(phone: Phone, effect: Shown) -> None:
@@ -100,20 +107,22 @@ def near_misses(phone: Phone, effects: Sequence[Effect]) -> Iterator[Outcome]:
         effects: of the task.
     """
     right = right_outcome(effects)
-    yield from _left_out(right)
+    yield from _left_out(phone, right)
     yield from _wrong_values(phone, right)
     yield from _wrong_rows(phone, right)
     yield from _one_too_many(phone, right)
     yield from _wrong_words(right)
 
 
-def _left_out(right: Outcome) -> Iterator[Outcome]:
+def _left_out(phone: Phone, right: Outcome) -> Iterator[Outcome]:
     for i, effect in enumerate(right.effects):
         others = right.effects[:i] + right.effects[i + 1 :]
         if isinstance(effect, Answer):
             yield replace(right, name="no answer", answer="")
         elif isinstance(effect, Infeasible):
             yield replace(right, name="did not say infeasible", gave_up=False)
+        elif isinstance(effect, Setting) and phone.setting(effect.name, effect.namespace) == effect.value:
+            continue  # it is so from the start
         elif not (isinstance(effect, InsertRow) and effect.name):
             yield replace(right, name=f"without {effect}", effects=others)
 
@@ -141,6 +150,8 @@ def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
 
 def other_value(value: Any, kind: type | None = None) -> Any:
     """Return another value of the same kind: the next day, another digit, one more, a further word."""
+    if isinstance(value, Above):
+        return int(value.least)
     if kind is bool or isinstance(value, bool):
         return int(not value)
     if isinstance(value, int):

@@ -74,7 +74,10 @@ __all__ = [
     "split_of",
 ]
 
-MODULES: Final[tuple[str, ...]] = ("turnwise.envs.android.tasks.contacts",)
+MODULES: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.tasks.contacts",
+    "turnwise.envs.android.tasks.settings",
+)
 """Modules with `TEMPLATES`."""
 
 HELD_OUT_APPS: Final = ("Maps", "Music", "Recipes")
