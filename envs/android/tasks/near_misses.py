@@ -232,9 +232,9 @@ def _other_answers(effect: Answer) -> Iterator[str]:
         if len(value) > 1:
             yield _spoken(value[1:])
     elif effect.kind == "time":
-        hour, minute = str(value).split(":")
-        yield f"{hour}:{(int(minute) + 1) % 60:02d}"
-        yield f"{(int(hour) + 12) % 24:02d}:{minute}"
+        hour, minute, *seconds = str(value).split(":")
+        yield ":".join([hour, f"{(int(minute) + 1) % 60:02d}", *seconds])
+        yield ":".join([f"{(int(hour) + 12) % 24:02d}", minute, *seconds])
     else:
         yield str(other_value(value))
     yield "I do not know"

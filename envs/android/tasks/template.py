@@ -75,6 +75,7 @@ __all__ = [
 ]
 
 MODULES: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.tasks.clock",
     "turnwise.envs.android.tasks.contacts",
     "turnwise.envs.android.tasks.settings",
 )
