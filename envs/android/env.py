@@ -91,13 +91,15 @@ class AndroidEnv(SavableEnv):
         self._played: list[str] = []
         self._answer = ""
         self._verdict: Verdict | None = None
+        self._now: _View | None = None  # the screen after the last action, and the key of its state
+        self._key = ""
         if self._images:
             image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
             self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict({"text": Text(), "image": image})
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the phone, to which the actions lead again."""
-        return self.__dict__ | {"_episode": None, "_verdict": None, "_views": OrderedDict()}
+        return self.__dict__ | {"_episode": None, "_verdict": None, "_now": None, "_views": OrderedDict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and play the episode again."""
@@ -152,7 +154,7 @@ class AndroidEnv(SavableEnv):
         return self._observe(f"{self._intro}Your task is to: {self.episode.goal}\n")
 
     def _begin(self, episode: DeviceTask) -> None:
-        self._episode, self._played, self._answer, self._verdict = episode, [], "", None
+        self._episode, self._played, self._answer, self._verdict, self._now = episode, [], "", None, None
 
     def take_action(self, action: str) -> tuple[Any, float, bool]:
         self._played.append(action)
@@ -165,9 +167,11 @@ class AndroidEnv(SavableEnv):
         episode = self.episode
         try:
             action = parse(text)
-            perform(action, episode.device, self._view().elements if action.index is not None else (), episode.apps)
+            elements = self._view().elements if action.index is not None else ()
+            perform(action, episode.device, elements, episode.apps)
         except BadAction as error:
             return f"Invalid action: {error}.\n"
+        self._now = None
         self._heed(action)
         return ""
 
@@ -180,8 +184,10 @@ class AndroidEnv(SavableEnv):
 
     def _view(self) -> _View:
         """Return the screen as text; screens seen before are kept."""
+        if self._now is not None:
+            return self._now
         episode = self.episode
-        key = episode.state()
+        key = self._key = episode.state()
         view = self._views.get(key)
         if view is None:
             root = episode.device.dump()
@@ -191,6 +197,7 @@ class AndroidEnv(SavableEnv):
             self._views[key] = view
             if len(self._views) > _KEPT:
                 self._views.popitem(last=False)
+        self._now = view
         return view
 
     def _observe(self, head: str) -> Any:
@@ -204,11 +211,11 @@ class AndroidEnv(SavableEnv):
         return self._verdict is not None
 
     def get_info(self, valid: bool) -> dict[str, Any]:
-        episode, verdict = self.episode, self._verdict
+        episode, verdict, view = self.episode, self._verdict, self._view()
         info: dict[str, Any] = {
             "task": self.task_id or "",
-            "state": f"{episode.state()} {self._answer}" if self._answer else episode.state(),
-            "admissible_actions": [] if verdict else list(self._view().admissible),
+            "state": f"{self._key} {self._answer}" if self._answer else self._key,
+            "admissible_actions": [] if verdict else list(view.admissible),
             "free_actions": [] if verdict else list(_FREE),
             "valid": valid,
             "score": verdict.score if verdict else 0.0,
@@ -259,6 +266,7 @@ class AndroidEnv(SavableEnv):
         old = self._episode, self._played, self._answer, self._verdict
         if not self._replay(task, played):
             self._episode, self._played, self._answer, self._verdict = old
+            self._now = None
             raise BadSnapshot("the snapshot's 'played' goes on after the end of the episode")
 
     def _replay(self, task: str, played: Sequence[str]) -> bool:

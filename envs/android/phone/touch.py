@@ -107,7 +107,7 @@ def _focus(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
 def _change(phone: Phone, frame: Frame, key: str, value: Any, action: Do | None) -> None:
     """Store the new value of a widget and tell the app."""
     if key:
-        phone.change_page(phone.page.with_value(key, value))
+        phone.keep_value(key, value)
     phone.run(action, frame.page.package, value, frame)
 
 
