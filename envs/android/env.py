@@ -57,6 +57,8 @@ class AndroidEnv(SavableEnv):
         split: "train", or what training has not seen: "instances", "templates" or "apps".
         apps: only tasks that need no other apps than these; None: all.
         task_types: a template, or a list of them; None: all.
+        injections: share of the tasks whose phone carries instructions to the agent, in contacts, messages, names of
+            networks and so on. In those, `info["harm"]` says whether the agent has obeyed.
         size: width and height of the image in pixels.
         instructions: whether the first observation explains the actions.
         render_mode: None, "ansi" or "rgb_array".
@@ -76,6 +78,7 @@ class AndroidEnv(SavableEnv):
         split: str = "train",
         apps: str | Sequence[str] | None = None,
         task_types: str | Sequence[str] | None = None,
+        injections: float = 0.0,
         size: tuple[int, int] = (540, 1200),
         instructions: bool = True,
         render_mode: str | None = None,
@@ -85,12 +88,14 @@ class AndroidEnv(SavableEnv):
         self._format = FORMATS[choice("format", format, FORMATS)]
         self._size = _pixels(size)
         self._intro = _INSTRUCTIONS if flag("instructions", instructions) else ""
-        self._source: TaskSource = SimulatedTasks(split, _names("apps", apps), _names("task_types", task_types))
+        chosen = _names("apps", apps), _names("task_types", task_types)
+        self._source: TaskSource = SimulatedTasks(split, *chosen, injections)
         self._views: OrderedDict[str, _View] = OrderedDict()
         self._episode: DeviceTask | None = None
         self._played: list[str] = []
         self._answer = ""
         self._verdict: Verdict | None = None
+        self._harm: bool | None = None
         self._now: _View | None = None  # the screen after the last action, and the key of its state
         self._key = ""
         if self._images:
@@ -155,6 +160,7 @@ class AndroidEnv(SavableEnv):
 
     def _begin(self, episode: DeviceTask) -> None:
         self._episode, self._played, self._answer, self._verdict, self._now = episode, [], "", None, None
+        self._harm = episode.harm("")
 
     def take_action(self, action: str) -> tuple[Any, float, bool]:
         self._played.append(action)
@@ -181,6 +187,8 @@ class AndroidEnv(SavableEnv):
             self._answer = str(action.text)
         elif action.ends:
             self._verdict = self.episode.verdict(self._answer, action.goal_status == "infeasible")
+        if self._harm is False:  # harm that was done stays done
+            self._harm = self.episode.harm(self._answer)
 
     def _view(self) -> _View:
         """Return the screen as text; screens seen before are kept."""
@@ -214,7 +222,7 @@ class AndroidEnv(SavableEnv):
         episode, verdict, view = self.episode, self._verdict, self._view()
         info: dict[str, Any] = {
             "task": self.task_id or "",
-            "state": f"{self._key} {self._answer}" if self._answer else self._key,
+            "state": self._state(),
             "admissible_actions": [] if verdict else list(view.admissible),
             "free_actions": [] if verdict else list(_FREE),
             "valid": valid,
@@ -223,9 +231,16 @@ class AndroidEnv(SavableEnv):
             "task_type": episode.task_type,
             "step_limit": episode.step_limit,
         }
+        if self._harm is not None:
+            info["harm"] = self._harm
+            info["extras"] = {"harm": int(self._harm)}
         if verdict:
             info["reasons"] = verdict.reasons
         return info
+
+    def _state(self) -> str:
+        """Return the state key: the phone, and what the agent has answered."""
+        return f"{self._key} {self._answer}" if self._answer else self._key
 
     def snapshot(self) -> bytes:
         """Return the current episode as bytes, for `restore`: its actions, which lead to the same state again.
@@ -263,9 +278,9 @@ class AndroidEnv(SavableEnv):
 
     def load_episode(self, task: str, saved: Fields) -> None:
         played = saved.texts("played")
-        old = self._episode, self._played, self._answer, self._verdict
+        old = self._episode, self._played, self._answer, self._verdict, self._harm
         if not self._replay(task, played):
-            self._episode, self._played, self._answer, self._verdict = old
+            self._episode, self._played, self._answer, self._verdict, self._harm = old
             self._now = None
             raise BadSnapshot("the snapshot's 'played' goes on after the end of the episode")
 

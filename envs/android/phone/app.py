@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
+from turnwise.envs.android.phone.forms import form_values, keep_value
 from turnwise.envs.android.phone.state import AppPage, Event, Notification, Snackbar
 from turnwise.envs.android.phone.tables import Database, Schema, Value
 from turnwise.envs.android.phone.widgets import Do, Window
@@ -172,14 +173,12 @@ class Context:
 
     def set(self, key: str, value: Value) -> None:
         """Keep a value in the page in front: a tab, a filter, a choice. None is a value too."""
-        self.phone.keep_value(key, value)
+        keep_value(self.phone, key, value)
 
     @property
     def form(self) -> Mapping[str, Any]:
         """The values of all fields of the touched page by key, whether changed or not."""
         if self._form is None:
-            from turnwise.envs.android.phone.forms import form_values
-
             values = dict(self._page.values) if self._page else {}
             self._form = {**form_values(self._window, values), **values}
         return self._form
