@@ -34,6 +34,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.env_pool import EnvPool
+from turnwise.agents.parsing import Parsed
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers.base import SamplerSettings
 from turnwise.agents.samplers.transformers.sampler import TransformersSampler
@@ -84,6 +85,11 @@ class Rooms(gymnasium.Env[str, str]):
         return self.text(), float(self.sum % 2) if done else 0.0, done, False, self.info()
 
 
+def any_text(text: str) -> Parsed:
+    """Any text, even none: what a model without training says decodes to almost nothing."""
+    return Parsed(text, None)
+
+
 def make_model(tokenizer: Any, dtype: torch.dtype) -> Any:
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -110,7 +116,7 @@ class Ours:
         self.sampler = TransformersSampler.from_settings(
             SamplerSettings(module=self.learner.weights(), tokenizer=tokenizer, context=1024, concurrency=episodes)
         )
-        self.agent = Agent(parser="whole", max_turns=TURNS, max_tokens=TOKENS)
+        self.agent = Agent(parser=f"{__name__}:any_text", max_turns=TURNS, max_tokens=TOKENS)
         self.pool = EnvPool(Rooms)
         self.objective = Objective.from_section(ObjectiveSection())
         self.rule = get_credit_rule("gigpo")
@@ -136,6 +142,7 @@ class Ours:
             "update": end - packed,
             "total": end - start,
             "sampled": int(batch.mask.sum()),
+            "tokens": int(batch.lengths.sum()),
         }
 
 
@@ -147,7 +154,7 @@ class TRL:
         from transformers import TrainerCallback
         from trl import GRPOConfig, GRPOTrainer
 
-        self.tokenizer, self.times, self.sampled = tokenizer, [], 0
+        self.tokenizer, self.times, self.sampled, self.tokens = tokenizer, [], 0, 0
         outer = self
 
         class Clock(TrainerCallback):
@@ -163,6 +170,7 @@ class TRL:
                         "update": total - outer.played,
                         "total": total,
                         "sampled": outer.sampled,
+                        "tokens": outer.tokens,
                     }
                 )
 
@@ -197,7 +205,7 @@ class TRL:
 
     def play(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
         """Play one episode for each prompt; TRL's own generation samples every turn."""
-        start = clock()
+        start, self.sampled = clock(), 0
         envs = [Rooms() for _ in prompts]
         first = [self.ids(env.reset()[0], True) for env in envs]
         sequences, masks, rewards = [list(ids) for ids in first], [[] for _ in envs], [0.0] * len(envs)
@@ -212,7 +220,7 @@ class TRL:
                 sequences[i] += answer + extra
                 masks[i] += [1] * len(answer) + [0] * len(extra)
         completions = [sequence[len(ids) :] for sequence, ids in zip(sequences, first, strict=True)]
-        self.played = clock() - start
+        self.played, self.tokens = clock() - start, sum(map(len, sequences))
         return {
             "prompt_ids": first,
             "completion_ids": completions,

@@ -261,18 +261,16 @@ WITHOUT_RIGHTS = """
 import os, sys
 from turnwise.tools.sandbox import DockerUnavailable, containers
 host = os.environ["DOCKER_HOST"]
-for user in (os.geteuid(), 4242 if os.geteuid() == 0 else os.geteuid()):
-    if user != os.geteuid():  # only now: another user may not be able to read this Python
+for name in (host + ".none", host):
+    if name == host and os.geteuid() == 0:  # only now: another user may not be able to read this Python
         os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
-    else:
-        os.environ["DOCKER_HOST"] = host + ".none"
+        os.setresgid(4242, 4242, 4242)
+        os.setresuid(4242, 4242, 4242)
+    os.environ["DOCKER_HOST"] = name
     try:
         containers.connect()
     except DockerUnavailable as error:
         print(error)
-    os.environ["DOCKER_HOST"] = host
 """
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed
+from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed, needs_modes
 
 from turnwise.tools.sandbox import (
     BadCommand,
@@ -129,6 +129,7 @@ print(os.readlink("a/link"), oct(os.stat("a/b.txt").st_mode))
 
 
 def test_snapshots_are_restored_in_any_box(clean: Box) -> None:
+    needs_modes(clean)
     clean.put("a/b.txt", "one")
     clean.run("import os; os.symlink('b.txt', 'a/link'); os.mkdir('empty'); os.chmod('a/b.txt', 0o750)")
     snapshot = clean.snapshot()
@@ -146,6 +147,7 @@ def test_snapshots_are_restored_in_any_box(clean: Box) -> None:
 
 @pytest.mark.parametrize("mode", [0o666, 0o777, 0o664, 0o600, 0o400])
 def test_modes_are_restored_regardless_of_the_umask(clean: Box, mode: int) -> None:
+    needs_modes(clean)
     clean.put("file", "x")
     clean.run(f"import os; os.mkdir('folder'); os.chmod('file', {mode}); os.chmod('folder', {mode | 0o500})")
     snapshot = clean.snapshot()
@@ -180,6 +182,7 @@ print(open("shut\\nfile").read(), open("a/b/c").read())
 
 @pytest.mark.parametrize("top", [0o700, 0])
 def test_unreadable_files_are_snapshotted_and_restored(clean: Box, top: int) -> None:
+    needs_modes(clean)
     assert clean.run(SHUT + f"os.chmod('.', {top})").ok
     snapshot = clean.snapshot()
     assert clean.snapshot() == snapshot  # looking changes nothing
@@ -197,6 +200,7 @@ def test_unreadable_files_are_snapshotted_and_restored(clean: Box, top: int) -> 
 
 
 def test_set_user_id_bits_are_dropped(clean: Box) -> None:
+    needs_modes(clean)
     clean.put("file", "x")
     clean.run("import os; os.chmod('file', 0o4755); os.mkdir('d'); os.chmod('d', 0o1777)")
     snapshot = clean.snapshot()

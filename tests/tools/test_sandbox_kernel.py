@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from toys.sandboxes import ALL, LOCAL, box_of
+from toys.sandboxes import ALL, LOCAL, box_of, needs_modes
 
 from turnwise.tools.sandbox import Box, seccomp
 from turnwise.tools.sandbox.seccomp import CallPolicy
@@ -133,6 +133,7 @@ for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6):
 
 
 def test_programs_that_use_much_of_the_kernel_still_run(box: Box) -> None:
+    needs_modes(box)
     code = """
 import asyncio, concurrent.futures, ctypes, mmap, multiprocessing, os, selectors, shutil, sqlite3, subprocess, tempfile
 import threading, time

@@ -49,3 +49,9 @@ def needed(backend: str) -> None:
 def box_of(backend: str, **changes: float) -> Box:
     needed(backend)
     return start(LIMITS.but(**changes), backend=backend)
+
+
+def needs_modes(box: Box) -> None:
+    """Skip where programs may not change modes of files, since landlock does not confine that."""
+    if box.backend == "landlock" and os.geteuid() != 0:
+        pytest.skip("landlock refuses chmod unless the box has a user id of its own, which takes root")

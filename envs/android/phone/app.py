@@ -55,6 +55,7 @@ class App:
     permissions: tuple[str, ...] = ()  # that it may ask for, such as "android.permission.CAMERA"
     hidden: bool = False  # not in the drawer: a part of the system
     prepare: Callable[[Context], None] | None = None  # runs at the start of the phone: events, notifications
+    volatile: tuple[str, ...] = ()  # tables that only record use, such as searches: judges of tasks skip them
 
     def __post_init__(self) -> None:
         """Check what would only fail later.
@@ -97,12 +98,13 @@ class App:
 class Context:
     """The phone as an app sees it, for one call of a screen or an action."""
 
-    __slots__ = ("_form", "_page", "_window", "package", "phone", "value")
+    __slots__ = ("_form", "_page", "_window", "asked", "package", "phone", "value")
 
     def __init__(self, phone: Phone, package: str, page: AppPage | None = None, window: Window | None = None) -> None:
         """Show `phone` to the app `package`, whose page was touched, if any."""
         self.phone = phone
         self.package = package
+        self.asked: dict[str, Any] = {}  # the defaults of `get`
         self.value: Value = None  # the new value of the switch, slider or field that was changed
         self._page = page
         self._window = window
@@ -165,11 +167,12 @@ class Context:
     def get(self, key: str, default: Any = None) -> Any:
         """Return what the page keeps under a key."""
         page = self._page if self._window is None else self.phone.page
+        self.asked[key] = default
         return page.values.get(key, default) if page else default
 
     def set(self, key: str, value: Value) -> None:
         """Keep a value in the page in front: a tab, a filter, a choice. None is a value too."""
-        self.phone.change_page(self.phone.page.with_value(key, value))
+        self.phone.keep_value(key, value)
 
     @property
     def form(self) -> Mapping[str, Any]:

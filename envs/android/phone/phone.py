@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from turnwise.envs.android.phone import keys, text_input, touch
 from turnwise.envs.android.phone.app import App, BrokenApp, Context, call, to_clock, to_datetime
 from turnwise.envs.android.phone.digests import files_key, pages_key, settings_key
+from turnwise.envs.android.phone.forms import form_values
 from turnwise.envs.android.phone.layout import Frame, lay_out
 from turnwise.envs.android.phone.state import AppPage, File, Notification, State, Task, default_settings
-from turnwise.envs.android.phone.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
+from turnwise.envs.android.phone.tables import Database, Table, Value, empty_tables, from_sqlite, to_sqlite
 from turnwise.envs.android.phone.widgets import Do, Screen, Window
 from turnwise.tools.android.node import Node, write_xml
 
@@ -102,7 +103,8 @@ class Phone:
             BrokenApp: its screen function fails, or returns what cannot be shown.
         """
         function = self.apps[page.package].screen(page.screen)
-        window = call(page.package, function, Context(self, page.package, page), dict(page.params))
+        context = Context(self, page.package, page)
+        window = call(page.package, function, context, dict(page.params))
         if not isinstance(window, Window):
             got = type(window).__name__
             raise BrokenApp(f"{page.package}: screen {page.screen!r} must return a window, got {got}")
@@ -110,7 +112,9 @@ class Phone:
         task = self.state.tasks[0]
         first = page is task.pages[0]
         snackbar = None if self.state.windows else self.state.snackbar
-        return lay_out(window, page, self.size, scale, snackbar, first)
+        frame = lay_out(window, page, self.size, scale, snackbar, first)
+        frame.asked = context.asked
+        return frame
 
     def tree(self) -> Node:
         """Return the accessibility tree of the window in front."""
@@ -409,6 +413,15 @@ class Phone:
             task = state.tasks[0]
             state.tasks = (Task(task.package, (*task.pages[:-1], page)), *state.tasks[1:])
         self._changed()
+
+    def keep_value(self, key: str, value: Value) -> None:
+        """Keep a value in the page in front; one that its screen takes anyway is dropped, so that it is one state."""
+        frame, page = self.frame, self.page
+        shown = frame.asked if key in frame.asked else form_values(frame.window, {})
+        if key in shown and shown[key] == value:
+            self.change_page(replace(page, values={name: old for name, old in page.values.items() if name != key}))
+        else:
+            self.change_page(page.with_value(key, value))
 
     def push(self, page: AppPage) -> None:
         """Open a page in front of the app's others; the keyboard of the page below closes."""
