@@ -12,8 +12,10 @@ from turnwise.envs.android.phone.app import App, BrokenApp
 __all__ = ["APPS", "all_apps", "installed"]
 
 APPS: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.apps.calendar",
     "turnwise.envs.android.apps.clock",
     "turnwise.envs.android.apps.contacts",
+    "turnwise.envs.android.apps.messages",
     "turnwise.envs.android.apps.settings",
 )
 """Modules with an `APP`, in the order of the home screen."""
