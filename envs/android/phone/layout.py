@@ -38,6 +38,11 @@ class Frame:
     scroll_limit: int = 0
     focus: tuple[int, int] | None = None  # top and bottom of the field with the focus, in what scrolls
 
+    def kept_scroll(self, at: int) -> int | None:
+        """Return what a page keeps when it stands at `at`: None where the screen begins, which is one state."""
+        begin = self.scroll_limit if isinstance(self.window, Screen) and self.window.from_end else 0
+        return None if at == begin else at
+
     def at(self, x: int, y: int) -> list[UiBox]:
         """Return the boxes at a pixel, from the innermost to the root; the system's are in front."""
         for box in reversed(self.system):

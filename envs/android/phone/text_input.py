@@ -110,7 +110,7 @@ def reveal(phone: Phone) -> None:
     room = frame.viewport.bottom - frame.viewport.top
     at = min(max(frame.scroll, bottom + _MARGIN - room), max(0, top - _MARGIN))
     if at != frame.scroll:
-        phone.change_page(replace(phone.page, scroll=min(at, frame.scroll_limit)))
+        phone.change_page(replace(phone.page, scroll=frame.kept_scroll(min(at, frame.scroll_limit))))
 
 
 def move(phone: Phone, by: int, select: bool = False) -> None:

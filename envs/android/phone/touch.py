@@ -209,6 +209,6 @@ def _scroll(phone: Phone, frame: Frame, by: int) -> None:
     """Scroll the page by pixels, or do what it does beyond its end."""
     at = min(frame.scroll_limit, max(0, frame.scroll + by))
     if at != frame.scroll:
-        phone.change_page(replace(frame.page, scroll=at))
+        phone.change_page(replace(frame.page, scroll=frame.kept_scroll(at)))
     elif by > 0 and isinstance(frame.window, Screen) and frame.window.on_swipe_up:
         phone.run(frame.window.on_swipe_up, frame.page.package, frame=frame)
