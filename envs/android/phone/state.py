@@ -105,6 +105,7 @@ class State:
     permissions: frozenset[tuple[str, str]] = frozenset()  # granted: (package, permission)
     events: tuple[Event, ...] = ()
     screen_on: bool = True
+    directories: frozenset[str] = frozenset()  # that were made and hold no file
 
     def copy(self) -> State:
         """Return a snapshot, which shares all values with this state."""
