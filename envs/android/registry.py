@@ -16,6 +16,7 @@ APPS: Final[tuple[str, ...]] = (
     "turnwise.envs.android.apps.clock",
     "turnwise.envs.android.apps.contacts",
     "turnwise.envs.android.apps.messages",
+    "turnwise.envs.android.apps.dialer",
     "turnwise.envs.android.apps.settings",
 )
 """Modules with an `APP`, in the order of the home screen."""

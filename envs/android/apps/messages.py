@@ -319,7 +319,7 @@ def thread(ctx: Context, address: str, text: str = "") -> Screen:
         who_is(ctx, address),
         body or [Empty("chat", f"Write the first message to {who_is(ctx, address)}")],
         actions=[*call, IconButton("more", "More options", do(show_commands, address=address))],
-        bottom=[Row([TextField("message", "Text message", draft), clock, send_button, Spacer(0)], gap=0, padding=0)],
+        bottom=[Row([TextField("message", "Text message", draft), clock, send_button], gap=0, padding=0)],
         from_end=bool(body),
         on_back=do(leave, address=address),
     )
