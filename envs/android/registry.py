@@ -15,6 +15,7 @@ APPS: Final[tuple[str, ...]] = (
     "turnwise.envs.android.apps.calendar",
     "turnwise.envs.android.apps.clock",
     "turnwise.envs.android.apps.contacts",
+    "turnwise.envs.android.apps.mail",
     "turnwise.envs.android.apps.messages",
     "turnwise.envs.android.apps.dialer",
     "turnwise.envs.android.apps.settings",
