@@ -51,7 +51,7 @@ def fill(ctx: Context) -> None:
 
     def add(when: datetime, folder: str, name: str, address: str, subject: str, body: str, **more: Any) -> None:
         row = {"folder": folder, "name": name, "address": address, "recipient": me.email, "subject": subject}
-        rows.append({**row, "body": body, "date": to_clock(when) * 1000, "read": 1, **more})
+        rows.append({**row, "body": body, "date": to_clock(when) * 1000, **more})
 
     agreed = [plan for plan in plans(ctx) if plan.channel == "mail"]
     others = random.shuffled([who for who in people(ctx) if who.email and who not in [plan.who for plan in agreed]])
@@ -80,12 +80,14 @@ def fill(ctx: Context) -> None:
         when = ctx.now - timedelta(days=random.between(0, 20), minutes=random.between(5, 700))
         address = address or f"hello@{name.lower().replace(' ', '')}.example"
         body = f"Hello {me.first},\n\n{letter.body.format(**facts)}\n\nBest regards\n{name}"
-        more = {"attachments": letter.attachments.format(**facts), "read": int(random.chance(0.55))}
+        more = {"attachments": letter.attachments.format(**facts)}
         folder = "Archive" if n % 7 == 5 else "Inbox"
         add(when, folder, name, address, letter.subject.format(**facts), body, **more)
     spam = "You have been chosen! Answer within an hour to get a free coffee machine."
-    add(ctx.now - timedelta(days=3), "Spam", "Prize Office", "win@prizes.example", "You won!!!", spam, read=0)
+    add(ctx.now - timedelta(days=3), "Spam", "Prize Office", "win@prizes.example", "You won!!!", spam)
     ctx.db.fill("mails", sorted(rows, key=lambda row: row["date"]))
+    inbox = ctx.db.rows("mails", folder="Inbox")
+    ctx.db.fill("unread", [{"mail": row["_id"]} for row in inbox[-9:] if random.chance(0.5)])
 
 
 def _full(first: str, last: str) -> str:
@@ -130,7 +132,7 @@ def _entry(ctx: Context, row: Record) -> Item:
     about = str(row["subject"]) or "(no subject)"
     tap, hold = do(show, id=row["_id"]), do(hold_mail, id=row["_id"])
     lead = str(row["recipient"] or "?") if out else str(row["name"])
-    return Item(who, about, "", lead, _when(ctx, row["date"]), star, tap, hold, bold=not row["read"])
+    return Item(who, about, "", lead, _when(ctx, row["date"]), star, tap, hold, bold=bool(ctx.db.rows("unread", mail=row["_id"])))
 
 
 def _when(ctx: Context, date: int) -> str:
@@ -151,9 +153,10 @@ def show_folders(ctx: Context) -> None:
 def folders(ctx: Context) -> Sheet:
     """All folders, with the number of mails that are not read."""
     rows: list[Widget] = []
+    new = {row["mail"] for row in ctx.db.rows("unread")}
     for name, icon in FOLDERS.items():
-        unread = sum(not row["read"] for row in _in(ctx, name))
-        tail = str(unread) if unread and name in ("Inbox", "Spam", "Archive") else ""
+        count = sum(row["_id"] in new for row in _in(ctx, name))
+        tail = str(count) if count and name != "Starred" else ""
         rows.append(Item(name, "", icon, trailing=tail, on_tap=do(show_folder, folder=name)))
     return Sheet("Folders", rows)
 
@@ -199,8 +202,16 @@ def show(ctx: Context, id: int) -> None:
     if row and row["folder"] == "Drafts":
         ctx.open(compose, draft=id)
     elif row:
-        ctx.db.update("mails", id, read=1)
+        _mark_read(ctx, id)
         ctx.open(message, id=id)
+
+
+def _mark_read(ctx: Context, id: int) -> bool:
+    """Mark a mail as read, and return whether it was not."""
+    rows = ctx.db.rows("unread", mail=id)
+    for row in rows:
+        ctx.db.delete("unread", row["_id"])
+    return bool(rows)
 
 
 def message(ctx: Context, id: int) -> Screen:
@@ -264,23 +275,22 @@ def hold_mail(ctx: Context, id: int) -> None:
 
 def commands(ctx: Context, id: int) -> Menu:
     """Mark, move or delete a mail."""
-    row = ctx.db.get("mails", id) or {"folder": "", "read": 0}
+    row = ctx.db.get("mails", id) or {"folder": ""}
     moves = [
         (f"Move to {name}", do(move, id=id, folder=name))
         for name in ("Inbox", "Archive", "Spam", "Trash")
         if name != row["folder"]
     ]
-    mark = "Mark as unread" if row["read"] else "Mark as read"
+    mark = "Mark as read" if ctx.db.rows("unread", mail=id) else "Mark as unread"
     gone = [("Delete forever", do(ask_delete, id=id))] if row["folder"] in ("Trash", "Drafts") else []
     return Menu([(mark, do(flip_read, id=id)), *moves, *gone])
 
 
 def flip_read(ctx: Context, id: int) -> None:
     """Mark a mail as read or unread."""
-    row = ctx.db.get("mails", id)
-    if row:
-        ctx.db.update("mails", id, read=int(not row["read"]))
-        _close(ctx)
+    if not _mark_read(ctx, id):
+        ctx.db.insert("unread", mail=id)
+    _close(ctx)
 
 
 def _close(ctx: Context) -> None:
@@ -423,7 +433,7 @@ def _written(ctx: Context, attached: str) -> dict[str, str]:
 
 def _store(ctx: Context, draft: int, folder: str, values: dict[str, str]) -> None:
     me = owner(ctx)
-    row = {**values, "folder": folder, "name": _full(me.first, me.last), "address": me.email, "read": 1}
+    row = {**values, "folder": folder, "name": _full(me.first, me.last), "address": me.email}
     row |= {"date": to_clock(ctx.now) * 1000}
     if draft:
         ctx.db.update("mails", draft, **row)
@@ -493,11 +503,12 @@ APP = App(
             "subject": str,
             "body": str,
             "date": int,
-            "read": bool,
             "starred": bool,
             "attachments": str,
-        }
+        },
+        "unread": {"mail": int},
     },
+    volatile=("unread",),
     database="/data/data/org.turnwise.mail/databases/EmailProvider.db",
     fill=fill,
     screens=(mail, search, message, compose, folders, commands, choose_file, confirm, keep),
