@@ -80,6 +80,7 @@ MODULES: Final[tuple[str, ...]] = (
     "turnwise.envs.android.tasks.clock",
     "turnwise.envs.android.tasks.contacts",
     "turnwise.envs.android.tasks.cross_app",
+    "turnwise.envs.android.tasks.infeasible",
     "turnwise.envs.android.tasks.settings",
 )
 """Modules with `TEMPLATES`."""
