@@ -82,6 +82,7 @@ MODULES: Final[tuple[str, ...]] = (
     "turnwise.envs.android.tasks.cross_app",
     "turnwise.envs.android.tasks.infeasible",
     "turnwise.envs.android.tasks.settings",
+    "turnwise.envs.android.tasks.telling",
 )
 """Modules with `TEMPLATES`."""
 
