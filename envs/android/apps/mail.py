@@ -132,7 +132,17 @@ def _entry(ctx: Context, row: Record) -> Item:
     about = str(row["subject"]) or "(no subject)"
     tap, hold = do(show, id=row["_id"]), do(hold_mail, id=row["_id"])
     lead = str(row["recipient"] or "?") if out else str(row["name"])
-    return Item(who, about, "", lead, _when(ctx, row["date"]), star, tap, hold, bold=bool(ctx.db.rows("unread", mail=row["_id"])))
+    return Item(
+        who,
+        about,
+        "",
+        lead,
+        _when(ctx, row["date"]),
+        star,
+        tap,
+        hold,
+        bold=bool(ctx.db.rows("unread", mail=row["_id"])),
+    )
 
 
 def _when(ctx: Context, date: int) -> str:

@@ -75,8 +75,11 @@ __all__ = [
 ]
 
 MODULES: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.tasks.calendar",
     "turnwise.envs.android.tasks.clock",
     "turnwise.envs.android.tasks.contacts",
+    "turnwise.envs.android.tasks.dialer",
+    "turnwise.envs.android.tasks.messages",
     "turnwise.envs.android.tasks.settings",
 )
 """Modules with `TEMPLATES`."""
