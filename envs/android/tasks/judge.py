@@ -277,7 +277,9 @@ def same_value(one: Any, other: Any) -> bool:
         if _PHONE.fullmatch(one) and _PHONE.fullmatch(other):
             return re.sub(r"\D", "", one) == re.sub(r"\D", "", other)
         return _lines(one) == _lines(other)
-    if isinstance(one, int | float) and isinstance(other, int | float):
+    if isinstance(one, float) or isinstance(other, float):
+        if not (isinstance(one, int | float) and isinstance(other, int | float)):
+            return False
         return abs(one - other) <= 1e-6 * max(1.0, abs(one), abs(other))
     return bool(one == other)
 
