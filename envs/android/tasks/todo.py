@@ -82,7 +82,7 @@ def open_task(hand: Hand, title: str) -> Script:
     """Show the page of a task that is to be done, by way of the search."""
     yield from hand.open("Tasks")
     yield from hand.fill("Search tasks", title)
-    yield from hand.tap(title, where=lambda element: len(element.texts) > 1)  # the row; the box alone completes it
+    yield from hand.tap(title, where=lambda e: e.kind != "field" and len(e.texts) > 1)  # the box completes it
 
 
 def _open_draw(d: Draw) -> Params | None:
