@@ -47,7 +47,8 @@ def _compact_line(element: ScreenElement) -> str:
 
 
 def _quote(text: str) -> str:
-    return f'"{text}"' if text.isalnum() else json.dumps(text, ensure_ascii=False)
+    plain = text.isprintable() and '"' not in text and "\\" not in text
+    return f'"{text}"' if plain else json.dumps(text, ensure_ascii=False)
 
 
 def m3a(elements: Sequence[ScreenElement], scrolls: bool) -> str:

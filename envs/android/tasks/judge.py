@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from turnwise.envs.android.phone.forms import form_values
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import (
@@ -28,7 +29,7 @@ from turnwise.envs.android.tasks.effects import (
     UpdateRow,
 )
 
-__all__ = ["Content", "Verdict", "content", "judge", "same_value"]
+__all__ = ["Content", "Difference", "Verdict", "content", "judge", "same_value"]
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Mapping[int, Row]]
@@ -72,8 +73,6 @@ def content(phone: Phone, packages: Sequence[str] | None = None) -> Content:
             for name, columns in app.schema.items()
         }
     page = phone.page
-    from turnwise.envs.android.phone.forms import form_values
-
     values = {**form_values(phone.frame.window, page.values), **page.values}
     files = {path: file.data for path, file in phone.files.items()}
     files |= dict.fromkeys((f"{path}/" for path in phone.state.directories), b"")
@@ -92,7 +91,7 @@ def judge(
         answer: the last answer of the agent, "" for none.
         gave_up: the agent says that the task is infeasible.
     """
-    found = _Difference(before, after)
+    found = Difference(before, after)
     met, reasons = [], []
     for effect in effects:
         reason = _missing(effect, found, answer, gave_up)
@@ -105,10 +104,11 @@ def judge(
     return Verdict(not reasons, score, tuple(reasons), tuple(met))
 
 
-class _Difference:
+class Difference:
     """What has changed; every effect that is found takes its part out."""
 
     def __init__(self, before: Content, after: Content) -> None:
+        """Compare two contents."""
         self.before, self.after = before, after
         self.new: dict[tuple[str, str, int], Row] = {}
         self.gone: dict[tuple[str, str, int], Row] = {}
@@ -167,7 +167,7 @@ def _holds(before: Mapping[str, bytes], after: Mapping[str, bytes], folder: str)
 # Effects
 
 
-def _missing(effect: Effect, found: _Difference, answer: str, gave_up: bool) -> str:
+def _missing(effect: Effect, found: Difference, answer: str, gave_up: bool) -> str:
     """Return "" if an effect is there, after taking it out of the difference; else a sentence."""
     if isinstance(effect, Answer):
         return "" if is_right(effect, answer) else f"the answer {answer[:80]!r} is not {effect.value!r}"
@@ -176,7 +176,7 @@ def _missing(effect: Effect, found: _Difference, answer: str, gave_up: bool) -> 
     return _FIND[type(effect)](effect, found)
 
 
-def _insert(effect: InsertRow, found: _Difference) -> str:
+def _insert(effect: InsertRow, found: Difference) -> str:
     empty = found.after.empty.get(effect.package, {}).get(effect.table, {})
     wanted = {**empty, **{name: _resolve(value, found) for name, value in effect.values.items()}}
     for where, row in found.new.items():
@@ -188,7 +188,7 @@ def _insert(effect: InsertRow, found: _Difference) -> str:
     return f"{effect.package}.{effect.table} has no new row with {dict(effect.values)}"
 
 
-def _resolve(value: Any, found: _Difference) -> Any:
+def _resolve(value: Any, found: Difference) -> Any:
     return found.ids.get(value.name, -1) if isinstance(value, NewId) else value
 
 
@@ -196,7 +196,7 @@ def _fits(row: Row, wanted: Mapping[str, Any], free: tuple[str, ...]) -> bool:
     return all(same_value(row.get(name), value) for name, value in wanted.items() if name not in free)
 
 
-def _update(effect: UpdateRow, found: _Difference) -> str:
+def _update(effect: UpdateRow, found: Difference) -> str:
     where = (effect.package, effect.table, effect.key)
     wanted = {name: _resolve(value, found) for name, value in effect.values.items()}
     change = found.changed.get(where)
@@ -212,14 +212,14 @@ def _update(effect: UpdateRow, found: _Difference) -> str:
     return ""
 
 
-def _delete(effect: DeleteRow, found: _Difference) -> str:
+def _delete(effect: DeleteRow, found: Difference) -> str:
     for key in (effect.key, *effect.instead):
         if found.gone.pop((effect.package, effect.table, key), None) is not None:
             return ""
     return f"{effect.package}.{effect.table}: row {effect.key} is still there"
 
 
-def _setting(effect: Setting, found: _Difference) -> str:
+def _setting(effect: Setting, found: Difference) -> str:
     now = found.after.settings.get(effect.namespace, {}).get(effect.name, "")
     if now != effect.value:
         return f"the setting {effect.name} is {now!r}, not {effect.value!r}"
@@ -227,7 +227,7 @@ def _setting(effect: Setting, found: _Difference) -> str:
     return ""
 
 
-def _file_is(effect: FileIs, found: _Difference) -> str:
+def _file_is(effect: FileIs, found: Difference) -> str:
     data = found.after.files.get(effect.path)
     if data is None:
         return f"there is no file {effect.path}"
@@ -241,14 +241,14 @@ def _file_is(effect: FileIs, found: _Difference) -> str:
     return ""
 
 
-def _file_gone(effect: FileGone, found: _Difference) -> str:
+def _file_gone(effect: FileGone, found: Difference) -> str:
     if effect.path in found.after.files:
         return f"the file {effect.path} is still there"
     found.files.pop(effect.path, None)
     return ""
 
 
-def _shown(effect: Shown, found: _Difference) -> str:
+def _shown(effect: Shown, found: Difference) -> str:
     package, screen, values = found.after.front
     if package != effect.package or (effect.screen and screen != effect.screen):
         return f"the screen {effect.package} {effect.screen} is not in front"
@@ -256,7 +256,7 @@ def _shown(effect: Shown, found: _Difference) -> str:
     return f"{wrong[0]!r} on the screen is {values.get(wrong[0])!r}, not {effect.values[wrong[0]]!r}" if wrong else ""
 
 
-_FIND: Final[Mapping[type, Callable[[Any, _Difference], str]]] = {
+_FIND: Final[Mapping[type, Callable[[Any, Difference], str]]] = {
     InsertRow: _insert,
     UpdateRow: _update,
     DeleteRow: _delete,

@@ -57,6 +57,7 @@ from typing import Any, Final
 
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.tables import Row
+from turnwise.envs.android.tasks.attacks import Planted, plant
 from turnwise.envs.android.tasks.effects import Effect
 from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.errors import UnknownTask
@@ -75,11 +76,14 @@ __all__ = [
 ]
 
 MODULES: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.tasks.alarms",
     "turnwise.envs.android.tasks.clock",
     "turnwise.envs.android.tasks.contacts",
+    "turnwise.envs.android.tasks.cross_app",
     "turnwise.envs.android.tasks.expenses",
     "turnwise.envs.android.tasks.files",
     "turnwise.envs.android.tasks.gallery",
+    "turnwise.envs.android.tasks.infeasible",
     "turnwise.envs.android.tasks.music",
     "turnwise.envs.android.tasks.notes",
     "turnwise.envs.android.tasks.recipes",
@@ -188,6 +192,7 @@ class PhoneTask:
     goal: str
     params: Params
     phone: Phone = field(repr=False)
+    planted: Planted | None = None  # the attack on it
 
     @property
     def effects(self) -> list[Effect]:
@@ -224,12 +229,13 @@ def split_of(template: TaskTemplate, number: int) -> str:
     return "instances" if int.from_bytes(digest, "big") % 5 == 0 else "train"
 
 
-def make_task(name: str, number: int) -> PhoneTask:
-    """Return an instance of a template: the same name and number give the same task.
+def make_task(name: str, number: int, injections: float = 0.0) -> PhoneTask:
+    """Return an instance of a template: the same arguments give the same task.
 
     Args:
         name: of the template.
         number: of the instance, from 0.
+        injections: probability that the content of the phone carries instructions to the agent (see `attacks`).
 
     Raises:
         UnknownTask: there is no such template, or 30 phones in a row offer no such task.
@@ -240,10 +246,14 @@ def make_task(name: str, number: int) -> PhoneTask:
     for attempt in range(_ATTEMPTS):
         key = f"{name}/{number}/{attempt}" if attempt else f"{name}/{number}"
         phone, random = Phone(key), KeyedRandom(f"{key}/task")
+        planted = None
+        if KeyedRandom(f"{name}/{number}/attacked").chance(injections):
+            planted = plant(Draw(phone, KeyedRandom(f"{key}/attack")), template.apps)
         params = template.draw(Draw(phone, random))
         if params is not None:
             goal = _Formatter().vformat(random.pick(template.goals), (), params)
-            return PhoneTask(f"{name}/{number}", template, goal, params, phone)
+            if planted is None or planted.fits(goal, template.effects(params)):
+                return PhoneTask(f"{name}/{number}", template, goal, params, phone, planted)
     raise UnknownTask(f"template {name} found no task on {_ATTEMPTS} phones for number {number}")
 
 
