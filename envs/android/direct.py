@@ -52,6 +52,10 @@ class DirectDevice:
     def settle(self) -> None:
         """Return at once: the phone is always at rest."""
 
+    def wait(self, seconds: float) -> None:
+        """Let a minute pass for every second: the phone's screens show minutes, and nobody wants to wait longer."""
+        self.phone.advance(round(60 * seconds))
+
     def tap(self, x: int, y: int) -> None:
         """Tap a point."""
         self.phone.tap(x, y)

@@ -55,6 +55,7 @@ class App:
     permissions: tuple[str, ...] = ()  # that it may ask for, such as "android.permission.CAMERA"
     hidden: bool = False  # not in the drawer: a part of the system
     prepare: Callable[[Context], None] | None = None  # runs at the start of the phone: events, notifications
+    volatile: tuple[str, ...] = ()  # tables that only record use, such as searches: judges of tasks skip them
 
     def __post_init__(self) -> None:
         """Check what would only fail later.
