@@ -302,25 +302,23 @@ class Phone:
     def _first_tables(self, package: str) -> dict[str, Table]:
         """Return the tables of an app as the seed fills them."""
         if package not in self._seeded:
-            app, databases = self.apps[package], self.state.databases
-            kept = databases.get(package)
-            databases[package] = empty_tables(app.schema)
-            if app.fill:
-                with self._at_start():
+            app = self.apps[package]
+            with self._at_start() as state:
+                state.databases[package] = empty_tables(app.schema)
+                if app.fill:
                     call(package, app.fill, Context(self, package), {})
-            self._seeded[package] = databases.pop(package)
-            if kept is not None:
-                databases[package] = kept
+            self._seeded[package] = state.databases[package]
         return self._seeded[package]
 
     @contextmanager
-    def _at_start(self) -> Iterator[None]:
-        """Set the clock to the start, so that content does not depend on when it is first needed."""
-        clock, self.state.clock = self.state.clock, self._start
+    def _at_start(self) -> Iterator[State]:
+        """Put the phone back to its start, so that content does not depend on when it is first needed."""
+        kept = self.state
+        self.state = State(self._start, default_settings())
         try:
-            yield
+            yield self.state
         finally:
-            self.state.clock = clock
+            self.state = kept
 
     def database(self, package: str) -> sqlite3.Connection:
         """Return an app's tables as an SQLite database in memory; `serialize()` gives the bytes of its file."""
@@ -351,12 +349,12 @@ class Phone:
         return self.state.files
 
     def _fill_files(self) -> Mapping[str, File]:
-        self.state.files = {}
-        with self._at_start():
+        with self._at_start() as state:
+            state.files = {}
             for app in self.apps.values():
                 if app.files:
                     call(app.package, app.files, Context(self, app.package), {})
-        return self.state.files
+        return state.files
 
     def write_file(self, path: str, data: bytes, modified: int | None = None) -> None:
         """Write a file; `modified` in seconds since 1970, by default now."""
