@@ -65,8 +65,8 @@ def run_console_line(phone: Phone, text: str) -> str:
         if words[0] == "kill":
             return "KO: a simulated phone ends with its server"
     except BrokenApp as error:
-        return f"KO: {error}"
-    return f"KO: unknown command, try 'help': {text[:60]}"
+        return f"KO: {' '.join(str(error).split())}"
+    return f"KO: unknown command, try 'help': {text[:60]!r}"
 
 
 def _sms(phone: Phone, args: list[str]) -> str:

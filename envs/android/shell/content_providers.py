@@ -126,7 +126,8 @@ def _source(phone: Phone, uri: str) -> tuple[_Source, str]:
 
 
 def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]:
-    columns, where = {"_id": "_id", **provider.columns}, dict(provider.where)
+    columns = {"_id": "_id", **provider.columns}
+    where: dict[str, Any] = dict(provider.where)
 
     def rows() -> Rows:
         found = phone.tables(app.package).rows(provider.table, **where)

@@ -171,7 +171,8 @@ class _Lexer:
         return found
 
     def _double_quoted(self) -> list[Part]:
-        parts, plain = [], ""
+        parts: list[Part] = []
+        plain = ""
         while True:
             if self.at >= len(self.text):
                 raise ShellSyntaxError("syntax error: no closing quote")

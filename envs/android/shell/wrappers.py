@@ -57,8 +57,9 @@ def test(call: Call) -> int:
 def _holds(call: Call, args: list[str]) -> bool:
     if len(args) == 2 and args[0] in ("-e", "-f", "-d", "-s", "-r", "-w", "-x"):
         found = call.storage.find(call.path(args[1]))
-        kinds = {"-f": lambda one: not one.directory, "-d": lambda one: one.directory, "-s": lambda one: one.size > 0}
-        return found is not None and (args[0] not in kinds or bool(kinds[args[0]](found)))
+        if found is None:
+            return False
+        return {"-f": not found.directory, "-d": found.directory, "-s": found.size > 0}.get(args[0], True)
     if len(args) == 2 and args[0] in ("-n", "-z"):
         return bool(args[1]) == (args[0] == "-n")
     if len(args) == 3 and args[1] in ("=", "==", "!="):
