@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from turnwise.tools.android.device import DeviceError, DeviceLost
 from turnwise.tools.android.node import BadDump, Node, parse_xml
-from turnwise.tools.android.smart_socket import AdbServerClient, ShellResult
+from turnwise.tools.android.smart_socket import AdbServerClient, ServiceRefused, ShellResult
 
 __all__ = ["AdbDevice"]
 
@@ -87,31 +87,34 @@ class AdbDevice:
         """
         said = ""
         while True:
-            state = self._server.devices().get(self._serial, "not found")
-            if state == "device":
-                return
-            if state == "unauthorized" or time.monotonic() > deadline:
-                why = said or _HINTS.get(state, "")
-                raise DeviceLost(f"device {self._serial!r} is {state}" + (f": {why}" if why else ""))
-            if _NETWORK.fullmatch(self._serial):
+            state = self._state()
+            if state in ("offline", "not found") and _NETWORK.fullmatch(self._serial):
                 if state == "offline":
                     self._server.disconnect_device(self._serial)
                 said = self._server.connect_device(self._serial)
-                if said.startswith(("connected", "already")):
-                    said = ""
-                    continue_at = time.monotonic() + _PAUSE
-                    while time.monotonic() < continue_at:
-                        if self._server.devices().get(self._serial) == "device":
-                            return
-                        time.sleep(_PAUSE / 10)
+                state = self._state()
+            if state == "device":
+                return
+            if state == "unauthorized" or time.monotonic() > deadline:
+                why = said if "connected" not in said and said else _HINTS.get(state, "")
+                raise DeviceLost(f"device {self._serial!r} is {state}" + (f": {why}" if why else ""))
             time.sleep(_PAUSE)
+
+    def _state(self) -> str:
+        return self._server.devices().get(self._serial, "not found")
 
     def _ask(self, request: Callable[[], T], repeatable: bool) -> T:
         """Return what a request gives, made again after the device came back, where that is safe."""
-        deadline = time.monotonic() + self._recovery
+        deadline, refused = time.monotonic() + self._recovery, 0
         while True:
             try:
                 return request()
+            except ServiceRefused as error:
+                refused += 1
+                if refused == _ATTEMPTS:
+                    raise DeviceError(str(error)) from None
+                time.sleep(_PAUSE)
+                self._find(deadline)
             except DeviceLost as error:
                 sent = "not found" not in str(error) and "offline" not in str(error)
                 if time.monotonic() > deadline or (sent and not repeatable):

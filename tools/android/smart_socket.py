@@ -17,12 +17,16 @@ from typing import Final
 
 from turnwise.tools.android.device import DeviceError, DeviceLost
 
-__all__ = ["AdbServerClient", "ShellResult", "Stream"]
+__all__ = ["AdbServerClient", "ServiceRefused", "ShellResult", "Stream"]
 
 _PORT: Final = 5037
 _CHUNK: Final = 64 << 10
 _FRAME: Final = struct.Struct("<BI")
 _HEAD: Final = struct.Struct("<4sI")
+
+
+class ServiceRefused(DeviceLost):
+    """The device closed a stream before it was open: nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ class AdbServerClient:
 
         Raises:
             DeviceLost: the device is not there.
-            DeviceError: it does not offer the service.
+            ServiceRefused: it does not offer the service, or went away at that moment.
         """
         stream = self._connect()
         try:
@@ -156,7 +160,7 @@ class AdbServerClient:
                 self._ask(stream, service)
             except DeviceLost as error:
                 if "closed" in str(error):
-                    raise DeviceError(f"{serial} does not offer {service[:60]!r}") from None
+                    raise ServiceRefused(f"{serial} does not offer {service[:60]!r}") from None
                 raise
         except BaseException:
             stream.close()

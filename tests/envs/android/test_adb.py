@@ -10,8 +10,8 @@ import struct
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from toys.adb_phones import Plugged, adb, adb_program, adb_server
 
-from tests.envs.android.adb_phones import Plugged, adb, adb_program, adb_server
 from turnwise.envs.android.adb import AdbServer, PortInUse
 from turnwise.envs.android.adb.console import run_console_line
 from turnwise.envs.android.phone import App, Context, Phone
