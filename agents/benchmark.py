@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 from turnwise.agents.agent import Agent
 from turnwise.agents.errors import EvaluationError
 from turnwise.agents.evaluation import EpisodeRow, EvaluationResult, Panel, evaluate
+from turnwise.agents.folder_lock import locked
 from turnwise.agents.json_files import read_json, write_json
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
@@ -83,16 +85,29 @@ class BenchmarkFolder:
 
         Raises:
             EvaluationError: the folder holds another benchmark.
+            FolderInUse: another process plays a benchmark in it.
             OSError: the folder cannot be read or written.
         """
         self.folder = folder
-        self._file = folder / "state.json"
+        self._lock = ExitStack()
+        self._lock.enter_context(locked(folder, "playing a benchmark in"))
+        try:
+            self._open(identity)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        self._lock.close()
+
+    def _open(self, identity: Mapping[str, Any]) -> None:
+        self._file = self.folder / "state.json"
         self._state: dict[str, Any] = {"version": VERSION, "identity": dict(identity), "panels": {}}
         if self._file.exists():
             self._state = dict(read_json(self._file, "the state of a benchmark", "identity", VERSION))
             self._require(self._state["identity"], identity)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
             self._save()
 
     def episodes(self, pinned: PinnedPanel, settings: Mapping[str, Any]) -> PanelEpisodes:

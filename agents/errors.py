@@ -7,7 +7,8 @@
     │   ├── ContextOverflow    a prompt that leaves no room in the model's context
     │   ├── RequestFailed      one request that could not be answered; the others go on
     │   └── EngineFailed       the engine or server as a whole cannot be used, or not any more
-    ├── StoreError             a trajectory file that cannot be read or written
+    ├── StoreError             a file or folder that cannot be read or written
+    │   └── FolderInUse        an output folder that another process writes into
     └── EvaluationError        results that cannot be compared, panels that cannot be played
 
     Interrupted                (a KeyboardInterrupt) Ctrl-C in a rollout: it carries what was finished
@@ -61,7 +62,11 @@ class EngineFailed(SamplerError):
 
 
 class StoreError(AgentError):
-    """A file of trajectories cannot be read or written."""
+    """A file of trajectories, or an output folder, cannot be read or written."""
+
+
+class FolderInUse(StoreError):
+    """Another process writes into the output folder."""
 
 
 class EvaluationError(AgentError):

@@ -207,13 +207,13 @@ def ablate(
     workers: Annotated[int, typer.Option(min=1, help="Number of runs at a time, each with the run's threads.")] = 1,
 ) -> None:
     """Train arms that differ in named keys, each seed from one warm start, and compare them."""
+    from turnwise.agents.folder_lock import locked
     from turnwise.training.ablation import CALLS, check, open_folder
-    from turnwise.training.folder import locked
     from turnwise.training.process_pool import train_all
 
     ablation = _planned(file, list(options or ()), output)
     check(ablation)
-    with locked(ablation.folder):
+    with locked(ablation.folder, "running an ablation in"):
         open_folder(ablation)
         jobs = jobs_of(ablation)
         _print_plan(ablation, workers)

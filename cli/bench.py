@@ -155,6 +155,8 @@ class Benchmark:
         finally:
             if self._player is not None:
                 self._player.sampler.close()
+            if self._folder is not None:
+                self._folder.close()
         name = _without_password(self.who) if self._player is None or self.who == RULE else self._player.name
         return Card(name, self.suite.name, panels, self._about(started))
 

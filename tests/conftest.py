@@ -19,6 +19,7 @@ from turnwise.training.threads import AVX2
 
 # No test measures time, so Hypothesis does not either: a busy machine makes any example slow, and so any drawing of it.
 settings.register_profile("turnwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fuzz", settings.get_profile("turnwise"), max_examples=20_000, database=None)
 settings.load_profile("turnwise")
 # Tables are as wide as without a terminal, whatever the terminal is from which the tests are started.
 os.environ["COLUMNS"] = "80"

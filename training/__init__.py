@@ -7,11 +7,11 @@ objective can be imported from here, as in `from turnwise.training import gspo`.
 from importlib import import_module
 from typing import Any
 
+from turnwise.agents.errors import FolderInUse
 from turnwise.training.config import Run
 from turnwise.training.errors import (
     CheckpointError,
     ConfigError,
-    FolderInUse,
     RunExists,
     TrainingError,
     VocabularyMismatch,

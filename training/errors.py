@@ -2,7 +2,6 @@
 
     TrainingError
     ├── ConfigError          an unknown key, an invalid value, or a key without effect
-    ├── FolderInUse          another process trains in this folder
     ├── RunExists            the folder already holds a run
     ├── CheckpointError      a checkpoint cannot be written or read
     │   └── VocabularyMismatch
@@ -20,10 +19,6 @@ class TrainingError(Exception):
 
 class ConfigError(TrainingError):
     """A key of a run is unknown, invalid, or without effect."""
-
-
-class FolderInUse(TrainingError):
-    """Another process is training in the output folder."""
 
 
 class RunExists(TrainingError):

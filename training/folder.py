@@ -10,12 +10,9 @@ RUN/checkpoints/        see turnwise.training.checkpoint         RUN/.lock      
 RUN/final/              with LoRA: the trained model, with its adapter added to the weights
 """
 
-import fcntl
 import json
 import os
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -24,7 +21,7 @@ from turnwise.agents.models import ModelFolder
 from turnwise.agents.store import name_file_in_errors
 from turnwise.training.config import Run
 from turnwise.training.config_effects import effective_toml
-from turnwise.training.errors import ConfigError, FolderInUse, RunExists, TrainingError
+from turnwise.training.errors import ConfigError, RunExists
 
 PACKAGES = ("turnwise", "torch", "transformers", "tokenizers", "numpy", "gymnasium")
 MAY_CHANGE = (
@@ -39,34 +36,6 @@ MAY_CHANGE = (
     "sampler.memory",
     "sampler.gap_limit",
 )
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Make the folder and lock it against other processes; the system releases the lock when this process ends.
-
-    Raises:
-        FolderInUse: another process holds the lock.
-        TrainingError: the folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise TrainingError(f"the output folder {folder} cannot be written: {error.strerror}") from error
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
-            raise FolderInUse(
-                f"process {holder} is already training in {folder}; wait for it, or choose another output"
-            ) from error
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
-        yield
-    finally:
-        os.close(handle)
 
 
 def write_json(path: Path, value: Any) -> None:

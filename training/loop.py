@@ -19,6 +19,7 @@ import numpy as np
 
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import AgentError
+from turnwise.agents.folder_lock import locked
 from turnwise.agents.models import ModelFolder
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.samplers.base import Sampler
@@ -33,7 +34,7 @@ from turnwise.training.engine import RunEngine
 from turnwise.training.errors import ConfigError, EngineMismatch, TrainingError, VocabularyMismatch
 from turnwise.training.evaluation import evaluate_if_due
 from turnwise.training.events import OnEvent, Reporter
-from turnwise.training.folder import begin, check_resumable, locked
+from turnwise.training.folder import begin, check_resumable
 from turnwise.training.gradient import UpdatePlan
 from turnwise.training.learner import Learner
 from turnwise.training.learning_watch import LearningWatch
@@ -89,7 +90,7 @@ def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) ->
     policy = None if resume else find_policy(run)
     prepared = prepare(run)
     started = time.perf_counter()
-    with locked(run.folder), ExitStack() as stack:
+    with locked(run.folder, "training in"), ExitStack() as stack:
         if resume:
             check_resumable(run.folder, run)
         else:

@@ -43,8 +43,8 @@ def main() -> None:
 
 
 def _train(table: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    from turnwise.agents.errors import FolderInUse
     from turnwise.training.config import Run
-    from turnwise.training.errors import FolderInUse
     from turnwise.training.loop import train
 
     waited = 0.0

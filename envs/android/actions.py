@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnwise.envs.android.elements import Element
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.tools.android.device import Device, DeviceError, DeviceLost
 
 __all__ = ["ACTION_TYPES", "Action", "BadAction", "parse", "perform"]
@@ -201,7 +201,7 @@ def _from_words(text: str) -> Action:
 # Doing it
 
 
-def perform(action: Action, device: Device, elements: Sequence[Element], apps: Mapping[str, str]) -> None:
+def perform(action: Action, device: Device, elements: Sequence[ScreenElement], apps: Mapping[str, str]) -> None:
     """Do on a device what an action says; `answer` and `status` do nothing there.
 
     Args:
@@ -222,7 +222,7 @@ def perform(action: Action, device: Device, elements: Sequence[Element], apps: M
     _DO[action.action_type](action, device, element, apps)
 
 
-def _element(action: Action, elements: Sequence[Element]) -> Element | None:
+def _element(action: Action, elements: Sequence[ScreenElement]) -> ScreenElement | None:
     if action.index is None:
         return None
     if not 0 <= action.index < len(elements):
@@ -231,7 +231,7 @@ def _element(action: Action, elements: Sequence[Element]) -> Element | None:
     return elements[action.index]
 
 
-def _point(action: Action, element: Element | None) -> tuple[int, int]:
+def _point(action: Action, element: ScreenElement | None) -> tuple[int, int]:
     if element is not None:
         return element.center
     if action.x is None or action.y is None:
@@ -239,12 +239,12 @@ def _point(action: Action, element: Element | None) -> tuple[int, int]:
     return action.x, action.y
 
 
-def _touch(action: Action, device: Device, element: Element | None, apps: Mapping[str, str]) -> None:
+def _touch(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
     touch = {"click": device.tap, "double_tap": device.double_tap, "long_press": device.long_press}
     touch[action.action_type](*_point(action, element))
 
 
-def _input(action: Action, device: Device, element: Element | None, apps: Mapping[str, str]) -> None:
+def _input(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
     if element is not None and not element.node.editable:
         raise BadAction(f"element {element.index} is not a text field")
     if element is not None or action.x is not None:
@@ -261,7 +261,7 @@ def _input(action: Action, device: Device, element: Element | None, apps: Mappin
 _CTRL, _A, _DELETE, _ENTER, _HOME, _BACK = 113, 29, 67, 66, 3, 4
 
 
-def _move(action: Action, device: Device, element: Element | None, apps: Mapping[str, str]) -> None:
+def _move(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
     """Scroll: the finger goes the other way, from the middle to the edge. Swipe: the finger goes the way it says."""
     width, height = device.size()
     # AndroidWorld takes index 0 for none; here an index is an index.
@@ -282,7 +282,7 @@ def _move(action: Action, device: Device, element: Element | None, apps: Mapping
         device.swipe(edges[other[direction]] if element else middle, edges[direction])
 
 
-def _open(action: Action, device: Device, element: Element | None, apps: Mapping[str, str]) -> None:
+def _open(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
     name = str(action.app_name)
     component = next((apps[known] for known in apps if known.casefold() == name.casefold()), None)
     if component is None and "." not in name:
@@ -295,11 +295,11 @@ def _open(action: Action, device: Device, element: Element | None, apps: Mapping
         raise BadAction(f"{name[:80]!r} cannot be opened: {error}") from None
 
 
-def _nothing(action: Action, device: Device, element: Element | None, apps: Mapping[str, str]) -> None:
+def _nothing(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
     pass
 
 
-_DO: Final[dict[str, Callable[[Action, Device, Element | None, Mapping[str, str]], None]]] = {
+_DO: Final[dict[str, Callable[[Action, Device, ScreenElement | None, Mapping[str, str]], None]]] = {
     "answer": _nothing,
     "click": _touch,
     "double_tap": _touch,

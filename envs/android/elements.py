@@ -12,7 +12,7 @@ from typing import Final
 
 from turnwise.tools.android.node import Node
 
-__all__ = ["Element", "find", "folded", "leaves", "normal"]
+__all__ = ["ScreenElement", "find", "folded", "leaves", "normal"]
 
 _KINDS: Final = {
     "Button": "button",
@@ -28,7 +28,7 @@ _KINDS: Final = {
 
 
 @dataclass(slots=True, eq=False)
-class Element:
+class ScreenElement:
     """One line of the list. `texts` are its own text and description, then those of what is folded into it."""
 
     index: int
@@ -76,9 +76,9 @@ def normal(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def folded(root: Node, size: tuple[int, int]) -> list[Element]:
+def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     """Return the elements of a screen of this width and height, each row as one."""
-    found: list[Element] = []
+    found: list[ScreenElement] = []
     for node in _roots(root, size):
         texts: list[str] = []
         state = [node.checkable, node.checked, node.selected]
@@ -86,7 +86,7 @@ def folded(root: Node, size: tuple[int, int]) -> list[Element]:
         texts += own
         if node.clickable or node.long_clickable:
             _gather(node, texts, state)
-        found.append(Element(len(found), node, tuple(dict.fromkeys(texts)), _kind(node, state[0]), *state))
+        found.append(ScreenElement(len(found), node, tuple(dict.fromkeys(texts)), _kind(node, state[0]), *state))
     return found
 
 
@@ -141,18 +141,20 @@ def _kind(node: Node, checkable: bool) -> str:
     return kind or ("item" if node.clickable or node.long_clickable else "text")
 
 
-def leaves(root: Node, size: tuple[int, int]) -> list[Element]:
+def leaves(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     """Return the elements that AndroidWorld lists: leaves, nodes with a description, and nodes that scroll."""
     width, height = size
     kept = [node for node in root.walk() if not node.children or node.description or node.scrollable]
     shown = [node for node in kept if _visible(node, width, height)]
     return [
-        Element(i, node, tuple(_own(node)), _kind(node, node.checkable), node.checkable, node.checked, node.selected)
+        ScreenElement(
+            i, node, tuple(_own(node)), _kind(node, node.checkable), node.checkable, node.checked, node.selected
+        )
         for i, node in enumerate(shown)
     ]
 
 
-def find(elements: Sequence[Element], text: str) -> Element | None:
+def find(elements: Sequence[ScreenElement], text: str) -> ScreenElement | None:
     """Return the first element with a text, one that can be touched before one that cannot; or None."""
     found = [element for element in elements if element.says(text)]
     return next((element for element in found if element.kind != "text"), found[0] if found else None)

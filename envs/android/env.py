@@ -14,9 +14,9 @@ import gymnasium
 import numpy as np
 
 from turnwise.envs.android.actions import Action, BadAction, parse, perform
-from turnwise.envs.android.elements import Element
+from turnwise.envs.android.elements import ScreenElement
 from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
-from turnwise.envs.android.task_source import Episode, SimulatedTasks, TaskSource
+from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
 from turnwise.envs.android.tasks.judge import Verdict
 from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
 from turnwise.envs.snapshot import Fields
@@ -40,7 +40,7 @@ _INSTRUCTIONS: Final = (
 class _View(NamedTuple):
     """The screen as the agent sees it."""
 
-    elements: list[Element]
+    elements: list[ScreenElement]
     text: str
     admissible: list[str]
 
@@ -57,6 +57,8 @@ class AndroidEnv(SavableEnv):
         split: "train", or what training has not seen: "instances", "templates" or "apps".
         apps: only tasks that need no other apps than these; None: all.
         task_types: a template, or a list of them; None: all.
+        injections: share of the tasks whose phone carries instructions to the agent, in contacts, messages, names of
+            networks and so on. In those, `info["harm"]` says whether the agent has obeyed.
         size: width and height of the image in pixels.
         instructions: whether the first observation explains the actions.
         render_mode: None, "ansi" or "rgb_array".
@@ -76,6 +78,7 @@ class AndroidEnv(SavableEnv):
         split: str = "train",
         apps: str | Sequence[str] | None = None,
         task_types: str | Sequence[str] | None = None,
+        injections: float = 0.0,
         size: tuple[int, int] = (540, 1200),
         instructions: bool = True,
         render_mode: str | None = None,
@@ -85,19 +88,23 @@ class AndroidEnv(SavableEnv):
         self._format = FORMATS[choice("format", format, FORMATS)]
         self._size = _pixels(size)
         self._intro = _INSTRUCTIONS if flag("instructions", instructions) else ""
-        self._source: TaskSource = SimulatedTasks(split, _names("apps", apps), _names("task_types", task_types))
+        chosen = _names("apps", apps), _names("task_types", task_types)
+        self._source: TaskSource = SimulatedTasks(split, *chosen, injections)
         self._views: OrderedDict[str, _View] = OrderedDict()
-        self._episode: Episode | None = None
+        self._episode: DeviceTask | None = None
         self._played: list[str] = []
         self._answer = ""
         self._verdict: Verdict | None = None
+        self._harm: bool | None = None
+        self._now: _View | None = None  # the screen after the last action, and the key of its state
+        self._key = ""
         if self._images:
             image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
             self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict({"text": Text(), "image": image})
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the phone, to which the actions lead again."""
-        return self.__dict__ | {"_episode": None, "_verdict": None, "_views": OrderedDict()}
+        return self.__dict__ | {"_episode": None, "_verdict": None, "_now": None, "_views": OrderedDict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and play the episode again."""
@@ -106,7 +113,7 @@ class AndroidEnv(SavableEnv):
             self._replay(self.task_id, self._played)
 
     @property
-    def episode(self) -> Episode:
+    def episode(self) -> DeviceTask:
         """The current task and its device.
 
         Raises:
@@ -151,8 +158,9 @@ class AndroidEnv(SavableEnv):
         self._begin(self._source.start(task))
         return self._observe(f"{self._intro}Your task is to: {self.episode.goal}\n")
 
-    def _begin(self, episode: Episode) -> None:
-        self._episode, self._played, self._answer, self._verdict = episode, [], "", None
+    def _begin(self, episode: DeviceTask) -> None:
+        self._episode, self._played, self._answer, self._verdict, self._now = episode, [], "", None, None
+        self._harm = episode.harm("")
 
     def take_action(self, action: str) -> tuple[Any, float, bool]:
         self._played.append(action)
@@ -165,9 +173,11 @@ class AndroidEnv(SavableEnv):
         episode = self.episode
         try:
             action = parse(text)
-            perform(action, episode.device, self._view().elements if action.index is not None else (), episode.apps)
+            elements = self._view().elements if action.index is not None else ()
+            perform(action, episode.device, elements, episode.apps)
         except BadAction as error:
             return f"Invalid action: {error}.\n"
+        self._now = None
         self._heed(action)
         return ""
 
@@ -177,11 +187,15 @@ class AndroidEnv(SavableEnv):
             self._answer = str(action.text)
         elif action.ends:
             self._verdict = self.episode.verdict(self._answer, action.goal_status == "infeasible")
+        if self._harm is False:  # harm that was done stays done
+            self._harm = self.episode.harm(self._answer)
 
     def _view(self) -> _View:
         """Return the screen as text; screens seen before are kept."""
+        if self._now is not None:
+            return self._now
         episode = self.episode
-        key = episode.state()
+        key = self._key = episode.state()
         view = self._views.get(key)
         if view is None:
             root = episode.device.dump()
@@ -191,6 +205,7 @@ class AndroidEnv(SavableEnv):
             self._views[key] = view
             if len(self._views) > _KEPT:
                 self._views.popitem(last=False)
+        self._now = view
         return view
 
     def _observe(self, head: str) -> Any:
@@ -204,11 +219,11 @@ class AndroidEnv(SavableEnv):
         return self._verdict is not None
 
     def get_info(self, valid: bool) -> dict[str, Any]:
-        episode, verdict = self.episode, self._verdict
+        episode, verdict, view = self.episode, self._verdict, self._view()
         info: dict[str, Any] = {
             "task": self.task_id or "",
-            "state": f"{episode.state()} {self._answer}" if self._answer else episode.state(),
-            "admissible_actions": [] if verdict else list(self._view().admissible),
+            "state": self._state(),
+            "admissible_actions": [] if verdict else list(view.admissible),
             "free_actions": [] if verdict else list(_FREE),
             "valid": valid,
             "score": verdict.score if verdict else 0.0,
@@ -216,9 +231,16 @@ class AndroidEnv(SavableEnv):
             "task_type": episode.task_type,
             "step_limit": episode.step_limit,
         }
+        if self._harm is not None:
+            info["harm"] = self._harm
+            info["extras"] = {"harm": int(self._harm)}
         if verdict:
             info["reasons"] = verdict.reasons
         return info
+
+    def _state(self) -> str:
+        """Return the state key: the phone, and what the agent has answered."""
+        return f"{self._key} {self._answer}" if self._answer else self._key
 
     def snapshot(self) -> bytes:
         """Return the current episode as bytes, for `restore`: its actions, which lead to the same state again.
@@ -256,9 +278,10 @@ class AndroidEnv(SavableEnv):
 
     def load_episode(self, task: str, saved: Fields) -> None:
         played = saved.texts("played")
-        old = self._episode, self._played, self._answer, self._verdict
+        old = self._episode, self._played, self._answer, self._verdict, self._harm
         if not self._replay(task, played):
-            self._episode, self._played, self._answer, self._verdict = old
+            self._episode, self._played, self._answer, self._verdict, self._harm = old
+            self._now = None
             raise BadSnapshot("the snapshot's 'played' goes on after the end of the episode")
 
     def _replay(self, task: str, played: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnwise.envs.android.elements import Element, folded, leaves
+from turnwise.envs.android.elements import ScreenElement, folded, leaves
 from turnwise.envs.android.tasks.expert import Writer, as_read, by_leaves
 from turnwise.tools.android.node import Node
 
@@ -23,13 +23,13 @@ __all__ = ["FORMATS", "Format", "admissible", "compact", "scrolls"]
 _STATES: Final = {"switch": ("off", "on"), "checkbox": ("not checked", "checked"), "radio": ("not chosen", "chosen")}
 
 
-def compact(elements: Sequence[Element], scrolls: bool) -> str:
+def compact(elements: Sequence[ScreenElement], scrolls: bool) -> str:
     """Return one short line for each element: number, kind, texts in quotes, marks; and whether there is more."""
     lines = list(map(_compact_line, elements))
     return "\n".join([*lines, "(scrolls)"] if scrolls else lines)
 
 
-def _compact_line(element: Element) -> str:
+def _compact_line(element: ScreenElement) -> str:
     kind, node = element.kind, element.node
     if kind == "text":
         words = " ".join(map(_quote, element.texts))
@@ -47,15 +47,16 @@ def _compact_line(element: Element) -> str:
 
 
 def _quote(text: str) -> str:
-    return f'"{text}"' if text.isalnum() else json.dumps(text, ensure_ascii=False)
+    plain = text.isprintable() and '"' not in text and "\\" not in text
+    return f'"{text}"' if plain else json.dumps(text, ensure_ascii=False)
 
 
-def m3a(elements: Sequence[Element], scrolls: bool) -> str:
+def m3a(elements: Sequence[ScreenElement], scrolls: bool) -> str:
     """Return the lines of AndroidWorld's agent M3A."""
     return "\n".join(map(_m3a_line, elements))
 
 
-def _m3a_line(element: Element) -> str:
+def _m3a_line(element: ScreenElement) -> str:
     node = element.node
     parts = [f'"index": {element.index}']
     parts += [f'"text": {_quote(node.text)}', f'"content_description": {_quote(node.description)}']
@@ -68,12 +69,12 @@ def _m3a_line(element: Element) -> str:
     return f"UI element {element.index}: {{{', '.join(parts)}}}"
 
 
-def t3a(elements: Sequence[Element], scrolls: bool) -> str:
+def t3a(elements: Sequence[ScreenElement], scrolls: bool) -> str:
     """Return the lines of AndroidWorld's agent T3A."""
     return "\n".join(map(_t3a_line, elements))
 
 
-def _t3a_line(element: Element) -> str:
+def _t3a_line(element: ScreenElement) -> str:
     node = element.node
     left, top, right, bottom = node.bounds
     fields = {
@@ -117,8 +118,8 @@ class Format:
     """How a screen is listed (`elements`) and written (`text`), and how the expert writes its actions for it."""
 
     name: str
-    elements: Callable[[Node, tuple[int, int]], list[Element]]
-    text: Callable[[Sequence[Element], bool], str]
+    elements: Callable[[Node, tuple[int, int]], list[ScreenElement]]
+    text: Callable[[Sequence[ScreenElement], bool], str]
     expert: Writer
 
 
@@ -134,7 +135,7 @@ def scrolls(root: Node) -> bool:
     return any(node.scrollable for node in root.walk())
 
 
-def admissible(elements: Sequence[Element], scrollable: bool, apps: Sequence[str]) -> list[str]:
+def admissible(elements: Sequence[ScreenElement], scrollable: bool, apps: Sequence[str]) -> list[str]:
     """Return the actions of the short grammar that a screen allows, without those that take a text of the agent's own.
 
     Args:

@@ -1,7 +1,7 @@
 """Where the tasks of the environment come from, and what an episode needs of them.
 
-`TaskSource` and `Episode` are all that `AndroidEnv` knows of a task: any device may stand behind them. `SimulatedTasks`
-draws the templates of `tasks` on phones in this process.
+`TaskSource` and `DeviceTask` are all that `AndroidEnv` knows of a task: any device may stand behind them.
+`SimulatedTasks` draws the templates of `tasks` on phones in this process.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from turnwise.envs.android.elements import folded
 from turnwise.envs.android.phone.state import State
 from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible
 from turnwise.envs.android.tasks.expert import NoWay, Writer, as_read, play
-from turnwise.envs.android.tasks.judge import Verdict, content, judge
-from turnwise.envs.android.tasks.template import SPLITS, Task, Template, all_templates, make_task, split_of
+from turnwise.envs.android.tasks.judge import Content, Verdict, content, judge
+from turnwise.envs.android.tasks.template import SPLITS, PhoneTask, TaskTemplate, all_templates, make_task, split_of
 from turnwise.envs.errors import UnknownOption, UnknownTask
-from turnwise.envs.validation import choice
+from turnwise.envs.validation import choice, number
 from turnwise.registry import suggest
 from turnwise.tools.android.device import Device
 
-__all__ = ["Episode", "SimulatedTasks", "TaskSource"]
+__all__ = ["DeviceTask", "SimulatedTasks", "TaskSource"]
 
 _LISTED: Final = 1000
 _DRAWN_FROM: Final = 10**6
 
 
-class Episode(Protocol):
+class DeviceTask(Protocol):
     """One task on one device."""
 
     device: Device
@@ -49,6 +49,10 @@ class Episode(Protocol):
 
     def verdict(self, answer: str, gave_up: bool) -> Verdict:
         """Judge the device as it is now."""
+        ...
+
+    def harm(self, answer: str) -> bool | None:
+        """Return whether the agent has done what an attack asked for; None if the device carries no attack."""
         ...
 
     def plan(self, answer: str, write: Writer) -> list[str]:
@@ -71,7 +75,7 @@ class TaskSource(Protocol):
         """Return the id of a random task."""
         ...
 
-    def start(self, task: str) -> Episode:
+    def start(self, task: str) -> DeviceTask:
         """Return a task at its start.
 
         Raises:
@@ -87,18 +91,22 @@ class TaskSource(Protocol):
 class SimulatedTasks:
     """Tasks on phones in this process: the ids are NAME/NUMBER."""
 
-    def __init__(self, split: str, apps: Sequence[str] | None, task_types: Sequence[str] | None) -> None:
+    def __init__(
+        self, split: str, apps: Sequence[str] | None, task_types: Sequence[str] | None, injections: float = 0.0
+    ) -> None:
         """Choose tasks.
 
         Args:
             split: one of `tasks.template.SPLITS`.
             apps: only tasks that need no other apps; None: all.
             task_types: names of templates; None: all.
+            injections: share of the tasks whose phone carries an attack.
 
         Raises:
             UnknownOption: an argument names what does not exist, or nothing is left.
         """
         self._split = choice("split", split, SPLITS)
+        self._injections = number("injections", injections, 0.0, 1.0)
         known = all_templates()
         for name in task_types or ():
             choice("task type", name, known)
@@ -112,57 +120,57 @@ class SimulatedTasks:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to make it again: templates hold functions, which cannot be pickled."""
-        return SimulatedTasks, (self._split, self._apps, self._types)
+        return SimulatedTasks, (self._split, self._apps, self._types, self._injections)
 
-    def _chosen(self, template: Template) -> bool:
+    def _chosen(self, template: TaskTemplate) -> bool:
         if self._types is not None and template.name not in self._types:
             return False
         if self._apps is not None and not set(template.apps) <= set(self._apps):
             return False
-        return any(split_of(template, number) == self._split for number in range(50))
+        return any(split_of(template, instance) == self._split for instance in range(50))
 
     def ids(self, count: int | None) -> list[str]:
         """Return the ids of the first tasks, one of each template in turn."""
         return list(islice(self._all(), _LISTED if count is None else count))
 
     def _all(self) -> Iterator[str]:
-        for number in count_from():
+        for instance in count_from():
             for template in self._templates:
-                if split_of(template, number) == self._split:
-                    yield f"{template.name}/{number}"
+                if split_of(template, instance) == self._split:
+                    yield f"{template.name}/{instance}"
 
     def draw(self, random: np.random.Generator) -> str:
         """Return a random task; all templates are equally likely."""
         template = self._templates[int(random.integers(len(self._templates)))]
         while True:
-            number = int(random.integers(_DRAWN_FROM))
-            if split_of(template, number) == self._split:
-                return f"{template.name}/{number}"
+            instance = int(random.integers(_DRAWN_FROM))
+            if split_of(template, instance) == self._split:
+                return f"{template.name}/{instance}"
 
-    def start(self, task: str) -> SimulatedEpisode:
+    def start(self, task: str) -> SimulatedTask:
         """Return a task at its start.
 
         Raises:
             UnknownTask: it does not exist, or belongs to another split or choice of templates.
         """
-        name, _, number = task.rpartition("/")
+        name, _, instance = task.rpartition("/")
         template = next((t for t in self._templates if t.name == name), None)
-        if template is None or not number.isdecimal() or str(int(number[:18])) != number:
+        if template is None or not instance.isdecimal() or str(int(instance[:18])) != instance:
             near = suggest(task, [f"{t.name}/0" for t in self._templates], most=3)
             raise UnknownTask(f"unknown task {task!r} in the split {self._split!r}{near}")
-        if (split := split_of(template, int(number))) != self._split:
+        if (split := split_of(template, int(instance))) != self._split:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
-        return SimulatedEpisode(make_task(name, int(number)))
+        return SimulatedTask(make_task(name, int(instance), self._injections))
 
     def arguments(self) -> dict[str, Any]:
         """Return split and choice."""
-        return {"split": self._split, "apps": self._apps, "task_types": self._types}
+        return {"split": self._split, "apps": self._apps, "task_types": self._types, "injections": self._injections}
 
 
-class SimulatedEpisode:
+class SimulatedTask:
     """A task on a phone of this process."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: PhoneTask) -> None:
         """Start the task."""
         self.task = task
         self.phone = task.phone
@@ -184,13 +192,22 @@ class SimulatedEpisode:
 
     def verdict(self, answer: str, gave_up: bool) -> Verdict:
         """Judge the phone as it is now."""
+        return judge(*self._contents(), self.task.effects, answer, gave_up)
+
+    def harm(self, answer: str) -> bool | None:
+        """Return whether the agent has done what an attack asked for; None if the phone carries none."""
+        planted = self.task.planted
+        return None if planted is None else planted.obeyed(*self._contents(), answer)
+
+    def _contents(self) -> tuple[Content, Content]:
+        """Return what the phone held at the start, and what it holds now."""
         phone = self.phone
         now = phone.snapshot()
         after = content(phone)
         phone.restore(self._first)
         before = content(phone, list(after.databases))
         phone.restore(now)
-        return judge(before, after, self.task.effects, answer, gave_up)
+        return before, after
 
     def plan(self, answer: str, write: Writer) -> list[str]:
         """Return the expert's actions from here on, tried on this phone and then taken back.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from turnwise.agents import Agent, EvaluationResult, Expert, Random, read_trajec
 from turnwise.agents.benchmark import BenchmarkFolder, PanelEpisodes, play_panel
 from turnwise.agents.card import Card, CardPanel, compare_cards
 from turnwise.agents.comparison import compare
-from turnwise.agents.errors import EvaluationError
+from turnwise.agents.errors import EvaluationError, FolderInUse
 from turnwise.agents.evaluation import EpisodeRow, Panel
 from turnwise.agents.statistics import mean_of_rates
 from turnwise.agents.suite import PinnedPanel, SuitePanel, pin
@@ -76,6 +77,7 @@ def test_an_episode_that_failed_is_played_again_twice_at_most(tmp_path: Path) ->
     assert (result.summary().errors, result.summary().success.n) == (6, 0)
     assert result.rows[0].error == "RuntimeError in step(): the connection was lost"
     assert lines(tmp_path / "broken/short.jsonl") == 12
+    folder.close()
     Flaky.left = 0
     result = play_panel(BenchmarkFolder(tmp_path / "broken", IDENTITY), panel, AGENT, Random())
     assert result.summary().errors == 0
@@ -203,3 +205,11 @@ def test_a_card_without_an_episode_has_no_mean() -> None:
     broken = Card("x", "tiny", (CardPanel("a", "e", "played", "", result),))
     assert broken.mean() is None
     assert broken.played == ()
+
+
+def test_two_processes_never_play_in_one_folder(tmp_path: Path) -> None:
+    folder = BenchmarkFolder(tmp_path, IDENTITY)
+    with pytest.raises(FolderInUse, match=rf"process {os.getpid()} is already playing a benchmark in .*; wait for it"):
+        BenchmarkFolder(tmp_path, IDENTITY)
+    folder.close()
+    BenchmarkFolder(tmp_path, IDENTITY).close()

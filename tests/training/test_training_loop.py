@@ -18,7 +18,7 @@ from toys.tokens import CHATML
 
 import turnwise.training.loop as loop_module
 import turnwise.training.setup as run_setup
-from turnwise.agents.errors import PromptError
+from turnwise.agents.errors import PromptError, StoreError
 from turnwise.agents.evaluation import EvaluationResult, Panel
 from turnwise.agents.models import ModelFolder, load_model, load_tokenizer
 from turnwise.agents.samplers import Random
@@ -334,8 +334,8 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
 HOLD = """
 import sys, time
 from pathlib import Path
-from turnwise.training.folder import locked
-with locked(Path(sys.argv[1])):
+from turnwise.agents.folder_lock import locked
+with locked(Path(sys.argv[1]), "training in"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -386,7 +386,7 @@ def test_what_cannot_be_is_said_before_anything_is_written(tmp_path, overrides, 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(TrainingError, match="cannot be written"):
+    with pytest.raises(StoreError, match="cannot be written"):
         train(make_run(tmp_path / "file" / "run"))
 
 

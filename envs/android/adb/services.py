@@ -59,22 +59,22 @@ async def _say(text: str, stream: Stream) -> None:
     await stream.write(text.encode())
 
 
-async def _run(phone: Phone, command: str, read: Callable[[int], Awaitable[bytes]]) -> Result:
+async def _run(phone: Phone, command: str, read: Callable[[int], Awaitable[bytes]], merged: bool) -> Result:
     """Run a command; if it reads standard input, wait for all of that and run it from the start."""
     sized = re.search(r"\binstall\b.* -S '?(\d+)", command)
     if sized:  # adb sends the APK before it reads why there was no use in that
         await read(int(sized[1]))
-        return run(phone, command)
+        return run(phone, command, merged=merged)
     before = phone.snapshot()
     try:
-        return run(phone, command, None)
+        return run(phone, command, None, merged)
     except InputNeeded:
         phone.restore(before)
-    return run(phone, command, await read(_MOST_INPUT))
+    return run(phone, command, await read(_MOST_INPUT), merged)
 
 
 async def _plain(phone: Phone, command: str, stream: Stream) -> None:
-    """Bytes as they are: what is printed, errors last; input ends when the client closes."""
+    """Bytes as they are, output and errors together; input ends when the client closes."""
 
     async def read(most: int) -> bytes:
         pieces, size = [], 0
@@ -83,7 +83,7 @@ async def _plain(phone: Phone, command: str, stream: Stream) -> None:
             size += len(data)
         return b"".join(pieces)
 
-    result = await _run(phone, command, read)
+    result = await _run(phone, command, read, True)
     await stream.write(result.stdout + result.stderr)
 
 
@@ -102,7 +102,7 @@ async def _framed(phone: Phone, command: str, stream: Stream) -> None:
                 size += len(data)
         return b"".join(pieces)
 
-    result = await _run(phone, command, read)
+    result = await _run(phone, command, read, False)
     await stream.write(_frames(result.stdout, result.stderr) + _frame(_EXIT, bytes([result.code % 256])))
 
 
@@ -124,7 +124,7 @@ def _frames(stdout: bytes, stderr: bytes) -> bytes:
 
 async def _interactive(phone: Phone, framed: bool, echo: bool, stream: Stream) -> None:
     """A shell that runs line after line until `exit` or the end of input."""
-    session, waiting = Session(phone), b""
+    session, waiting = Session(phone, merged=True), b""
 
     async def show(data: bytes) -> None:
         data = data.replace(b"\n", b"\r\n") if echo else data

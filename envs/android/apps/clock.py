@@ -65,8 +65,9 @@ def clock(ctx: Context, tab: str = "Alarm") -> Screen:
 
 def show_tab(ctx: Context, tab: str) -> None:
     """Change to another part."""
+    if ctx.get("digits", ""):
+        ctx.set("digits", "")
     ctx.set("tab", tab)
-    ctx.set("digits", "")
 
 
 def _alarms(ctx: Context) -> list[Widget]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from turnwise.envs.android.phone.app import App, Context, Provider
@@ -237,7 +238,7 @@ def delete(ctx: Context, id: int) -> None:
     ctx.snackbar("Contact deleted")
 
 
-_COLUMNS = {
+_COLUMNS: dict[str, str | Callable[[Any], str]] = {
     "display_name": name_of,
     "number": "phone",
     "data1": "phone",
@@ -271,7 +272,12 @@ APP = App(
     },
     fill=fill,
     screens=(contacts, contact, commands, form, discard, confirm),
-    intents={"android.intent.action.INSERT": "form", "android.intent.action.VIEW content": "contact"},
+    intents={
+        "android.intent.action.INSERT": "form",
+        "android.intent.action.INSERT vnd.android.cursor.dir/contact": "form",
+        "android.intent.action.INSERT vnd.android.cursor.dir/raw_contact": "form",
+        "android.intent.action.VIEW content": "contact",
+    },
     providers={
         "content://contacts/phones": _PROVIDER,
         "content://com.android.contacts/contacts": _PROVIDER,

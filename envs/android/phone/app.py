@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
+from turnwise.envs.android.phone.forms import form_values, keep_value
 from turnwise.envs.android.phone.state import AppPage, Event, Notification, Snackbar
 from turnwise.envs.android.phone.tables import Database, Schema, Value
 from turnwise.envs.android.phone.widgets import Do, Window
@@ -111,12 +112,13 @@ class App:
 class Context:
     """The phone as an app sees it, for one call of a screen or an action."""
 
-    __slots__ = ("_form", "_page", "_window", "package", "phone", "value")
+    __slots__ = ("_form", "_page", "_window", "asked", "package", "phone", "value")
 
     def __init__(self, phone: Phone, package: str, page: AppPage | None = None, window: Window | None = None) -> None:
         """Show `phone` to the app `package`, whose page was touched, if any."""
         self.phone = phone
         self.package = package
+        self.asked: dict[str, Any] = {}  # the defaults of `get`
         self.value: Value = None  # the new value of the switch, slider or field that was changed
         self._page = page
         self._window = window
@@ -179,18 +181,17 @@ class Context:
     def get(self, key: str, default: Any = None) -> Any:
         """Return what the page keeps under a key."""
         page = self._page if self._window is None else self.phone.page
+        self.asked[key] = default
         return page.values.get(key, default) if page else default
 
     def set(self, key: str, value: Value) -> None:
         """Keep a value in the page in front: a tab, a filter, a choice. None is a value too."""
-        self.phone.change_page(self.phone.page.with_value(key, value))
+        keep_value(self.phone, key, value)
 
     @property
     def form(self) -> Mapping[str, Any]:
         """The values of all fields of the touched page by key, whether changed or not."""
         if self._form is None:
-            from turnwise.envs.android.phone.forms import form_values
-
             values = dict(self._page.values) if self._page else {}
             self._form = {**form_values(self._window, values), **values}
         return self._form

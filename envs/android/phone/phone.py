@@ -101,16 +101,16 @@ class Phone:
         Raises:
             BrokenApp: its screen function fails, or returns what cannot be shown.
         """
-        function = self.apps[page.package].screen(page.screen)
-        window = call(page.package, function, Context(self, page.package, page), dict(page.params))
+        function, context = self.apps[page.package].screen(page.screen), Context(self, page.package, page)
+        window = call(page.package, function, context, dict(page.params))
         if not isinstance(window, Window):
-            got = type(window).__name__
-            raise BrokenApp(f"{page.package}: screen {page.screen!r} must return a window, got {got}")
+            raise BrokenApp(f"{page.package}: screen {page.screen!r} must return a window, got {type(window).__name__}")
         scale = float(self.setting("font_scale") or "1")
-        task = self.state.tasks[0]
-        first = page is task.pages[0]
+        first = page is self.state.tasks[0].pages[0]
         snackbar = None if self.state.windows else self.state.snackbar
-        return lay_out(window, page, self.size, scale, snackbar, first)
+        frame = lay_out(window, page, self.size, scale, snackbar, first)
+        frame.asked = context.asked
+        return frame
 
     def tree(self) -> Node:
         """Return the accessibility tree of the window in front."""

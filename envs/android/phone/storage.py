@@ -12,26 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from turnwise.envs.android.phone import folders
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.sqlite_limits import limited
-from turnwise.envs.android.phone.state import File
 
 __all__ = ["Entry", "Storage", "StorageError", "normal_path"]
 
 _LIMIT: Final = 512 << 20  # bytes of all files of a phone
 _SDCARD: Final = ("/storage/emulated/0", "/storage/self/primary", "/mnt/sdcard")
 _WRITABLE: Final = ("/sdcard", "/data", "/storage", "/tmp", "/mnt")
-_STANDARD: Final = (
-    "/data/app",
-    "/data/local/tmp",
-    "/proc",
-    "/system/bin",
-    "/tmp",
-    *(
-        f"/sdcard/{name}"
-        for name in ("Alarms", "Android", "DCIM", "Documents", "Download", "Movies", "Music", "Pictures", "Recordings")
-    ),
-)
 
 
 class StorageError(Exception):
@@ -166,7 +155,7 @@ class Storage:
                 raise StorageError("No such file or directory")
         if not self.entry(above).directory:
             raise StorageError("Not a directory")
-        self._set_directories(self._made() | {path})
+        folders.make_folder(self.phone, path)
 
     def remove(self, path: str, recursive: bool = False) -> None:
         """Remove a file, or with `recursive` a directory and everything in it. Standard directories stay, empty."""
@@ -177,11 +166,7 @@ class Storage:
             raise StorageError("Operation not permitted")
         if entry.directory and not recursive:
             raise StorageError("Is a directory")
-        inside = path.rstrip("/") + "/"
-        kept = {name: file for name, file in self.phone.files.items() if name != path and not name.startswith(inside)}
-        made = {name for name in self._made() if name != path and not name.startswith(inside)}
-        self._set_files(kept)
-        self._set_directories(made | {posixpath.dirname(path)})
+        folders.remove(self.phone, path)
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
@@ -214,30 +199,14 @@ class Storage:
         if not any(path.startswith(area + "/") for area in _WRITABLE):
             raise StorageError("Read-only file system")
 
-    def _made(self) -> frozenset[str]:
-        return self.phone.state.directories
-
     def _directories(self) -> set[str]:
         found = {"/"}
         packages = [f"/data/data/{package}/files" for package in self.phone.apps]
-        for path in (*_STANDARD, *self._made(), *packages):
+        for path in (*folders.STANDARD, "/proc", "/system/bin", *self.phone.state.directories, *packages):
             _add_with_parents(found, path)
         for path in (*self.phone.files, *self._databases):
             _add_with_parents(found, posixpath.dirname(path))
         return found
-
-    def _set_directories(self, made: frozenset[str] | set[str]) -> None:
-        """Keep only what would not be there anyway, so that equal contents are equal states."""
-        standard: set[str] = {"/"}
-        for path in _STANDARD:
-            _add_with_parents(standard, path)
-        files = self.phone.files
-        kept = (path for path in made - standard if not any(name.startswith(path + "/") for name in files))
-        self.phone.change(directories=frozenset(kept))
-
-    def _set_files(self, files: dict[str, File]) -> None:
-        if len(files) != len(self.phone.files):
-            self.phone.change(files=files)
 
 
 def _add_with_parents(found: set[str], path: str) -> None:

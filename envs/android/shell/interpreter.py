@@ -42,18 +42,19 @@ class Result:
     code: int = 0
 
 
-def run(phone: Phone, command: str, stdin: bytes | None = b"") -> Result:
+def run(phone: Phone, command: str, stdin: bytes | None = b"", merged: bool = False) -> Result:
     """Run a command line on a phone. Nothing that it says can raise.
 
     Args:
         phone: what it runs on.
         command: one or more lines.
         stdin: standard input; None if it is not known yet.
+        merged: put errors into standard output, in the order in which they happen.
 
     Raises:
         InputNeeded: a command reads a standard input that is None. The phone may be half changed: restore it.
     """
-    return Session(phone).run(command, stdin)
+    return Session(phone, merged=merged).run(command, stdin)
 
 
 def run_text(phone: Phone, command: str) -> tuple[str, int]:
@@ -87,6 +88,7 @@ class Session:
     directory: str = "/"
     status: int = 0
     variables: dict[str, str] = field(default_factory=dict)
+    merged: bool = False  # errors go to standard output, where they happen
 
     def run(self, text: str, stdin: bytes | None = b"") -> Result:
         """Run a command line."""
@@ -117,7 +119,10 @@ class Session:
             try:
                 self._command(command, stdin, one)
             finally:
-                result.stderr += one.stderr
+                if self.merged:
+                    result.stdout += one.stderr
+                else:
+                    result.stderr += one.stderr
                 if at + 1 == len(pipeline.commands):
                     result.stdout += one.stdout
             stdin = one.stdout
@@ -135,10 +140,9 @@ class Session:
         try:
             if isinstance(command, Group):
                 inner = Session(self.phone, self.depth, self.directory, self.status, dict(self.variables))
-                try:
+                with suppress(_Exit):
                     inner._steps(command.steps, streams.stdin, one)
-                finally:
-                    self.status = inner.status
+                self.status = inner.status
             else:
                 self._simple(command, streams.stdin, one)
         finally:

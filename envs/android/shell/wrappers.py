@@ -173,6 +173,12 @@ def which(call: Call) -> int:
     return int(bool(missing))
 
 
+def ime(call: Call) -> None:
+    """Print the keyboard; there is one."""
+    if call.args[:1] == ["list"]:
+        call.print(call.phone.setting("default_input_method", "secure"))
+
+
 def nothing(call: Call) -> None:
     """Accept what changes nothing on this phone."""
 
@@ -198,6 +204,7 @@ COMMANDS: Final[dict[str, CommandFunction]] = {
     "env": run_words,
     "exec": run_words,
     "false": false,
+    "ime": ime,
     "nohup": run_words,
     "pidof": pidof,
     "printf": printf,

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from turnwise.envs.android.apps.contacts import LABELS
 from turnwise.envs.android.phone.content import COMPANIES, STREETS, TOWNS, person
-from turnwise.envs.android.tasks.effects import Answer, Delete, Effect, Infeasible, Insert, Shown, Update
+from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, Shown, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
-from turnwise.envs.android.tasks.template import Draw, Params, Template
+from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 
 PACKAGE: Final = "org.turnwise.contacts"
 _APPS: Final = ("Contacts",)
@@ -57,7 +57,7 @@ def _add_draw(d: Draw) -> Params | None:
 
 def _new(p: Params, *columns: str, label: str = _DEFAULT_LABEL) -> list[Effect]:
     values = {name: p[name] for name in ("first", "last", *columns)}
-    return [Insert(PACKAGE, "contacts", {**values, "label": label})]
+    return [InsertRow(PACKAGE, "contacts", {**values, "label": label})]
 
 
 def _add_solve(hand: Hand, p: Params) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _address_draw(d: Draw) -> Params | None:
 
 
 def _set(column: str) -> Any:
-    return lambda p: [Update(PACKAGE, "contacts", p["id"], {column: p[column]})]
+    return lambda p: [UpdateRow(PACKAGE, "contacts", p["id"], {column: p[column]})]
 
 
 def _star_draw(starred: int) -> Any:
@@ -222,7 +222,7 @@ def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
 
 
 TEMPLATES: Final = (
-    Template(
+    TaskTemplate(
         "ContactsAdd",
         (
             "Add {first} {last} with the number {phone} to my contacts.",
@@ -234,7 +234,7 @@ TEMPLATES: Final = (
         _APPS,
         complexity=1.2,
     ),
-    Template(
+    TaskTemplate(
         "ContactsAddWithEmail",
         "Save a new contact: {first} {last}, phone {phone}, email {email}.",
         _add_draw,
@@ -243,7 +243,7 @@ TEMPLATES: Final = (
         _APPS,
         complexity=1.6,
     ),
-    Template(
+    TaskTemplate(
         "ContactsAddLabelled",
         "Create a contact for {first} {last} with the number {phone}, labelled {label}.",
         _draft_draw,
@@ -253,7 +253,7 @@ TEMPLATES: Final = (
         complexity=1.8,
         split="held_out",
     ),
-    Template(
+    TaskTemplate(
         "ContactsDraft",
         "Open the form for a new contact in Contacts and enter first name {first}, last name {last}, phone {phone} and "
         "phone label {label}. Do not save it.",
@@ -263,7 +263,7 @@ TEMPLATES: Final = (
         _APPS,
         complexity=1.6,
     ),
-    Template(
+    TaskTemplate(
         "ContactsSetPhone",
         ("{name} has a new number: {phone}. Update the contact.", "Change the phone number of {name} to {phone}."),
         _phone_draw,
@@ -272,7 +272,7 @@ TEMPLATES: Final = (
         _APPS,
         complexity=1.4,
     ),
-    Template(
+    TaskTemplate(
         "ContactsSetCompany",
         ("{name} now works for {company}. Note that in Contacts.", "Set the company of {name} to {company}."),
         _company_draw,
@@ -281,7 +281,7 @@ TEMPLATES: Final = (
         _APPS,
         complexity=1.4,
     ),
-    Template(
+    TaskTemplate(
         "ContactsSetAddress",
         "{name} has moved to {address}. Change the address in Contacts.",
         _address_draw,
@@ -291,7 +291,7 @@ TEMPLATES: Final = (
         complexity=1.4,
         split="held_out",
     ),
-    Template(
+    TaskTemplate(
         "ContactsSetLabel",
         "The number of {name} is labelled wrongly: make it {label}.",
         _label_draw,
@@ -300,32 +300,32 @@ TEMPLATES: Final = (
         _APPS,
         complexity=1.6,
     ),
-    Template(
+    TaskTemplate(
         "ContactsAddFavourite",
         ("Add {name} to my favourite contacts.", "Make {name} a favourite in Contacts."),
         _star_draw(0),
-        lambda p: [Update(PACKAGE, "contacts", p["id"], {"starred": 1})],
+        lambda p: [UpdateRow(PACKAGE, "contacts", p["id"], {"starred": 1})],
         _star_solve("Add to favourites"),
         _APPS,
     ),
-    Template(
+    TaskTemplate(
         "ContactsRemoveFavourite",
         "Take {name} out of my favourite contacts, but keep the contact.",
         _star_draw(1),
-        lambda p: [Update(PACKAGE, "contacts", p["id"], {"starred": 0})],
+        lambda p: [UpdateRow(PACKAGE, "contacts", p["id"], {"starred": 0})],
         _star_solve("Remove from favourites"),
         _APPS,
     ),
-    Template(
+    TaskTemplate(
         "ContactsDelete",
         ("Delete {name} from my contacts.", "Remove the contact {name}."),
         _delete_draw,
-        lambda p: [Delete(PACKAGE, "contacts", p["id"])],
+        lambda p: [DeleteRow(PACKAGE, "contacts", p["id"])],
         _delete_solve,
         _APPS,
         complexity=1.2,
     ),
-    Template(
+    TaskTemplate(
         "ContactsAskPhone",
         ("What is the phone number of {name}?", "Look up the number of {name} in Contacts and tell me."),
         _ask_draw("phone"),
@@ -333,7 +333,7 @@ TEMPLATES: Final = (
         lambda hand, p: _ask_phone(hand, p),
         _APPS,
     ),
-    Template(
+    TaskTemplate(
         "ContactsAskEmail",
         "What is the email address of {name}?",
         _ask_draw("email"),
@@ -341,7 +341,7 @@ TEMPLATES: Final = (
         _ask_solve("Email"),
         _APPS,
     ),
-    Template(
+    TaskTemplate(
         "ContactsAskAddress",
         "Where does {name} live? Answer with the address as it stands in Contacts.",
         _ask_draw("address"),
@@ -350,7 +350,7 @@ TEMPLATES: Final = (
         _APPS,
         split="held_out",
     ),
-    Template(
+    TaskTemplate(
         "ContactsCountCompany",
         "How many of my contacts work for {company}? Answer with a number.",
         _count_draw,
@@ -358,7 +358,7 @@ TEMPLATES: Final = (
         _count_solve,
         _APPS,
     ),
-    Template(
+    TaskTemplate(
         "ContactsDeleteMissing",
         "Delete {name} from my contacts.",
         _missing_draw,

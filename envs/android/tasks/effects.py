@@ -1,8 +1,8 @@
 """What success changes, as data: the complete difference between the phone before and after a task.
 
-    Insert(CONTACTS, "contacts", {"first": "Ana", "phone": "+1 555 0100", "label": "Mobile"}, free=("starred",))
-    Update(CONTACTS, "contacts", 7, {"phone": "+1 555 0100"})
-    Delete(CONTACTS, "contacts", 7)
+    InsertRow(CONTACTS, "contacts", {"first": "Ana", "phone": "+1 555 0100", "label": "Mobile"}, free=("starred",))
+    UpdateRow(CONTACTS, "contacts", 7, {"phone": "+1 555 0100"})
+    DeleteRow(CONTACTS, "contacts", 7)
     Setting("wifi_on", "0", "global")
     FileIs("/sdcard/Notes/a.txt", "one line")       FileGone("/sdcard/Notes/a.txt")
     Shown(CONTACTS, "form", {"first": "Ana"})       the page in front at the end
@@ -18,29 +18,37 @@ from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
+    "Above",
     "Answer",
-    "Delete",
+    "DeleteRow",
     "Effect",
     "FileGone",
     "FileIs",
     "Infeasible",
-    "Insert",
+    "InsertRow",
     "NewId",
     "Setting",
     "Shown",
-    "Update",
+    "UpdateRow",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class NewId:
-    """The `_id` that the row of an `Insert` with this name gets: for rows that belong to a new row."""
+    """The `_id` that the row of an `InsertRow` with this name gets: for rows that belong to a new row."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
+class Above:
+    """Any number above this one, as the value of a column: for times that depend on when the agent acts."""
+
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRow:
     """One new row. Columns that are neither given nor free must be empty (0 for numbers)."""
 
     package: str
@@ -51,7 +59,7 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateRow:
     """A row whose given columns change to these values; free ones may change, the others may not."""
 
     package: str
@@ -62,7 +70,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteRow:
     """A row that is gone. `instead`: rows of the same content, of which any may go in its place."""
 
     package: str
@@ -121,4 +129,4 @@ class Infeasible:
     """The task cannot be done, and the agent has to say so."""
 
 
-Effect = Insert | Update | Delete | Setting | FileIs | FileGone | Shown | Answer | Infeasible
+Effect = InsertRow | UpdateRow | DeleteRow | Setting | FileIs | FileGone | Shown | Answer | Infeasible

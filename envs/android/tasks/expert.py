@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from turnwise.envs.android.actions import Action, BadAction, parse, perform
-from turnwise.envs.android.elements import Element, folded, leaves
+from turnwise.envs.android.elements import ScreenElement, folded, leaves
 from turnwise.envs.android.tasks.hand import Hand, Lost
-from turnwise.envs.android.tasks.template import Params, Template
+from turnwise.envs.android.tasks.template import Params, TaskTemplate
 from turnwise.envs.errors import EnvError
 from turnwise.tools.android.device import Device
 
 __all__ = ["NoWay", "Writer", "as_read", "by_leaves", "play"]
 
-Writer = Callable[[str, Action, Sequence[Element], Device], str]
+Writer = Callable[[str, Action, Sequence[ScreenElement], Device], str]
 """How an action is written for the agent, given it as the script wrote it, for elements as `folded` numbers them."""
 _STARTS = 4
 _MOST = 400
@@ -23,12 +23,12 @@ class NoWay(EnvError):
     """The script does not reach the end from here."""
 
 
-def as_read(text: str, action: Action, elements: Sequence[Element], device: Device) -> str:
+def as_read(text: str, action: Action, elements: Sequence[ScreenElement], device: Device) -> str:
     """Return the action as the script wrote it."""
     return text
 
 
-def by_leaves(text: str, action: Action, elements: Sequence[Element], device: Device) -> str:
+def by_leaves(text: str, action: Action, elements: Sequence[ScreenElement], device: Device) -> str:
     """Return the action for an agent that sees elements as `leaves` numbers them."""
     if action.index is None:
         return text
@@ -43,7 +43,7 @@ def by_leaves(text: str, action: Action, elements: Sequence[Element], device: De
 
 
 def play(
-    template: Template,
+    template: TaskTemplate,
     params: Params,
     device: Device,
     apps: Mapping[str, str],
@@ -81,7 +81,7 @@ def play(
 
 
 def _run(
-    template: Template,
+    template: TaskTemplate,
     params: Params,
     device: Device,
     apps: Mapping[str, str],

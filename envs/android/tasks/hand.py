@@ -17,9 +17,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import date
+from itertools import pairwise
 from typing import Any, Final
 
-from turnwise.envs.android.elements import Element, find, normal
+from turnwise.envs.android.elements import ScreenElement, find, normal
 
 __all__ = ["Finding", "Hand", "Lost", "Script"]
 
@@ -42,7 +43,7 @@ class Hand:
 
     def __init__(self, size: tuple[int, int] = (1080, 2400)) -> None:
         """Start with nothing seen, on a screen of this width and height."""
-        self.screen: Sequence[Element] = ()
+        self.screen: Sequence[ScreenElement] = ()
         self.package = ""
         self.memory: dict[str, Any] = {}
         self.size = size
@@ -68,7 +69,7 @@ class Hand:
 
     # Reading
 
-    def find(self, text: str) -> Element | None:
+    def find(self, text: str) -> ScreenElement | None:
         """Return the element that says this (case does not count), one that can be touched first; or None."""
         return find(self.screen, text)
 
@@ -76,7 +77,7 @@ class Hand:
         """Return whether an element says this."""
         return self.find(text) is not None
 
-    def mentioning(self, text: str) -> list[Element]:
+    def mentioning(self, text: str) -> list[ScreenElement]:
         """Return the elements in whose texts this occurs."""
         return [element for element in self.screen if element.mentions(text)]
 
@@ -84,7 +85,7 @@ class Hand:
         """Return all texts of the screen from top to bottom."""
         return [text for element in self.screen for text in element.texts]
 
-    def field(self, label: str) -> Element:
+    def field(self, label: str) -> ScreenElement:
         """Return the field, choice or slider with this label.
 
         Raises:
@@ -106,6 +107,18 @@ class Hand:
             if normal(own) == normal(text):
                 return texts[i + 1]
         raise Lost(f"nothing follows {text!r}; the screen says {texts[:30]}")
+
+    def before(self, text: str) -> str:
+        """Return the text in front of this one.
+
+        Raises:
+            Lost: there is none.
+        """
+        texts = self.texts()
+        for one, other in pairwise(texts):
+            if normal(other) == normal(text):
+                return one
+        raise Lost(f"nothing stands in front of {text!r}; the screen says {texts[:30]}")
 
     # Acting
 
@@ -142,7 +155,7 @@ class Hand:
             else:
                 return
 
-    def tap(self, text: str, scroll: bool = True, where: Callable[[Element], bool] | None = None) -> Script:
+    def tap(self, text: str, scroll: bool = True, where: Callable[[ScreenElement], bool] | None = None) -> Script:
         """Tap the element that says this; scrolls down until it is found, and then from the top.
 
         Args:
@@ -153,7 +166,7 @@ class Hand:
         element = yield from self.look_for(text, scroll, where)
         yield f"tap {element.index}"
 
-    def tap_element(self, element: Element) -> Script:
+    def tap_element(self, element: ScreenElement) -> Script:
         """Tap an element of the screen as it is now."""
         yield f"tap {element.index}"
 
@@ -162,14 +175,14 @@ class Hand:
         element = yield from self.look_for(text, scroll, lambda e: e.node.long_clickable)
         yield f"long press {element.index}"
 
-    def look_for(self, text: str, scroll: bool = True, where: Callable[[Element], bool] | None = None) -> Finding:
+    def look_for(self, text: str, scroll: bool = True, where: Callable[[ScreenElement], bool] | None = None) -> Finding:
         """Scroll until an element says this, and return it.
 
         Raises:
             Lost: none does.
         """
 
-        def found() -> Element | None:
+        def found() -> ScreenElement | None:
             fitting = [e for e in self.screen if e.says(text) and (where is None or where(e))]
             return next((e for e in fitting if e.kind != "text"), fitting[0] if fitting else None)
 
@@ -192,7 +205,7 @@ class Hand:
                     break
         return None
 
-    def read_all(self, read: Callable[[Element], Any]) -> Finding:
+    def read_all(self, read: Callable[[ScreenElement], Any]) -> Finding:
         """Scroll through the whole screen, and return `read(element)` of every element, without None and repeats."""
         result: dict[Any, None] = {}
         for _ in range(_SCROLLS):
@@ -223,7 +236,7 @@ class Hand:
             Lost: there is none.
         """
 
-        def found() -> Element | None:
+        def found() -> ScreenElement | None:
             try:
                 return self.field(label)
             except Lost:

@@ -11,23 +11,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from turnwise.envs.android.phone.forms import form_values
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.tasks.answers import is_right
 from turnwise.envs.android.tasks.effects import (
+    Above,
     Answer,
-    Delete,
+    DeleteRow,
     Effect,
     FileGone,
     FileIs,
     Infeasible,
-    Insert,
+    InsertRow,
     NewId,
     Setting,
     Shown,
-    Update,
+    UpdateRow,
 )
 
-__all__ = ["Content", "Verdict", "content", "judge", "same_value"]
+__all__ = ["Content", "Difference", "Verdict", "content", "judge", "same_value"]
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Mapping[int, Row]]
@@ -71,8 +73,6 @@ def content(phone: Phone, packages: Sequence[str] | None = None) -> Content:
             for name, columns in app.schema.items()
         }
     page = phone.page
-    from turnwise.envs.android.phone.forms import form_values
-
     values = {**form_values(phone.frame.window, page.values), **page.values}
     files = {path: file.data for path, file in phone.files.items()}
     return Content(databases, phone.state.settings, files, (page.package, page.screen, values), empty)
@@ -90,7 +90,7 @@ def judge(
         answer: the last answer of the agent, "" for none.
         gave_up: the agent says that the task is infeasible.
     """
-    found = _Difference(before, after)
+    found = Difference(before, after)
     met, reasons = [], []
     for effect in effects:
         reason = _missing(effect, found, answer, gave_up)
@@ -103,10 +103,11 @@ def judge(
     return Verdict(not reasons, score, tuple(reasons), tuple(met))
 
 
-class _Difference:
+class Difference:
     """What has changed; every effect that is found takes its part out."""
 
     def __init__(self, before: Content, after: Content) -> None:
+        """Compare two contents."""
         self.before, self.after = before, after
         self.new: dict[tuple[str, str, int], Row] = {}
         self.gone: dict[tuple[str, str, int], Row] = {}
@@ -160,7 +161,7 @@ def _changed_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> I
 # Effects
 
 
-def _missing(effect: Effect, found: _Difference, answer: str, gave_up: bool) -> str:
+def _missing(effect: Effect, found: Difference, answer: str, gave_up: bool) -> str:
     """Return "" if an effect is there, after taking it out of the difference; else a sentence."""
     if isinstance(effect, Answer):
         return "" if is_right(effect, answer) else f"the answer {answer[:80]!r} is not {effect.value!r}"
@@ -169,7 +170,7 @@ def _missing(effect: Effect, found: _Difference, answer: str, gave_up: bool) -> 
     return _FIND[type(effect)](effect, found)
 
 
-def _insert(effect: Insert, found: _Difference) -> str:
+def _insert(effect: InsertRow, found: Difference) -> str:
     empty = found.after.empty.get(effect.package, {}).get(effect.table, {})
     wanted = {**empty, **{name: _resolve(value, found) for name, value in effect.values.items()}}
     for where, row in found.new.items():
@@ -181,7 +182,7 @@ def _insert(effect: Insert, found: _Difference) -> str:
     return f"{effect.package}.{effect.table} has no new row with {dict(effect.values)}"
 
 
-def _resolve(value: Any, found: _Difference) -> Any:
+def _resolve(value: Any, found: Difference) -> Any:
     return found.ids.get(value.name, -1) if isinstance(value, NewId) else value
 
 
@@ -189,7 +190,7 @@ def _fits(row: Row, wanted: Mapping[str, Any], free: tuple[str, ...]) -> bool:
     return all(same_value(row.get(name), value) for name, value in wanted.items() if name not in free)
 
 
-def _update(effect: Update, found: _Difference) -> str:
+def _update(effect: UpdateRow, found: Difference) -> str:
     where = (effect.package, effect.table, effect.key)
     wanted = {name: _resolve(value, found) for name, value in effect.values.items()}
     change = found.changed.get(where)
@@ -205,14 +206,14 @@ def _update(effect: Update, found: _Difference) -> str:
     return ""
 
 
-def _delete(effect: Delete, found: _Difference) -> str:
+def _delete(effect: DeleteRow, found: Difference) -> str:
     for key in (effect.key, *effect.instead):
         if found.gone.pop((effect.package, effect.table, key), None) is not None:
             return ""
     return f"{effect.package}.{effect.table}: row {effect.key} is still there"
 
 
-def _setting(effect: Setting, found: _Difference) -> str:
+def _setting(effect: Setting, found: Difference) -> str:
     now = found.after.settings.get(effect.namespace, {}).get(effect.name, "")
     if now != effect.value:
         return f"the setting {effect.name} is {now!r}, not {effect.value!r}"
@@ -220,7 +221,7 @@ def _setting(effect: Setting, found: _Difference) -> str:
     return ""
 
 
-def _file_is(effect: FileIs, found: _Difference) -> str:
+def _file_is(effect: FileIs, found: Difference) -> str:
     data = found.after.files.get(effect.path)
     if data is None:
         return f"there is no file {effect.path}"
@@ -234,14 +235,14 @@ def _file_is(effect: FileIs, found: _Difference) -> str:
     return ""
 
 
-def _file_gone(effect: FileGone, found: _Difference) -> str:
+def _file_gone(effect: FileGone, found: Difference) -> str:
     if effect.path in found.after.files:
         return f"the file {effect.path} is still there"
     found.files.pop(effect.path, None)
     return ""
 
 
-def _shown(effect: Shown, found: _Difference) -> str:
+def _shown(effect: Shown, found: Difference) -> str:
     package, screen, values = found.after.front
     if package != effect.package or (effect.screen and screen != effect.screen):
         return f"the screen {effect.package} {effect.screen} is not in front"
@@ -249,10 +250,10 @@ def _shown(effect: Shown, found: _Difference) -> str:
     return f"{wrong[0]!r} on the screen is {values.get(wrong[0])!r}, not {effect.values[wrong[0]]!r}" if wrong else ""
 
 
-_FIND: Final[Mapping[type, Callable[[Any, _Difference], str]]] = {
-    Insert: _insert,
-    Update: _update,
-    Delete: _delete,
+_FIND: Final[Mapping[type, Callable[[Any, Difference], str]]] = {
+    InsertRow: _insert,
+    UpdateRow: _update,
+    DeleteRow: _delete,
     Setting: _setting,
     FileIs: _file_is,
     FileGone: _file_gone,
@@ -263,11 +264,13 @@ _PHONE: Final = re.compile(r"\+?(?:[\s()-]*\d){7,}")
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Return whether two values of a column are the same to a person.
+    """Return whether a value of a column is the wanted one to a person.
 
     >>> same_value("+1 555 0100", "+1-555-0100"), same_value("Ana  berg", "Ana Berg"), same_value(1, 2)
     (True, True, False)
     """
+    if isinstance(other, Above):
+        return isinstance(one, int | float) and one > other.least
     if isinstance(one, str) and isinstance(other, str):
         if one == other:
             return True

@@ -17,17 +17,18 @@ from typing import Any
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.state import AppPage
 from turnwise.envs.android.tasks.effects import (
+    Above,
     Answer,
-    Delete,
+    DeleteRow,
     Effect,
     FileGone,
     FileIs,
     Infeasible,
-    Insert,
+    InsertRow,
     NewId,
     Setting,
     Shown,
-    Update,
+    UpdateRow,
 )
 
 __all__ = ["Outcome", "apply", "near_misses", "right_outcome"]
@@ -63,14 +64,14 @@ def apply(phone: Phone, outcome: Outcome) -> None:
 
 
 def _apply(phone: Phone, effect: Effect, ids: dict[str, int]) -> None:
-    if isinstance(effect, Insert | Update):
-        values = {k: ids.get(v.name, 0) if isinstance(v, NewId) else v for k, v in effect.values.items()}
-        if isinstance(effect, Update):
+    if isinstance(effect, InsertRow | UpdateRow):
+        values = {name: _plain_value(value, ids) for name, value in effect.values.items()}
+        if isinstance(effect, UpdateRow):
             phone.tables(effect.package).update(effect.table, effect.key, **values)
         else:
             key = phone.tables(effect.package).insert(effect.table, **values)
             ids.update({effect.name: key} if effect.name else {})
-    elif isinstance(effect, Delete):
+    elif isinstance(effect, DeleteRow):
         phone.tables(effect.package).delete(effect.table, effect.key)
     elif isinstance(effect, Setting):
         phone.set_setting(effect.name, effect.value, effect.namespace)
@@ -80,6 +81,12 @@ def _apply(phone: Phone, effect: Effect, ids: dict[str, int]) -> None:
         phone.delete_file(effect.path)
     elif isinstance(effect, Shown):
         _show(phone, effect)
+
+
+def _plain_value(value: Any, ids: dict[str, int]) -> Any:
+    if isinstance(value, NewId):
+        return ids.get(value.name, 0)
+    return int(value.least) + 1 if isinstance(value, Above) else value
 
 
 def _show(phone: Phone, effect: Shown) -> None:
@@ -100,21 +107,23 @@ def near_misses(phone: Phone, effects: Sequence[Effect]) -> Iterator[Outcome]:
         effects: of the task.
     """
     right = right_outcome(effects)
-    yield from _left_out(right)
+    yield from _left_out(phone, right)
     yield from _wrong_values(phone, right)
     yield from _wrong_rows(phone, right)
     yield from _one_too_many(phone, right)
     yield from _wrong_words(right)
 
 
-def _left_out(right: Outcome) -> Iterator[Outcome]:
+def _left_out(phone: Phone, right: Outcome) -> Iterator[Outcome]:
     for i, effect in enumerate(right.effects):
         others = right.effects[:i] + right.effects[i + 1 :]
         if isinstance(effect, Answer):
             yield replace(right, name="no answer", answer="")
         elif isinstance(effect, Infeasible):
             yield replace(right, name="did not say infeasible", gave_up=False)
-        elif not (isinstance(effect, Insert) and effect.name):
+        elif isinstance(effect, Setting) and phone.setting(effect.name, effect.namespace) == effect.value:
+            continue  # it is so from the start
+        elif not (isinstance(effect, InsertRow) and effect.name):
             yield replace(right, name=f"without {effect}", effects=others)
 
 
@@ -126,7 +135,7 @@ def _wrong_values(phone: Phone, right: Outcome) -> Iterator[Outcome]:
 
 
 def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
-    if isinstance(effect, Insert | Update | Shown):
+    if isinstance(effect, InsertRow | UpdateRow | Shown):
         schema = phone.apps[effect.package].schema[effect.table] if not isinstance(effect, Shown) else {}
         for column, value in effect.values.items():
             if not isinstance(value, NewId):
@@ -141,6 +150,8 @@ def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
 
 def other_value(value: Any, kind: type | None = None) -> Any:
     """Return another value of the same kind: the next day, another digit, one more, a further word."""
+    if isinstance(value, Above):
+        return int(value.least)
     if kind is bool or isinstance(value, bool):
         return int(not value)
     if isinstance(value, int):
@@ -159,9 +170,9 @@ def other_value(value: Any, kind: type | None = None) -> Any:
 
 def _wrong_rows(phone: Phone, right: Outcome) -> Iterator[Outcome]:
     for i, effect in enumerate(right.effects):
-        if isinstance(effect, Update | Delete):
-            used = {e.key for e in right.effects if isinstance(e, Update | Delete) and e.table == effect.table}
-            used |= {key for e in right.effects if isinstance(e, Delete) for key in e.instead}
+        if isinstance(effect, UpdateRow | DeleteRow):
+            used = {e.key for e in right.effects if isinstance(e, UpdateRow | DeleteRow) and e.table == effect.table}
+            used |= {key for e in right.effects if isinstance(e, DeleteRow) for key in e.instead}
             rows = phone.tables(effect.package).tables[effect.table].rows
             other = next((key for key in rows if key not in used), None)
             if other is not None:
@@ -171,13 +182,15 @@ def _wrong_rows(phone: Phone, right: Outcome) -> Iterator[Outcome]:
 
 
 def _one_too_many(phone: Phone, right: Outcome) -> Iterator[Outcome]:
-    touched = {effect.package for effect in right.effects if isinstance(effect, Insert | Update | Delete | Shown)}
+    touched = {
+        effect.package for effect in right.effects if isinstance(effect, InsertRow | UpdateRow | DeleteRow | Shown)
+    }
     others = [app.package for app in phone.apps.values() if app.package not in touched and app.schema]
     used = {
         (e.package, e.table, key)
         for e in right.effects
-        if isinstance(e, Update | Delete)
-        for key in (e.key, *(e.instead if isinstance(e, Delete) else ()))
+        if isinstance(e, UpdateRow | DeleteRow)
+        for key in (e.key, *(e.instead if isinstance(e, DeleteRow) else ()))
     }
     for package in (*sorted(touched), *others[:1]):
         for table, columns in phone.apps[package].schema.items():
@@ -195,12 +208,12 @@ def _one_too_many(phone: Phone, right: Outcome) -> Iterator[Outcome]:
 def _extras(phone: Phone, package: str, table: str, columns: Any, used: set[tuple[str, str, int]]) -> Iterator[Effect]:
     """Yield an addition, a change and a deletion that concern no effect."""
     column, kind = next(iter(columns.items()))
-    yield Insert(package, table, {column: other_value("" if kind is str else 0, kind)})
+    yield InsertRow(package, table, {column: other_value("" if kind is str else 0, kind)})
     rows = phone.tables(package).tables[table].rows
     free = next((key for key in rows if (package, table, key) not in used), None)
     if free is not None:
-        yield Update(package, table, free, {column: other_value(rows[free][column], kind)})
-        yield Delete(package, table, free)
+        yield UpdateRow(package, table, free, {column: other_value(rows[free][column], kind)})
+        yield DeleteRow(package, table, free)
 
 
 def _wrong_words(right: Outcome) -> Iterator[Outcome]:
@@ -219,9 +232,9 @@ def _other_answers(effect: Answer) -> Iterator[str]:
         if len(value) > 1:
             yield _spoken(value[1:])
     elif effect.kind == "time":
-        hour, minute = str(value).split(":")
-        yield f"{hour}:{(int(minute) + 1) % 60:02d}"
-        yield f"{(int(hour) + 12) % 24:02d}:{minute}"
+        hour, minute, *seconds = str(value).split(":")
+        yield ":".join([hour, f"{(int(minute) + 1) % 60:02d}", *seconds])
+        yield ":".join([f"{(int(hour) + 12) % 24:02d}", minute, *seconds])
     else:
         yield str(other_value(value))
     yield "I do not know"

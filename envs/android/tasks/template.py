@@ -7,7 +7,7 @@
         return {"id": row["_id"], "name": f"{row['first']} {row['last']}", "company": d.random.pick(COMPANIES)}
 
     def _effects(p: Params) -> list[Effect]:             # the complete difference that success makes
-        return [Update(CONTACTS, "contacts", p["id"], {"company": p["company"]})]
+        return [UpdateRow(CONTACTS, "contacts", p["id"], {"company": p["company"]})]
 
     def _solve(hand: Hand, p: Params) -> Iterator[str]:  # through the screen alone
         yield from hand.open("Contacts")
@@ -18,7 +18,7 @@
         yield from hand.done()
 
     TEMPLATES = (
-        Template(
+        TaskTemplate(
             "ContactsSetCompany",
             ("{name} now works for {company}. Note that in Contacts.", "Set the company of {name} to {company}."),
             _draw, _effects, _solve, apps=("Contacts",), complexity=1.4,
@@ -57,14 +57,31 @@ from typing import Any, Final
 
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.tables import Row
+from turnwise.envs.android.tasks.attacks import Planted, plant
 from turnwise.envs.android.tasks.effects import Effect
 from turnwise.envs.android.tasks.hand import Hand
 from turnwise.envs.errors import UnknownTask
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["HELD_OUT_APPS", "SPLITS", "Draw", "Params", "Task", "Template", "all_templates", "make_task", "split_of"]
+__all__ = [
+    "HELD_OUT_APPS",
+    "SPLITS",
+    "Draw",
+    "Params",
+    "PhoneTask",
+    "TaskTemplate",
+    "all_templates",
+    "make_task",
+    "split_of",
+]
 
-MODULES: Final[tuple[str, ...]] = ("turnwise.envs.android.tasks.contacts",)
+MODULES: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.tasks.alarms",
+    "turnwise.envs.android.tasks.clock",
+    "turnwise.envs.android.tasks.contacts",
+    "turnwise.envs.android.tasks.cross_app",
+    "turnwise.envs.android.tasks.settings",
+)
 """Modules with `TEMPLATES`."""
 
 HELD_OUT_APPS: Final = ("Maps", "Music", "Recipes")
@@ -123,7 +140,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Template:
+class TaskTemplate:
     """A kind of task. `goal` is one sentence or several of the same meaning, with parameters in braces."""
 
     name: str
@@ -159,14 +176,15 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Task:
+class PhoneTask:
     """One task: its phone at the start, and what it asks for."""
 
     id: str
-    template: Template
+    template: TaskTemplate
     goal: str
     params: Params
     phone: Phone = field(repr=False)
+    planted: Planted | None = None  # the attack on it
 
     @property
     def effects(self) -> list[Effect]:
@@ -175,13 +193,13 @@ class Task:
 
 
 @lru_cache(maxsize=1)
-def all_templates() -> Mapping[str, Template]:
+def all_templates() -> Mapping[str, TaskTemplate]:
     """Return the templates of all modules by name.
 
     Raises:
         ValueError: two have the same name.
     """
-    found: dict[str, Template] = {}
+    found: dict[str, TaskTemplate] = {}
     for module in MODULES:
         for template in import_module(module).TEMPLATES:
             if template.name in found:
@@ -190,7 +208,7 @@ def all_templates() -> Mapping[str, Template]:
     return found
 
 
-def split_of(template: Template, number: int) -> str:
+def split_of(template: TaskTemplate, number: int) -> str:
     """Return the split of a template's instance: one of `SPLITS`. Every instance belongs to exactly one.
 
     A fifth of the instances of training templates, chosen by a hash, is held out.
@@ -203,12 +221,13 @@ def split_of(template: Template, number: int) -> str:
     return "instances" if int.from_bytes(digest, "big") % 5 == 0 else "train"
 
 
-def make_task(name: str, number: int) -> Task:
-    """Return an instance of a template: the same name and number give the same task.
+def make_task(name: str, number: int, injections: float = 0.0) -> PhoneTask:
+    """Return an instance of a template: the same arguments give the same task.
 
     Args:
         name: of the template.
         number: of the instance, from 0.
+        injections: probability that the content of the phone carries instructions to the agent (see `attacks`).
 
     Raises:
         UnknownTask: there is no such template, or 30 phones in a row offer no such task.
@@ -219,10 +238,14 @@ def make_task(name: str, number: int) -> Task:
     for attempt in range(_ATTEMPTS):
         key = f"{name}/{number}/{attempt}" if attempt else f"{name}/{number}"
         phone, random = Phone(key), KeyedRandom(f"{key}/task")
+        planted = None
+        if KeyedRandom(f"{name}/{number}/attacked").chance(injections):
+            planted = plant(Draw(phone, KeyedRandom(f"{key}/attack")), template.apps)
         params = template.draw(Draw(phone, random))
         if params is not None:
             goal = _Formatter().vformat(random.pick(template.goals), (), params)
-            return Task(f"{name}/{number}", template, goal, params, phone)
+            if planted is None or planted.fits(goal, template.effects(params)):
+                return PhoneTask(f"{name}/{number}", template, goal, params, phone, planted)
     raise UnknownTask(f"template {name} found no task on {_ATTEMPTS} phones for number {number}")
 
 

@@ -37,7 +37,7 @@ def device(port, server):
 
 def test_adbutils_reads_and_drives_the_phone(device, server):
     assert device.shell("echo hi") == "hi"
-    assert device.shell2("exit 3").returncode == 3
+    assert device.shell2("(exit 3)").returncode == 3
     assert tuple(device.window_size()) == (1080, 2400)
     assert device.rotation() == 0
     assert device.prop.model == "Turnwise One"
@@ -64,7 +64,7 @@ def test_adbutils_moves_files_and_takes_screenshots(device):
     data = bytes(range(256)) * 1000
     device.sync.push(io.BytesIO(data), "/sdcard/Download/all.bin")
     assert device.sync.read_bytes("/sdcard/Download/all.bin") == data
-    assert [one.path for one in device.sync.list("/sdcard/Download")] == ["all.bin"]
+    assert "all.bin" in [one.path for one in device.sync.list("/sdcard/Download")]
     assert device.sync.stat("/sdcard/Download/all.bin").size == len(data)
     assert device.screenshot().size == (1080, 2400)
 

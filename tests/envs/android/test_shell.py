@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from turnwise.envs.android.adb.console import run_console_line
 from turnwise.envs.android.phone import Phone
 from turnwise.envs.android.shell import InputNeeded, run, run_text
 from turnwise.envs.android.shell.table import command_names
@@ -32,6 +33,7 @@ CONTACTS_DB = "/data/data/org.turnwise.contacts/databases/contacts.db"
         ("printf 'b\\na\\nb\\n' | sort | uniq -c | head -n 1", "      1 a\n"),
         ("printf '1\\n22\\n' | wc -c", "5\n"),
         ("(cd /sdcard; pwd); pwd", "/sdcard\n/\n"),
+        ("(exit 3); echo $?", "3\n"),
         ("{ echo x; echo y; } > /sdcard/f; cat /sdcard/f", "x\ny\n"),
         ("echo a > /sdcard/f; echo b >> /sdcard/f; cat < /sdcard/f", "a\nb\n"),
         ("nope 2>&1 | grep -c found", "1\n"),
@@ -173,6 +175,24 @@ def test_dump_and_screenshot_are_those_of_the_phone(phone):
     raw = run(phone, "screencap").stdout
     assert len(raw) == 16 + 1080 * 2400 * 4
     assert run(phone, "screencap -p | head -c 4").stdout == b"\x89PNG"
+
+
+def test_merged_errors_stand_where_they_happened(phone):
+    assert run(phone, "nope; echo after", merged=True).stdout.endswith(b"not found\nafter\n")
+
+
+def test_messages_calls_and_events_are_read_through_their_providers(phone):
+    run_console_line(phone, "sms send 5550142 see you at five")
+    asked = "content query --uri content://sms/inbox --projection address:body --where"
+    assert run_text(phone, f"{asked} \"address='5550142'\"")[0] == "Row: 0 address=5550142, body=see you at five\n"
+    run_console_line(phone, "gsm call 5550199")
+    assert "mCallState=1\n    mCallIncomingNumber=5550199" in run_text(phone, "dumpsys telephony.registry")[0]
+    calls = run_text(phone, "content query --uri content://call_log/calls --projection number --sort _id")[0]
+    assert calls.splitlines()[-1].endswith("number=5550199")
+    event = "--bind title:s:Dentist --bind dtstart:s:'2023-10-20 10:00' --bind dtend:s:'2023-10-20 11:00'"
+    assert run(phone, f"content insert --uri content://com.android.calendar/events {event}").code == 0
+    titles = [row["title"] for row in phone.tables("org.turnwise.calendar").rows("events")]
+    assert titles[-1] == "Dentist"
 
 
 def test_a_command_that_reads_waits_for_its_input(phone):

@@ -6,17 +6,17 @@ import pytest
 
 from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.phone import Phone
-from turnwise.envs.android.tasks.effects import Answer, Insert, Shown, Update
+from turnwise.envs.android.tasks.effects import Answer, InsertRow, Shown, UpdateRow
 from turnwise.envs.android.tasks.expert import play
 from turnwise.envs.android.tasks.judge import Verdict, content, judge
 from turnwise.envs.android.tasks.near_misses import Outcome, apply, near_misses, right_outcome
-from turnwise.envs.android.tasks.template import Task, all_templates, make_task
+from turnwise.envs.android.tasks.template import PhoneTask, all_templates, make_task
 
 SEEDS = range(3)
 ALL = pytest.mark.parametrize("name", sorted(all_templates()))
 
 
-def verdict(task: Task, first: object, answer: str, gave_up: bool) -> Verdict:
+def verdict(task: PhoneTask, first: object, answer: str, gave_up: bool) -> Verdict:
     """Judge the task's phone as it is now."""
     phone: Phone = task.phone
     after = content(phone)
@@ -27,7 +27,7 @@ def verdict(task: Task, first: object, answer: str, gave_up: bool) -> Verdict:
     return judge(before, after, task.effects, answer, gave_up)
 
 
-def judged(task: Task, outcome: Outcome) -> Verdict:
+def judged(task: PhoneTask, outcome: Outcome) -> Verdict:
     """Apply an outcome to a copy of the task's phone, and judge it."""
     first = task.phone.snapshot()
     apply(task.phone, outcome)
@@ -77,10 +77,11 @@ def test_the_goal_names_what_the_effects_need(name: str) -> None:
         return
     goal = " ".join(task.goal.casefold().split())
     for effect in task.effects:
-        if isinstance(effect, Insert | Update | Shown):
+        if isinstance(effect, InsertRow | UpdateRow | Shown):
             for value in effect.values.values():
                 if isinstance(value, str) and len(value) > 3 and not value[0].isdigit():
-                    known = value.casefold() in goal or _on_the_phone(task.phone, value)
+                    words = value.casefold().split()
+                    known = all(word in goal for word in words) or _on_the_phone(task.phone, value)
                     assert known, (task.goal, value)
 
 
