@@ -6,7 +6,7 @@ from calendar import monthrange
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.phone.app import App, Context, to_clock
+from turnwise.envs.android.phone.app import App, Context, Provider, to_clock
 from turnwise.envs.android.phone.event_times import (
     BadTimes,
     Occurrence,
@@ -600,6 +600,17 @@ def remind(ctx: Context) -> None:
     plan(ctx)
 
 
+_COLUMNS = {
+    "title": "title",
+    "dtstart": "start",
+    "dtend": "end",
+    "allDay": "all_day",
+    "rrule": "rrule",
+    "eventLocation": "location",
+    "description": "notes",
+    "calendar": "calendar",
+}
+
 APP = App(
     package="org.turnwise.calendar",
     name="Calendar",
@@ -620,6 +631,7 @@ APP = App(
         }
     },
     database="/data/data/org.turnwise.calendar/databases/events.db",
+    providers={"content://com.android.calendar/events": Provider("events", _COLUMNS)},
     fill=fill,
     prepare=prepare,
     screens=(calendar, search, event, form, more, go_to, commands, confirm, discard),

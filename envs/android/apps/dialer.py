@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
+from turnwise.envs.android.phone.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.plans import CONTACTS, digits, name_of_number, people
 from turnwise.envs.android.phone.tables import Row as Record
@@ -540,6 +540,16 @@ def save_response(ctx: Context, id: int) -> None:
         ctx.db.update("responses", id, text=text)
 
 
+def change_state(ctx: Context, state: str, number: str) -> None:
+    """Take a call from outside, or its end."""
+    if state == "RINGING":
+        ring(ctx, number)
+    elif state == "IDLE":
+        hang_up(ctx)
+
+
+_COLUMNS = {name: name for name in ("number", "date", "duration", "type")}
+
 APP = App(
     package="org.turnwise.dialer",
     name="Phone",
@@ -557,4 +567,6 @@ APP = App(
     fill=fill,
     screens=(phone, history, keypad, call, blocked, responses, entry, more, confirm, block, response),
     intents={"android.intent.action.DIAL": "keypad"},
+    receivers={"android.intent.action.PHONE_STATE": change_state},
+    providers={"content://call_log/calls": Provider("calls", _COLUMNS)},
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
+from turnwise.envs.android.phone.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.envs.android.phone.chats import SERVICES, TALKS
 from turnwise.envs.android.phone.content import STREETS
 from turnwise.envs.android.phone.parts import format_date
@@ -476,6 +476,10 @@ def receive(ctx: Context, address: str, body: str) -> None:
     ctx.notify(who_is(ctx, known), body, do(show_thread, address=known), tag=f"sms {digits(known)}")
 
 
+_COLUMNS = {name: name for name in ("address", "body", "date", "type")}
+_BOXES: dict[str, dict[str, int]] = {"": {}, "/inbox": {"type": INBOX}, "/sent": {"type": SENT}}
+_PROVIDERS = {f"content://sms{box}": Provider("sms", _COLUMNS, where) for box, where in _BOXES.items()}
+
 APP = App(
     package="org.turnwise.messages",
     name="Messages",
@@ -491,4 +495,6 @@ APP = App(
     fill=fill,
     screens=(messages, search, recipient, thread, commands, message, schedule, confirm),
     intents={"android.intent.action.SENDTO": "recipient"},
+    receivers={"android.provider.Telephony.SMS_RECEIVED": receive},
+    providers=_PROVIDERS,
 )
