@@ -79,6 +79,7 @@ MODULES: Final[tuple[str, ...]] = (
     "turnwise.envs.android.tasks.clock",
     "turnwise.envs.android.tasks.contacts",
     "turnwise.envs.android.tasks.dialer",
+    "turnwise.envs.android.tasks.mail",
     "turnwise.envs.android.tasks.messages",
     "turnwise.envs.android.tasks.settings",
 )
