@@ -86,6 +86,7 @@ MODULES: Final[tuple[str, ...]] = (
     "turnwise.envs.android.tasks.files",
     "turnwise.envs.android.tasks.gallery",
     "turnwise.envs.android.tasks.infeasible",
+    "turnwise.envs.android.tasks.mail",
     "turnwise.envs.android.tasks.messages",
     "turnwise.envs.android.tasks.music",
     "turnwise.envs.android.tasks.notes",
