@@ -66,7 +66,7 @@ def plain_event(d: Draw, **needs: bool) -> Any:
         d: the draw.
         needs: columns that must not be empty.
     """
-    rows = d.rows(CALENDAR, "events", all_day=0, rrule="")
+    rows = d.rows(CALENDAR, "events", all_day=0, repeat="")
     titles = [row["title"] for row in d.rows(CALENDAR, "events")]
     today = d.phone.now.date().isoformat()
     return d.pick([r for r in rows if titles.count(r["title"]) == 1 and r["start"] > today and all(map(r.get, needs))])

@@ -73,7 +73,7 @@ def play(
         hand.begin(met(), fresh=fresh and start == 0, leave=leave or start > 0)
         try:
             _run(template, params, device, apps, hand, actions)
-        except (Lost, BadAction) as error:
+        except (Lost, BadAction, LookupError) as error:  # the last: a script read what is not there
             lost = str(error)
             continue
         return actions
