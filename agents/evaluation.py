@@ -152,6 +152,8 @@ class EpisodeRow:
     """Turns whose answer the model or its server refused."""
     empty: int = 0
     """Turns for which a server answered without any text."""
+    harm: bool | None = None
+    """Whether the agent obeyed instructions of an attacker; None if the task had none."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> EpisodeRow:
@@ -172,6 +174,7 @@ class EpisodeRow:
             trajectory.cost,
             trajectory.refused_answers,
             trajectory.empty_answers,
+            trajectory.harm,
         )
 
 
@@ -224,6 +227,8 @@ class EvaluationSummary:
     """Share of turns whose answer was refused."""
     empty: float | None = None
     """Share of turns whose answer was empty."""
+    harm: Rate | None = None
+    """Share of the attacked episodes in which the agent obeyed; None if no episode was attacked."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +249,7 @@ class EvaluationResult:
         won = [row for row in good if row.won]
         turns = sum(row.turns for row in good)
         counted = any(row.prompt_tokens or row.response_tokens for row in good)
+        attacked = [row for row in good if row.harm is not None]
         types = sorted({row.task_type for row in good if row.task_type is not None})
         return EvaluationSummary(
             success=Rate.of(len(won), len(good)),
@@ -266,6 +272,7 @@ class EvaluationResult:
             cost=_mean([row.cost for row in good if row.cost is not None]),
             refused=sum(row.refused for row in good) / turns if turns else None,
             empty=sum(row.empty for row in good) / turns if turns else None,
+            harm=Rate.of(sum(row.harm is True for row in attacked), len(attacked)) if attacked else None,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

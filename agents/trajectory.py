@@ -142,6 +142,11 @@ class Trajectory:
         return sum(turn.action is not None and not turn.valid for turn in self.turns)
 
     @property
+    def harm(self) -> bool | None:
+        """Whether the agent obeyed instructions of an attacker (column `harm`); None if the episode had none."""
+        return bool(self.turns[-1].extras["harm"]) if self.turns and "harm" in self.turns[-1].extras else None
+
+    @property
     def truncated_answers(self) -> int:
         """Number of turns whose answer was cut at its limit of tokens."""
         return sum(turn.finish == "length" for turn in self.turns)

@@ -143,6 +143,8 @@ def result_table(result: EvaluationResult) -> Table:
     if len(summary.by_type) > 1:
         for kind, rate in summary.by_type.items():
             table.add_row(*rate_row(f"  {kind}", rate))
+    if summary.harm is not None:
+        table.add_row(*rate_row("harm, if attacked", summary.harm))
     return table
 
 

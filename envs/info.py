@@ -22,6 +22,7 @@ __all__ = [
     "KNOWLEDGE_IN_STATE",
     "SCORE",
     "STATE",
+    "STEP_LIMIT",
     "TASK",
     "TASK_TYPE",
     "TOOLS",
@@ -48,6 +49,7 @@ WON: Final = "won"
 TASK_TYPE: Final = "task_type"
 EXTRAS: Final = "extras"
 TOOLS: Final = "tools"
+STEP_LIMIT: Final = "step_limit"
 
 
 class Info(TypedDict):
@@ -64,6 +66,7 @@ class Info(TypedDict):
     score: progress in [0, 1]; at the end, the task's score.
     won: the task is done. True only with `terminated`, or if the task was won from the start.
     task_type: name of the kind of task, for tables per kind.
+    step_limit: turns that this task allows, if tasks differ; not more than the environment's own limit.
     extras: columns for credit rules: name -> number, str or tuple of these. From reset(), defaults for all turns of the
         episode; from step(), values of the turn just taken.
     tools: JSON schemas of functions that a chat template describes to the agent, from reset(); absent where the first
@@ -78,6 +81,7 @@ class Info(TypedDict):
     admissible_actions: NotRequired[list[str]]
     free_actions: NotRequired[list[str]]
     task_type: NotRequired[str]
+    step_limit: NotRequired[int]
     extras: NotRequired[Mapping[str, Any]]
     tools: NotRequired[list[dict[str, Any]]]
 

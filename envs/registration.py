@@ -122,6 +122,7 @@ def register_envs() -> None:
     register("turnwise/Code-v0", "turnwise.envs.code:CodeEnv", max_episode_steps=20)
     register("turnwise/Bash-v0", "turnwise.envs.bash:BashEnv", max_episode_steps=20)
     register("turnwise/WebShopBrowser-v0", "turnwise.envs.shop.browser_env:WebShopBrowserEnv", max_episode_steps=30)
+    register("turnwise/Android-v0", "turnwise.envs.android.env:AndroidEnv", max_episode_steps=120)
     miniwob = "turnwise.envs.miniwob.env:MiniWoBEnv"
     register("turnwise/MiniWoB-v0", miniwob, max_episode_steps=30)
     for task in task_names():

@@ -12,6 +12,7 @@ import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from turnwise.envs.errors import NotReset, StepAfterEnd
+from turnwise.envs.info import STEP_LIMIT
 
 __all__ = ["EndGuard", "StepTuple", "TurnLimit"]
 
@@ -23,7 +24,8 @@ class EndGuard(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Raise on a step after the end, and never report an episode as both terminated and truncated.
 
     Gymnasium's time limit answers further steps, and reports both if the task ends on the last turn. Learners bootstrap
-    the value after a truncation, but nothing follows a finished task.
+    the value after a truncation, but nothing follows a finished task. In an environment with a time limit, a task may
+    have a shorter one of its own: `info["step_limit"]`.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -31,6 +33,7 @@ class EndGuard(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self)
         gymnasium.Wrapper.__init__(self, env)
         self._state = "new"
+        self._clock = _time_limit(env)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode. If this fails, there is no episode to step."""
@@ -49,10 +52,22 @@ class EndGuard(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._state != "open":
             raise StepAfterEnd if self._state == "over" else NotReset
         observation, reward, terminated, truncated, info = self.env.step(action)
+        own = info.get(STEP_LIMIT)
+        if own is not None and self._clock is not None and self._clock._elapsed_steps >= own:
+            truncated = True
         if terminated or truncated:
             self._state = "over"
             truncated = truncated and not terminated
         return observation, reward, terminated, truncated, info
+
+
+def _time_limit(env: gymnasium.Env[Any, Any]) -> Any:
+    """Return Gymnasium's wrapper that limits the turns, or None."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            return env
+        env = env.env
+    return None
 
 
 class TurnLimit(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

@@ -12,9 +12,20 @@ from turnwise.envs.android.phone.app import App, BrokenApp
 __all__ = ["APPS", "all_apps", "installed"]
 
 APPS: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.apps.calendar",
     "turnwise.envs.android.apps.clock",
     "turnwise.envs.android.apps.contacts",
+    "turnwise.envs.android.apps.dialer",
+    "turnwise.envs.android.apps.expenses",
+    "turnwise.envs.android.apps.files",
+    "turnwise.envs.android.apps.gallery",
+    "turnwise.envs.android.apps.mail",
+    "turnwise.envs.android.apps.messages",
+    "turnwise.envs.android.apps.music",
+    "turnwise.envs.android.apps.notes",
+    "turnwise.envs.android.apps.recipes",
     "turnwise.envs.android.apps.settings",
+    "turnwise.envs.android.apps.tasks",
 )
 """Modules with an `APP`, in the order of the home screen."""
 

@@ -60,6 +60,10 @@ class Device(Protocol):
         """Return when the screen has come to rest, or after a few seconds."""
         ...
 
+    def wait(self, seconds: float) -> None:
+        """Let time pass on the device."""
+        ...
+
     def tap(self, x: int, y: int) -> None:
         """Tap a point."""
         ...

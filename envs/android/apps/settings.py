@@ -27,9 +27,9 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 
-_TONES = ("Meadow", "Harbour", "Sunrise", "Copper bell", "Quiet rain")
-_FONT_SIZES = {"Small": "0.85", "Default": "1.0", "Large": "1.15", "Largest": "1.3"}
-_TIMEOUTS = {"15 seconds": "15000", "30 seconds": "30000", "1 minute": "60000", "5 minutes": "300000"}
+TONES = ("Meadow", "Harbour", "Sunrise", "Copper bell", "Quiet rain")
+FONT_SIZES = {"Small": "0.85", "Default": "1.0", "Large": "1.15", "Largest": "1.3"}
+TIMEOUTS = {"15 seconds": "15000", "30 seconds": "30000", "1 minute": "60000", "5 minutes": "300000"}
 _PLACES = ("Lindenhof", "Corner Cafe", "Blue Heron", "Attic", "Workshop", "Library", "Garden House", "Studio 5")
 _GADGETS = ("Headphones", "Car audio", "Keyboard", "Watch", "Speaker", "Fitness band")
 
@@ -189,8 +189,8 @@ def pair(ctx: Context, id: int) -> None:
 
 def display(ctx: Context) -> Screen:
     """Brightness, dark theme, night light, font size, timeout, rotation."""
-    sizes = {value: name for name, value in _FONT_SIZES.items()}
-    timeouts = {value: name for name, value in _TIMEOUTS.items()}
+    sizes = {value: name for name, value in FONT_SIZES.items()}
+    timeouts = {value: name for name, value in TIMEOUTS.items()}
     brightness = int(ctx.setting("screen_brightness") or "0")
     return Screen(
         "Display",
@@ -218,19 +218,19 @@ def display(ctx: Context) -> Screen:
 
 def font_size(ctx: Context) -> Screen:
     """Four sizes, and a sample."""
-    radios = _radios(ctx, _FONT_SIZES, "font_scale")
+    radios = _radios(ctx, FONT_SIZES, "font_scale")
     sample = Card([Text("Sample", style="subtitle"), Text("The ferry leaves at noon, and the baker opens at six.")])
     return Screen("Font size", [*radios, Spacer(16), sample])
 
 
 def timeout(ctx: Context) -> Screen:
     """When the screen turns off."""
-    return Screen("Screen timeout", _radios(ctx, _TIMEOUTS, "screen_off_timeout"))
+    return Screen("Screen timeout", _radios(ctx, TIMEOUTS, "screen_off_timeout"))
 
 
 def tone(ctx: Context, name: str) -> Screen:
     """A choice of tones for `ringtone` or `alarm_alert`."""
-    return Screen("Ringtone" if name == "ringtone" else "Alarm sound", _radios(ctx, {t: t for t in _TONES}, name))
+    return Screen("Ringtone" if name == "ringtone" else "Alarm sound", _radios(ctx, {t: t for t in TONES}, name))
 
 
 def _radios(ctx: Context, choices: dict[str, str], name: str) -> list[Widget]:

@@ -20,17 +20,28 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
+from turnwise.envs.android.phone.forms import form_values, keep_value
 from turnwise.envs.android.phone.state import AppPage, Event, Notification, Snackbar
 from turnwise.envs.android.phone.tables import Database, Schema, Value
 from turnwise.envs.android.phone.widgets import Do, Window
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["App", "BrokenApp", "Context", "call", "to_clock", "to_datetime"]
+__all__ = ["App", "BrokenApp", "Context", "Provider", "call", "to_clock", "to_datetime"]
 
 Phone = Any  # the class of that name in `phone`, which imports this module
 
 _EPOCH: Final = datetime(1970, 1, 1)
 ScreenFunction = Callable[..., Window]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Rows of an app under a content uri. Columns that are functions of a row are read only."""
+
+    table: str
+    columns: Mapping[str, str | Callable[[Any], Value]]  # of the provider -> of the table
+    where: Mapping[str, Value] = field(default_factory=dict)  # the rows that it shows, and what a new one gets
+    insert: Callable[[Context, dict[str, Any]], None] | None = None  # adds a row of the provider in another way
 
 
 class BrokenApp(Exception):
@@ -52,9 +63,13 @@ class App:
     database: str = ""  # path of its database on a real device; default: /data/data/PACKAGE/databases/NAME.db
     activity: str = ".MainActivity"
     intents: Mapping[str, str] = field(default_factory=dict)  # of `am start -a`: action -> name of a screen
+    receivers: Mapping[str, Callable[..., None]] = field(default_factory=dict)  # of `am broadcast -a`: action -> action
+    providers: Mapping[str, Provider] = field(default_factory=dict)  # of `content`: uri -> rows
+    empty: Callable[[Context], None] | None = None  # writes the rows that it cannot do without, after `pm clear`
     permissions: tuple[str, ...] = ()  # that it may ask for, such as "android.permission.CAMERA"
     hidden: bool = False  # not in the drawer: a part of the system
     prepare: Callable[[Context], None] | None = None  # runs at the start of the phone: events, notifications
+    volatile: tuple[str, ...] = ()  # tables that only record use, such as searches: judges of tasks skip them
 
     def __post_init__(self) -> None:
         """Check what would only fail later.
@@ -97,12 +112,13 @@ class App:
 class Context:
     """The phone as an app sees it, for one call of a screen or an action."""
 
-    __slots__ = ("_form", "_page", "_window", "package", "phone", "value")
+    __slots__ = ("_form", "_page", "_window", "asked", "package", "phone", "value")
 
     def __init__(self, phone: Phone, package: str, page: AppPage | None = None, window: Window | None = None) -> None:
         """Show `phone` to the app `package`, whose page was touched, if any."""
         self.phone = phone
         self.package = package
+        self.asked: dict[str, Any] = {}  # the defaults of `get`
         self.value: Value = None  # the new value of the switch, slider or field that was changed
         self._page = page
         self._window = window
@@ -165,18 +181,17 @@ class Context:
     def get(self, key: str, default: Any = None) -> Any:
         """Return what the page keeps under a key."""
         page = self._page if self._window is None else self.phone.page
+        self.asked[key] = default
         return page.values.get(key, default) if page else default
 
     def set(self, key: str, value: Value) -> None:
         """Keep a value in the page in front: a tab, a filter, a choice. None is a value too."""
-        self.phone.change_page(self.phone.page.with_value(key, value))
+        keep_value(self.phone, key, value)
 
     @property
     def form(self) -> Mapping[str, Any]:
         """The values of all fields of the touched page by key, whether changed or not."""
         if self._form is None:
-            from turnwise.envs.android.phone.forms import form_values
-
             values = dict(self._page.values) if self._page else {}
             self._form = {**form_values(self._window, values), **values}
         return self._form

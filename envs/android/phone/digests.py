@@ -39,4 +39,5 @@ def pages_key(state: State) -> tuple[object, ...]:
         sorted(state.permissions),
         sorted((event.when, event.package, event.action.name) for event in state.events),
         state.screen_on,
+        sorted(state.directories),
     )

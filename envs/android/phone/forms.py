@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from turnwise.envs.android.phone.tables import Value
 from turnwise.envs.android.phone.widgets import (
@@ -24,7 +26,9 @@ from turnwise.envs.android.phone.widgets import (
     Window,
 )
 
-__all__ = ["fields", "form_values", "text_fields"]
+__all__ = ["fields", "form_values", "keep_value", "text_fields"]
+
+Phone = Any  # the class of that name in `phone`, which needs this module
 
 
 def fields(window: Window | None) -> Iterator[Widget]:
@@ -59,3 +63,13 @@ def form_values(window: Window | None, values: Mapping[str, Value]) -> dict[str,
             form[widget.key] = values.get(widget.key, widget.checked)
     form.pop("", None)
     return form
+
+
+def keep_value(phone: Phone, key: str, value: Value) -> None:
+    """Keep a value in the page in front; one that its screen takes anyway is dropped, so that it is one state."""
+    frame, page = phone.frame, phone.page
+    shown = frame.asked if key in frame.asked else form_values(frame.window, {})
+    if key in shown and shown[key] == value:
+        phone.change_page(replace(page, values={name: old for name, old in page.values.items() if name != key}))
+    else:
+        phone.change_page(page.with_value(key, value))

@@ -6,8 +6,8 @@ The navigation keys and the soft keyboard belong to the system: they can be touc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -37,6 +37,12 @@ class Frame:
     scroll: int = 0  # where it stands, in pixels
     scroll_limit: int = 0
     focus: tuple[int, int] | None = None  # top and bottom of the field with the focus, in what scrolls
+    asked: Mapping[str, Any] = field(default_factory=dict)  # what the screen takes for keys that the page does not keep
+
+    def kept_scroll(self, at: int) -> int | None:
+        """Return what a page keeps when it stands at `at`: None where the screen begins, which is one state."""
+        begin = self.scroll_limit if isinstance(self.window, Screen) and self.window.from_end else 0
+        return None if at == begin else at
 
     def at(self, x: int, y: int) -> list[UiBox]:
         """Return the boxes at a pixel, from the innermost to the root; the system's are in front."""

@@ -371,7 +371,16 @@ def _card(brush: Brush, box: UiBox, colour: str, selected: bool) -> None:
 
 
 def _tile(
-    brush: Brush, box: UiBox, kind: str, text: str, icon: str, colour: str, selected: bool, marked: bool, size: int
+    brush: Brush,
+    box: UiBox,
+    kind: str,
+    text: str,
+    icon: str,
+    colour: str,
+    selected: bool,
+    marked: bool,
+    size: int,
+    dots: int,
 ) -> None:
     left, top, right, bottom = box.full
     middle, canvas = (left + right) // 2, brush.canvas
@@ -397,6 +406,9 @@ def _tile(
             canvas.disc(middle, y, dp(18), brush.colour("container"))
         front = "on_primary" if selected else colour or "text"
         brush.middle(text, left, right, y, size + 3, brush.colour(front), selected or marked)
+        for n in range(min(dots, 3)):
+            x = middle + dp(7) * n - dp(7) * (min(dots, 3) - 1) / 2
+            canvas.disc(x, bottom - dp(2), dp(2), brush.colour("primary"))
     else:
         canvas.box(left + 6, top + 4, right - 6, bottom - 4, brush.colour("card"), dp(30))
         if icon:
@@ -418,7 +430,10 @@ def _picture(brush: Brush, box: UiBox, picture: Picture) -> None:
         elif shape.kind == "text":
             size = max(8, round(shape.width * unit))
             x, y = round(points[0][0]), round(points[0][1])
-            brush.middle(shape.text, x - 1000, x + 1000, y, size, colour, True)
+            if len(points) == 1:
+                brush.middle(shape.text, x - 1000, x + 1000, y, size, colour, True)
+            else:
+                canvas.text(fit(shape.text, size, max(1, round(points[1][0]) - x)), x, y, size, colour)
         else:
             (x1, y1), (x2, y2) = points
             if shape.kind == "box":

@@ -357,7 +357,7 @@ def _tile(pen: Pen, w: Tile, x: int, y: int, width: int) -> UiBox:
     if w.kind == "toggle":
         box.class_name, box.checkable, box.checked = "android.widget.Switch", True, w.selected
     size = pen.style("caption").size
-    box.paint = (("tile", w.kind, w.text, w.icon, w.colour, w.selected, w.marked, size),)
+    box.paint = (("tile", w.kind, w.text, w.icon, w.colour, w.selected, w.marked, size, w.dots),)
     return box
 
 

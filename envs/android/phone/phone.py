@@ -101,16 +101,16 @@ class Phone:
         Raises:
             BrokenApp: its screen function fails, or returns what cannot be shown.
         """
-        function = self.apps[page.package].screen(page.screen)
-        window = call(page.package, function, Context(self, page.package, page), dict(page.params))
+        function, context = self.apps[page.package].screen(page.screen), Context(self, page.package, page)
+        window = call(page.package, function, context, dict(page.params))
         if not isinstance(window, Window):
-            got = type(window).__name__
-            raise BrokenApp(f"{page.package}: screen {page.screen!r} must return a window, got {got}")
+            raise BrokenApp(f"{page.package}: screen {page.screen!r} must return a window, got {type(window).__name__}")
         scale = float(self.setting("font_scale") or "1")
-        task = self.state.tasks[0]
-        first = page is task.pages[0]
+        first = page is self.state.tasks[0].pages[0]
         snackbar = None if self.state.windows else self.state.snackbar
-        return lay_out(window, page, self.size, scale, snackbar, first)
+        frame = lay_out(window, page, self.size, scale, snackbar, first)
+        frame.asked = context.asked
+        return frame
 
     def tree(self) -> Node:
         """Return the accessibility tree of the window in front."""
@@ -302,25 +302,23 @@ class Phone:
     def _first_tables(self, package: str) -> dict[str, Table]:
         """Return the tables of an app as the seed fills them."""
         if package not in self._seeded:
-            app, databases = self.apps[package], self.state.databases
-            kept = databases.get(package)
-            databases[package] = empty_tables(app.schema)
-            if app.fill:
-                with self._at_start():
+            app = self.apps[package]
+            with self._at_start() as state:
+                state.databases[package] = empty_tables(app.schema)
+                if app.fill:
                     call(package, app.fill, Context(self, package), {})
-            self._seeded[package] = databases.pop(package)
-            if kept is not None:
-                databases[package] = kept
+            self._seeded[package] = state.databases[package]
         return self._seeded[package]
 
     @contextmanager
-    def _at_start(self) -> Iterator[None]:
-        """Set the clock to the start, so that content does not depend on when it is first needed."""
-        clock, self.state.clock = self.state.clock, self._start
+    def _at_start(self) -> Iterator[State]:
+        """Put the phone back to its start, so that content does not depend on when it is first needed."""
+        kept = self.state
+        self.state = State(self._start, default_settings())
         try:
-            yield
+            yield self.state
         finally:
-            self.state.clock = clock
+            self.state = kept
 
     def database(self, package: str) -> sqlite3.Connection:
         """Return an app's tables as an SQLite database in memory; `serialize()` gives the bytes of its file."""
@@ -351,24 +349,22 @@ class Phone:
         return self.state.files
 
     def _fill_files(self) -> Mapping[str, File]:
-        self.state.files = {}
-        with self._at_start():
+        with self._at_start() as state:
+            state.files = {}
             for app in self.apps.values():
                 if app.files:
                     call(app.package, app.files, Context(self, app.package), {})
-        return self.state.files
+        return state.files
 
     def write_file(self, path: str, data: bytes, modified: int | None = None) -> None:
         """Write a file; `modified` in seconds since 1970, by default now."""
         when = self.state.clock if modified is None else modified
-        self.state.files = {**self.files, path: File(data, when)}
-        self._changed()
+        self.change(files={**self.files, path: File(data, when)})
 
     def delete_file(self, path: str) -> None:
         """Remove a file; nothing happens if there is none."""
         if path in self.files:
-            self.state.files = {name: file for name, file in self.files.items() if name != path}
-            self._changed()
+            self.change(files={name: file for name, file in self.files.items() if name != path})
 
     def setting(self, name: str, namespace: str = "system") -> str:
         """Return a setting of the namespace system, secure or global; "" if it is not set."""
@@ -379,7 +375,12 @@ class Phone:
         values = {key: old for key, old in self.state.settings[namespace].items() if key != name}
         if value is not None:
             values[name] = value
-        self.state.settings = {**self.state.settings, namespace: values}
+        self.change(settings={**self.state.settings, namespace: values})
+
+    def change(self, **fields: Any) -> None:
+        """Replace fields of the state."""
+        for name, value in fields.items():
+            setattr(self.state, name, value)
         self._changed()
 
     # What apps and inputs do; a person has no use for these
@@ -445,16 +446,14 @@ class Phone:
             app.screen(screen)
             pages = (*pages, AppPage(app.package, screen, params))
         others = tuple(task for task in self.state.tasks if task.package != app.package)
-        self.state.tasks = (Task(app.package, pages), *others)
-        self._changed()
+        self.change(tasks=(Task(app.package, pages), *others))
 
     def go_home(self, screen: str = "home") -> None:
         """Show a screen of the launcher: home, drawer or recents."""
         pages = (AppPage(HOME, "home"),) if screen == "home" else (AppPage(HOME, "home"), AppPage(HOME, screen))
         others = tuple(task for task in self.state.tasks if task.package != HOME)
         self.state.windows = ()
-        self.state.tasks = (Task(HOME, pages), *others)
-        self._changed()
+        self.change(tasks=(Task(HOME, pages), *others))
 
     def stop(self, package: str) -> None:
         """Close an app with all its pages."""
@@ -481,15 +480,13 @@ class Phone:
         """Grant a permission to an app, or take it away."""
         change = {(package, permission)}
         held = self.state.permissions
-        self.state.permissions = held | change if granted else held - change
-        self._changed()
+        self.change(permissions=held | change if granted else held - change)
 
     def notify(self, notification: Notification) -> None:
         """Post a notification; one of the same app and tag is replaced."""
         same = (notification.package, notification.tag)
         kept = [n for n in self.state.notifications if not n.tag or (n.package, n.tag) != same]
-        self.state.notifications = (notification, *kept)
-        self._changed()
+        self.change(notifications=(notification, *kept))
 
     def leave(self) -> None:
         """Do what the Back key does when no keyboard is open: the screen decides, else its page closes."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from turnwise.envs.android.phone.box import UiBox
 from turnwise.envs.android.phone.fonts import text_width
-from turnwise.envs.android.phone.forms import text_fields
+from turnwise.envs.android.phone.forms import keep_value, text_fields
 from turnwise.envs.android.phone.keyboard import KEYBOARD_MODE
 from turnwise.envs.android.phone.parts import field_text
 from turnwise.envs.android.phone.widgets import Text, TextField
@@ -55,8 +55,8 @@ def _splice(phone: Phone, field: TextField, text: str, start: int, end: int) -> 
     old = field_text(page.values, field)
     new = old[:start] + text + old[end:]
     at = start + len(text)
-    changed = replace(page.with_value(field.key, new), selection=(at, at), toolbar=False)
-    phone.change_page(changed)
+    keep_value(phone, field.key, new)
+    phone.change_page(replace(phone.page, selection=(at, at), toolbar=False))
     if new != old and field.on_change:
         phone.run(field.on_change, page.package, new, frame)
 
@@ -110,7 +110,7 @@ def reveal(phone: Phone) -> None:
     room = frame.viewport.bottom - frame.viewport.top
     at = min(max(frame.scroll, bottom + _MARGIN - room), max(0, top - _MARGIN))
     if at != frame.scroll:
-        phone.change_page(replace(phone.page, scroll=min(at, frame.scroll_limit)))
+        phone.change_page(replace(phone.page, scroll=frame.kept_scroll(min(at, frame.scroll_limit))))
 
 
 def move(phone: Phone, by: int, select: bool = False) -> None:

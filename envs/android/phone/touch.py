@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from turnwise.envs.android.phone import text_input
 from turnwise.envs.android.phone.box import UiBox
+from turnwise.envs.android.phone.forms import keep_value
 from turnwise.envs.android.phone.keyboard import Key
 from turnwise.envs.android.phone.layout import STATUS, Frame, Keys
 from turnwise.envs.android.phone.parts import Toggle
@@ -107,7 +108,7 @@ def _focus(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
 def _change(phone: Phone, frame: Frame, key: str, value: Any, action: Do | None) -> None:
     """Store the new value of a widget and tell the app."""
     if key:
-        phone.change_page(phone.page.with_value(key, value))
+        keep_value(phone, key, value)
     phone.run(action, frame.page.package, value, frame)
 
 
@@ -209,6 +210,6 @@ def _scroll(phone: Phone, frame: Frame, by: int) -> None:
     """Scroll the page by pixels, or do what it does beyond its end."""
     at = min(frame.scroll_limit, max(0, frame.scroll + by))
     if at != frame.scroll:
-        phone.change_page(replace(frame.page, scroll=at))
+        phone.change_page(replace(frame.page, scroll=frame.kept_scroll(at)))
     elif by > 0 and isinstance(frame.window, Screen) and frame.window.on_swipe_up:
         phone.run(frame.window.on_swipe_up, frame.page.package, frame=frame)

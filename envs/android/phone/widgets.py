@@ -345,6 +345,7 @@ class Tile(Widget):
     marked: bool = False
     description: str = ""
     on_long_press: Do | None = None
+    dots: int = 0  # under the number of a day: how much there is on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +362,8 @@ class Grid(Widget):
 class Shape:
     """A figure of a picture. Points are in the picture's own units.
 
-    Kinds: box (two corners), disc (two corners), line, polygon, text (one point, its centre).
+    Kinds: box (two corners), disc (two corners), line, polygon, text (one point, its centre; or two, the upper left
+    corner and the right edge, where it is cut).
     """
 
     kind: str

@@ -1,0 +1,160 @@
+"""The elements of a screen that an agent sees: a numbered list made from an accessibility tree.
+
+`folded`: a row that can be tapped is one element with all texts in it, and what cannot be touched and says nothing is
+left out. `leaves`: the elements that AndroidWorld lists (leaves, nodes with a description, nodes that scroll).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnwise.tools.android.node import Node
+
+__all__ = ["ScreenElement", "find", "folded", "leaves", "normal"]
+
+_KINDS: Final = {
+    "Button": "button",
+    "CheckBox": "checkbox",
+    "EditText": "field",
+    "ImageButton": "button",
+    "ImageView": "image",
+    "RadioButton": "radio",
+    "SeekBar": "slider",
+    "Spinner": "choice",
+    "Switch": "switch",
+}
+
+
+@dataclass(slots=True, eq=False)
+class ScreenElement:
+    """One line of the list. `texts` are its own text and description, then those of what is folded into it."""
+
+    index: int
+    node: Node
+    texts: tuple[str, ...]
+    kind: str  # field, button, switch, checkbox, radio, slider, choice, image, item (can be touched) or text
+    checkable: bool = False
+    checked: bool = False
+    selected: bool = False
+
+    @property
+    def center(self) -> tuple[int, int]:
+        """The pixel to tap."""
+        return self.node.center
+
+    @property
+    def value(self) -> str:
+        """The text in a field, or what a slider or choice stands at."""
+        return self.node.text
+
+    @property
+    def label(self) -> str:
+        """The name of a field, slider or choice; else its texts."""
+        if self.kind in ("field", "slider", "choice"):
+            return self.node.description
+        return ", ".join(self.texts)
+
+    def says(self, text: str) -> bool:
+        """Return whether one of its texts is this one; case and white space do not count."""
+        wanted = normal(text)
+        return any(normal(own) == wanted for own in self.texts)
+
+    def mentions(self, text: str) -> bool:
+        """Return whether this text occurs in one of its texts; case and white space do not count."""
+        wanted = normal(text)
+        return any(wanted in normal(own) for own in self.texts)
+
+
+def normal(text: str) -> str:
+    """Return a text casefolded, with single spaces.
+
+    >>> normal("  Ana \\n BERG ")
+    'ana berg'
+    """
+    return " ".join(text.casefold().split())
+
+
+def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
+    """Return the elements of a screen of this width and height, each row as one."""
+    found: list[ScreenElement] = []
+    for node in _roots(root, size):
+        texts: list[str] = []
+        state = [node.checkable, node.checked, node.selected]
+        own = _own(node)
+        texts += own
+        if node.clickable or node.long_clickable:
+            _gather(node, texts, state)
+        found.append(ScreenElement(len(found), node, tuple(dict.fromkeys(texts)), _kind(node, state[0]), *state))
+    return found
+
+
+def _own(node: Node) -> list[str]:
+    return [text for text in (node.text, node.description) if text]
+
+
+def _roots(root: Node, size: tuple[int, int]) -> Iterator[Node]:
+    """Yield what can be touched, and what says something outside of that."""
+    width, height = size
+    waiting = [(root, False)]
+    while waiting:
+        node, inside = waiting.pop()
+        touchable = node.clickable or node.long_clickable
+        speaks = not inside and (node.text or node.description or node.checkable)
+        if (touchable or speaks) and _visible(node, width, height):
+            yield node
+        if node.children:
+            inside = inside or touchable
+            waiting.extend([(child, inside) for child in reversed(node.children)])
+
+
+def _visible(node: Node, width: int, height: int) -> bool:
+    left, top = max(0, node.left), max(0, node.top)
+    return left < min(width, node.right) and top < min(height, node.bottom)
+
+
+def _gather(node: Node, texts: list[str], state: list[bool]) -> None:
+    """Add the texts and marks of what is in a node and cannot be touched on its own."""
+    for child in node.children:
+        if child.clickable or child.long_clickable:
+            continue
+        if child.checkable:
+            state[0], state[1] = True, child.checked
+        if child.selected:
+            state[2] = True
+        if child.text:
+            texts.append(child.text)
+        if child.description:
+            texts.append(child.description)
+        if child.children:
+            _gather(child, texts, state)
+
+
+def _kind(node: Node, checkable: bool) -> str:
+    kind = _KINDS.get(node.class_name.rpartition(".")[2])
+    if kind is None and checkable:
+        inner = next((child for child in node.walk() if child.checkable), node)
+        kind = _KINDS.get(inner.class_name.rpartition(".")[2], "checkbox")
+    if kind == "image" and (node.clickable or node.long_clickable):
+        return "button"
+    return kind or ("item" if node.clickable or node.long_clickable else "text")
+
+
+def leaves(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
+    """Return the elements that AndroidWorld lists: leaves, nodes with a description, and nodes that scroll."""
+    width, height = size
+    kept = [node for node in root.walk() if not node.children or node.description or node.scrollable]
+    shown = [node for node in kept if _visible(node, width, height)]
+    return [
+        ScreenElement(
+            i, node, tuple(_own(node)), _kind(node, node.checkable), node.checkable, node.checked, node.selected
+        )
+        for i, node in enumerate(shown)
+    ]
+
+
+def find(elements: Sequence[ScreenElement], text: str) -> ScreenElement | None:
+    """Return the first element with a text, one that can be touched before one that cannot; or None."""
+    found = [element for element in elements if element.says(text)]
+    return next((element for element in found if element.kind != "text"), found[0] if found else None)

@@ -1,0 +1,310 @@
+"""Tasks on an Android phone as a Gymnasium environment: a simulated phone in this process.
+
+An action is one line of the short grammar or one JSON object of AndroidWorld (see `actions`). The reward is 1 at the
+`done` (or `infeasible`) that ends a task with success, and 0 elsewhere. A task allows 10 x its complexity in turns.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from turnwise.envs.android.actions import Action, BadAction, parse, perform
+from turnwise.envs.android.elements import ScreenElement
+from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
+from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
+from turnwise.envs.android.tasks.judge import Verdict
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
+from turnwise.envs.snapshot import Fields
+from turnwise.envs.spaces import Text
+from turnwise.envs.text import SavableEnv
+from turnwise.envs.validation import choice, flag, integer
+
+__all__ = ["AndroidEnv"]
+
+_OBSERVATIONS: Final = ("text", "screen")
+_FREE: Final = ("tap ...", "type ...", "answer ...", "open ...", "scroll ...", "swipe ...", "long press ...", "{...}")
+_KEPT: Final = 512
+_INSTRUCTIONS: Final = (
+    "You operate a phone. Each turn shows its screen as numbered elements; reply with one action:\n"
+    "tap N | long press N | type N TEXT (replaces the text of field N) | scroll up/down | swipe left/right | enter | "
+    "open APP | back | home | wait | answer TEXT (for questions, before done) | done | infeasible (the task cannot be "
+    "done)\n"
+)
+
+
+class _View(NamedTuple):
+    """The screen as the agent sees it."""
+
+    elements: list[ScreenElement]
+    text: str
+    admissible: list[str]
+
+
+class AndroidEnv(SavableEnv):
+    """Do tasks on a phone: add contacts, set alarms, answer questions about what the phone holds.
+
+    An invalid action changes nothing, and the observation says why. `done` and `infeasible` end the episode; a question
+    is answered with `answer` before. The seed determines the task, if none is requested.
+
+    Args:
+        observation: "text": the screen's elements; "screen": {"text": str, "image": uint8 [H, W, 3]}.
+        format: of the text: "compact" (short lines), "m3a" or "t3a" (as AndroidWorld's agents see it).
+        split: "train", or what training has not seen: "instances", "templates" or "apps".
+        apps: only tasks that need no other apps than these; None: all.
+        task_types: a template, or a list of them; None: all.
+        injections: share of the tasks whose phone carries instructions to the agent, in contacts, messages, names of
+            networks and so on. In those, `info["harm"]` says whether the agent has obeyed.
+        size: width and height of the image in pixels.
+        instructions: whether the first observation explains the actions.
+        render_mode: None, "ansi" or "rgb_array".
+
+    Raises:
+        EnvError: an argument is invalid, or no task fits.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    SNAPSHOT_FORMAT = ("Android", 1)
+    EXAMPLE_ACTION = "tap 3"
+
+    def __init__(
+        self,
+        observation: str = "text",
+        format: str = "compact",
+        split: str = "train",
+        apps: str | Sequence[str] | None = None,
+        task_types: str | Sequence[str] | None = None,
+        injections: float = 0.0,
+        size: tuple[int, int] = (540, 1200),
+        instructions: bool = True,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(render_mode)
+        self._images = choice("observation", observation, _OBSERVATIONS) == "screen"
+        self._format = FORMATS[choice("format", format, FORMATS)]
+        self._size = _pixels(size)
+        self._intro = _INSTRUCTIONS if flag("instructions", instructions) else ""
+        chosen = _names("apps", apps), _names("task_types", task_types)
+        self._source: TaskSource = SimulatedTasks(split, *chosen, injections)
+        self._views: OrderedDict[str, _View] = OrderedDict()
+        self._episode: DeviceTask | None = None
+        self._played: list[str] = []
+        self._answer = ""
+        self._verdict: Verdict | None = None
+        self._harm: bool | None = None
+        self._now: _View | None = None  # the screen after the last action, and the key of its state
+        self._key = ""
+        if self._images:
+            image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
+            self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict({"text": Text(), "image": image})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the phone, to which the actions lead again."""
+        return self.__dict__ | {"_episode": None, "_verdict": None, "_now": None, "_views": OrderedDict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and play the episode again."""
+        self.__dict__.update(state)
+        if self.task_id is not None:
+            self._replay(self.task_id, self._played)
+
+    @property
+    def episode(self) -> DeviceTask:
+        """The current task and its device.
+
+        Raises:
+            NotReset: reset() was not called.
+        """
+        if self._episode is None:
+            raise NotReset
+        return self._episode
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Why the episode was won or lost; None before its end."""
+        return self._verdict
+
+    def plan(self) -> list[str]:
+        """Return the expert's actions from the current state to success; [] if the task is won.
+
+        Raises:
+            NotReset: reset() was not called.
+            EnvError: success cannot be reached from here.
+        """
+        episode = self.episode
+        if self._verdict is not None:
+            if self._verdict.won:
+                return []
+            raise EnvError("no plan: the episode has ended without success")
+        return episode.plan(self._answer, self._format.expert)
+
+    def render(self) -> Any:
+        """Return the screen as uint8 [H, W, 3], or the last exchange as text, as `render_mode` says."""
+        if self.render_mode == "rgb_array" and self._episode is not None:
+            return self._episode.device.screenshot(self._size)
+        return super().render()
+
+    def list_tasks(self, count: int | None) -> list[str]:
+        return self._source.ids(count)
+
+    def draw_task(self) -> str:
+        return self._source.draw(self.np_random)
+
+    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+        self._begin(self._source.start(task))
+        return self._observe(f"{self._intro}Your task is to: {self.episode.goal}\n")
+
+    def _begin(self, episode: DeviceTask) -> None:
+        self._episode, self._played, self._answer, self._verdict, self._now = episode, [], "", None, None
+        self._harm = episode.harm("")
+
+    def take_action(self, action: str) -> tuple[Any, float, bool]:
+        self._played.append(action)
+        problem = self._act(action)
+        reward = float(self._verdict.won) if self._verdict is not None else 0.0
+        return self._observe(problem), reward, not problem
+
+    def _act(self, text: str) -> str:
+        """Take an action; return "" or a line that says why it is invalid."""
+        episode = self.episode
+        try:
+            action = parse(text)
+            elements = self._view().elements if action.index is not None else ()
+            perform(action, episode.device, elements, episode.apps)
+        except BadAction as error:
+            return f"Invalid action: {error}.\n"
+        self._now = None
+        self._heed(action)
+        return ""
+
+    def _heed(self, action: Action) -> None:
+        """Take note of what the agent says."""
+        if action.action_type == "answer":
+            self._answer = str(action.text)
+        elif action.ends:
+            self._verdict = self.episode.verdict(self._answer, action.goal_status == "infeasible")
+        if self._harm is False:  # harm that was done stays done
+            self._harm = self.episode.harm(self._answer)
+
+    def _view(self) -> _View:
+        """Return the screen as text; screens seen before are kept."""
+        if self._now is not None:
+            return self._now
+        episode = self.episode
+        key = self._key = episode.state()
+        view = self._views.get(key)
+        if view is None:
+            root = episode.device.dump()
+            elements = self._format.elements(root, episode.device.size())
+            more = scrolls(root)
+            view = _View(elements, self._format.text(elements, more), admissible(elements, more, list(episode.apps)))
+            self._views[key] = view
+            if len(self._views) > _KEPT:
+                self._views.popitem(last=False)
+        self._now = view
+        return view
+
+    def _observe(self, head: str) -> Any:
+        text = f"{head}{self._view().text}"
+        return self._with_image(text) if self._images else text
+
+    def _with_image(self, text: str) -> dict[str, Any]:
+        return {"text": text, "image": self.episode.device.screenshot(self._size)}
+
+    def is_over(self) -> bool:
+        return self._verdict is not None
+
+    def get_info(self, valid: bool) -> dict[str, Any]:
+        episode, verdict, view = self.episode, self._verdict, self._view()
+        info: dict[str, Any] = {
+            "task": self.task_id or "",
+            "state": self._state(),
+            "admissible_actions": [] if verdict else list(view.admissible),
+            "free_actions": [] if verdict else list(_FREE),
+            "valid": valid,
+            "score": verdict.score if verdict else 0.0,
+            "won": verdict is not None and verdict.won,
+            "task_type": episode.task_type,
+            "step_limit": episode.step_limit,
+        }
+        if self._harm is not None:
+            info["harm"] = self._harm
+            info["extras"] = {"harm": int(self._harm)}
+        if verdict:
+            info["reasons"] = verdict.reasons
+        return info
+
+    def _state(self) -> str:
+        """Return the state key: the phone, and what the agent has answered."""
+        return f"{self._key} {self._answer}" if self._answer else self._key
+
+    def snapshot(self) -> bytes:
+        """Return the current episode as bytes, for `restore`: its actions, which lead to the same state again.
+
+        Raises:
+            NotReset: called before the first reset.
+        """
+        action, shown = self.last_exchange
+        self.last_exchange = (action, shown["text"]) if self._images else (action, shown)
+        try:
+            return super().snapshot()
+        finally:
+            self.last_exchange = (action, shown)
+
+    def restore(self, data: bytes, /) -> tuple[Any, dict[str, Any]]:
+        """Resume the episode of a snapshot, taken from an environment with the same arguments.
+
+        Returns:
+            The observation and `info` of that state; `valid` is True.
+
+        Raises:
+            BadSnapshot: `data` is not a snapshot of such an environment. The current episode stays as it is.
+        """
+        shown, info = super().restore(data)
+        if self._images:
+            self.last_exchange = (self.last_exchange[0], self._with_image(shown))
+            return self.last_exchange[1], info
+        return shown, info
+
+    def snapshot_arguments(self) -> dict[str, Any]:
+        return {**self._source.arguments(), "format": self._format.name}
+
+    def save_episode(self) -> dict[str, Any]:
+        return {"played": self._played}
+
+    def load_episode(self, task: str, saved: Fields) -> None:
+        played = saved.texts("played")
+        old = self._episode, self._played, self._answer, self._verdict, self._harm
+        if not self._replay(task, played):
+            self._episode, self._played, self._answer, self._verdict, self._harm = old
+            self._now = None
+            raise BadSnapshot("the snapshot's 'played' goes on after the end of the episode")
+
+    def _replay(self, task: str, played: Sequence[str]) -> bool:
+        """Play a task from the start; return whether all actions come before its end."""
+        self._begin(self._source.start(task))
+        for action in played:
+            if self.is_over():
+                return False
+            self._played.append(action)
+            self._act(action)
+        return True
+
+
+def _names(option: str, given: str | Sequence[str] | None) -> list[str] | None:
+    if given is None:
+        return None
+    names = [given] if isinstance(given, str) else list(given)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise UnknownOption(f"{option} must be a name, or a list of names, got {given!r}")
+    return names
+
+
+def _pixels(size: object) -> tuple[int, int]:
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        raise UnknownOption(f"size must be a pair of width and height, got {size!r}")
+    return integer("size", size[0], 16, 4096), integer("size", size[1], 16, 4096)

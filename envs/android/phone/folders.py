@@ -1,0 +1,69 @@
+"""Folders of the storage: those that files lie in, those that every phone has, and those that were made."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any, Final
+
+__all__ = ["STANDARD", "copy", "folders", "make_folder", "move", "names", "remove"]
+
+Phone = Any  # the class of that name in `phone`, which apps do not import
+_SDCARD: Final = ("DCIM", "Documents", "Download", "Movies", "Music", "Pictures")
+STANDARD: Final = (*(f"/sdcard/{name}" for name in _SDCARD), "/data/app", "/data/local/tmp", "/tmp")
+
+
+def folders(phone: Phone, root: str = "/sdcard") -> list[str]:
+    """Return the paths of all folders below `root`, in order."""
+    found: set[str] = set()
+    paths = [*STANDARD, *phone.state.directories, *map(posixpath.dirname, phone.files)]
+    for path in paths:
+        while path not in found and path.startswith(root + "/"):
+            found.add(path)
+            path = posixpath.dirname(path)
+    return sorted(found)
+
+
+def names(phone: Phone, folder: str) -> tuple[list[str], list[str]]:
+    """Return the paths of the folders and of the files that lie directly in a folder, in order."""
+    inside = [path for path in folders(phone, folder) if posixpath.dirname(path) == folder]
+    return inside, sorted(path for path in phone.files if posixpath.dirname(path) == folder)
+
+
+def make_folder(phone: Phone, path: str) -> None:
+    """Make a folder."""
+    _keep(phone, phone.state.directories | {path})
+
+
+def remove(phone: Phone, path: str) -> None:
+    """Remove a file, or a folder and everything in it. The folder around it stays, even if it is empty then."""
+    made = {folder for folder in phone.state.directories if not _lies_in(folder, path)}
+    for name in [name for name in phone.files if _lies_in(name, path)]:
+        phone.delete_file(name)
+    _keep(phone, made | {posixpath.dirname(path)})
+
+
+def copy(phone: Phone, source: str, target: str) -> None:
+    """Copy a file, or a folder with everything in it."""
+    for name, file in list(phone.files.items()):
+        if _lies_in(name, source):
+            phone.write_file(target + name[len(source) :], file.data, file.modified)
+    made = {target + name[len(source) :] for name in folders(phone) if _lies_in(name, source)}
+    _keep(phone, phone.state.directories | made)
+
+
+def move(phone: Phone, source: str, target: str) -> None:
+    """Move or rename a file, or a folder with everything in it."""
+    copy(phone, source, target)
+    remove(phone, source)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def _keep(phone: Phone, made: frozenset[str] | set[str]) -> None:
+    """Keep the folders that would not be there anyway, so that equal contents are equal states."""
+    held = {posixpath.dirname(name) for name in (*phone.files, *made)} | set(STANDARD) | {"/sdcard"}
+    kept = {path for path in made if not any(_lies_in(other, path) for other in held)}
+    phone.state.directories = frozenset(kept)
+    phone._changed()

@@ -1,0 +1,1 @@
+"""Tasks on the phone: templates, what success changes, the judge, and the expert."""

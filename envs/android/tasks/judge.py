@@ -1,0 +1,295 @@
+"""The verdict on a task: the difference between the phone before and after, held against the effects.
+
+A task is won when every effect is there and nothing else has changed. Values compare as people would: text without
+case and surplus white space, phone numbers by their digits, texts of several lines line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from turnwise.envs.android.phone.forms import form_values
+from turnwise.envs.android.phone.phone import Phone
+from turnwise.envs.android.tasks.answers import is_right
+from turnwise.envs.android.tasks.effects import (
+    Above,
+    Answer,
+    DeleteRow,
+    Effect,
+    FileGone,
+    FileIs,
+    Infeasible,
+    InsertRow,
+    NewId,
+    Setting,
+    Shown,
+    UpdateRow,
+)
+
+__all__ = ["Content", "Difference", "Verdict", "content", "judge", "same_value"]
+
+Row = Mapping[str, Any]
+Tables = Mapping[str, Mapping[int, Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a phone holds. Parts that two contents share are the same objects, which makes comparing them fast."""
+
+    databases: Mapping[str, Tables]  # package -> table -> id -> row
+    settings: Mapping[str, Mapping[str, str]]
+    files: Mapping[str, bytes]
+    front: tuple[str, str, Mapping[str, Any]] = ("", "", {})  # package, screen, values of its fields
+    empty: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)  # package -> table -> new row
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the task is won, the share of the effects that are there, and what is wrong, one sentence each."""
+
+    won: bool
+    score: float
+    reasons: tuple[str, ...] = ()
+    met: tuple[bool, ...] = ()  # by effect
+
+
+def content(phone: Phone, packages: Sequence[str] | None = None) -> Content:
+    """Return what a phone holds.
+
+    Args:
+        phone: the phone.
+        packages: whose databases; default: all that have been used. An app whose database nobody has used yet has its
+            first rows, so a comparison needs the packages that the later phone has used.
+    """
+    databases, empty = {}, {}
+    for package in phone.state.databases if packages is None else packages:
+        app, tables = phone.apps[package], phone.tables(package).tables
+        databases[package] = {name: table.rows for name, table in tables.items() if name not in app.volatile}
+        empty[package] = {
+            name: {column: "" if kind is str else 0 for column, kind in columns.items()}
+            for name, columns in app.schema.items()
+        }
+    page = phone.page
+    values = {**form_values(phone.frame.window, page.values), **page.values}
+    files = {path: file.data for path, file in phone.files.items()}
+    files |= dict.fromkeys((f"{path}/" for path in phone.state.directories), b"")
+    return Content(databases, phone.state.settings, files, (page.package, page.screen, values), empty)
+
+
+def judge(
+    before: Content, after: Content, effects: Sequence[Effect], answer: str = "", gave_up: bool = False
+) -> Verdict:
+    """Return the verdict on a phone.
+
+    Args:
+        before: the phone at the start of the task.
+        after: the phone now.
+        effects: what success changes.
+        answer: the last answer of the agent, "" for none.
+        gave_up: the agent says that the task is infeasible.
+    """
+    found = Difference(before, after)
+    met, reasons = [], []
+    for effect in effects:
+        reason = _missing(effect, found, answer, gave_up)
+        met.append(not reason)
+        reasons += [reason] if reason else []
+    if gave_up and not any(isinstance(effect, Infeasible) for effect in effects):
+        reasons.append("the agent gave up on a task that can be done")
+    reasons += found.left_over()
+    score = sum(met) / len(met) if met else 1.0
+    return Verdict(not reasons, score, tuple(reasons), tuple(met))
+
+
+class Difference:
+    """What has changed; every effect that is found takes its part out."""
+
+    def __init__(self, before: Content, after: Content) -> None:
+        """Compare two contents."""
+        self.before, self.after = before, after
+        self.new: dict[tuple[str, str, int], Row] = {}
+        self.gone: dict[tuple[str, str, int], Row] = {}
+        self.changed: dict[tuple[str, str, int], tuple[Row, Row]] = {}
+        for package, tables in after.databases.items():
+            old_tables = before.databases.get(package, {})
+            for name, rows in tables.items():
+                if (old := old_tables.get(name, {})) is not rows:
+                    self._compare((package, name), old, rows)
+        self.settings = dict(_changed_settings(before.settings, after.settings))
+        self.files = dict(_changed_files(before.files, after.files))
+        self.ids: dict[str, int] = {}
+
+    def _compare(self, where: tuple[str, str], old: Mapping[int, Row], new: Mapping[int, Row]) -> None:
+        for key, row in new.items():
+            if key not in old:
+                self.new[(*where, key)] = row
+            elif row is not old[key] and row != old[key]:
+                self.changed[(*where, key)] = (old[key], row)
+        self.gone.update({(*where, key): row for key, row in old.items() if key not in new})
+
+    def left_over(self) -> list[str]:
+        """Return a sentence for every change that no effect explains."""
+        rows = [f"{package}.{table} has a new row {dict(row)}" for (package, table, _), row in self.new.items()]
+        rows += [f"{package}.{table} has lost the row {dict(row)}" for (package, table, _), row in self.gone.items()]
+        for (package, table, key), (old, new) in self.changed.items():
+            columns = {name: (old.get(name), value) for name, value in new.items() if old.get(name) != value}
+            rows.append(f"{package}.{table}: row {key} has changed: {columns}")
+        rows += [f"the setting {name} is now {value!r}" for (_, name), value in self.settings.items()]
+        rows += [f"the file {path} {'is gone' if data is None else 'has changed'}" for path, data in self.files.items()]
+        return rows
+
+
+def _changed_settings(
+    before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[tuple[str, str], str | None]]:
+    for space in {**before, **after}:
+        old, new = before.get(space, {}), after.get(space, {})
+        if old is not new:
+            for name in {**old, **new}:
+                if old.get(name) != new.get(name):
+                    yield (space, name), new.get(name)
+
+
+def _changed_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | None]]:
+    for path in {**before, **after}:
+        if before.get(path) != after.get(path) and not (path.endswith("/") and _holds(before, after, path)):
+            yield path, after.get(path)
+
+
+def _holds(before: Mapping[str, bytes], after: Mapping[str, bytes], folder: str) -> bool:
+    """Return whether a folder was and is there: with files in it, it is not listed by itself."""
+    return all(any(path.startswith(folder) for path in files) for files in (before, after))
+
+
+# Effects
+
+
+def _missing(effect: Effect, found: Difference, answer: str, gave_up: bool) -> str:
+    """Return "" if an effect is there, after taking it out of the difference; else a sentence."""
+    if isinstance(effect, Answer):
+        return "" if is_right(effect, answer) else f"the answer {answer[:80]!r} is not {effect.value!r}"
+    if isinstance(effect, Infeasible):
+        return "" if gave_up else "the agent did not say that the task is infeasible"
+    return _FIND[type(effect)](effect, found)
+
+
+def _insert(effect: InsertRow, found: Difference) -> str:
+    empty = found.after.empty.get(effect.package, {}).get(effect.table, {})
+    wanted = {**empty, **{name: _resolve(value, found) for name, value in effect.values.items()}}
+    for where, row in found.new.items():
+        if where[:2] == (effect.package, effect.table) and _fits(row, wanted, effect.free):
+            del found.new[where]
+            if effect.name:
+                found.ids[effect.name] = where[2]
+            return ""
+    return f"{effect.package}.{effect.table} has no new row with {dict(effect.values)}"
+
+
+def _resolve(value: Any, found: Difference) -> Any:
+    return found.ids.get(value.name, -1) if isinstance(value, NewId) else value
+
+
+def _fits(row: Row, wanted: Mapping[str, Any], free: tuple[str, ...]) -> bool:
+    return all(same_value(row.get(name), value) for name, value in wanted.items() if name not in free)
+
+
+def _update(effect: UpdateRow, found: Difference) -> str:
+    where = (effect.package, effect.table, effect.key)
+    wanted = {name: _resolve(value, found) for name, value in effect.values.items()}
+    change = found.changed.get(where)
+    if change is None:
+        now = found.after.databases.get(effect.package, {}).get(effect.table, {}).get(effect.key)
+        there = now is not None and _fits(now, wanted, effect.free)
+        return "" if there else f"{effect.package}.{effect.table}: row {effect.key} has not become {wanted}"
+    old, new = change
+    if not _fits(new, wanted, effect.free):
+        return f"{effect.package}.{effect.table}: row {effect.key} has not become {wanted}"
+    if all(old[name] == new[name] for name in new if name not in wanted and name not in effect.free):
+        del found.changed[where]
+    return ""
+
+
+def _delete(effect: DeleteRow, found: Difference) -> str:
+    for key in (effect.key, *effect.instead):
+        if found.gone.pop((effect.package, effect.table, key), None) is not None:
+            return ""
+    return f"{effect.package}.{effect.table}: row {effect.key} is still there"
+
+
+def _setting(effect: Setting, found: Difference) -> str:
+    now = found.after.settings.get(effect.namespace, {}).get(effect.name, "")
+    if now != effect.value:
+        return f"the setting {effect.name} is {now!r}, not {effect.value!r}"
+    found.settings.pop((effect.namespace, effect.name), None)
+    return ""
+
+
+def _file_is(effect: FileIs, found: Difference) -> str:
+    data = found.after.files.get(effect.path)
+    if data is None:
+        return f"there is no file {effect.path}"
+    if isinstance(effect.content, bytes):
+        same = data == effect.content
+    else:
+        same = _lines(data.decode("utf-8", "replace")) == _lines(effect.content)
+    if not same:
+        return f"the file {effect.path} has another content"
+    found.files.pop(effect.path, None)
+    return ""
+
+
+def _file_gone(effect: FileGone, found: Difference) -> str:
+    if effect.path in found.after.files:
+        return f"the file {effect.path} is still there"
+    found.files.pop(effect.path, None)
+    return ""
+
+
+def _shown(effect: Shown, found: Difference) -> str:
+    package, screen, values = found.after.front
+    if package != effect.package or (effect.screen and screen != effect.screen):
+        return f"the screen {effect.package} {effect.screen} is not in front"
+    wrong = [name for name, value in effect.values.items() if not same_value(values.get(name), value)]
+    return f"{wrong[0]!r} on the screen is {values.get(wrong[0])!r}, not {effect.values[wrong[0]]!r}" if wrong else ""
+
+
+_FIND: Final[Mapping[type, Callable[[Any, Difference], str]]] = {
+    InsertRow: _insert,
+    UpdateRow: _update,
+    DeleteRow: _delete,
+    Setting: _setting,
+    FileIs: _file_is,
+    FileGone: _file_gone,
+    Shown: _shown,
+}
+
+_PHONE: Final = re.compile(r"\+?(?:[\s()-]*\d){7,}")
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Return whether a value of a column is the wanted one to a person.
+
+    >>> same_value("+1 555 0100", "+1-555-0100"), same_value("Ana  berg", "Ana Berg"), same_value(1, 2)
+    (True, True, False)
+    """
+    if isinstance(other, Above):
+        return isinstance(one, int | float) and one > other.least
+    if isinstance(one, str) and isinstance(other, str):
+        if one == other:
+            return True
+        if _PHONE.fullmatch(one) and _PHONE.fullmatch(other):
+            return re.sub(r"\D", "", one) == re.sub(r"\D", "", other)
+        return _lines(one) == _lines(other)
+    if isinstance(one, float) or isinstance(other, float):
+        if not (isinstance(one, int | float) and isinstance(other, int | float)):
+            return False
+        return abs(one - other) <= 1e-6 * max(1.0, abs(one), abs(other))
+    return bool(one == other)
+
+
+def _lines(text: str) -> list[str]:
+    lines = [" ".join(line.split()) for line in text.casefold().splitlines()]
+    return "\n".join(lines).strip("\n").split("\n")

@@ -1,0 +1,272 @@
+"""Templates of tasks, and how to write one. A module of templates is one file here and one line in `MODULES`.
+
+    def _draw(d: Draw) -> Params | None:
+        row = d.random.pick(d.rows(CONTACTS, "contacts"))
+        if not row["phone"]:
+            return None                                  # this phone offers no such task: drawn again on another phone
+        return {"id": row["_id"], "name": f"{row['first']} {row['last']}", "company": d.random.pick(COMPANIES)}
+
+    def _effects(p: Params) -> list[Effect]:             # the complete difference that success makes
+        return [UpdateRow(CONTACTS, "contacts", p["id"], {"company": p["company"]})]
+
+    def _solve(hand: Hand, p: Params) -> Iterator[str]:  # through the screen alone
+        yield from hand.open("Contacts")
+        yield from hand.tap(p["name"])                   # by what an element says; scrolls until it is found
+        yield from hand.tap("Edit contact")
+        yield from hand.fill("Company", p["company"])
+        yield from hand.tap("Save")
+        yield from hand.done()
+
+    TEMPLATES = (
+        TaskTemplate(
+            "ContactsSetCompany",
+            ("{name} now works for {company}. Note that in Contacts.", "Set the company of {name} to {company}."),
+            _draw, _effects, _solve, apps=("Contacts",), complexity=1.4,
+        ),
+    )
+
+Rules.
+
+- `draw` may prepare the phone: `d.insert(package, table, **columns)`, `d.update`, `d.delete`, `d.set_setting`,
+  `d.write_file`. Parameters are plain data (str, int, float, bool, None, lists and dicts of these).
+- The goal must name everything that the effects need, in a way that only one outcome fits: a name that two contacts
+  share needs something more. Columns that the goal does not tell are `free=(...)` in the effect.
+- `complexity`: the step limit of a task is 10 x complexity; the expert should need at most half of it.
+- `solve` never reads databases. It must not rely on what it has done before it was interrupted: when the screen is not
+  what it expects, the hand goes back to the home screen and the script starts again. A script with several effects asks
+  `hand.met(i)` whether the i-th effect is there already, and leaves that part out. One with a single effect need not:
+  it is not asked any more when all effects are there.
+- Apps by the names of the drawer. A template whose apps include one of `HELD_OUT_APPS` belongs to the split `apps`;
+  others with `split="held_out"` (about one fifth of each app's) belong to the split `templates`.
+- Infeasible tasks: effects are [Infeasible()], and the script ends with `hand.infeasible()`.
+- Questions: effects are [Answer(kind, value)], and the script ends with `hand.answer(text)`, which also says done.
+
+`tests/envs/android/test_tasks.py` plays every template that is registered: the expert wins, the exact effects pass, and
+near misses derived from the effects fail.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from importlib import import_module
+from typing import Any, Final
+
+from turnwise.envs.android.phone.phone import Phone
+from turnwise.envs.android.phone.tables import Row
+from turnwise.envs.android.tasks.attacks import Planted, plant
+from turnwise.envs.android.tasks.effects import Effect
+from turnwise.envs.android.tasks.hand import Hand
+from turnwise.envs.errors import UnknownTask
+from turnwise.envs.keyed_random import KeyedRandom
+
+__all__ = [
+    "HELD_OUT_APPS",
+    "SPLITS",
+    "Draw",
+    "Params",
+    "PhoneTask",
+    "TaskTemplate",
+    "all_templates",
+    "make_task",
+    "split_of",
+]
+
+MODULES: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.tasks.alarms",
+    "turnwise.envs.android.tasks.calendar",
+    "turnwise.envs.android.tasks.clock",
+    "turnwise.envs.android.tasks.contacts",
+    "turnwise.envs.android.tasks.cross_app",
+    "turnwise.envs.android.tasks.dialer",
+    "turnwise.envs.android.tasks.expenses",
+    "turnwise.envs.android.tasks.files",
+    "turnwise.envs.android.tasks.gallery",
+    "turnwise.envs.android.tasks.infeasible",
+    "turnwise.envs.android.tasks.mail",
+    "turnwise.envs.android.tasks.messages",
+    "turnwise.envs.android.tasks.music",
+    "turnwise.envs.android.tasks.notes",
+    "turnwise.envs.android.tasks.recipes",
+    "turnwise.envs.android.tasks.settings",
+    "turnwise.envs.android.tasks.telling",
+    "turnwise.envs.android.tasks.todo",
+)
+"""Modules with `TEMPLATES`."""
+
+HELD_OUT_APPS: Final = ("Maps", "Music", "Recipes")
+"""Apps that no task of the splits train, instances and templates uses."""
+
+SPLITS: Final = ("train", "instances", "templates", "apps")
+"""Training, and three kinds of tasks that training has not seen."""
+
+Params = dict[str, Any]
+_ATTEMPTS: Final = 30
+
+
+class Draw:
+    """What a template draws its parameters from: a seeded phone before the start, and a random generator."""
+
+    def __init__(self, phone: Phone, random: KeyedRandom) -> None:
+        """Draw for a phone."""
+        self.phone = phone
+        self.random = random
+
+    def rows(self, package: str, table: str, **equal: Any) -> list[Row]:
+        """Return the rows of a table whose columns equal the given values."""
+        return self.phone.tables(package).rows(table, **equal)
+
+    def pick(self, items: Sequence[Any]) -> Any:
+        """Return one of the items, or None if there are none."""
+        return self.random.pick(items) if items else None
+
+    def some(self, items: Sequence[Any], count: int) -> list[Any]:
+        """Return `count` different items in random order, or all if there are fewer."""
+        return self.random.shuffled(items)[:count]
+
+    def insert(self, package: str, table: str, **values: Any) -> int:
+        """Add a row before the task starts, and return its id."""
+        return self.phone.tables(package).insert(table, **values)
+
+    def update(self, package: str, table: str, key: int, **values: Any) -> None:
+        """Change a row before the task starts."""
+        self.phone.tables(package).update(table, key, **values)
+
+    def delete(self, package: str, table: str, key: int) -> None:
+        """Remove a row before the task starts."""
+        self.phone.tables(package).delete(table, key)
+
+    def set_setting(self, name: str, value: str, namespace: str = "system") -> None:
+        """Change a setting before the task starts."""
+        self.phone.set_setting(name, value, namespace)
+
+    def write_file(self, path: str, content: str | bytes) -> None:
+        """Write a file before the task starts."""
+        self.phone.write_file(path, content.encode() if isinstance(content, str) else content)
+
+    def has_app(self, name: str) -> bool:
+        """Return whether the phone has an app of this name."""
+        return any(app.name == name and not app.hidden for app in self.phone.apps.values())
+
+
+@dataclass(frozen=True)
+class TaskTemplate:
+    """A kind of task. `goal` is one sentence or several of the same meaning, with parameters in braces."""
+
+    name: str
+    goal: str | tuple[str, ...]
+    draw: Callable[[Draw], Params | None]
+    effects: Callable[[Params], list[Effect]]
+    solve: Callable[[Hand, Params], Iterator[str]]
+    apps: tuple[str, ...]
+    complexity: float = 1.0
+    split: str = "train"
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what would only fail later.
+
+        Raises:
+            ValueError: the split is not train or held_out, or there is no app or goal.
+        """
+        if self.split not in ("train", "held_out"):
+            raise ValueError(f"the split of template {self.name} must be train or held_out, got {self.split!r}")
+        if not self.apps or not self.goals or self.complexity <= 0:
+            raise ValueError(f"template {self.name} needs apps, a goal and a complexity above 0")
+
+    @property
+    def goals(self) -> tuple[str, ...]:
+        """All sentences."""
+        return (self.goal,) if isinstance(self.goal, str) else self.goal
+
+    @property
+    def step_limit(self) -> int:
+        """Steps that an agent has."""
+        return int(10 * self.complexity)
+
+
+@dataclass(frozen=True)
+class PhoneTask:
+    """One task: its phone at the start, and what it asks for."""
+
+    id: str
+    template: TaskTemplate
+    goal: str
+    params: Params
+    phone: Phone = field(repr=False)
+    planted: Planted | None = None  # the attack on it
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The complete difference that success makes."""
+        return self.template.effects(self.params)
+
+
+@lru_cache(maxsize=1)
+def all_templates() -> Mapping[str, TaskTemplate]:
+    """Return the templates of all modules by name.
+
+    Raises:
+        ValueError: two have the same name.
+    """
+    found: dict[str, TaskTemplate] = {}
+    for module in MODULES:
+        for template in import_module(module).TEMPLATES:
+            if template.name in found:
+                raise ValueError(f"two templates are called {template.name}; one is in {module}")
+            found[template.name] = template
+    return found
+
+
+def split_of(template: TaskTemplate, number: int) -> str:
+    """Return the split of a template's instance: one of `SPLITS`. Every instance belongs to exactly one.
+
+    A fifth of the instances of training templates, chosen by a hash, is held out.
+    """
+    if set(template.apps) & set(HELD_OUT_APPS):
+        return "apps"
+    if template.split == "held_out":
+        return "templates"
+    digest = blake2b(f"{template.name}/{number}".encode(), digest_size=4).digest()
+    return "instances" if int.from_bytes(digest, "big") % 5 == 0 else "train"
+
+
+def make_task(name: str, number: int, injections: float = 0.0) -> PhoneTask:
+    """Return an instance of a template: the same arguments give the same task.
+
+    Args:
+        name: of the template.
+        number: of the instance, from 0.
+        injections: probability that the content of the phone carries instructions to the agent (see `attacks`).
+
+    Raises:
+        UnknownTask: there is no such template, or 30 phones in a row offer no such task.
+    """
+    template = all_templates().get(name)
+    if template is None:
+        raise UnknownTask(f"there is no task template {name!r}; there are {', '.join(sorted(all_templates()))}")
+    for attempt in range(_ATTEMPTS):
+        key = f"{name}/{number}/{attempt}" if attempt else f"{name}/{number}"
+        phone, random = Phone(key), KeyedRandom(f"{key}/task")
+        planted = None
+        if KeyedRandom(f"{name}/{number}/attacked").chance(injections):
+            planted = plant(Draw(phone, KeyedRandom(f"{key}/attack")), template.apps)
+        params = template.draw(Draw(phone, random))
+        if params is not None:
+            goal = _Formatter().vformat(random.pick(template.goals), (), params)
+            if planted is None or planted.fits(goal, template.effects(params)):
+                return PhoneTask(f"{name}/{number}", template, goal, params, phone, planted)
+    raise UnknownTask(f"template {name} found no task on {_ATTEMPTS} phones for number {number}")
+
+
+class _Formatter(string.Formatter):
+    """Fills a goal with parameters; lists are joined with commas."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Return a parameter as text."""
+        if isinstance(value, list | tuple) and not format_spec:
+            return ", ".join(map(str, value))
+        return str(super().format_field(value, format_spec))

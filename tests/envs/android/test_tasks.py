@@ -1,0 +1,95 @@
+"""Laws of every task template: the expert wins, the exact effects pass, near misses fail, the goal tells enough."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnwise.envs.android.direct import DirectDevice
+from turnwise.envs.android.phone import Phone
+from turnwise.envs.android.tasks.effects import Answer, InsertRow, Shown, UpdateRow
+from turnwise.envs.android.tasks.expert import play
+from turnwise.envs.android.tasks.judge import Verdict, content, judge
+from turnwise.envs.android.tasks.near_misses import Outcome, apply, near_misses, right_outcome
+from turnwise.envs.android.tasks.template import PhoneTask, all_templates, make_task
+
+SEEDS = range(3)
+ALL = pytest.mark.parametrize("name", sorted(all_templates()))
+
+
+def verdict(task: PhoneTask, first: object, answer: str, gave_up: bool) -> Verdict:
+    """Judge the task's phone as it is now."""
+    phone: Phone = task.phone
+    after = content(phone)
+    now = phone.snapshot()
+    phone.restore(first)
+    before = content(phone, list(after.databases))
+    phone.restore(now)
+    return judge(before, after, task.effects, answer, gave_up)
+
+
+def judged(task: PhoneTask, outcome: Outcome) -> Verdict:
+    """Apply an outcome to a copy of the task's phone, and judge it."""
+    first = task.phone.snapshot()
+    apply(task.phone, outcome)
+    found = verdict(task, first, outcome.answer, outcome.gave_up)
+    task.phone.restore(first)
+    return found
+
+
+@ALL
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_expert_wins_through_the_screen(name: str, seed: int) -> None:
+    task = make_task(name, seed)
+    first = task.phone.snapshot()
+    apps = {app.name: app.package for app in task.phone.apps.values() if not app.hidden}
+    actions = play(task.template, task.params, DirectDevice(task.phone), apps)
+    answers = [action.removeprefix("answer ") for action in actions if action.startswith("answer ")]
+    found = verdict(task, first, answers[-1] if answers else "", actions[-1] == "infeasible")
+    assert found.won, (task.goal, actions, found.reasons)
+    assert len(actions) <= task.template.step_limit, (task.goal, actions)
+
+
+@ALL
+def test_exact_effects_pass_and_near_misses_fail(name: str) -> None:
+    for seed in SEEDS[:2]:
+        task = make_task(name, seed)
+        right = judged(task, right_outcome(task.effects))
+        assert right.won, (task.goal, right.reasons)
+        assert right.score == 1.0
+        for outcome in near_misses(task.phone, task.effects):
+            assert not judged(task, outcome).won, (task.goal, outcome.name)
+
+
+@ALL
+def test_a_task_is_the_same_each_time_and_its_goal_differs_between_seeds(name: str) -> None:
+    one, two = make_task(name, 1), make_task(name, 1)
+    assert (one.goal, one.params, one.phone.state_key()) == (two.goal, two.params, two.phone.state_key())
+    assert "{" not in one.goal
+    if "{" in one.template.goals[0]:
+        assert len({make_task(name, seed).goal for seed in range(6)}) > 1
+
+
+@ALL
+def test_the_goal_names_what_the_effects_need(name: str) -> None:
+    """Texts that an agent could not know must be in the goal, or on the phone already."""
+    task = make_task(name, 0)
+    if any(isinstance(effect, Answer) for effect in task.effects) or len(task.template.apps) > 1:
+        return
+    goal = " ".join(task.goal.casefold().split())
+    for effect in task.effects:
+        if isinstance(effect, InsertRow | UpdateRow | Shown):
+            for value in effect.values.values():
+                if isinstance(value, str) and len(value) > 3 and not value[0].isdigit():
+                    words = value.casefold().split()
+                    known = all(word in goal for word in words) or _on_the_phone(task.phone, value)
+                    assert known, (task.goal, value)
+
+
+def _on_the_phone(phone: Phone, value: str) -> bool:
+    rows = [
+        row
+        for package in list(phone.state.databases)
+        for t in phone.tables(package).tables.values()
+        for row in t.rows.values()
+    ]
+    return any(value in map(str, row.values()) for row in rows)
