@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from turnwise.envs.android.phone.sqlite_limits import limited
 from turnwise.envs.android.phone.storage import StorageError
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction
 
 _SWITCHES: Final = frozenset(("-header", "-noheader", "-list", "-batch", "-readonly", "-bail", "-line", "-csv"))
 _MOST_PIECES: Final = 2000
 
 
-def sqlite3_(call: Call) -> int:
+def sqlite3_(call: CommandCall) -> int:
     """Run statements and print their rows as sqlite3 does in list mode."""
     args, separator, header, line = list(call.args), "|", False, False
     while args and args[0].startswith("-"):
@@ -45,7 +45,7 @@ def sqlite3_(call: Call) -> int:
     return 0
 
 
-def _open(call: Call, path: str, name: str) -> sqlite3.Connection:
+def _open(call: CommandCall, path: str, name: str) -> sqlite3.Connection:
     package = call.storage.package_of(path)
     if package is not None:
         return limited(call.phone.database(package))
@@ -58,7 +58,7 @@ def _open(call: Call, path: str, name: str) -> sqlite3.Connection:
         raise CommandError(f'Error: unable to open database "{name}": {error}') from None
 
 
-def _store(call: Call, path: str, connection: sqlite3.Connection) -> None:
+def _store(call: CommandCall, path: str, connection: sqlite3.Connection) -> None:
     package = call.storage.package_of(path)
     if package is not None:
         call.phone.store_database(package, connection)
@@ -66,7 +66,9 @@ def _store(call: Call, path: str, connection: sqlite3.Connection) -> None:
         call.storage.write(path, connection.serialize())
 
 
-def _run(call: Call, connection: sqlite3.Connection, text: str, separator: str, header: bool, line: bool) -> None:
+def _run(
+    call: CommandCall, connection: sqlite3.Connection, text: str, separator: str, header: bool, line: bool
+) -> None:
     for statement in _statements(_translated(text)):
         cursor = connection.execute(statement)
         names = [column[0] for column in cursor.description or ()]
