@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from turnwise.envs.android.phone.sqlite_limits import limited
 from turnwise.envs.android.phone.storage import StorageError
@@ -34,7 +34,7 @@ def sqlite3_(call: CommandCall) -> int:
     try:
         before = connection.total_changes
         for statement in statements:
-            _run(call, connection, statement, separator, header, line)
+            _run(call, connection, statement, _Style(separator, header, line))
         connection.commit()
         if connection.total_changes != before or any("create" in text.casefold() for text in statements):
             _store(call, path, connection)
@@ -72,14 +72,14 @@ def _run(
     for statement in _statements(_translated(text)):
         cursor = connection.execute(statement)
         names = [column[0] for column in cursor.description or ()]
-        if header and names and not line:
-            call.print(separator.join(names))
+        if style.header and names and not style.line:
+            call.print(style.separator.join(names))
         for row in cursor:
-            if line:
+            if style.line:
                 for name, value in zip(names, row, strict=True):
                     call.print(f"{name} = {_shown(value)}")
             else:
-                call.print(separator.join(_shown(value) for value in row))
+                call.print(style.separator.join(_shown(value) for value in row))
 
 
 def _translated(text: str) -> str:

@@ -14,7 +14,7 @@ from turnwise.envs.android.phone.storage import Storage, StorageError, normal_pa
 from turnwise.envs.android.shell.command import CommandCall, CommandError
 from turnwise.envs.android.shell.syntax import (
     Command,
-    CommandGroup,
+    ShellGroup,
     Pipeline,
     Redirect,
     ShellSyntaxError,
@@ -129,7 +129,7 @@ class Session:
         if pipeline.negated:
             self.status = int(not self.status)
 
-    def _command(self, command: Command | CommandGroup, stdin: bytes | None, result: Result) -> None:
+    def _command(self, command: Command | ShellGroup, stdin: bytes | None, result: Result) -> None:
         one = Result()
         try:
             streams = self._streams(command.redirects, stdin, one)
@@ -138,7 +138,7 @@ class Session:
             self.status = 1
             return
         try:
-            if isinstance(command, CommandGroup):
+            if isinstance(command, ShellGroup):
                 inner = Session(self.phone, self.depth, self.directory, self.status, dict(self.variables))
                 with suppress(_Exit):
                     inner._steps(command.steps, streams.stdin, one)

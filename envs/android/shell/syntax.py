@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = [
     "Command",
-    "CommandGroup",
+    "ShellGroup",
     "Pipeline",
     "Redirect",
     "ShellSyntaxError",
@@ -62,7 +62,7 @@ class Command:
 
 
 @dataclass(slots=True)
-class CommandGroup:
+class ShellGroup:
     """Commands in parentheses or braces."""
 
     steps: list[Step]
@@ -73,7 +73,7 @@ class CommandGroup:
 class Pipeline:
     """Commands each of which reads what the one before prints."""
 
-    commands: list[Command | CommandGroup]
+    commands: list[Command | ShellGroup]
     negated: bool = False
 
 
@@ -273,13 +273,13 @@ class _Parser:
             commands.append(self._command(depth))
         return Pipeline(commands, negated)
 
-    def _command(self, depth: int) -> Command | CommandGroup:
+    def _command(self, depth: int) -> Command | ShellGroup:
         while self.next() == "\n":
             self.at += 1
         brace = self.next() == (WordPart("text", "{", False),)
         if self.next() == "(" or brace:
             self.at += 1
-            group = CommandGroup(self.steps(depth + 1))
+            group = ShellGroup(self.steps(depth + 1))
             if not (self._closes() if brace else self.next() == ")"):
                 raise ShellSyntaxError(f"syntax error: no closing '{'}' if brace else ')'}'")
             self.at += 1
