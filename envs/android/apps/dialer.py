@@ -440,7 +440,7 @@ def respond(ctx: Context, id: int) -> None:
     """Refuse the call with a message."""
     row, response = _ongoing(ctx), ctx.db.get("responses", id)
     if row and response and _MESSAGES in ctx.phone.apps:
-        sent = {"body": str(response["text"]), "date": to_clock(ctx.now) * 1000, "type": 2}
+        sent: dict[str, Any] = {"body": str(response["text"]), "date": to_clock(ctx.now) * 1000, "type": 2}
         ctx.of(_MESSAGES).insert("sms", address=str(row["number"]), **sent)
     decline(ctx)
 
@@ -471,7 +471,7 @@ def show_blocked(ctx: Context) -> None:
 
 def blocked(ctx: Context) -> Screen:
     """Numbers whose calls do not ring."""
-    rows = [
+    rows: list[Widget] = [
         Item(
             who_is(ctx, str(row["number"])),
             str(row["number"]) if name_of_number(ctx, str(row["number"])) else "",

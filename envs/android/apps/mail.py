@@ -85,6 +85,8 @@ def fill(ctx: Context) -> None:
         add(when, folder, name, address, letter.subject.format(**facts), body, **more)
     spam = "You have been chosen! Answer within an hour to get a free coffee machine."
     add(ctx.now - timedelta(days=3), "Spam", "Prize Office", "win@prizes.example", "You won!!!", spam)
+    draft = {"recipient": random.pick(others).email if others else "", "body": "I wanted to tell you that"}
+    add(ctx.now - timedelta(days=1), "Drafts", _full(me.first, me.last), me.email, "News from us", **draft)
     ctx.db.fill("mails", sorted(rows, key=lambda row: row["date"]))
     inbox = ctx.db.rows("mails", folder="Inbox")
     ctx.db.fill("unread", [{"mail": row["_id"]} for row in inbox[-9:] if random.chance(0.5)])
@@ -443,7 +445,7 @@ def _written(ctx: Context, attached: str) -> dict[str, str]:
 
 def _store(ctx: Context, draft: int, folder: str, values: dict[str, str]) -> None:
     me = owner(ctx)
-    row = {**values, "folder": folder, "name": _full(me.first, me.last), "address": me.email}
+    row: dict[str, Any] = {**values, "folder": folder, "name": _full(me.first, me.last), "address": me.email}
     row |= {"date": to_clock(ctx.now) * 1000}
     if draft:
         ctx.db.update("mails", draft, **row)

@@ -56,7 +56,7 @@ def reachable(d: Draw, count: int) -> list[Any]:
 
 def message_from(d: Draw, number: str, body: str) -> None:
     """Let a message come in, the latest of all."""
-    d.insert(MESSAGES, "sms", address=number, body=body, date=to_clock(d.phone.now) * 1000, type=_INBOX, read=0)
+    d.insert(MESSAGES, "sms", address=number, body=body, date=to_clock(d.phone.now) * 1000, type=_INBOX)
 
 
 def plain_event(d: Draw, **needs: bool) -> Any:
@@ -74,7 +74,7 @@ def plain_event(d: Draw, **needs: bool) -> Any:
 
 def sent(number: str, body: str) -> InsertRow:
     """Return the effect of a message that is sent."""
-    return InsertRow(MESSAGES, "sms", {"address": number, "body": body, "type": _SENT}, free=("date", "read"))
+    return InsertRow(MESSAGES, "sms", {"address": number, "body": body, "type": _SENT}, free=("date",))
 
 
 # Reading
