@@ -34,7 +34,7 @@ def sqlite3_(call: CommandCall) -> int:
     try:
         before = connection.total_changes
         for statement in statements:
-            _run(call, connection, statement, _Style(separator, header, line))
+            _run(call, connection, statement, _Rows(separator, header, line))
         connection.commit()
         if connection.total_changes != before or any("create" in text.casefold() for text in statements):
             _store(call, path, connection)
@@ -66,9 +66,15 @@ def _store(call: CommandCall, path: str, connection: sqlite3.Connection) -> None
         call.storage.write(path, connection.serialize())
 
 
-def _run(
-    call: CommandCall, connection: sqlite3.Connection, text: str, separator: str, header: bool, line: bool
-) -> None:
+class _Rows(NamedTuple):
+    """How rows are printed: with a separator, names above them, or a line for each value."""
+
+    separator: str
+    header: bool
+    line: bool
+
+
+def _run(call: CommandCall, connection: sqlite3.Connection, text: str, style: _Rows) -> None:
     for statement in _statements(_translated(text)):
         cursor = connection.execute(statement)
         names = [column[0] for column in cursor.description or ()]

@@ -14,9 +14,9 @@ from turnwise.envs.android.phone.storage import Storage, StorageError, normal_pa
 from turnwise.envs.android.shell.command import CommandCall, CommandError
 from turnwise.envs.android.shell.syntax import (
     Command,
-    ShellGroup,
     Pipeline,
     Redirect,
+    ShellGroup,
     ShellSyntaxError,
     Step,
     Word,

@@ -8,9 +8,9 @@ from typing import Final
 
 __all__ = [
     "Command",
-    "ShellGroup",
     "Pipeline",
     "Redirect",
+    "ShellGroup",
     "ShellSyntaxError",
     "Step",
     "Word",

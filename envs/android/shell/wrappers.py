@@ -10,6 +10,8 @@ from turnwise.envs.android.shell.command import CommandCall, CommandError, Comma
 from turnwise.envs.android.shell.packages import pm
 from turnwise.envs.android.shell.settings import settings
 
+_LONGEST_SLEEP: Final = 3600  # seconds: every alarm of that time rings
+
 
 def echo(call: CommandCall) -> None:
     """Print the arguments."""
@@ -75,8 +77,8 @@ def _holds(call: CommandCall, args: list[str]) -> bool:
 def sleep(call: CommandCall) -> None:
     """Let the phone's clock move on by a minute for every second, as `DirectDevice.wait` does; nobody waits."""
     text = call.args[0] if call.args else ""
-    if not re.fullmatch(r"\d{1,6}(\.\d*)?", text):
-        raise CommandError(f"sleep: bad time '{text}'")
+    if not re.fullmatch(r"\d{1,6}(\.\d*)?", text) or float(text) > _LONGEST_SLEEP:
+        raise CommandError(f"sleep: bad time '{text}': a number of seconds up to {_LONGEST_SLEEP}")
     call.phone.advance(round(60 * float(text)))
 
 
