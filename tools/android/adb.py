@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from turnwise.tools.android.device import DeviceError, DeviceLost
 from turnwise.tools.android.node import BadDump, Node, parse_xml
-from turnwise.tools.android.smart_socket import AdbServerClient, ServiceRefused, ShellResult
+from turnwise.tools.android.smart_socket import AdbServerClient, CommandOutput, ServiceRefused
 
 __all__ = ["AdbDevice"]
 
@@ -121,7 +121,7 @@ class AdbDevice:
                     raise
                 self._find(deadline)
 
-    def _run(self, command: str, repeatable: bool = False) -> ShellResult:
+    def _run(self, command: str, repeatable: bool = False) -> CommandOutput:
         run = self._server.shell if self._shell_v2 else self._server.old_shell
         return self._ask(lambda: run(self._serial, command), repeatable)
 
@@ -129,7 +129,7 @@ class AdbDevice:
         """Return what a command that changes nothing prints."""
         return self._checked(command, self._run(command, repeatable=True))
 
-    def _checked(self, command: str, result: ShellResult) -> str:
+    def _checked(self, command: str, result: CommandOutput) -> str:
         text = (result.stdout + result.stderr).decode("utf-8", "replace")
         if result.code:
             raise DeviceError(f"{command!r} ended with exit code {result.code}: {text.strip()}")

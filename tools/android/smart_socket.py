@@ -17,7 +17,7 @@ from typing import Final
 
 from turnwise.tools.android.device import DeviceError, DeviceLost
 
-__all__ = ["AdbServerClient", "ServiceRefused", "ShellResult", "Stream"]
+__all__ = ["AdbServerClient", "CommandOutput", "DeviceStream", "ServiceRefused"]
 
 _PORT: Final = 5037
 _CHUNK: Final = 64 << 10
@@ -30,7 +30,7 @@ class ServiceRefused(DeviceLost):
 
 
 @dataclass(frozen=True, slots=True)
-class ShellResult:
+class CommandOutput:
     """What a command printed, and its exit code."""
 
     stdout: bytes
@@ -38,7 +38,7 @@ class ShellResult:
     code: int
 
 
-class Stream:
+class DeviceStream:
     """A connection with a deadline for everything that is done on it."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
@@ -97,7 +97,7 @@ class Stream:
         """Hang up."""
         self._connection.close()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> DeviceStream:
         """Return itself."""
         return self
 
@@ -146,7 +146,7 @@ class AdbServerClient:
         """Return what a device can do, such as shell_v2."""
         return set(self.request(f"host-serial:{serial}:features").split(","))
 
-    def open(self, serial: str, service: str) -> Stream:
+    def open(self, serial: str, service: str) -> DeviceStream:
         """Return a stream to a service of a device.
 
         Raises:
@@ -167,13 +167,13 @@ class AdbServerClient:
             raise
         return stream
 
-    def _connect(self) -> Stream:
+    def _connect(self) -> DeviceStream:
         deadline = time.monotonic() + self.timeout
         for attempt in (1, 2):
             try:
                 connection = socket.create_connection((self.host, self.port), self.timeout)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return Stream(connection, deadline)
+                return DeviceStream(connection, deadline)
             except OSError as error:
                 if attempt == 2 or self.host not in ("127.0.0.1", "localhost"):
                     raise DeviceLost(f"no adb server answers at {self.host}:{self.port}: {error}") from None
@@ -191,7 +191,7 @@ class AdbServerClient:
         except (subprocess.SubprocessError, OSError) as error:
             raise DeviceLost(f"adb cannot start its server at port {self.port}: {error}") from None
 
-    def _ask(self, stream: Stream, service: str) -> None:
+    def _ask(self, stream: DeviceStream, service: str) -> None:
         """Send a request.
 
         Raises:
@@ -208,7 +208,7 @@ class AdbServerClient:
             raise DeviceError(f"the adb server must answer OKAY or FAIL, got {answer!r}")
         raise DeviceLost(stream.exactly(self._length(stream)).decode("utf-8", "replace"))
 
-    def _length(self, stream: Stream) -> int:
+    def _length(self, stream: DeviceStream) -> int:
         text = stream.exactly(4)
         try:
             return int(text, 16)
@@ -217,7 +217,7 @@ class AdbServerClient:
 
     # Services of a device
 
-    def shell(self, serial: str, command: str) -> ShellResult:
+    def shell(self, serial: str, command: str) -> CommandOutput:
         """Return what a shell command gives, by the second version of the protocol."""
         parts: dict[int, list[bytes]] = {1: [], 2: []}
         with self.open(serial, f"shell,v2,raw:{command}") as stream:
@@ -225,15 +225,15 @@ class AdbServerClient:
                 kind, length = _FRAME.unpack(stream.exactly(_FRAME.size))
                 data = stream.exactly(length)
                 if kind == 3:
-                    return ShellResult(b"".join(parts[1]), b"".join(parts[2]), data[0] if data else 0)
+                    return CommandOutput(b"".join(parts[1]), b"".join(parts[2]), data[0] if data else 0)
                 if kind in parts:
                     parts[kind].append(data)
 
-    def old_shell(self, serial: str, command: str) -> ShellResult:
+    def old_shell(self, serial: str, command: str) -> CommandOutput:
         """Return what a shell command gives on a device without the second version: errors are in the output."""
         with self.open(serial, f"shell:{command}\necho :$?") as stream:
             text, _, code = stream.all().replace(b"\r\n", b"\n").rpartition(b":")
-        return ShellResult(text, b"", int(code) if code.strip().isdigit() else 1)
+        return CommandOutput(text, b"", int(code) if code.strip().isdigit() else 1)
 
     def output(self, serial: str, command: str) -> bytes:
         """Return the bytes that a command prints, as they are."""

@@ -14,6 +14,6 @@
 There is no authentication and no encryption: the port listens on the loopback address only.
 """
 
-from turnwise.envs.android.adb.server import AdbServer, PortInUse
+from turnwise.envs.android.adb.server import AdbServer
 
-__all__ = ["AdbServer", "PortInUse"]
+__all__ = ["AdbServer"]

@@ -10,7 +10,7 @@ from typing import Final
 
 from turnwise.envs.android.adb.packets import MOST_DATA, VERSION, BadPacket, Packet, read_packet, write_packet
 
-__all__ = ["Connection", "Stream", "StreamClosed"]
+__all__ = ["AdbStream", "Connection", "StreamClosed"]
 
 _MOST_STREAMS: Final = 256
 _MOST_WAITING: Final = 64  # messages of a stream that its service has not read
@@ -20,10 +20,10 @@ class StreamClosed(Exception):
     """The client closed the stream, or is gone."""
 
 
-Service = Callable[["Stream"], Awaitable[None]]
+Service = Callable[["AdbStream"], Awaitable[None]]
 
 
-class Stream:
+class AdbStream:
     """One stream of a connection, as a service reads and writes it."""
 
     def __init__(self, connection: Connection, local: int, remote: int) -> None:
@@ -107,7 +107,7 @@ class Connection:
         self._writer = writer
         self._banner = banner.encode()
         self._find = find
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, AdbStream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._next = 1
         self._greeted = False
@@ -129,7 +129,7 @@ class Connection:
             with contextlib.suppress(OSError):
                 await self._writer.wait_closed()
 
-    async def send(self, command: bytes, stream: Stream, data: bytes = b"") -> None:
+    async def send(self, command: bytes, stream: AdbStream, data: bytes = b"") -> None:
         """Send a message of a stream."""
         await self._send(Packet(command, stream.local, stream.remote, data))
 
@@ -168,7 +168,7 @@ class Connection:
         if service is None:
             await self._send(Packet(b"CLSE", 0, packet.first))
             return
-        stream = Stream(self, self._next, packet.first)
+        stream = AdbStream(self, self._next, packet.first)
         self._next += 1
         self._streams[stream.local] = stream
         await self.send(b"OKAY", stream)
@@ -176,7 +176,7 @@ class Connection:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, service: Service, stream: Stream) -> None:
+    async def _run(self, service: Service, stream: AdbStream) -> None:
         """Run a service, then close its stream."""
         try:
             with contextlib.suppress(StreamClosed):

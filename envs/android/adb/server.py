@@ -12,17 +12,14 @@ from turnwise.envs.android.adb.connection import Connection
 from turnwise.envs.android.adb.console import serve_console
 from turnwise.envs.android.adb.services import FEATURES, find_service
 from turnwise.envs.android.phone.phone import Phone
+from turnwise.tools.serving import PortInUse
 
-__all__ = ["AdbServer", "PortInUse"]
+__all__ = ["AdbServer"]
 
 HOST: Final = "127.0.0.1"
 BANNER: Final = (
     f"device::ro.product.name=phone;ro.product.model=Turnwise One;ro.product.device=phone;features={','.join(FEATURES)}"
 )
-
-
-class PortInUse(OSError):
-    """Another program listens on the port."""
 
 
 class AdbServer:

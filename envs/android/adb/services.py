@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from turnwise.envs.android.adb.connection import Stream
+from turnwise.envs.android.adb.connection import AdbStream
 from turnwise.envs.android.adb.sync import serve_sync
 from turnwise.envs.android.adb.uiautomator import PORT, serve_http
 from turnwise.envs.android.phone.phone import Phone
@@ -32,7 +32,7 @@ _ANSWERS: Final = {
     "enable-verity": "error: a simulated phone has no verity\n",
 }
 
-Service = Callable[[Stream], Awaitable[None]]
+Service = Callable[[AdbStream], Awaitable[None]]
 
 
 def find_service(phone: Phone, name: str) -> Service | None:
@@ -55,7 +55,7 @@ def find_service(phone: Phone, name: str) -> Service | None:
     return None
 
 
-async def _say(text: str, stream: Stream) -> None:
+async def _say(text: str, stream: AdbStream) -> None:
     await stream.write(text.encode())
 
 
@@ -73,7 +73,7 @@ async def _run(phone: Phone, command: str, read: Callable[[int], Awaitable[bytes
     return run(phone, command, await read(_MOST_INPUT), merged)
 
 
-async def _plain(phone: Phone, command: str, stream: Stream) -> None:
+async def _plain(phone: Phone, command: str, stream: AdbStream) -> None:
     """Bytes as they are, output and errors together; input ends when the client closes."""
 
     async def read(most: int) -> bytes:
@@ -87,7 +87,7 @@ async def _plain(phone: Phone, command: str, stream: Stream) -> None:
     await stream.write(result.stdout + result.stderr)
 
 
-async def _framed(phone: Phone, command: str, stream: Stream) -> None:
+async def _framed(phone: Phone, command: str, stream: AdbStream) -> None:
     """Shell protocol v2: input, output and errors apart, and the exit code."""
 
     async def read(most: int) -> bytes:
@@ -106,7 +106,7 @@ async def _framed(phone: Phone, command: str, stream: Stream) -> None:
     await stream.write(_frames(result.stdout, result.stderr) + _frame(_EXIT, bytes([result.code % 256])))
 
 
-async def _take(stream: Stream, length: int) -> bytes:
+async def _take(stream: AdbStream, length: int) -> bytes:
     """Return the data of a frame; a longer one than there can be ends the stream."""
     return await stream.read_exactly(length) if length <= _MOST_INPUT else await stream.read_exactly(1 << 62)
 
@@ -122,7 +122,7 @@ def _frames(stdout: bytes, stderr: bytes) -> bytes:
     return b"".join(parts)
 
 
-async def _interactive(phone: Phone, framed: bool, echo: bool, stream: Stream) -> None:
+async def _interactive(phone: Phone, framed: bool, echo: bool, stream: AdbStream) -> None:
     """A shell that runs line after line until `exit` or the end of input."""
     session, waiting = Session(phone, merged=True), b""
 

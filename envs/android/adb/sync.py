@@ -7,7 +7,7 @@ import stat
 import struct
 from typing import Final
 
-from turnwise.envs.android.adb.connection import Stream, StreamClosed
+from turnwise.envs.android.adb.connection import AdbStream, StreamClosed
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.storage import Entry, Storage, StorageError
 
@@ -24,7 +24,7 @@ _MOST: Final = 512 << 20
 _MISSING: Final = 2  # ENOENT
 
 
-async def serve_sync(phone: Phone, stream: Stream) -> None:
+async def serve_sync(phone: Phone, stream: AdbStream) -> None:
     """Answer requests until QUIT, the end, or one that is none."""
     storage = Storage(phone)
     while True:
@@ -74,12 +74,12 @@ def hash_of(path: str) -> int:
     return value
 
 
-async def _fail(stream: Stream, message: str) -> None:
+async def _fail(stream: AdbStream, message: str) -> None:
     data = message.encode("utf-8", "replace")
     await stream.write(_HEAD.pack(b"FAIL", len(data)) + data)
 
 
-async def _list(storage: Storage, path: str, stream: Stream, newer: bool) -> None:
+async def _list(storage: Storage, path: str, stream: AdbStream, newer: bool) -> None:
     parts = []
     found = storage.find(path)
     for name in storage.names(path) if found and found.directory else []:
@@ -94,7 +94,7 @@ async def _list(storage: Storage, path: str, stream: Stream, newer: bool) -> Non
     await stream.write(b"".join(parts) + done)
 
 
-async def _receive(storage: Storage, path: str, stream: Stream) -> None:
+async def _receive(storage: Storage, path: str, stream: AdbStream) -> None:
     try:
         data = storage.read(path)
     except StorageError as error:
@@ -107,7 +107,7 @@ async def _receive(storage: Storage, path: str, stream: Stream) -> None:
     await stream.write(b"".join(parts) + _HEAD.pack(b"DONE", 0))
 
 
-async def _send(storage: Storage, request: str, stream: Stream) -> None:
+async def _send(storage: Storage, request: str, stream: AdbStream) -> None:
     """Take a file: its path and mode, chunks, and its time."""
     path, _, mode = request.rpartition(",")
     pieces, size = [], 0

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from turnwise.envs.android.adb.connection import Stream, StreamClosed
+from turnwise.envs.android.adb.connection import AdbStream, StreamClosed
 from turnwise.envs.android.adb.selectors import NotFound, describe, find_all, find_one
 from turnwise.envs.android.phone.keys import KEY_CODES
 from turnwise.envs.android.phone.phone import Phone
@@ -27,7 +27,7 @@ _KEYS: Final = {
 }
 
 
-async def serve_http(phone: Phone, stream: Stream) -> None:
+async def serve_http(phone: Phone, stream: AdbStream) -> None:
     """Answer requests until the client closes."""
     waiting = b""
     while True:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from turnwise.envs.android.phone.intents import Intent, NoActivity, broadcast, start_activity
 from turnwise.envs.android.phone.phone import HOME, UnknownApp
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction, number
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, number
 
 _FLAGS: Final = frozenset(("-W", "-S", "-D", "-N", "-R", "--activity-clear-top", "--activity-single-top"))
 _WITH_VALUE: Final = frozenset(("-f", "--user", "--windowingMode", "--display", "--stream", "--receiver-permission"))
@@ -58,7 +58,7 @@ def _extra(option: str, text: str) -> Any:
         raise CommandError(f"Error: {option} needs a number, got {text!r}", 255) from None
 
 
-def am(call: Call) -> int | None:
+def am(call: CommandCall) -> int | None:
     """Run one of the actions of `am`."""
     action = _ACTIONS.get(call.args[0]) if call.args else None
     if action is None:
@@ -67,7 +67,7 @@ def am(call: Call) -> int | None:
     return action(call, call.args[1:])
 
 
-def _start(call: Call, args: list[str]) -> int:
+def _start(call: CommandCall, args: list[str]) -> int:
     intent, options = _parse(args)
     call.print(f"Starting: {intent}")
     try:
@@ -84,7 +84,7 @@ def _start(call: Call, args: list[str]) -> int:
     return 0
 
 
-def _broadcast(call: Call, args: list[str]) -> None:
+def _broadcast(call: CommandCall, args: list[str]) -> None:
     intent, _ = _parse(args)
     call.print(f"Broadcasting: {intent}")
     phone, action, extras = call.phone, intent.action, intent.extras
@@ -113,7 +113,7 @@ def _typed(action: str, text: str) -> str:
         raise CommandError("Error: msg must be UTF-8 in base64", 255) from None
 
 
-def _stop(call: Call, args: list[str]) -> None:
+def _stop(call: CommandCall, args: list[str]) -> None:
     """Close an app; one that is not there is closed already."""
     names = [arg for arg in args if not arg.startswith("-") and not arg.isdigit()]
     for name in names or [""]:
@@ -121,7 +121,7 @@ def _stop(call: Call, args: list[str]) -> None:
             call.phone.stop(name)
 
 
-def _stack(call: Call, args: list[str]) -> None:
+def _stack(call: CommandCall, args: list[str]) -> None:
     tasks = call.phone.state.tasks
     if args[:1] == ["list"]:
         width, height = call.phone.size
@@ -138,19 +138,19 @@ def _stack(call: Call, args: list[str]) -> None:
         raise CommandError("Error: am stack list | remove TASK", 255)
 
 
-def _task_id(call: Call, package: str) -> int:
+def _task_id(call: CommandCall, package: str) -> int:
     return 1 + list(call.phone.apps).index(package)
 
 
-def _user(call: Call, args: list[str]) -> None:
+def _user(call: CommandCall, args: list[str]) -> None:
     call.print("0")
 
 
-def _nothing(call: Call, args: list[str]) -> None:
+def _nothing(call: CommandCall, args: list[str]) -> None:
     """Accept what changes nothing here: `am task lock`, `am wait-for-broadcast-idle`."""
 
 
-def _instrument(call: Call, args: list[str]) -> int:
+def _instrument(call: CommandCall, args: list[str]) -> int:
     raise CommandError("INSTRUMENTATION_FAILED: this phone is simulated and runs no APKs")
 
 
@@ -169,7 +169,7 @@ _ACTIONS: Final = {
 }
 
 
-def monkey(call: Call) -> int:
+def monkey(call: CommandCall) -> int:
     """Start an app, and with a count above 1 touch it at random, as the seed of -s says."""
     args, packages, seed, count = list(call.args), [], 0, None
     while args:

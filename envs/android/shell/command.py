@@ -9,7 +9,7 @@ from typing import Any, Final
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.storage import Storage, StorageError, normal_path
 
-__all__ = ["Call", "CommandError", "CommandFunction", "InputNeeded", "number", "take_options"]
+__all__ = ["CommandCall", "CommandError", "CommandFunction", "InputNeeded", "number", "take_options"]
 
 _MOST_OUTPUT: Final = 128 << 20
 
@@ -28,7 +28,7 @@ class InputNeeded(Exception):
 
 
 @dataclass(slots=True)
-class Call:
+class CommandCall:
     """One run of a command: its arguments (without its name), what it may read, and what it has printed."""
 
     phone: Phone
@@ -98,11 +98,11 @@ class Call:
         return " ".join(self.args)
 
 
-CommandFunction = Callable[[Call], int | None]
+CommandFunction = Callable[[CommandCall], int | None]
 """Runs a command; None is exit code 0."""
 
 
-def take_options(call: Call, flags: str = "", values: str = "") -> tuple[dict[str, str], list[str]]:
+def take_options(call: CommandCall, flags: str = "", values: str = "") -> tuple[dict[str, str], list[str]]:
     """Return the short options of a call and its other arguments.
 
     Args:
@@ -136,7 +136,7 @@ def take_options(call: Call, flags: str = "", values: str = "") -> tuple[dict[st
     return options, others
 
 
-def number(call: Call, text: str) -> int:
+def number(call: CommandCall, text: str) -> int:
     """Return a whole number; digits after a point are cut off, as `input` does."""
     try:
         value = int(float(text))

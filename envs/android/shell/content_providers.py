@@ -13,7 +13,7 @@ from turnwise.envs.android.phone.app import App, Context, Provider
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.sqlite_limits import limited
 from turnwise.envs.android.phone.storage import Storage
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction
 from turnwise.envs.android.shell.settings import put
 
 Rows = list[dict[str, Any]]
@@ -36,7 +36,7 @@ class _Request:
     values: dict[str, Any] = field(default_factory=dict)
 
 
-def content(call: Call) -> None:
+def content(call: CommandCall) -> None:
     """Query, insert, update, delete, read."""
     action = call.args[0] if call.args else ""
     if action not in _ACTIONS:
@@ -167,10 +167,10 @@ def _of_settings(phone: Phone, space: str) -> Callable[[], _Source]:
         return [{"_id": at, "name": name, "value": value} for at, (name, value) in enumerate(values, start=1)]
 
     def insert(values: dict[str, Any]) -> None:
-        put(Call(phone, "content", []), space, str(values["name"]), str(values["value"]))
+        put(CommandCall(phone, "content", []), space, str(values["name"]), str(values["value"]))
 
     def update(row: dict[str, Any], values: dict[str, Any]) -> None:
-        put(Call(phone, "content", []), space, row["name"], str(values["value"]))
+        put(CommandCall(phone, "content", []), space, row["name"], str(values["value"]))
 
     def delete(row: dict[str, Any]) -> None:
         phone.set_setting(row["name"], None, space)
@@ -228,7 +228,7 @@ def _select(source: _Source, request: _Request, condition: str) -> tuple[list[st
         connection.close()
 
 
-def _query(call: Call, request: _Request) -> None:
+def _query(call: CommandCall, request: _Request) -> None:
     source, condition = _source(call.phone, request.uri)
     _, rows = _select(source, request, condition)
     for at, row in enumerate(rows):
@@ -238,23 +238,23 @@ def _query(call: Call, request: _Request) -> None:
         call.print("No result found.")
 
 
-def _insert(call: Call, request: _Request) -> None:
+def _insert(call: CommandCall, request: _Request) -> None:
     _source(call.phone, request.uri)[0].insert(request.values)
 
 
-def _update(call: Call, request: _Request) -> None:
+def _update(call: CommandCall, request: _Request) -> None:
     source, condition = _source(call.phone, request.uri)
     for row in _select(source, _Request(where=request.where), condition)[1]:
         source.update(row, request.values)
 
 
-def _delete(call: Call, request: _Request) -> None:
+def _delete(call: CommandCall, request: _Request) -> None:
     source, condition = _source(call.phone, request.uri)
     for row in _select(source, _Request(where=request.where), condition)[1]:
         source.delete(row)
 
 
-def _read(call: Call, request: _Request) -> None:
+def _read(call: CommandCall, request: _Request) -> None:
     """Print the file behind a row of the media."""
     source, condition = _source(call.phone, request.uri)
     rows = _select(source, _Request(), condition)[1]
@@ -263,7 +263,7 @@ def _read(call: Call, request: _Request) -> None:
     call.write(call.storage.read(rows[0]["_data"]))
 
 
-_ACTIONS: Final[dict[str, Callable[[Call, _Request], None]]] = {
+_ACTIONS: Final[dict[str, Callable[[CommandCall, _Request], None]]] = {
     "query": _query,
     "insert": _insert,
     "update": _update,

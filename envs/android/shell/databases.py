@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from turnwise.envs.android.phone.sqlite_limits import limited
 from turnwise.envs.android.phone.storage import StorageError
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction
 
 _SWITCHES: Final = frozenset(("-header", "-noheader", "-list", "-batch", "-readonly", "-bail", "-line", "-csv"))
 _MOST_PIECES: Final = 2000
 
 
-def sqlite3_(call: Call) -> int:
+def sqlite3_(call: CommandCall) -> int:
     """Run statements and print their rows as sqlite3 does in list mode."""
     args, separator, header, line = list(call.args), "|", False, False
     while args and args[0].startswith("-"):
@@ -34,7 +34,7 @@ def sqlite3_(call: Call) -> int:
     try:
         before = connection.total_changes
         for statement in statements:
-            _run(call, connection, statement, separator, header, line)
+            _run(call, connection, statement, _Rows(separator, header, line))
         connection.commit()
         if connection.total_changes != before or any("create" in text.casefold() for text in statements):
             _store(call, path, connection)
@@ -45,7 +45,7 @@ def sqlite3_(call: Call) -> int:
     return 0
 
 
-def _open(call: Call, path: str, name: str) -> sqlite3.Connection:
+def _open(call: CommandCall, path: str, name: str) -> sqlite3.Connection:
     package = call.storage.package_of(path)
     if package is not None:
         return limited(call.phone.database(package))
@@ -58,7 +58,7 @@ def _open(call: Call, path: str, name: str) -> sqlite3.Connection:
         raise CommandError(f'Error: unable to open database "{name}": {error}') from None
 
 
-def _store(call: Call, path: str, connection: sqlite3.Connection) -> None:
+def _store(call: CommandCall, path: str, connection: sqlite3.Connection) -> None:
     package = call.storage.package_of(path)
     if package is not None:
         call.phone.store_database(package, connection)
@@ -66,18 +66,26 @@ def _store(call: Call, path: str, connection: sqlite3.Connection) -> None:
         call.storage.write(path, connection.serialize())
 
 
-def _run(call: Call, connection: sqlite3.Connection, text: str, separator: str, header: bool, line: bool) -> None:
+class _Rows(NamedTuple):
+    """How rows are printed: with a separator, names above them, or a line for each value."""
+
+    separator: str
+    header: bool
+    line: bool
+
+
+def _run(call: CommandCall, connection: sqlite3.Connection, text: str, style: _Rows) -> None:
     for statement in _statements(_translated(text)):
         cursor = connection.execute(statement)
         names = [column[0] for column in cursor.description or ()]
-        if header and names and not line:
-            call.print(separator.join(names))
+        if style.header and names and not style.line:
+            call.print(style.separator.join(names))
         for row in cursor:
-            if line:
+            if style.line:
                 for name, value in zip(names, row, strict=True):
                     call.print(f"{name} = {_shown(value)}")
             else:
-                call.print(separator.join(_shown(value) for value in row))
+                call.print(style.separator.join(_shown(value) for value in row))
 
 
 def _translated(text: str) -> str:

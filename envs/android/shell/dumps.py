@@ -6,10 +6,10 @@ from typing import Final
 
 from turnwise.envs.android.phone.app import App, to_datetime
 from turnwise.envs.android.phone.phone import Phone
-from turnwise.envs.android.shell.command import Call, CommandFunction
+from turnwise.envs.android.shell.command import CommandCall, CommandFunction
 
 
-def dumpsys(call: Call) -> None:
+def dumpsys(call: CommandCall) -> None:
     """Print what a service knows."""
     args = [arg for arg in call.args if arg not in ("-t", "-T", "--proto")]
     if not args or args[0] == "-l":

@@ -8,10 +8,10 @@ from typing import Final
 
 from turnwise.envs.android.phone.app import to_datetime
 from turnwise.envs.android.phone.storage import Entry, StorageError
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction, take_options
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, take_options
 
 
-def ls(call: Call) -> int:
+def ls(call: CommandCall) -> int:
     """List directories."""
     options, names = take_options(call, "1aAlRdhtrSnFiZp")
     failed, several = 0, len(names) > 1 or "R" in options
@@ -31,7 +31,7 @@ def ls(call: Call) -> int:
     return failed
 
 
-def _list(call: Call, directory: Entry, options: dict[str, str]) -> None:
+def _list(call: CommandCall, directory: Entry, options: dict[str, str]) -> None:
     names = [name for name in call.storage.names(directory.path) if "a" in options or "A" in options or name[0] != "."]
     pairs = [(name, call.storage.entry(posixpath.join(directory.path, name))) for name in names]
     if "t" in options:
@@ -45,7 +45,7 @@ def _list(call: Call, directory: Entry, options: dict[str, str]) -> None:
     _show(call, pairs, options)
 
 
-def _show(call: Call, pairs: list[tuple[str, Entry]], options: dict[str, str]) -> None:
+def _show(call: CommandCall, pairs: list[tuple[str, Entry]], options: dict[str, str]) -> None:
     for name, entry in pairs:
         if "l" in options:
             kind = "drwxrwx--x 2" if entry.directory else "-rw-rw---- 1"
@@ -55,7 +55,7 @@ def _show(call: Call, pairs: list[tuple[str, Entry]], options: dict[str, str]) -
             call.print(name + ("/" if entry.directory and ("F" in options or "p" in options) else ""))
 
 
-def cat(call: Call) -> int:
+def cat(call: CommandCall) -> int:
     """Print files."""
     _, names = take_options(call, "uenvt")
     for _, data in call.inputs(names):
@@ -63,7 +63,7 @@ def cat(call: Call) -> int:
     return int(bool(call.err))
 
 
-def cp(call: Call) -> int:
+def cp(call: CommandCall) -> int:
     """Copy files, and with -r or -a directories."""
     options, names = take_options(call, "rRapfnvdLPHTi")
     recursive = bool({"r", "R", "a"} & set(options))
@@ -87,13 +87,13 @@ def cp(call: Call) -> int:
     return 0
 
 
-def _at_least_two(call: Call, names: list[str]) -> list[str]:
+def _at_least_two(call: CommandCall, names: list[str]) -> list[str]:
     if len(names) < 2:
         raise CommandError(f"{call.name}: Need 2 arguments, a source and a target")
     return names
 
 
-def _into(call: Call, target: str, source: str, several: int) -> str:
+def _into(call: CommandCall, target: str, source: str, several: int) -> str:
     """Return where a source goes: into the target if that is a directory."""
     path = call.path(target)
     found = call.storage.find(path)
@@ -104,7 +104,7 @@ def _into(call: Call, target: str, source: str, several: int) -> str:
     return path
 
 
-def mv(call: Call) -> None:
+def mv(call: CommandCall) -> None:
     """Move files and directories."""
     _, names = take_options(call, "finvT")
     *sources, target = _at_least_two(call, names)
@@ -116,7 +116,7 @@ def mv(call: Call) -> None:
             raise CommandError(f"mv: bad '{source}': {error}") from None
 
 
-def mkdir(call: Call) -> None:
+def mkdir(call: CommandCall) -> None:
     """Make directories."""
     options, names = take_options(call, "pv", "m")
     for name in names:
@@ -126,7 +126,7 @@ def mkdir(call: Call) -> None:
             raise CommandError(f"mkdir: '{name}': {error}") from None
 
 
-def rm(call: Call) -> int:
+def rm(call: CommandCall) -> int:
     """Remove files, and with -r directories."""
     options, names = take_options(call, "rRfiv")
     failed = 0
@@ -140,7 +140,7 @@ def rm(call: Call) -> int:
     return failed
 
 
-def rmdir(call: Call) -> None:
+def rmdir(call: CommandCall) -> None:
     """Remove empty directories."""
     for name in take_options(call, "pv")[1]:
         try:
@@ -149,7 +149,7 @@ def rmdir(call: Call) -> None:
             raise CommandError(f"rmdir: '{name}': {error}") from None
 
 
-def touch(call: Call) -> None:
+def touch(call: CommandCall) -> None:
     """Make files, or set their time to now."""
     for name in take_options(call, "acmh", "dtr")[1]:
         try:
@@ -158,7 +158,7 @@ def touch(call: Call) -> None:
             raise CommandError(f"touch: '{name}': {error}") from None
 
 
-def stat(call: Call) -> int:
+def stat(call: CommandCall) -> int:
     """Print what is known of files."""
     options, names = take_options(call, "Lft", "c")
     failed = 0
@@ -183,7 +183,7 @@ def stat(call: Call) -> int:
     return failed
 
 
-def find(call: Call) -> int:
+def find(call: CommandCall) -> int:
     """Print the paths below directories that pass all tests."""
     args = list(call.args)
     starts: list[str] = []
@@ -235,7 +235,7 @@ def _find_tests(args: list[str]) -> tuple[list[tuple[str, str]], str, list[str]]
     return tests, action, command
 
 
-def _passes(call: Call, entry: Entry, test: str, value: str, depth: int) -> bool:
+def _passes(call: CommandCall, entry: Entry, test: str, value: str, depth: int) -> bool:
     name = posixpath.basename(entry.path)
     if test in ("-maxdepth", "-mindepth"):
         if not value.isdecimal():
@@ -256,7 +256,7 @@ def _passes(call: Call, entry: Entry, test: str, value: str, depth: int) -> bool
     return fnmatchcase(name.casefold(), value.casefold()) if test == "-iname" else fnmatchcase(name, value)
 
 
-def change_mode(call: Call) -> int:
+def change_mode(call: CommandCall) -> int:
     """Accept new modes and owners of files that exist."""
     names = [arg for arg in call.args if not arg.startswith("-")][0 if call.name == "restorecon" else 1 :]
     missing = [name for name in names if call.storage.find(call.path(name)) is None]
@@ -265,7 +265,7 @@ def change_mode(call: Call) -> int:
     return int(bool(missing))
 
 
-def du(call: Call) -> None:
+def du(call: CommandCall) -> None:
     """Print the sizes of directories in kilobytes."""
     _, names = take_options(call, "shkmacx", "d")
     for name in names or ["."]:
@@ -273,20 +273,20 @@ def du(call: Call) -> None:
         call.print(f"{-(-size // 1024)}\t{name}")
 
 
-def df(call: Call) -> None:
+def df(call: CommandCall) -> None:
     """Print the space of the storage."""
     used = sum(len(file.data) for file in call.phone.files.values()) // 1024
     call.print("Filesystem     1K-blocks    Used Available Use% Mounted on")
     call.print(f"/dev/fuse         524288 {used:7d} {524288 - used:9d} {100 * used // 524288:3d}% /storage/emulated")
 
 
-def readlink(call: Call) -> None:
+def readlink(call: CommandCall) -> None:
     """Print the path of a file without links."""
     for name in take_options(call, "fenq")[1]:
         call.print(call.path(name))
 
 
-def pwd(call: Call) -> None:
+def pwd(call: CommandCall) -> None:
     """Print the current directory."""
     call.print(call.directory)
 

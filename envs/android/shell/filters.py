@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction, take_options
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, take_options
 
 _LONGEST_PATTERN: Final = 500
 
@@ -19,7 +19,7 @@ def _lines(data: bytes) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def grep(call: Call) -> int:
+def grep(call: CommandCall) -> int:
     """Print the lines that match."""
     call.args = [re.sub(r"^--color.*", "-s", arg) for arg in call.args]
     options, names = take_options(call, "EFGPivncloqshrRwxHa", "eABCm")
@@ -61,7 +61,9 @@ def _matcher(pattern: str, options: dict[str, str], fixed: bool, extended: bool)
         raise CommandError(f"grep: bad REGEX: {error}", 2) from None
 
 
-def _grep_lines(call: Call, lines: list[str], test: re.Pattern[str], options: dict[str, str], before: str) -> int:
+def _grep_lines(
+    call: CommandCall, lines: list[str], test: re.Pattern[str], options: dict[str, str], before: str
+) -> int:
     most = int(options["m"]) if options.get("m", "").isdecimal() else len(lines)
     around = {letter: int(options[letter]) for letter in "ABC" if options.get(letter, "").isdecimal()}
     above, below = around.get("B", around.get("C", 0)), around.get("A", around.get("C", 0))
@@ -79,24 +81,24 @@ def _grep_lines(call: Call, lines: list[str], test: re.Pattern[str], options: di
     return len(hits)
 
 
-def _count(call: Call, text: str) -> int:
+def _count(call: CommandCall, text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise CommandError(f"{call.name}: '{text}' is not a number") from None
 
 
-def head(call: Call) -> None:
+def head(call: CommandCall) -> None:
     """Print the first lines or bytes."""
     _end(call, lambda pieces, count: pieces[:count])
 
 
-def tail(call: Call) -> None:
+def tail(call: CommandCall) -> None:
     """Print the last lines or bytes; from a place on for +N."""
     _end(call, lambda pieces, count: pieces[-count:] if count else pieces[:0])
 
 
-def _end(call: Call, cut: Callable[[list[bytes], int], list[bytes]]) -> None:
+def _end(call: CommandCall, cut: Callable[[list[bytes], int], list[bytes]]) -> None:
     call.args = [re.sub(r"^-(\d+)$", r"-n\1", arg) for arg in call.args]
     options, names = take_options(call, "qv", "nc")
     count = options.get("n", options.get("c", "10"))
@@ -111,7 +113,7 @@ def _end(call: Call, cut: Callable[[list[bytes], int], list[bytes]]) -> None:
             call.write(b"".join(cut(pieces, abs(_count(call, count)))))
 
 
-def wc(call: Call) -> None:
+def wc(call: CommandCall) -> None:
     """Count lines, words and bytes."""
     options, names = take_options(call, "lwcm")
     for name, data in call.inputs(names):
@@ -121,7 +123,7 @@ def wc(call: Call) -> None:
         call.print(" ".join([*(str(one) for one in shown), *([] if name == "-" else [name])]))
 
 
-def sort(call: Call) -> None:
+def sort(call: CommandCall) -> None:
     """Print lines in order."""
     options, names = take_options(call, "nrufbsV", "kt")
     lines = [line for _, data in call.inputs(names) for line in _lines(data)]
@@ -140,7 +142,7 @@ def sort(call: Call) -> None:
         call.print(line)
 
 
-def uniq(call: Call) -> None:
+def uniq(call: CommandCall) -> None:
     """Print lines that differ from the one before, with -c how many were equal."""
     options, names = take_options(call, "cdui")
     runs: list[tuple[int, str]] = []
@@ -154,7 +156,7 @@ def uniq(call: Call) -> None:
             call.print(f"{count:7d} {line}" if "c" in options else line)
 
 
-def cut(call: Call) -> None:
+def cut(call: CommandCall) -> None:
     """Print fields or characters of every line."""
     options, names = take_options(call, "s", "dfcb")
     ranges = options.get("f") or options.get("c") or options.get("b")
@@ -178,7 +180,7 @@ def _in_ranges(at: int, ranges: str) -> bool:
     return False
 
 
-def tr(call: Call) -> None:
+def tr(call: CommandCall) -> None:
     """Replace or delete characters."""
     options, sets = take_options(call, "dsc")
     if not sets or (len(sets) < 2 and not options):
@@ -209,7 +211,7 @@ def _characters(text: str) -> str:
     return re.sub(r"(.)-(.)", spread, text, flags=re.DOTALL)
 
 
-def sed(call: Call) -> None:
+def sed(call: CommandCall) -> None:
     """Replace by s/PATTERN/TEXT/[g], print lines with -n 'Np', or delete lines with /PATTERN/d."""
     options, names = take_options(call, "nEr", "e")
     script = options.get("e") or (names.pop(0) if names else "")
@@ -241,7 +243,7 @@ def _replaced(test: re.Pattern[str], text: str, line: str, count: int) -> str:
         raise CommandError(f"sed: bad replacement: {error}") from None
 
 
-def base64(call: Call) -> None:
+def base64(call: CommandCall) -> None:
     """Encode, or decode with -d."""
     options, names = take_options(call, "di", "w")
     data = call.inputs(names[:1])[0][1] if call.inputs(names[:1]) else b""
@@ -257,7 +259,7 @@ def base64(call: Call) -> None:
         call.print(text[at : at + width] if width > 0 else text)
 
 
-def digest(call: Call) -> int:
+def digest(call: CommandCall) -> int:
     """Print the digests of files."""
     _, names = take_options(call, "b")
     short = call.name.removesuffix("sum")
@@ -266,7 +268,7 @@ def digest(call: Call) -> int:
     return int(bool(call.err))
 
 
-def xargs(call: Call) -> int:
+def xargs(call: CommandCall) -> int:
     """Run a command with the words of standard input as arguments."""
     args, size = list(call.args), 0
     while args and args[0].startswith("-"):
@@ -283,7 +285,7 @@ def xargs(call: Call) -> int:
     return 123 if code else 0
 
 
-def tee(call: Call) -> None:
+def tee(call: CommandCall) -> None:
     """Print standard input and write it into files."""
     options, names = take_options(call, "ai")
     call.write(call.stdin)

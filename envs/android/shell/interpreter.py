@@ -11,16 +11,16 @@ from typing import Final
 from turnwise.envs.android.phone.app import BrokenApp
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.storage import Storage, StorageError, normal_path
-from turnwise.envs.android.shell.command import Call, CommandError
+from turnwise.envs.android.shell.command import CommandCall, CommandError
 from turnwise.envs.android.shell.syntax import (
     Command,
-    Group,
-    Part,
     Pipeline,
     Redirect,
+    ShellGroup,
     ShellSyntaxError,
     Step,
     Word,
+    WordPart,
     is_assignment,
     parse,
 )
@@ -129,7 +129,7 @@ class Session:
         if pipeline.negated:
             self.status = int(not self.status)
 
-    def _command(self, command: Command | Group, stdin: bytes | None, result: Result) -> None:
+    def _command(self, command: Command | ShellGroup, stdin: bytes | None, result: Result) -> None:
         one = Result()
         try:
             streams = self._streams(command.redirects, stdin, one)
@@ -138,7 +138,7 @@ class Session:
             self.status = 1
             return
         try:
-            if isinstance(command, Group):
+            if isinstance(command, ShellGroup):
                 inner = Session(self.phone, self.depth, self.directory, self.status, dict(self.variables))
                 with suppress(_Exit):
                     inner._steps(command.steps, streams.stdin, one)
@@ -153,7 +153,7 @@ class Session:
         while words and is_assignment(words[0]):
             word = words.pop(0)
             name, _, first = word[0].text.partition("=")
-            value = (Part("text", first, True), *word[1:])
+            value = (WordPart("text", first, True), *word[1:])
             self.variables[name] = "".join(self._text(part, result) for part in value)
             self.status = 0
         arguments = [text for word in words for text in self._expand(word, result)]
@@ -182,7 +182,7 @@ class Session:
             result.stderr += f"/system/bin/sh: {name}: inaccessible or not found\n".encode("utf-8", "replace")
             self.status = 127
             return
-        call = Call(self.phone, name.rsplit("/", 1)[-1], words[1:], stdin, self.directory, self._run_other)
+        call = CommandCall(self.phone, name.rsplit("/", 1)[-1], words[1:], stdin, self.directory, self._run_other)
         try:
             self.status = function(call) or 0
         except CommandError as error:
@@ -224,11 +224,11 @@ class Session:
 
     def _expand(self, word: Word, result: Result) -> list[str]:
         """Return the arguments that a word becomes."""
-        fields: list[list[Part]] = [[]]
+        fields: list[list[WordPart]] = [[]]
         for part in word:
             text = self._text(part, result)
             if part.quoted or part.kind == "text":
-                fields[-1].append(Part("text", text, part.quoted))
+                fields[-1].append(WordPart("text", text, part.quoted))
                 continue
             pieces = text.split()
             if pieces and text[0].isspace() and fields[-1]:
@@ -236,12 +236,12 @@ class Session:
             for at, piece in enumerate(pieces):
                 if at:
                     fields.append([])
-                fields[-1].append(Part("text", piece, False))
+                fields[-1].append(WordPart("text", piece, False))
             if pieces and text[-1].isspace():
                 fields.append([])
         return [text for parts in fields if parts for text in self._matches(parts)]
 
-    def _text(self, part: Part, result: Result) -> str:
+    def _text(self, part: WordPart, result: Result) -> str:
         if part.kind == "text":
             return part.text
         if part.kind == "variable":
@@ -257,7 +257,7 @@ class Session:
         self.status = printed.code
         return printed.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
 
-    def _matches(self, parts: list[Part]) -> list[str]:
+    def _matches(self, parts: list[WordPart]) -> list[str]:
         """Return the paths that a pattern matches, or the text itself where it is none or matches nothing."""
         text = "".join(part.text for part in parts)
         if not any(not part.quoted and any(mark in part.text for mark in "*?[") for part in parts):

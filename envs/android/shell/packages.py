@@ -6,7 +6,7 @@ from typing import Final
 
 from turnwise.envs.android.phone.app import App, Context
 from turnwise.envs.android.phone.tables import empty_tables
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction
 
 _ALIASES: Final = {
     "com.android.providers.contacts": "org.turnwise.contacts",
@@ -16,7 +16,7 @@ _ALIASES: Final = {
 REFUSED: Final = "this phone is simulated and cannot run APKs; its apps are listed by `pm list packages`"
 
 
-def pm(call: Call) -> int | None:
+def pm(call: CommandCall) -> int | None:
     """Run one of the actions of `pm`."""
     action = _ACTIONS.get(call.args[0]) if call.args else None
     if action is None:
@@ -32,11 +32,11 @@ def _without_user(args: list[str]) -> list[str]:
     return args
 
 
-def _app(call: Call, name: str) -> App | None:
+def _app(call: CommandCall, name: str) -> App | None:
     return call.phone.apps.get(_ALIASES.get(name, name))
 
 
-def _list(call: Call, args: list[str]) -> None:
+def _list(call: CommandCall, args: list[str]) -> None:
     if args[:1] == ["users"]:
         call.print("Users:\n\tUserInfo{0:Owner:c13} running")
     elif args[:1] == ["features"]:
@@ -50,7 +50,7 @@ def _list(call: Call, args: list[str]) -> None:
         raise CommandError("Error: pm list packages | permissions | features | users", 255)
 
 
-def _list_packages(call: Call, args: list[str]) -> None:
+def _list_packages(call: CommandCall, args: list[str]) -> None:
     wanted = [arg for arg in args if not arg.startswith("-")]
     for app in sorted(call.phone.apps.values(), key=lambda app: app.package):
         system = app.hidden or app.package.startswith("com.android.")
@@ -64,7 +64,7 @@ def _path(app: App) -> str:
     return f"/data/app/{app.package}/base.apk"
 
 
-def _show_path(call: Call, args: list[str]) -> int:
+def _show_path(call: CommandCall, args: list[str]) -> int:
     app = _app(call, args[0]) if args else None
     if app is None:
         return 1
@@ -72,7 +72,7 @@ def _show_path(call: Call, args: list[str]) -> int:
     return 0
 
 
-def clear(call: Call, args: list[str]) -> int:
+def clear(call: CommandCall, args: list[str]) -> int:
     """Empty the databases of an app, take back its permissions and close it."""
     app = _app(call, args[0]) if args else None
     if app is None:
@@ -94,32 +94,32 @@ def clear(call: Call, args: list[str]) -> int:
     return 0
 
 
-def _grant(call: Call, args: list[str]) -> None:
+def _grant(call: CommandCall, args: list[str]) -> None:
     _permit(call, args, True)
 
 
-def _revoke(call: Call, args: list[str]) -> None:
+def _revoke(call: CommandCall, args: list[str]) -> None:
     _permit(call, args, False)
 
 
-def _permit(call: Call, args: list[str], granted: bool) -> None:
+def _permit(call: CommandCall, args: list[str], granted: bool) -> None:
     app = _app(call, args[0]) if len(args) == 2 else None
     if app is None:
         raise CommandError(f"Exception occurred while executing 'grant': Unknown package: {args[:1]}", 255)
     call.phone.grant(app.package, args[1], granted)
 
 
-def _install(call: Call, args: list[str]) -> int:
+def _install(call: CommandCall, args: list[str]) -> int:
     call.print(f"Failure [INSTALL_FAILED_NO_MATCHING_ABIS: {REFUSED}]")
     return 1
 
 
-def _uninstall(call: Call, args: list[str]) -> int:
+def _uninstall(call: CommandCall, args: list[str]) -> int:
     call.print("Failure [DELETE_FAILED_INTERNAL_ERROR: the apps of this simulated phone cannot be removed]")
     return 1
 
 
-def _nothing(call: Call, args: list[str]) -> None:
+def _nothing(call: CommandCall, args: list[str]) -> None:
     """Accept what changes nothing here."""
 
 

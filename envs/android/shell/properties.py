@@ -9,7 +9,7 @@ from typing import Final
 from turnwise.envs.android.phone.app import to_datetime
 from turnwise.envs.android.phone.clock_setting import set_clock
 from turnwise.envs.android.phone.intents import write_log
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction, take_options
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, take_options
 
 PROPERTIES: Final[dict[str, str]] = {
     "dev.bootcomplete": "1",
@@ -37,7 +37,7 @@ PROPERTIES: Final[dict[str, str]] = {
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
 
 
-def getprop(call: Call) -> None:
+def getprop(call: CommandCall) -> None:
     """Print a property, or all."""
     values = {**PROPERTIES, **call.phone.state.settings.get("property", {})}
     if call.args:
@@ -47,7 +47,7 @@ def getprop(call: Call) -> None:
             call.print(f"[{name}]: [{value}]")
 
 
-def setprop(call: Call) -> None:
+def setprop(call: CommandCall) -> None:
     """Set a property that is not read only."""
     if len(call.args) != 2:
         raise CommandError("usage: setprop NAME VALUE")
@@ -57,13 +57,13 @@ def setprop(call: Call) -> None:
     set_property(call, name, value)
 
 
-def set_property(call: Call, name: str, value: str) -> None:
+def set_property(call: CommandCall, name: str, value: str) -> None:
     """Keep a property in the state of the phone."""
     settings = call.phone.state.settings
     call.phone.change(settings={**settings, "property": {**settings.get("property", {}), name: value}})
 
 
-def date(call: Call) -> None:
+def date(call: CommandCall) -> None:
     """Print the clock, in a format if one is given, or set it."""
     options, args = take_options(call, "u", "sdD")
     moment = call.phone.now
@@ -81,7 +81,7 @@ def date(call: Call) -> None:
     call.print(moment.strftime(form.encode("ascii", "replace").decode().replace("%Z", "UTC").replace("%z", "+0000")))
 
 
-def _moment(call: Call, text: str) -> datetime:
+def _moment(call: CommandCall, text: str) -> datetime:
     """Return the time that a text means: @SECONDS, MMDDhhmm[[CC]YY][.ss] or YYYY-MM-DD [hh:mm[:ss]]."""
     try:
         if text.startswith("@"):
@@ -101,27 +101,27 @@ def _moment(call: Call, text: str) -> datetime:
     return moment.replace(tzinfo=None)
 
 
-def whoami(call: Call) -> None:
+def whoami(call: CommandCall) -> None:
     """Print the user."""
     call.print("root")
 
 
-def id_(call: Call) -> None:
+def id_(call: CommandCall) -> None:
     """Print the user with its groups."""
     call.print("uid=0(root) gid=0(root) groups=0(root),1004(input),1007(log),3003(inet) context=u:r:su:s0")
 
 
-def uname(call: Call) -> None:
+def uname(call: CommandCall) -> None:
     """Print the system's name."""
     call.print("Linux localhost 5.15.0-simulated #1 SMP none Toybox" if call.args else "Linux")
 
 
-def uptime(call: Call) -> None:
+def uptime(call: CommandCall) -> None:
     """Print the clock and a time since the start."""
     call.print(f" {call.phone.now:%H:%M:%S} up 0 days,  1:00,  0 users,  load average: 0.00, 0.00, 0.00")
 
 
-def logcat(call: Call) -> None:
+def logcat(call: CommandCall) -> None:
     """Print the log, which does not wait for more, or clear it."""
     args = call.args
     if "-c" in args:
@@ -145,7 +145,7 @@ def logcat(call: Call) -> None:
         )
 
 
-def log(call: Call) -> None:
+def log(call: CommandCall) -> None:
     """Write a line into the log."""
     options, words = take_options(call, "", "ptb")
     write_log(call.phone, options.get("t", "log"), " ".join(words), options.get("p", "i")[:1].upper())

@@ -6,13 +6,13 @@ import io
 import struct
 from typing import Final
 
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction, take_options
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, take_options
 
 DENSITY: Final = 420
 _SHOWN: Final = ("/dev/tty", "/dev/stdout", "/proc/self/fd/1", "/dev/fd/1")
 
 
-def uiautomator(call: Call) -> None:
+def uiautomator(call: CommandCall) -> None:
     """Write the accessibility tree into a file, or to a terminal."""
     args = [arg for arg in call.args if not arg.startswith("--")]
     if args[:1] != ["dump"]:
@@ -26,7 +26,7 @@ def uiautomator(call: Call) -> None:
     call.print(f"UI hierchary dumped to: {name}")
 
 
-def screencap(call: Call) -> None:
+def screencap(call: CommandCall) -> None:
     """Write a screenshot, as PNG with -p or for names that end so, else as raw RGBA behind four numbers."""
     options, names = take_options(call, "ph", "d")
     try:
@@ -45,7 +45,7 @@ def screencap(call: Call) -> None:
         call.write(data)
 
 
-def wm(call: Call) -> None:
+def wm(call: CommandCall) -> None:
     """Print size and density; the screen of this phone has one size."""
     if call.args == ["size"]:
         width, height = sorted(call.phone.size)
@@ -60,7 +60,7 @@ def wm(call: Call) -> None:
         raise CommandError(f"wm: {call.rest()!r} is not supported: the screen of this phone has one size", 255)
 
 
-def _rotate(call: Call) -> None:
+def _rotate(call: CommandCall) -> None:
     """Turn the screen for `wm user-rotation lock 1`."""
     turns = [arg for arg in call.args[1:] if arg in ("0", "1", "2", "3")]
     if call.args[0] == "user-rotation" and turns:

@@ -6,14 +6,14 @@ import math
 from typing import Final
 
 from turnwise.envs.android.phone.state import default_settings
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction
 
 _SPACES: Final = ("system", "secure", "global")
 _RANGES: Final = {"font_scale": (0.5, 2.0), "screen_brightness": (0, 255), "user_rotation": (0, 3)}
 _RADIOS: Final = {"wifi": "wifi_on", "bluetooth": "bluetooth_on", "data": "mobile_data", "nfc": "nfc_on"}
 
 
-def settings(call: Call) -> None:
+def settings(call: CommandCall) -> None:
     """Get, put, delete, list, reset."""
     args = [arg for arg in call.args if not arg.startswith("--")]
     if "--user" in call.args and args[:1] and args[0] in ("0", "current"):
@@ -44,7 +44,7 @@ def settings(call: Call) -> None:
         call.print(f"Deleted {int(existed)} rows")
 
 
-def put(call: Call, space: str, name: str, value: str) -> None:
+def put(call: CommandCall, space: str, name: str, value: str) -> None:
     """Change a setting; one that is a number stays one.
 
     Raises:
@@ -67,7 +67,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def svc(call: Call) -> None:
+def svc(call: CommandCall) -> None:
     """Turn a radio on or off."""
     name, action = [*call.args, "", ""][:2]
     if name == "power" and action in ("stayon", "reboot", "shutdown"):

@@ -8,13 +8,13 @@ from typing import Final
 
 __all__ = [
     "Command",
-    "Group",
-    "Part",
     "Pipeline",
     "Redirect",
+    "ShellGroup",
     "ShellSyntaxError",
     "Step",
     "Word",
+    "WordPart",
     "is_assignment",
     "parse",
 ]
@@ -33,7 +33,7 @@ class ShellSyntaxError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WordPart:
     """A piece of a word: literal text, the name of a variable, or a command whose output it is."""
 
     kind: str  # text, variable, command
@@ -41,7 +41,7 @@ class Part:
     quoted: bool
 
 
-Word = tuple[Part, ...]
+Word = tuple[WordPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Command:
 
 
 @dataclass(slots=True)
-class Group:
+class ShellGroup:
     """Commands in parentheses or braces."""
 
     steps: list[Step]
@@ -73,7 +73,7 @@ class Group:
 class Pipeline:
     """Commands each of which reads what the one before prints."""
 
-    commands: list[Command | Group]
+    commands: list[Command | ShellGroup]
     negated: bool = False
 
 
@@ -137,22 +137,22 @@ class _Lexer:
         if operator == "<<":
             raise ShellSyntaxError("syntax error: here documents are not supported")
         if both:
-            return [Redirect(1, ">", target), Redirect(2, ">&", (Part("text", "1", True),))]
+            return [Redirect(1, ">", target), Redirect(2, ">&", (WordPart("text", "1", True),))]
         default = 0 if operator.startswith("<") else 1
         return [Redirect(int(stream) if stream else default, operator, target)]
 
     def _word(self) -> Word:
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         text = self.text
         while self.at < len(text) and text[self.at] not in " \t\r\n;|&()<>":
             character = text[self.at]
             self.at += 1
             if character == "'":
-                parts.append(Part("text", self._until("'"), True))
+                parts.append(WordPart("text", self._until("'"), True))
             elif character == '"':
                 parts += self._double_quoted()
             elif character == "\\":
-                parts.append(Part("text", text[self.at : self.at + 1] or "\\", True))
+                parts.append(WordPart("text", text[self.at : self.at + 1] or "\\", True))
                 self.at += 1
             elif character in "$`":
                 parts.append(self._dollar(character, False))
@@ -160,7 +160,7 @@ class _Lexer:
                 start = self.at - 1
                 while self.at < len(text) and text[self.at] not in " \t\r\n;|&()<>'\"\\$`":
                     self.at += 1
-                parts.append(Part("text", text[start : self.at], False))
+                parts.append(WordPart("text", text[start : self.at], False))
         return tuple(parts)
 
     def _until(self, end: str) -> str:
@@ -170,8 +170,8 @@ class _Lexer:
         found, self.at = self.text[self.at : stop], stop + 1
         return found
 
-    def _double_quoted(self) -> list[Part]:
-        parts: list[Part] = []
+    def _double_quoted(self) -> list[WordPart]:
+        parts: list[WordPart] = []
         plain = ""
         while True:
             if self.at >= len(self.text):
@@ -179,35 +179,35 @@ class _Lexer:
             character = self.text[self.at]
             self.at += 1
             if character == '"':
-                return [*parts, Part("text", plain, True)]
+                return [*parts, WordPart("text", plain, True)]
             if character == "\\" and self.text[self.at : self.at + 1] in tuple('"\\$`'):
                 plain += self.text[self.at]
                 self.at += 1
             elif character in "$`":
-                parts += [Part("text", plain, True), self._dollar(character, True)]
+                parts += [WordPart("text", plain, True), self._dollar(character, True)]
                 plain = ""
             else:
                 plain += character
 
-    def _dollar(self, character: str, quoted: bool) -> Part:
+    def _dollar(self, character: str, quoted: bool) -> WordPart:
         """Return what a '$' or '`' that was just read begins."""
         if character == "`":
-            return Part("command", self._until("`"), quoted)
+            return WordPart("command", self._until("`"), quoted)
         if self.text.startswith("((", self.at):
             raise ShellSyntaxError("syntax error: $(( )) is not supported")
         if self.text.startswith("(", self.at):
-            return Part("command", self._parenthesised(), quoted)
+            return WordPart("command", self._parenthesised(), quoted)
         if self.text.startswith("{", self.at):
             self.at += 1
             name = self._until("}")
             if not _NAME.fullmatch(name):
                 raise ShellSyntaxError(f"syntax error: ${{{name}}} is not supported, only ${{NAME}}")
-            return Part("variable", name, quoted)
+            return WordPart("variable", name, quoted)
         name_match = _NAME.match(self.text, self.at)
         if not name_match:
-            return Part("text", "$", True)
+            return WordPart("text", "$", True)
         self.at = name_match.end()
-        return Part("variable", name_match[0], quoted)
+        return WordPart("variable", name_match[0], quoted)
 
     def _parenthesised(self) -> str:
         """Return the text up to the parenthesis that closes the one here; quotes inside are left as they are."""
@@ -260,11 +260,11 @@ class _Parser:
 
     def _closes(self) -> bool:
         token = self.next()
-        return isinstance(token, tuple) and len(token) == 1 and token[0] == Part("text", "}", False)
+        return isinstance(token, tuple) and len(token) == 1 and token[0] == WordPart("text", "}", False)
 
     def _pipeline(self, depth: int) -> Pipeline:
         negated = False
-        while self.next() == (Part("text", "!", False),):
+        while self.next() == (WordPart("text", "!", False),):
             negated = not negated
             self.at += 1
         commands = [self._command(depth)]
@@ -273,13 +273,13 @@ class _Parser:
             commands.append(self._command(depth))
         return Pipeline(commands, negated)
 
-    def _command(self, depth: int) -> Command | Group:
+    def _command(self, depth: int) -> Command | ShellGroup:
         while self.next() == "\n":
             self.at += 1
-        brace = self.next() == (Part("text", "{", False),)
+        brace = self.next() == (WordPart("text", "{", False),)
         if self.next() == "(" or brace:
             self.at += 1
-            group = Group(self.steps(depth + 1))
+            group = ShellGroup(self.steps(depth + 1))
             if not (self._closes() if brace else self.next() == ")"):
                 raise ShellSyntaxError(f"syntax error: no closing '{'}' if brace else ')'}'")
             self.at += 1

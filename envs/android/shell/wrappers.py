@@ -6,12 +6,14 @@ import re
 from typing import Final
 
 from turnwise.envs.android.shell.activities import am
-from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction, number
+from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction, number
 from turnwise.envs.android.shell.packages import pm
 from turnwise.envs.android.shell.settings import settings
 
+_LONGEST_SLEEP: Final = 3600  # seconds: every alarm of that time rings
 
-def echo(call: Call) -> None:
+
+def echo(call: CommandCall) -> None:
     """Print the arguments."""
     args = list(call.args)
     flags = ""
@@ -23,7 +25,7 @@ def echo(call: Call) -> None:
     call.write((text + ("" if "n" in flags else "\n")).encode("utf-8", "surrogateescape"))
 
 
-def printf(call: Call) -> None:
+def printf(call: CommandCall) -> None:
     """Print by a format with %s and %d."""
     if not call.args:
         raise CommandError("printf: needs a format")
@@ -33,17 +35,17 @@ def printf(call: Call) -> None:
     call.write(text.encode("utf-8", "surrogateescape"))
 
 
-def true(call: Call) -> int:
+def true(call: CommandCall) -> int:
     """Succeed."""
     return 0
 
 
-def false(call: Call) -> int:
+def false(call: CommandCall) -> int:
     """Fail."""
     return 1
 
 
-def test(call: Call) -> int:
+def test(call: CommandCall) -> int:
     """Test files, texts and numbers."""
     args = list(call.args)
     if call.name == "[":
@@ -54,7 +56,7 @@ def test(call: Call) -> int:
     return int(_holds(call, args[1:] if negated else args) == negated)
 
 
-def _holds(call: Call, args: list[str]) -> bool:
+def _holds(call: CommandCall, args: list[str]) -> bool:
     if len(args) == 2 and args[0] in ("-e", "-f", "-d", "-s", "-r", "-w", "-x"):
         found = call.storage.find(call.path(args[1]))
         if found is None:
@@ -72,15 +74,15 @@ def _holds(call: Call, args: list[str]) -> bool:
     raise CommandError(f"{call.name}: cannot test {' '.join(args)!r}", 2)
 
 
-def sleep(call: Call) -> None:
+def sleep(call: CommandCall) -> None:
     """Let the phone's clock move on by a minute for every second, as `DirectDevice.wait` does; nobody waits."""
     text = call.args[0] if call.args else ""
-    if not re.fullmatch(r"\d{1,6}(\.\d*)?", text):
-        raise CommandError(f"sleep: bad time '{text}'")
+    if not re.fullmatch(r"\d{1,6}(\.\d*)?", text) or float(text) > _LONGEST_SLEEP:
+        raise CommandError(f"sleep: bad time '{text}': a number of seconds up to {_LONGEST_SLEEP}")
     call.phone.advance(round(60 * float(text)))
 
 
-def run_words(call: Call) -> int:
+def run_words(call: CommandCall) -> int:
     """Run the command in the arguments: `toybox ls`, `su 0 id`, `sh -c '...'`, `nohup`, `timeout 3 ls`."""
     words = list(call.args)
     if call.name in ("timeout", "su") and words[:1] and words[0] not in ("-c", "-"):
@@ -102,7 +104,7 @@ def run_words(call: Call) -> int:
     return int(result.code)
 
 
-def cmd(call: Call) -> int | None:
+def cmd(call: CommandCall) -> int | None:
     """Talk to a service: package, activity, settings, statusbar, uimode, wifi, bluetooth_manager, connectivity."""
     service, *rest = call.args or [""]
     if service in ("package", "activity", "settings"):
@@ -140,7 +142,7 @@ def cmd(call: Call) -> int | None:
     return 0
 
 
-def ps(call: Call) -> None:
+def ps(call: CommandCall) -> None:
     """Print one process for each open app."""
     call.print("USER           PID  PPID     VSZ    RSS WCHAN            ADDR S NAME")
     call.print("root             1     0   10000   1000 0                   0 S init")
@@ -149,12 +151,12 @@ def ps(call: Call) -> None:
         call.print(f"u0_a{process % 1000:<9} {process}  1000   10000   1000 0                   0 S {package}")
 
 
-def _processes(call: Call) -> list[tuple[str, int]]:
+def _processes(call: CommandCall) -> list[tuple[str, int]]:
     every = list(call.phone.apps)
     return [(task.package, 2000 + every.index(task.package)) for task in call.phone.state.tasks]
 
 
-def pidof(call: Call) -> int:
+def pidof(call: CommandCall) -> int:
     """Print the process of an open app."""
     found = [str(process) for package, process in _processes(call) if package in call.args]
     if found:
@@ -162,7 +164,7 @@ def pidof(call: Call) -> int:
     return int(not found)
 
 
-def which(call: Call) -> int:
+def which(call: CommandCall) -> int:
     """Print where commands lie."""
     from turnwise.envs.android.shell.table import find_command
 
@@ -173,22 +175,22 @@ def which(call: Call) -> int:
     return int(bool(missing))
 
 
-def ime(call: Call) -> None:
+def ime(call: CommandCall) -> None:
     """Print the keyboard; there is one."""
     if call.args[:1] == ["list"]:
         call.print(call.phone.setting("default_input_method", "secure"))
 
 
-def nothing(call: Call) -> None:
+def nothing(call: CommandCall) -> None:
     """Accept what changes nothing on this phone."""
 
 
-def reboot(call: Call) -> int:
+def reboot(call: CommandCall) -> int:
     """Refuse."""
     raise CommandError("reboot: a simulated phone does not reboot: start another one")
 
 
-def app_process(call: Call) -> int:
+def app_process(call: CommandCall) -> int:
     """Refuse to run Java."""
     raise CommandError(f"{call.name}: this phone is simulated and runs no Java; its port 9008 speaks for uiautomator2")
 

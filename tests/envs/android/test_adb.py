@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from toys.adb_phones import Plugged, adb, adb_program, adb_server
 
-from turnwise.envs.android.adb import AdbServer, PortInUse
+from turnwise.envs.android.adb import AdbServer
 from turnwise.envs.android.adb.console import run_console_line
 from turnwise.envs.android.phone import App, Context, Phone
 from turnwise.envs.android.phone.widgets import Screen
 from turnwise.tools.android import parse_xml
+from turnwise.tools.serving import PortInUse
 
 
 @pytest.fixture(scope="module")
