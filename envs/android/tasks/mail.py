@@ -287,7 +287,7 @@ TEMPLATES: Final = (
     ),
     TaskTemplate(
         "MailForward",
-        'Forward the mail "{subject}" from {sender} to {recipient}. Change neither the text nor the attachments, nor the '
+        'Forward the mail "{subject}" from {sender} to {recipient}. Change neither text nor attachments, nor the '
         '"Fwd:" before the subject.',
         _forward_draw,
         _forward_effects,
