@@ -129,10 +129,11 @@ def calendar(ctx: Context) -> Screen:
     """One of the four views at the chosen day."""
     view = str(ctx.get("view", "Month"))
     day = _chosen(ctx)
+    sunday = _monday(day) + timedelta(days=6)
     parts = {"Month": _month, "Week": _week, "Day": _day, "Agenda": _agenda}
     titles = {
         "Month": f"{day:%B %Y}",
-        "Week": f"{_monday(day):%-d %b} to {_monday(day) + timedelta(days=6):%-d %b}",
+        "Week": f"{_monday(day).day} {_monday(day):%b} to {sunday.day} {sunday:%b}",
         "Day": f"{day:%a}, {day.day} {day:%b %Y}",
         "Agenda": f"From {day.day} {day:%B}",
     }
