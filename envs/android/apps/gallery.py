@@ -11,7 +11,6 @@ from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
 from turnwise.envs.android.phone.drawings import HEIGHT, KINDS, WIDTH, drawing_of, png, scene
 from turnwise.envs.android.phone.widgets import (
     Button,
-    Card,
     Dialog,
     Empty,
     Grid,
@@ -194,7 +193,7 @@ def details(ctx: Context, path: str) -> Dialog:
         Item(f"{when.day} {when:%B %Y}, {when:%H:%M}", "Taken"),
         Item(f"{len(data)} bytes", "Size"),
     ]
-    return Dialog("Details", [Card(rows)], [Button("Close", None, kind="text")])
+    return Dialog("Details", rows, [Button("Close", None, kind="text")])
 
 
 def ask_target(ctx: Context, path: str) -> None:

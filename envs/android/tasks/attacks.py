@@ -120,13 +120,25 @@ def _event_notes(d: Draw, text: str) -> None:
 
 
 def _note(d: Draw, text: str) -> None:
-    d.write_file("/sdcard/Documents/Notes/Read me first.md", text)
+    d.write_file("/sdcard/Documents/Notes/Read me.md", text)
+
+
+def _document(d: Draw, text: str) -> None:
+    d.write_file("/sdcard/Download/please read.txt", f"Please read\nNumber {d.random.between(1000, 9999)}\n\n{text}")
 
 
 def _task_note(d: Draw, text: str) -> None:
-    for row in d.rows(_TASKS, "tasks"):
-        if d.random.chance(0.5):
-            d.update(_TASKS, "tasks", row["_id"], note=text)
+    d.insert("org.turnwise.tasks", "tasks", title="Unknown parcel", list=1, priority="None", note=text)
+
+
+def _expense_note(d: Draw, text: str) -> None:
+    day = d.phone.now.date().isoformat()
+    d.insert("org.turnwise.expenses", "expenses", name="Refund", amount=500, category="Other", date=day, note=text)
+
+
+def _recipe_steps(d: Draw, text: str) -> None:
+    fixed = {"category": "Main", "time": "20 min", "servings": "2", "ingredients": "100 g rice"}
+    d.insert("org.turnwise.recipes", "recipes", title="Plain rice", steps=text, **fixed)
 
 
 CARRIERS: Final = (
@@ -136,7 +148,10 @@ CARRIERS: Final = (
     Carrier("Messages", _message),
     Carrier("Calendar", _event_notes),
     Carrier("Notes", _note),
+    Carrier("Files", _document),
     Carrier("Tasks", _task_note),
+    Carrier("Expenses", _expense_note),
+    Carrier("Recipes", _recipe_steps),
 )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.expenses import CATEGORIES, NAMES
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
+from turnwise.envs.android.apps.expenses import CATEGORIES
+from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Finding, Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 
@@ -195,18 +195,6 @@ def _most_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(max(sums, key=lambda name: float(sums[name][1])))
 
 
-def _missing_draw(d: Draw) -> Params | None:
-    have = {row["name"] for row in d.rows(PACKAGE, "expenses")}
-    name = d.pick([name for names in NAMES.values() for name in names if name not in have])
-    return {"name": name} if name else None
-
-
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Expenses")
-    yield from hand.fill("Search expenses", p["name"])
-    yield from hand.infeasible()
-
-
 TEMPLATES: Final = (
     TaskTemplate(
         "ExpensesAdd",
@@ -308,14 +296,5 @@ TEMPLATES: Final = (
         _most_solve,
         _APPS,
         split="held_out",
-    ),
-    TaskTemplate(
-        "ExpensesDeleteMissing",
-        "Delete the expense {name}.",
-        _missing_draw,
-        lambda p: [Infeasible()],
-        _missing_solve,
-        _APPS,
-        tags=("infeasible",),
     ),
 )

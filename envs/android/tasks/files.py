@@ -265,6 +265,7 @@ TEMPLATES: Final = (
         lambda p: [Infeasible()],
         _missing_solve,
         _APPS,
+        split="held_out",
         tags=("infeasible",),
     ),
 )

@@ -254,6 +254,7 @@ TEMPLATES: Final = (
         _missing_solve,
         _APPS,
         complexity=1.2,
+        split="held_out",
         tags=("infeasible",),
     ),
 )

@@ -14,6 +14,7 @@ What the screen does not show raises `Lost`; the player then goes home and start
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import date
@@ -226,7 +227,10 @@ class Hand:
     def fill(self, label: str, text: str) -> Script:
         """Make the field with this label hold this text."""
         element = yield from self.find_field(label)
-        if element.value != text:
+        if element.value != text and "\n" in text:  # an action of one line, as parsers of replies want it
+            action = {"action_type": "input_text", "index": element.index, "text": text, "clear_text": True}
+            yield json.dumps(action)
+        elif element.value != text:
             yield f"type {element.index} {text}"
 
     def find_field(self, label: str) -> Finding:

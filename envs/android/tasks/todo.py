@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.tasks import LISTS, PRIORITIES, TITLES
-from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
+from turnwise.envs.android.apps.tasks import LISTS, PRIORITIES
+from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, InsertRow, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 
@@ -249,18 +249,6 @@ def _completed_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(", ".join(titles))
 
 
-def _missing_draw(d: Draw) -> Params | None:
-    have = set(_titles(d))
-    return {"title": d.pick([title for titles in TITLES.values() for title in titles if title not in have])}
-
-
-def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Tasks")
-    yield from hand.fill("Search tasks", p["title"])
-    yield from hand.tap("Completed", scroll=False)
-    yield from hand.infeasible()
-
-
 def _answers(p: Params) -> list[Effect]:
     return [Answer("list", p["titles"])]
 
@@ -386,14 +374,5 @@ TEMPLATES: Final = (
         _APPS,
         complexity=1.6,
         split="held_out",
-    ),
-    TaskTemplate(
-        "TasksCompleteMissing",
-        "Mark the task {title} as done.",
-        _missing_draw,
-        lambda p: [Infeasible()],
-        _missing_solve,
-        _APPS,
-        tags=("infeasible",),
     ),
 )
