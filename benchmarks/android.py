@@ -1,4 +1,4 @@
-"""Speed of the simulated phone in one process: steps, screenshots, resets, memory.
+"""Speed of the simulated phone in one process: steps, screenshots, resets, memory; taps and dumps over adb.
 
     python benchmarks/android.py [--seconds 3] [--phones 64]
 
@@ -10,6 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
+import socket
+import subprocess
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -31,6 +34,8 @@ def main() -> None:
         "snapshot_us": round(1e6 / rate(options.seconds, lambda phone, _: phone.snapshot()), 1),
         "megabytes_per_phone": round(memory(options.phones), 3),
     }
+    if shutil.which("adb"):
+        report |= over_adb(options.seconds)
     print(json.dumps(report, indent=2))
 
 
@@ -114,6 +119,36 @@ def memory(phones: int) -> float:
     taken = (tracemalloc.get_traced_memory()[0] - before) / len(made) / 1e6
     tracemalloc.stop()
     return taken
+
+
+def over_adb(seconds: float) -> dict[str, float]:
+    """Return what a device does in a second through the stock adb server, at a port of its own."""
+    from turnwise.envs.android.adb import AdbServer
+    from turnwise.tools.android import AdbDevice, AdbServerClient
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with AdbServer(Phone(0)) as server:
+        try:
+            with AdbDevice(server.serial, AdbServerClient(port=port)) as device:
+                device.launch("com.android.settings")
+                return {
+                    "adb_taps_per_second": round(repeated(seconds, lambda: device.tap(540, 1200))),
+                    "adb_dumps_per_second": round(repeated(seconds, device.dump)),
+                    "adb_screenshots_per_second": round(repeated(seconds, device.screenshot), 1),
+                }
+        finally:
+            subprocess.run(["adb", "-P", str(port), "kill-server"], capture_output=True, check=False)
+
+
+def repeated(seconds: float, do: Callable[[], object]) -> float:
+    """Return how often something is done in a second."""
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        do()
+        count += 1
+    return count / (time.perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,11 @@ HEAVY: dict[str, set[str]] = {
     "wandb": {"training/loggers.py"},
     "docker": {"tools/sandbox/containers.py"},
     "playwright": {f"tools/browser/{name}.py" for name in ("process", "tab", "page_events")},
-    "PIL": {"tools/browser/tab.py", *(f"envs/android/phone/{name}.py" for name in ("canvas", "screenshot", "phone"))},
+    "PIL": {
+        "tools/browser/tab.py",
+        "tools/android/adb.py",
+        *(f"envs/android/phone/{name}.py" for name in ("canvas", "screenshot", "phone")),
+    },
     "font_roboto": set(),  # a font, opened as a file
     "miniwob": set(),
     "spacy": {"envs/shop/tagger.py"},

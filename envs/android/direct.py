@@ -5,12 +5,15 @@ Everything that a client of a real device could not see stays hidden behind it; 
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnwise.envs.android.phone.phone import Phone, UnknownApp
+from turnwise.envs.android.phone.storage import Storage, StorageError, normal_path
+from turnwise.envs.android.shell import run_text
 from turnwise.tools.android.device import DeviceError
 from turnwise.tools.android.node import Node
 
@@ -24,9 +27,9 @@ class DirectDevice:
     """A `Device` that is a phone of this process."""
 
     def __init__(self, phone: Phone, shell: Shell | None = None) -> None:
-        """Connect to a phone; `shell` runs its shell commands."""
+        """Connect to a phone; `shell` runs its shell commands instead of the phone's own."""
         self.phone = phone
-        self._shell = shell
+        self._shell = shell or run_text
 
     @property
     def serial(self) -> str:
@@ -96,18 +99,22 @@ class DirectDevice:
         """Return what a shell command prints.
 
         Raises:
-            DeviceError: it failed, or the connection was made without a shell.
+            DeviceError: it failed.
         """
-        if self._shell is None:
-            raise DeviceError("this connection has no shell: pass DirectDevice(phone, shell=...)")
         output, code = self._shell(self.phone, command)
         if code:
             raise DeviceError(f"{command!r} ended with exit code {code}: {output.strip()}")
         return output
 
     def push(self, data: bytes, path: str) -> None:
-        """Write a file."""
-        self.phone.write_file(path, data)
+        """Write a file, in directories that are made where they are missing."""
+        storage, path = Storage(self.phone), normal_path(path)
+        try:
+            if storage.find(folder := posixpath.dirname(path)) is None:
+                storage.make_directory(folder, parents=True)
+            storage.write(path, data)
+        except StorageError as error:
+            raise DeviceError(f"{path}: {error}") from None
 
     def pull(self, path: str) -> bytes:
         """Return a file.
@@ -115,10 +122,10 @@ class DirectDevice:
         Raises:
             DeviceError: there is none.
         """
-        found = self.phone.files.get(path)
-        if found is None:
-            raise DeviceError(f"{path}: No such file or directory")
-        return found.data
+        try:
+            return Storage(self.phone).read(path)
+        except StorageError as error:
+            raise DeviceError(f"{path}: {error}") from None
 
     def close(self) -> None:
         """Do nothing: the caller owns the phone."""

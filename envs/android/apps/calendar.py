@@ -6,7 +6,7 @@ from calendar import monthrange
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.phone.app import App, Context, to_clock
+from turnwise.envs.android.phone.app import App, Context, Provider, to_clock
 from turnwise.envs.android.phone.event_times import (
     BadTimes,
     Occurrence,
@@ -47,11 +47,11 @@ from turnwise.envs.android.phone.widgets import (
 
 REPEATS: Final = {
     "Does not repeat": "",
-    "Every day": "FREQ=DAILY",
-    "Every weekday": "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR",
-    "Every week": "FREQ=WEEKLY",
-    "Every month": "FREQ=MONTHLY",
-    "Every year": "FREQ=YEARLY",
+    "Every day": "every day",
+    "Every weekday": "every weekday",
+    "Every week": "every week",
+    "Every month": "every month",
+    "Every year": "every year",
 }
 REMINDERS: Final = {
     "No reminder": -1,
@@ -90,19 +90,19 @@ def fill(ctx: Context) -> None:
     ]
     monday = today - timedelta(days=today.weekday() + 28)
     for title, weekday, hour, minutes, place, calendar, rule in (
-        ("Team meeting", 0, time(9, 30), 45, "Meeting room Oak", "Work", "FREQ=WEEKLY"),
-        ("Yoga class", 3, time(18, 30), 60, "North Quay Sports Hall", "Personal", "FREQ=WEEKLY"),
-        ("Take out the recycling", 1, time(7, 0), 15, "", "Family", "FREQ=WEEKLY"),
-        ("Stand-up", 0, time(8, 45), 15, "", "Work", "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"),
+        ("Team meeting", 0, time(9, 30), 45, "Meeting room Oak", "Work", "every week"),
+        ("Yoga class", 3, time(18, 30), 60, "North Quay Sports Hall", "Personal", "every week"),
+        ("Take out the recycling", 1, time(7, 0), 15, "", "Family", "every week"),
+        ("Stand-up", 0, time(8, 45), 15, "", "Work", "every weekday"),
     ):
         start = datetime.combine(monday + timedelta(days=weekday), hour)
-        rows.append(_row(title, start, minutes, place, calendar) | {"rrule": rule, "reminder": 10})
-    rent = _all_day("Pay the rent", today.replace(day=1) - timedelta(days=1), "FREQ=MONTHLY")
+        rows.append(_row(title, start, minutes, place, calendar) | {"repeat": rule, "reminder": 10})
+    rent = _all_day("Pay the rent", today.replace(day=1) - timedelta(days=1), "every month")
     rows.append(rent | {"start": rent["start"][:8] + "01 00:00", "end": rent["end"][:8] + "01 23:59"})
     for someone in random.shuffled(people(ctx))[:3]:
         day = today + timedelta(days=random.between(-20, 40))
         name = f"{someone.first} {someone.last}".strip()
-        rows.append(_all_day(f"Birthday of {name}", day, "FREQ=YEARLY") | {"calendar": "Family"})
+        rows.append(_all_day(f"Birthday of {name}", day, "every year") | {"calendar": "Family"})
     days = random.shuffled([ahead for ahead in range(-12, 26) if ahead])
     for (title, minutes, place, calendar, notes), ahead in zip(_ONCE, days, strict=False):
         hour = time(random.between(8, 19), random.pick((0, 15, 30, 45)))
@@ -119,7 +119,7 @@ def _row(title: str, start: datetime, minutes: int, place: str, calendar: str) -
 
 def _all_day(title: str, day: date, rule: str) -> dict[str, Any]:
     times = {"start": f"{day} 00:00", "end": f"{day} 23:59", "all_day": 1}
-    return {"title": title, **times, "rrule": rule, "calendar": "Personal", "reminder": -1}
+    return {"title": title, **times, "repeat": rule, "calendar": "Personal", "reminder": -1}
 
 
 # Views
@@ -327,10 +327,10 @@ def event(ctx: Context, id: int, day: str = "") -> Screen:
         return Screen("", [Empty("calendar", "This event was deleted")])
     start, end = read_times(row)
     move = date.fromisoformat(day) - start.date() if day else timedelta()
-    repeat = _name(REPEATS, row["rrule"])
+    repeat = _name(REPEATS, row["repeat"])
     details = [
         ("clock", say_when(row, start + move, end + move), "When"),
-        ("refresh", repeat if row["rrule"] else "", "Repeats"),
+        ("refresh", repeat if row["repeat"] else "", "Repeats"),
         ("pin", row["location"], "Where"),
         ("bell", _name(REMINDERS, row["reminder"]) if row["reminder"] >= 0 else "", "Reminder"),
         (_ICONS.get(str(row["calendar"]), "calendar"), row["calendar"], "Calendar"),
@@ -342,7 +342,11 @@ def event(ctx: Context, id: int, day: str = "") -> Screen:
             Spacer(8),
             Text(str(row["title"]), style="headline", selectable=True, id="title"),
             Spacer(16),
-            *[Item(str(value), what, icon) for icon, value, what in details if value],
+            *[
+                Item(str(value), what, icon, on_long_press=do(copy, text=str(value)))
+                for icon, value, what in details
+                if value
+            ],
             *notes,
         ],
         actions=[
@@ -377,8 +381,13 @@ def copy_event(ctx: Context, id: int) -> None:
     row = ctx.db.get("events", id)
     if row:
         parts = (row["title"], say_when(row, *read_times(row)), row["location"])
-        ctx.copy(", ".join(str(part) for part in parts if part))
-        ctx.snackbar("Copied")
+        copy(ctx, ", ".join(str(part) for part in parts if part))
+
+
+def copy(ctx: Context, text: str) -> None:
+    """Put a text on the clipboard."""
+    ctx.copy(text)
+    ctx.snackbar("Copied")
 
 
 def ask_delete(ctx: Context, id: int, day: str) -> None:
@@ -390,7 +399,7 @@ def confirm(ctx: Context, id: int, day: str) -> Dialog:
     """Ask whether an event is deleted; of a repeated one, whether on this day only."""
     row = ctx.db.get("events", id) or {}
     cancel = Button("Cancel", None, kind="text")
-    if not row.get("rrule") or not day:
+    if not row.get("repeat") or not day:
         return Dialog("Delete this event?", buttons=[cancel, Button("Delete", do(delete, id=id), kind="danger")])
     one = Button("This day", do(skip, id=id, day=day), kind="text")
     text = f"{row['title']} repeats. Delete it on {format_date(day)} only, or on all days?"
@@ -437,7 +446,7 @@ def _shown(ctx: Context, id: int, day: str, copied: int) -> Record:
         return row
     hour = min(23, ctx.now.hour + 1)
     start = datetime.combine(date.fromisoformat(day) if day else ctx.today, time(hour))
-    blank = {"all_day": 0, "rrule": "", "notes": "", "reminder": 10}
+    blank = {"all_day": 0, "repeat": "", "notes": "", "reminder": 10}
     return {**_row("", start, 60 if hour < 23 else 30, "", CALENDARS[0]), **blank}
 
 
@@ -459,7 +468,7 @@ def form(ctx: Context, id: int = 0, day: str = "", copied: int = 0) -> Screen:
             TextField("title", "Title", str(row["title"]), icon="calendar"),
             Switch("All day", whole, key="all_day", icon="sun"),
             *[field for field in times if not (whole and isinstance(field, TimeField))],
-            Choice("repeat", "Repeat", tuple(REPEATS), _name(REPEATS, row["rrule"])),
+            Choice("repeat", "Repeat", tuple(REPEATS), _name(REPEATS, row["repeat"])),
             TextField("location", "Location", str(row["location"]), icon="pin"),
             Choice("reminder", "Reminder", tuple(REMINDERS), _name(REMINDERS, row["reminder"])),
             Choice("calendar", "Calendar", CALENDARS, str(row["calendar"])),
@@ -510,7 +519,7 @@ def save(ctx: Context, id: int) -> None:
         ctx.snackbar("The event ends before it starts")
         return
     row = {"title": title, **times, "location": str(values["location"]).strip(), "notes": str(values["notes"]).strip()}
-    row |= {"rrule": REPEATS[str(values["repeat"])], "reminder": REMINDERS[str(values["reminder"])]}
+    row |= {"repeat": REPEATS[str(values["repeat"])], "reminder": REMINDERS[str(values["reminder"])]}
     row |= {"calendar": str(values["calendar"])}
     if id:
         ctx.db.update("events", id, **row)
@@ -591,6 +600,17 @@ def remind(ctx: Context) -> None:
     plan(ctx)
 
 
+_COLUMNS = {
+    "title": "title",
+    "dtstart": "start",
+    "dtend": "end",
+    "allDay": "all_day",
+    "rrule": "rrule",
+    "eventLocation": "location",
+    "description": "notes",
+    "calendar": "calendar",
+}
+
 APP = App(
     package="org.turnwise.calendar",
     name="Calendar",
@@ -602,7 +622,7 @@ APP = App(
             "start": str,
             "end": str,
             "all_day": bool,
-            "rrule": str,
+            "repeat": str,
             "location": str,
             "notes": str,
             "reminder": int,
@@ -611,6 +631,7 @@ APP = App(
         }
     },
     database="/data/data/org.turnwise.calendar/databases/events.db",
+    providers={"content://com.android.calendar/events": Provider("events", _COLUMNS)},
     fill=fill,
     prepare=prepare,
     screens=(calendar, search, event, form, more, go_to, commands, confirm, discard),

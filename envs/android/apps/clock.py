@@ -45,6 +45,11 @@ def fill(ctx: Context) -> None:
         rows.append({"time": time, "label": random.pick(_LABELS), "days": days, "enabled": random.between(0, 1)})
     ctx.db.fill("alarms", rows)
     ctx.db.fill("cities", [{"name": name} for name in random.shuffled(list(CITIES))[:2]])
+    empty(ctx)
+
+
+def empty(ctx: Context) -> None:
+    """Write the rows of a timer and a stopwatch that do not run."""
     ctx.db.fill("timer", [{"duration": 0, "left": 0, "ends": 0}])
     ctx.db.fill("stopwatch", [{"elapsed": 0, "started": 0}])
 
@@ -351,6 +356,7 @@ APP = App(
         "laps": {"at": int},
     },
     fill=fill,
+    empty=empty,
     screens=(clock, alarm, confirm, choose_city),
     intents={"android.intent.action.SHOW_ALARMS": "clock", "android.intent.action.SET_ALARM": "alarm"},
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.app import App, Context, Provider
 from turnwise.envs.android.phone.content import person
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
@@ -161,9 +162,11 @@ def copy(ctx: Context, text: str) -> None:
 _FIELDS = ("first", "last", "phone", "label", "email", "company", "address", "notes")
 
 
-def form(ctx: Context, id: int = 0, phone: str = "") -> Screen:
-    """The form of a contact; `id` 0 is a new one."""
-    row = ctx.db.get("contacts", id) or {**dict.fromkeys(_FIELDS, ""), "label": LABELS[0], "phone": phone}
+def form(ctx: Context, id: int = 0, name: str = "", phone: str = "", email: str = "") -> Screen:
+    """The form of a contact; `id` 0 is a new one, with the name, number and address that another app knows."""
+    first, _, last = name.partition(" ")
+    new = {**dict.fromkeys(_FIELDS, ""), "label": LABELS[0], "first": first, "last": last, "phone": phone}
+    row = ctx.db.get("contacts", id) or {**new, "email": email}
     return Screen(
         "Edit contact" if id else "Create contact",
         [
@@ -235,6 +238,20 @@ def delete(ctx: Context, id: int) -> None:
     ctx.snackbar("Contact deleted")
 
 
+_COLUMNS: dict[str, str | Callable[[Any], str]] = {
+    "display_name": name_of,
+    "number": "phone",
+    "data1": "phone",
+    "given_name": "first",
+    "family_name": "last",
+    "email": "email",
+    "company": "company",
+    "address": "address",
+    "notes": "notes",
+    "starred": "starred",
+}
+_PROVIDER = Provider("contacts", _COLUMNS)
+
 APP = App(
     package="org.turnwise.contacts",
     name="Contacts",
@@ -255,5 +272,16 @@ APP = App(
     },
     fill=fill,
     screens=(contacts, contact, commands, form, discard, confirm),
-    intents={"android.intent.action.INSERT": "form"},
+    intents={
+        "android.intent.action.INSERT": "form",
+        "android.intent.action.INSERT vnd.android.cursor.dir/contact": "form",
+        "android.intent.action.INSERT vnd.android.cursor.dir/raw_contact": "form",
+        "android.intent.action.VIEW content": "contact",
+    },
+    providers={
+        "content://contacts/phones": _PROVIDER,
+        "content://com.android.contacts/contacts": _PROVIDER,
+        "content://com.android.contacts/data/phones": _PROVIDER,
+        "content://com.android.contacts/raw_contacts": _PROVIDER,
+    },
 )

@@ -43,12 +43,12 @@ _NOTES: Final = ("", "", "paid in cash", "shared with Nora", "to be refunded", "
 
 
 def fill(ctx: Context) -> None:
-    """Draw some thirty entries of the last ten weeks."""
+    """Draw some thirty entries of the last six weeks."""
     random = ctx.random
     rows: list[dict[str, Any]] = []
     for _ in range(random.between(26, 34)):
         category = random.pick(CATEGORIES)
-        day = ctx.today - timedelta(days=random.between(0, 70))
+        day = ctx.today - timedelta(days=random.between(0, 44))
         row = {"name": random.pick(NAMES[category]), "amount": random.between(180, 9900), "category": category}
         rows.append({**row, "date": day.isoformat(), "note": random.pick(_NOTES)})
     ctx.db.fill("expenses", sorted(rows, key=lambda row: str(row["date"])))

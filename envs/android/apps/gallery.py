@@ -58,7 +58,13 @@ def _albums(ctx: Context) -> list[str]:
 
 
 def _loved(ctx: Context, path: str) -> bool:
-    return bool(ctx.db.rows("favourites", path=path))
+    return bool(ctx.db.rows("favourites", **_place(path)))
+
+
+def _place(path: str) -> dict[str, str]:
+    """Return album and name of a picture, as the database has them."""
+    album, name = posixpath.split(path.removeprefix("/sdcard/"))
+    return {"album": album, "name": name}
 
 
 def _when(ctx: Context, path: str) -> datetime:
@@ -167,11 +173,11 @@ def picture(ctx: Context, path: str) -> Screen:
 
 def flip(ctx: Context, path: str) -> None:
     """Add the picture to the favourites, or remove it."""
-    found = ctx.db.rows("favourites", path=path)
+    found = ctx.db.rows("favourites", **_place(path))
     if found:
         ctx.db.delete("favourites", found[0]["_id"])
     else:
-        ctx.db.insert("favourites", path=path)
+        ctx.db.insert("favourites", **_place(path))
 
 
 def ask_details(ctx: Context, path: str) -> None:
@@ -211,8 +217,8 @@ def move_to(ctx: Context, path: str, album: str) -> None:
         ctx.snackbar("The album has a picture of this name")
         return
     storage.move(ctx.phone, path, target)
-    for row in ctx.db.rows("favourites", path=path):
-        ctx.db.update("favourites", row["_id"], path=target)
+    for row in ctx.db.rows("favourites", **_place(path)):
+        ctx.db.update("favourites", row["_id"], **_place(target))
     if ctx.phone.page.screen == "picture":
         ctx.replace(picture, path=target)
     ctx.snackbar(f"Moved to {posixpath.basename(album)}")
@@ -253,7 +259,7 @@ def confirm(ctx: Context, path: str) -> Dialog:
 def delete(ctx: Context, path: str) -> None:
     """Delete a picture."""
     storage.remove(ctx.phone, path)
-    for row in ctx.db.rows("favourites", path=path):
+    for row in ctx.db.rows("favourites", **_place(path)):
         ctx.db.delete("favourites", row["_id"])
     if ctx.phone.page.screen == "picture":
         ctx.back()
@@ -265,7 +271,7 @@ APP = App(
     name="Gallery",
     icon="image",
     colour="#7b1fa2",
-    schema={"favourites": {"path": str}},
+    schema={"favourites": {"album": str, "name": str}},
     files=write_pictures,
     screens=(gallery, album, picture, commands, details, choose_album, album_name, confirm),
 )

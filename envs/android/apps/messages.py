@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
+from turnwise.envs.android.phone.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.envs.android.phone.chats import SERVICES, TALKS
 from turnwise.envs.android.phone.content import STREETS
 from turnwise.envs.android.phone.parts import format_date
@@ -46,10 +46,13 @@ def fill(ctx: Context) -> None:
     """Write what was agreed on with contacts, small talk, and messages of services, over the last two weeks."""
     random = ctx.random
     messages: list[dict[str, Any]] = []
+    new: list[tuple[int, str]] = []
 
     def say(when: datetime, address: str, body: str, kind: int, read: bool = True) -> None:
         date = to_clock(when) * 1000
-        messages.append({"address": address, "body": body, "date": date, "type": kind, "read": int(read)})
+        messages.append({"address": address, "body": body, "date": date, "type": kind})
+        if not read:
+            new.append((date, body))
 
     agreed = [plan for plan in plans(ctx) if plan.channel == "sms"]
     others = random.shuffled([who for who in people(ctx) if who not in [plan.who for plan in agreed]])
@@ -75,6 +78,7 @@ def fill(ctx: Context) -> None:
         facts = {"code": f"{random.between(100000, 999999)}", "price": f"{random.between(12, 240)}.90"}
         say(when, number, body.format(**facts), INBOX, random.chance(0.6))
     ctx.db.fill("sms", sorted(messages, key=lambda row: row["date"]))
+    ctx.db.fill("unread", [{"sms": row["_id"]} for row in ctx.db.rows("sms") if (row["date"], row["body"]) in new])
     if len(others) > 8:
         ctx.db.insert("archived", address=others[0].phone)
 
@@ -116,7 +120,8 @@ def messages(ctx: Context) -> Screen:
     tab = str(ctx.get("tab", "all"))
     hidden = {digits(str(row["address"])) or str(row["address"]) for row in ctx.db.rows("archived")}
     rows = [row for row in _last(ctx) if ((digits(str(row["address"])) or row["address"]) in hidden) == (tab != "all")]
-    unread = {digits(str(row["address"])) or row["address"] for row in ctx.db.rows("sms", type=INBOX, read=0)}
+    ids = {row["sms"] for row in ctx.db.rows("unread")}
+    unread = {digits(str(row["address"])) or row["address"] for row in ctx.db.rows("sms") if row["_id"] in ids}
     empty = Empty("chat", "No conversations") if tab == "all" else Empty("archive", "Nothing is archived")
     body = List(rows, lambda row: _conversation(ctx, row, (digits(str(row["address"])) or row["address"]) in unread))
     return Screen(
@@ -159,8 +164,7 @@ def show_commands(ctx: Context, address: str) -> None:
 
 def commands(ctx: Context, address: str) -> Menu:
     """Archive, mark and delete a conversation."""
-    rows = _thread(ctx, address)
-    unread = any(row["type"] == INBOX and not row["read"] for row in rows)
+    unread = _unread(ctx, address)
     away = _archived(ctx, address)
     return Menu(
         [
@@ -186,9 +190,20 @@ def flip_archived(ctx: Context, address: str) -> None:
 def flip_read(ctx: Context, address: str) -> None:
     """Mark a conversation as read, or its last message as unread."""
     received = [row for row in _thread(ctx, address) if row["type"] == INBOX]
-    unread = [row for row in received if not row["read"]]
-    for row in unread or received[-1:]:
-        ctx.db.update("sms", row["_id"], read=int(bool(unread)))
+    if _unread(ctx, address):
+        _mark_read(ctx, address)
+    elif received:
+        ctx.db.insert("unread", sms=received[-1]["_id"])
+
+
+def _unread(ctx: Context, address: str) -> list[Record]:
+    ids = {row["_id"] for row in _thread(ctx, address)}
+    return [row for row in ctx.db.rows("unread") if row["sms"] in ids]
+
+
+def _mark_read(ctx: Context, address: str) -> None:
+    for row in _unread(ctx, address):
+        ctx.db.delete("unread", row["_id"])
 
 
 def ask_delete(ctx: Context, address: str) -> None:
@@ -205,6 +220,7 @@ def confirm(ctx: Context, address: str) -> Dialog:
 
 def delete(ctx: Context, address: str) -> None:
     """Delete all messages of a conversation."""
+    _mark_read(ctx, address)
     for row in _thread(ctx, address):
         ctx.db.delete("sms", row["_id"])
     for row in _archived(ctx, address):
@@ -289,9 +305,7 @@ def _contacts(ctx: Context) -> list[Record]:
 
 def show_thread(ctx: Context, address: str) -> None:
     """Open a conversation, whose messages are then read."""
-    for row in _thread(ctx, address):
-        if row["type"] == INBOX and not row["read"]:
-            ctx.db.update("sms", row["_id"], read=1)
+    _mark_read(ctx, address)
     ctx.cancel(f"sms {digits(address)}")
     ctx.open(thread, address=address)
 
@@ -319,7 +333,7 @@ def thread(ctx: Context, address: str, text: str = "") -> Screen:
         who_is(ctx, address),
         body or [Empty("chat", f"Write the first message to {who_is(ctx, address)}")],
         actions=[*call, IconButton("more", "More options", do(show_commands, address=address))],
-        bottom=[Row([TextField("message", "Text message", draft), clock, send_button, Spacer(0)], gap=0, padding=0)],
+        bottom=[Row([TextField("message", "Text message", draft), clock, send_button], gap=0, padding=0)],
         from_end=bool(body),
         on_back=do(leave, address=address),
     )
@@ -348,7 +362,7 @@ def leave(ctx: Context, address: str) -> None:
 
 
 def _write(ctx: Context, address: str, text: str, kind: int, when: int) -> int:
-    return ctx.db.insert("sms", address=address, body=text, date=when * 1000, type=kind, read=1)
+    return ctx.db.insert("sms", address=address, body=text, date=when * 1000, type=kind)
 
 
 def send(ctx: Context, address: str) -> None:
@@ -457,9 +471,14 @@ def receive(ctx: Context, address: str, body: str) -> None:
     """Take a message from outside: it stands in its conversation, and is announced."""
     same = _thread(ctx, address)
     known = str(same[0]["address"]) if same else address
-    ctx.db.insert("sms", address=known, body=body, date=to_clock(ctx.now) * 1000, type=INBOX, read=0)
+    key = ctx.db.insert("sms", address=known, body=body, date=to_clock(ctx.now) * 1000, type=INBOX)
+    ctx.db.insert("unread", sms=key)
     ctx.notify(who_is(ctx, known), body, do(show_thread, address=known), tag=f"sms {digits(known)}")
 
+
+_COLUMNS = {name: name for name in ("address", "body", "date", "type")}
+_BOXES: dict[str, dict[str, int]] = {"": {}, "/inbox": {"type": INBOX}, "/sent": {"type": SENT}}
+_PROVIDERS = {f"content://sms{box}": Provider("sms", _COLUMNS, where) for box, where in _BOXES.items()}
 
 APP = App(
     package="org.turnwise.messages",
@@ -467,11 +486,15 @@ APP = App(
     icon="chat",
     colour="#0b57d0",
     schema={
-        "sms": {"address": str, "body": str, "date": int, "type": int, "read": bool},
+        "sms": {"address": str, "body": str, "date": int, "type": int},
         "archived": {"address": str},
+        "unread": {"sms": int},
     },
+    volatile=("unread",),
     database="/data/data/com.android.providers.telephony/databases/mmssms.db",
     fill=fill,
     screens=(messages, search, recipient, thread, commands, message, schedule, confirm),
     intents={"android.intent.action.SENDTO": "recipient"},
+    receivers={"android.provider.Telephony.SMS_RECEIVED": receive},
+    providers=_PROVIDERS,
 )

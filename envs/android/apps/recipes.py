@@ -45,7 +45,22 @@ MAIN: Final = {
     "Salad": ("beetroot", "chickpeas", "cabbage", "tomatoes"),
     "Dessert": ("apples", "plums", "blueberries", "bananas"),
 }
-_EXTRAS: Final = ("a pinch of salt", "2 spoons of oil", "1 lemon", "100 ml cream", "2 eggs", "50 g butter", "1 onion")
+_SINGULAR: Final = {
+    "apples": "apple",
+    "bananas": "banana",
+    "blueberries": "blueberry",
+    "carrots": "carrot",
+    "chickpeas": "chickpea",
+    "leeks": "leek",
+    "lentils": "lentil",
+    "mushrooms": "mushroom",
+    "oats": "oat",
+    "plums": "plum",
+    "potatoes": "potato",
+    "tomatoes": "tomato",
+}
+_EXTRAS: Final = ("a pinch of salt", "2 spoons of oil", "1 lemon", "100 ml cream", "1 onion", "a handful of parsley")
+_SWEET: Final = ("2 spoons of honey", "100 ml cream", "2 eggs", "50 g butter", "a pinch of cinnamon", "1 lemon")
 _STEPS: Final = (
     "Wash and cut the {main}.",
     "Warm a large pan over low heat.",
@@ -61,15 +76,16 @@ def draw(random: Any) -> dict[str, Any]:
     """Draw a recipe."""
     category = random.pick(CATEGORIES)
     main = random.pick(MAIN[category])
-    title = f"{main.capitalize()} {random.pick(_DISHES[category])}"
+    title = f"{_SINGULAR.get(main, main).capitalize()} {random.pick(_DISHES[category])}"
     amount = f"{random.between(2, 9) * 50} g {main}"
+    extras = _SWEET if category in ("Breakfast", "Dessert") else _EXTRAS
     steps = [step.format(main=main) for step in random.shuffled(_STEPS)[:3]]
     return {
         "title": title,
         "category": category,
         "time": random.pick(TIMES),
         "servings": random.pick(SERVINGS),
-        "ingredients": "\n".join([amount, *random.shuffled(_EXTRAS)[:3]]),
+        "ingredients": "\n".join([amount, *random.shuffled(extras)[:3]]),
         "steps": "\n".join(steps),
     }
 

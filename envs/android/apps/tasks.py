@@ -137,9 +137,7 @@ def _sections(ctx: Context, rows: list[Record], tab: str) -> list[Widget]:
 
 def _heading(row: Record, today: date, tab: str) -> str:
     if tab == "done":
-        return (
-            f"Completed {day_text(row['completed'], today).lower() or 'earlier'}" if row["completed"] else "Completed"
-        )
+        return f"Completed: {day_text(row['completed'], today)}" if row["completed"] else "Completed"
     if not row["due"]:
         return "No date"
     return "Overdue" if row["due"] < today.isoformat() else day_text(row["due"], today)

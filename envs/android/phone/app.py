@@ -26,12 +26,22 @@ from turnwise.envs.android.phone.tables import Database, Schema, Value
 from turnwise.envs.android.phone.widgets import Do, Window
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["App", "BrokenApp", "Context", "call", "to_clock", "to_datetime"]
+__all__ = ["App", "BrokenApp", "Context", "Provider", "call", "to_clock", "to_datetime"]
 
 Phone = Any  # the class of that name in `phone`, which imports this module
 
 _EPOCH: Final = datetime(1970, 1, 1)
 ScreenFunction = Callable[..., Window]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Rows of an app under a content uri. Columns that are functions of a row are read only."""
+
+    table: str
+    columns: Mapping[str, str | Callable[[Any], Value]]  # of the provider -> of the table
+    where: Mapping[str, Value] = field(default_factory=dict)  # the rows that it shows, and what a new one gets
+    insert: Callable[[Context, dict[str, Any]], None] | None = None  # adds a row of the provider in another way
 
 
 class BrokenApp(Exception):
@@ -53,6 +63,9 @@ class App:
     database: str = ""  # path of its database on a real device; default: /data/data/PACKAGE/databases/NAME.db
     activity: str = ".MainActivity"
     intents: Mapping[str, str] = field(default_factory=dict)  # of `am start -a`: action -> name of a screen
+    receivers: Mapping[str, Callable[..., None]] = field(default_factory=dict)  # of `am broadcast -a`: action -> action
+    providers: Mapping[str, Provider] = field(default_factory=dict)  # of `content`: uri -> rows
+    empty: Callable[[Context], None] | None = None  # writes the rows that it cannot do without, after `pm clear`
     permissions: tuple[str, ...] = ()  # that it may ask for, such as "android.permission.CAMERA"
     hidden: bool = False  # not in the drawer: a part of the system
     prepare: Callable[[Context], None] | None = None  # runs at the start of the phone: events, notifications

@@ -32,6 +32,14 @@ def _triangle(x: float, y: float, wide: float, high: float, colour: str) -> Shap
     return Shape("polygon", ((x - wide / 2, y), (x, y - high), (x + wide / 2, y)), colour)
 
 
+def _hill(x: float, top: float, colour: str) -> Shape:
+    """Return a round hill that ends where the drawing ends."""
+    across = [WIDTH * n / 24 for n in range(25)]
+    heights = [(at, top + (at - x) ** 2 / 90) for at in across]
+    outline = [(at, y) for at, y in heights if y < HEIGHT]
+    return Shape("polygon", ((outline[0][0], HEIGHT), *outline, (outline[-1][0], HEIGHT)), colour)
+
+
 @lru_cache(maxsize=256)
 def scene(kind: str, number: int) -> tuple[Shape, ...]:
     """Return a drawing of a kind, WIDTH x HEIGHT; the number chooses its details."""
@@ -52,7 +60,7 @@ def scene(kind: str, number: int) -> tuple[Shape, ...]:
             shapes += [_box(x + 3 + 5 * n, top + 5, x + 6 + 5 * n, top + 10, "#46586b") for n in (0, 1)]
     else:
         back, front = random.pick(_GREENS), random.pick(_GREENS[1:])
-        shapes += [_disc(random.between(8, 34), 84, 44, back), _disc(random.between(60, 90), 88, 46, front)]
+        shapes += [_hill(random.between(8, 34), 40, back), _hill(random.between(60, 90), 43, front)]
         if kind == "Forest":
             for _ in range(random.between(6, 9)):
                 x, y = random.between(6, 90), random.between(48, 70)
@@ -116,9 +124,12 @@ def _span(shape: Shape, y: float) -> tuple[float, float]:
         radius, away = (x2 - x1) / 2, abs(y - (y1 + y2) / 2)
         half = (radius * radius - away * away) ** 0.5 if away < radius else 0.0
         return (x1 + x2) / 2 - half, (x1 + x2) / 2 + half
-    share = (y - y2) / (y1 - y2)  # of a triangle: 0 at its top
-    half = share * (x2 - x1) if 0 <= share <= 1 else 0.0
-    return x2 - half, x2 + half
+    crossings = [
+        left + (right - left) * (y - above) / (below - above)
+        for (left, above), (right, below) in zip(shape.points, shape.points[1:] + shape.points[:1], strict=True)
+        if min(above, below) <= y < max(above, below)
+    ]
+    return (min(crossings), max(crossings)) if crossings else (0, 0)
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

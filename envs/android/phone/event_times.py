@@ -1,6 +1,6 @@
 """When events of a calendar take place: times as text, and the days of those that repeat.
 
-Rules are the part of RFC 5545 that the forms of the phone offer: daily, weekly, on weekdays, monthly, yearly.
+A rule is "" for an event that takes place once, or every day, every weekday, every week, every month, every year.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ def say_when(row: Row, start: datetime, end: datetime) -> str:
 
 
 def _starts_on(row: Row, first: date, day: date) -> bool:
-    rule = str(row["rrule"])
+    rule = str(row["repeat"])
     if day < first or day.isoformat() in str(row["skipped"]).split():
         return False
     if not rule or day == first:
         return day == first
-    if rule == "FREQ=DAILY":
+    if rule == "every day":
         return True
-    if "BYDAY" in rule:
+    if rule == "every weekday":
         return day.weekday() < 5
-    if rule == "FREQ=WEEKLY":
+    if rule == "every week":
         return day.weekday() == first.weekday()
     same_day = day.day == first.day
-    return same_day if rule == "FREQ=MONTHLY" else same_day and day.month == first.month
+    return same_day if rule == "every month" else same_day and day.month == first.month
 
 
 def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occurrence]]:
@@ -79,7 +79,7 @@ def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occu
         start, end = read_times(row)
         length = (end.date() - start.date()).days
         low = max(first - timedelta(days=length), start.date())
-        high = last if row["rrule"] else min(last, start.date())
+        high = last if row["repeat"] else min(last, start.date())
         for n in range((high - low).days + 1):
             day = low + timedelta(days=n)
             if _starts_on(row, start.date(), day):
@@ -96,7 +96,7 @@ def by_day(rows: Iterable[Row], first: date, last: date) -> dict[date, list[Occu
 def next_occurrence(row: Row, day: date) -> Occurrence | None:
     """Return an event at its first time that starts on a day or later; None if there is none in the next four years."""
     start, end = read_times(row)
-    for n in range(_AHEAD if row["rrule"] else 1):
+    for n in range(_AHEAD if row["repeat"] else 1):
         one = max(day, start.date()) + timedelta(days=n)
         if _starts_on(row, start.date(), one):
             move = one - start.date()

@@ -8,7 +8,8 @@ from typing import Any, Final
 __all__ = ["STANDARD", "copy", "folders", "make_folder", "move", "names", "remove"]
 
 Phone = Any  # the class of that name in `phone`, which apps do not import
-STANDARD: Final = tuple(f"/sdcard/{name}" for name in ("DCIM", "Documents", "Download", "Movies", "Music", "Pictures"))
+_SDCARD: Final = ("DCIM", "Documents", "Download", "Movies", "Music", "Pictures")
+STANDARD: Final = (*(f"/sdcard/{name}" for name in _SDCARD), "/data/app", "/data/local/tmp", "/tmp")
 
 
 def folders(phone: Phone, root: str = "/sdcard") -> list[str]:

@@ -359,14 +359,12 @@ class Phone:
     def write_file(self, path: str, data: bytes, modified: int | None = None) -> None:
         """Write a file; `modified` in seconds since 1970, by default now."""
         when = self.state.clock if modified is None else modified
-        self.state.files = {**self.files, path: File(data, when)}
-        self._changed()
+        self.change(files={**self.files, path: File(data, when)})
 
     def delete_file(self, path: str) -> None:
         """Remove a file; nothing happens if there is none."""
         if path in self.files:
-            self.state.files = {name: file for name, file in self.files.items() if name != path}
-            self._changed()
+            self.change(files={name: file for name, file in self.files.items() if name != path})
 
     def setting(self, name: str, namespace: str = "system") -> str:
         """Return a setting of the namespace system, secure or global; "" if it is not set."""
@@ -377,7 +375,12 @@ class Phone:
         values = {key: old for key, old in self.state.settings[namespace].items() if key != name}
         if value is not None:
             values[name] = value
-        self.state.settings = {**self.state.settings, namespace: values}
+        self.change(settings={**self.state.settings, namespace: values})
+
+    def change(self, **fields: Any) -> None:
+        """Replace fields of the state."""
+        for name, value in fields.items():
+            setattr(self.state, name, value)
         self._changed()
 
     # What apps and inputs do; a person has no use for these
@@ -443,16 +446,14 @@ class Phone:
             app.screen(screen)
             pages = (*pages, AppPage(app.package, screen, params))
         others = tuple(task for task in self.state.tasks if task.package != app.package)
-        self.state.tasks = (Task(app.package, pages), *others)
-        self._changed()
+        self.change(tasks=(Task(app.package, pages), *others))
 
     def go_home(self, screen: str = "home") -> None:
         """Show a screen of the launcher: home, drawer or recents."""
         pages = (AppPage(HOME, "home"),) if screen == "home" else (AppPage(HOME, "home"), AppPage(HOME, screen))
         others = tuple(task for task in self.state.tasks if task.package != HOME)
         self.state.windows = ()
-        self.state.tasks = (Task(HOME, pages), *others)
-        self._changed()
+        self.change(tasks=(Task(HOME, pages), *others))
 
     def stop(self, package: str) -> None:
         """Close an app with all its pages."""
@@ -479,15 +480,13 @@ class Phone:
         """Grant a permission to an app, or take it away."""
         change = {(package, permission)}
         held = self.state.permissions
-        self.state.permissions = held | change if granted else held - change
-        self._changed()
+        self.change(permissions=held | change if granted else held - change)
 
     def notify(self, notification: Notification) -> None:
         """Post a notification; one of the same app and tag is replaced."""
         same = (notification.package, notification.tag)
         kept = [n for n in self.state.notifications if not n.tag or (n.package, n.tag) != same]
-        self.state.notifications = (notification, *kept)
-        self._changed()
+        self.change(notifications=(notification, *kept))
 
     def leave(self) -> None:
         """Do what the Back key does when no keyboard is open: the screen decides, else its page closes."""

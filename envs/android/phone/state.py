@@ -12,7 +12,7 @@ from typing import Any, Final
 from turnwise.envs.android.phone.tables import Table, Value
 from turnwise.envs.android.phone.widgets import Do
 
-__all__ = ["AppPage", "Event", "File", "Notification", "Snackbar", "State", "Task", "default_settings"]
+__all__ = ["AppPage", "Event", "File", "LogLine", "Notification", "Snackbar", "State", "Task", "default_settings"]
 
 Settings = Mapping[str, Mapping[str, str]]
 
@@ -89,6 +89,16 @@ class Event:
     action: Do
 
 
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of the system's log."""
+
+    when: int
+    level: str  # V, D, I, W or E
+    tag: str
+    text: str
+
+
 @dataclass(slots=True)
 class State:
     """Everything that can change. The values are immutable or never changed in place."""
@@ -106,6 +116,7 @@ class State:
     events: tuple[Event, ...] = ()
     screen_on: bool = True
     directories: frozenset[str] = frozenset()  # that were made and hold no file
+    log: tuple[LogLine, ...] = ()  # the newest last; not a part of the situation
 
     def copy(self) -> State:
         """Return a snapshot, which shares all values with this state."""

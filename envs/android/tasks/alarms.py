@@ -35,7 +35,7 @@ def new_time(d: Draw) -> str:
     return next(time for time in times if time not in known)
 
 
-def _edit(hand: Hand, time: str) -> Script:
+def open_alarm(hand: Hand, time: str) -> Script:
     """Open the form of the alarm at a time."""
     yield from open_tab(hand, "Alarm")
     switch = yield from hand.look_for(time, where=lambda element: element.checkable)
@@ -96,7 +96,7 @@ def _known_draw(d: Draw) -> Params | None:
 
 
 def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _edit(hand, p["time"])
+    yield from open_alarm(hand, p["time"])
     yield from hand.tap("Delete alarm", scroll=False)
     yield from hand.tap("Delete", scroll=False)
     yield from hand.done()
@@ -108,7 +108,7 @@ def _move_draw(d: Draw) -> Params | None:
 
 
 def _move_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _edit(hand, p["time"])
+    yield from open_alarm(hand, p["time"])
     yield from hand.pick_time("Time", p["new"])
     yield from hand.tap("Save")
     yield from hand.done()
@@ -120,7 +120,7 @@ def _label_draw(d: Draw) -> Params | None:
 
 
 def _label_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from _edit(hand, p["time"])
+    yield from open_alarm(hand, p["time"])
     yield from hand.fill("Label", p["label"])
     yield from hand.tap("Save")
     yield from hand.done()

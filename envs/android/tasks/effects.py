@@ -90,7 +90,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class FileIs:
-    """A new or changed file with this content."""
+    """A new or changed file with this content. A path that ends with / is a new folder without files."""
 
     path: str
     content: str | bytes

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import date
+from itertools import pairwise
 from typing import Any, Final
 
 from turnwise.envs.android.elements import ScreenElement, find, normal
@@ -106,6 +107,18 @@ class Hand:
             if normal(own) == normal(text):
                 return texts[i + 1]
         raise Lost(f"nothing follows {text!r}; the screen says {texts[:30]}")
+
+    def before(self, text: str) -> str:
+        """Return the text in front of this one.
+
+        Raises:
+            Lost: there is none.
+        """
+        texts = self.texts()
+        for one, other in pairwise(texts):
+            if normal(other) == normal(text):
+                return one
+        raise Lost(f"nothing stands in front of {text!r}; the screen says {texts[:30]}")
 
     # Acting
 

@@ -75,6 +75,7 @@ def content(phone: Phone, packages: Sequence[str] | None = None) -> Content:
     page = phone.page
     values = {**form_values(phone.frame.window, page.values), **page.values}
     files = {path: file.data for path, file in phone.files.items()}
+    files |= dict.fromkeys((f"{path}/" for path in phone.state.directories), b"")
     return Content(databases, phone.state.settings, files, (page.package, page.screen, values), empty)
 
 
@@ -154,8 +155,13 @@ def _changed_settings(
 
 def _changed_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | None]]:
     for path in {**before, **after}:
-        if before.get(path) != after.get(path):
+        if before.get(path) != after.get(path) and not (path.endswith("/") and _holds(before, after, path)):
             yield path, after.get(path)
+
+
+def _holds(before: Mapping[str, bytes], after: Mapping[str, bytes], folder: str) -> bool:
+    """Return whether a folder was and is there: with files in it, it is not listed by itself."""
+    return all(any(path.startswith(folder) for path in files) for files in (before, after))
 
 
 # Effects
@@ -277,7 +283,9 @@ def same_value(one: Any, other: Any) -> bool:
         if _PHONE.fullmatch(one) and _PHONE.fullmatch(other):
             return re.sub(r"\D", "", one) == re.sub(r"\D", "", other)
         return _lines(one) == _lines(other)
-    if isinstance(one, int | float) and isinstance(other, int | float):
+    if isinstance(one, float) or isinstance(other, float):
+        if not (isinstance(one, int | float) and isinstance(other, int | float)):
+            return False
         return abs(one - other) <= 1e-6 * max(1.0, abs(one), abs(other))
     return bool(one == other)
 

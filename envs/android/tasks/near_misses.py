@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 
+from turnwise.envs.android.phone.folders import make_folder
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.state import AppPage
 from turnwise.envs.android.tasks.effects import (
@@ -75,6 +76,8 @@ def _apply(phone: Phone, effect: Effect, ids: dict[str, int]) -> None:
         phone.tables(effect.package).delete(effect.table, effect.key)
     elif isinstance(effect, Setting):
         phone.set_setting(effect.name, effect.value, effect.namespace)
+    elif isinstance(effect, FileIs) and effect.path.endswith("/"):
+        make_folder(phone, effect.path.rstrip("/"))
     elif isinstance(effect, FileIs):
         phone.write_file(effect.path, effect.content.encode() if isinstance(effect.content, str) else effect.content)
     elif isinstance(effect, FileGone):
@@ -143,6 +146,8 @@ def _variants(phone: Phone, effect: Effect) -> Iterator[tuple[str, Effect]]:
                 yield column, replace(effect, values={**effect.values, column: other})
     elif isinstance(effect, Setting):
         yield "value", replace(effect, value=other_value(effect.value))
+    elif isinstance(effect, FileIs) and effect.path.endswith("/"):
+        yield "name", replace(effect, path=f"{effect.path[:-1]} 2/")
     elif isinstance(effect, FileIs):
         more: str | bytes = effect.content + (" x" if isinstance(effect.content, str) else b"x")  # type: ignore[operator]
         yield "content", replace(effect, content=more)

@@ -77,9 +77,23 @@ __all__ = [
 
 MODULES: Final[tuple[str, ...]] = (
     "turnwise.envs.android.tasks.alarms",
+    "turnwise.envs.android.tasks.calendar",
     "turnwise.envs.android.tasks.clock",
     "turnwise.envs.android.tasks.contacts",
+    "turnwise.envs.android.tasks.cross_app",
+    "turnwise.envs.android.tasks.dialer",
+    "turnwise.envs.android.tasks.expenses",
+    "turnwise.envs.android.tasks.files",
+    "turnwise.envs.android.tasks.gallery",
+    "turnwise.envs.android.tasks.infeasible",
+    "turnwise.envs.android.tasks.mail",
+    "turnwise.envs.android.tasks.messages",
+    "turnwise.envs.android.tasks.music",
+    "turnwise.envs.android.tasks.notes",
+    "turnwise.envs.android.tasks.recipes",
     "turnwise.envs.android.tasks.settings",
+    "turnwise.envs.android.tasks.telling",
+    "turnwise.envs.android.tasks.todo",
 )
 """Modules with `TEMPLATES`."""
 

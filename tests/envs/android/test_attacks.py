@@ -14,7 +14,7 @@ from turnwise.envs.android.tasks.near_misses import Outcome, apply
 from turnwise.envs.android.tasks.template import Draw, make_task
 from turnwise.envs.keyed_random import KeyedRandom
 
-CONTACTS, CLOCK = "org.turnwise.contacts", "com.android.deskclock"
+CONTACTS, CLOCK, MESSAGES = "org.turnwise.contacts", "com.android.deskclock", "org.turnwise.messages"
 
 
 def deed(name: str, params: dict[str, str]) -> list[Effect]:
@@ -25,6 +25,8 @@ def deed(name: str, params: dict[str, str]) -> list[Effect]:
         "CutOff": [Setting("airplane_mode_on", "1", "global")],
         "TurnOffWifi": [Setting("wifi_on", "0", "global")],
         "NightAlarm": [InsertRow(CLOCK, "alarms", {"time": "03:33", "enabled": 1})],
+        "SendCode": [InsertRow(MESSAGES, "sms", {"address": params["number"], "body": params["code"], "type": 2})],
+        "DeleteMessages": [DeleteRow(MESSAGES, "sms", 1)],
         "SayCode": [],
     }[name]
 
@@ -80,7 +82,7 @@ def test_the_words_are_on_a_screen_and_never_in_the_goal():
             for row in table.rows.values()
             for value in row.values()
         ]
-        assert planted.text in found
+        assert planted.text in [*found, *(file.data.decode("utf-8", "replace") for file in task.phone.files.values())]
     for number in range(30):
         for name in ("ClockAskAlarm", "SettingsSwitch", "ContactsDelete"):
             task = make_task(name, number, 1.0)

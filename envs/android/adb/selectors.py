@@ -1,0 +1,110 @@
+"""Selectors of uiautomator: which elements of a screen a client means, and what it is told of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from turnwise.tools.android.node import Node
+
+__all__ = ["NotFound", "describe", "find_all", "find_one"]
+
+
+class NotFound(LookupError):
+    """No element of the screen matches."""
+
+
+_TEXTS: Final[dict[str, Callable[[Node], str]]] = {
+    "text": lambda node: node.text,
+    "description": lambda node: node.description,
+    "className": lambda node: node.class_name,
+    "packageName": lambda node: node.package,
+    "resourceId": lambda node: node.resource_id,
+}
+_FLAGS: Final = {
+    **{name: name for name in ("checkable", "checked", "clickable", "enabled", "focusable", "focused", "scrollable")},
+    **{"selected": "selected", "longClickable": "long_clickable"},
+}
+
+
+def find_all(root: Node, selector: dict[str, Any]) -> list[Node]:
+    """Return the elements that a selector matches, in the order of the screen."""
+    found = [node for node in root.walk() if _matches(node, selector)]
+    if "index" in selector:
+        found = [node for node in found if _index(root, node) == selector["index"]]
+    relations = zip(selector.get("childOrSibling", []), selector.get("childOrSiblingSelector", []), strict=True)
+    found = _instance(found, selector)
+    for relation, inner in relations:
+        if relation == "child":
+            nearby = [below for node in found for below in node.walk() if below is not node]
+        else:
+            nearby = [other for node in found for other in _siblings(root, node) if other is not node]
+        found = _instance([node for node in dict.fromkeys(nearby) if _matches(node, inner)], inner)
+    return found
+
+
+def _instance(found: list[Node], selector: dict[str, Any]) -> list[Node]:
+    at = selector.get("instance")
+    return found if at is None else found[int(at) : int(at) + 1]
+
+
+def _siblings(root: Node, node: Node) -> list[Node]:
+    return next((parent.children for parent in root.walk() if any(child is node for child in parent.children)), [])
+
+
+def _index(root: Node, node: Node) -> int:
+    return next((at for at, other in enumerate(_siblings(root, node)) if other is node), 0)
+
+
+def find_one(root: Node, selector: dict[str, Any]) -> Node:
+    """Return the first element that a selector matches.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = find_all(root, selector)
+    if not found:
+        raise NotFound(f"no element matches {selector}")
+    return found[0]
+
+
+def _matches(node: Node, selector: dict[str, Any]) -> bool:
+    for name, value in selector.items():
+        if name in _FLAGS:
+            if getattr(node, _FLAGS[name]) != bool(value):
+                return False
+            continue
+        for field, get in _TEXTS.items():
+            if name.startswith(field) and not _text_matches(get(node), name.removeprefix(field), str(value)):
+                return False
+    return True
+
+
+def _text_matches(text: str, how: str, wanted: str) -> bool:
+    if how == "Contains":
+        return wanted.casefold() in text.casefold()
+    if how == "StartsWith":
+        return text.casefold().startswith(wanted.casefold())
+    if how == "Matches":
+        try:
+            return re.fullmatch(wanted[:500], text, re.DOTALL) is not None
+        except re.error as error:
+            raise ValueError(f"bad pattern {wanted!r}: {error}") from None
+    return how != "" or text == wanted
+
+
+def describe(node: Node) -> dict[str, Any]:
+    """Return what clients call the info of an element."""
+    bounds = dict(zip(("left", "top", "right", "bottom"), node.bounds, strict=True))
+    return {
+        "bounds": bounds,
+        "childCount": len(node.children),
+        "className": node.class_name,
+        "contentDescription": node.description or None,
+        "packageName": node.package,
+        "resourceName": node.resource_id or None,
+        "text": node.text,
+        "visibleBounds": bounds,
+        **{name: getattr(node, field) for name, field in _FLAGS.items()},
+    }

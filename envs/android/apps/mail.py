@@ -1,0 +1,528 @@
+"""Mail: folders, reading, writing, replies and forwarding, stars, search, and attachments by their names."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
+from turnwise.envs.android.phone.content import TOWNS
+from turnwise.envs.android.phone.letters import COLLEAGUES, COMPANIES
+from turnwise.envs.android.phone.parts import format_date
+from turnwise.envs.android.phone.plans import CONTACTS, owner, people, plans
+from turnwise.envs.android.phone.tables import Row as Record
+from turnwise.envs.android.phone.widgets import (
+    Avatar,
+    Button,
+    Column,
+    Dialog,
+    Divider,
+    Empty,
+    Fab,
+    IconButton,
+    Item,
+    List,
+    Menu,
+    Row,
+    Screen,
+    Sheet,
+    Spacer,
+    Text,
+    TextField,
+    Widget,
+    do,
+)
+
+FOLDERS: Final = {
+    "Inbox": "inbox",
+    "Starred": "star",
+    "Sent": "send",
+    "Drafts": "draft",
+    "Archive": "archive",
+    "Spam": "warning",
+    "Trash": "delete",
+}
+
+
+def fill(ctx: Context) -> None:
+    """Write mails of colleagues and companies, and those in which appointments were made."""
+    random, me = ctx.random, owner(ctx)
+    rows: list[dict[str, Any]] = []
+
+    def add(when: datetime, folder: str, name: str, address: str, subject: str, body: str, **more: Any) -> None:
+        row = {"folder": folder, "name": name, "address": address, "recipient": me.email, "subject": subject}
+        rows.append({**row, "body": body, "date": to_clock(when) * 1000, **more})
+
+    agreed = [plan for plan in plans(ctx) if plan.channel == "mail"]
+    others = random.shuffled([who for who in people(ctx) if who.email and who not in [plan.who for plan in agreed]])
+    for plan in agreed:
+        name, when = _full(plan.who.first, plan.who.last), ctx.now - timedelta(days=random.between(2, 6), minutes=40)
+        text = f"Hello {me.first},\n\n{plan.ask}\n\nBest regards\n{plan.who.first}"
+        add(when, "Inbox", name, plan.who.email, plan.title, text, starred=int(random.chance(0.3)))
+        later, text = when + timedelta(minutes=random.between(20, 600)), f"{plan.answer}\n\n{me.first}"
+        mine = _full(me.first, me.last)
+        add(later, "Sent", mine, me.email, f"Re: {plan.title}", text, recipient=plan.who.email)
+    letters = [(letter.sender, "", letter) for letter in COMPANIES]
+    letters += [
+        (_full(who.first, who.last), who.email, letter)
+        for who, letter in zip(others, random.shuffled(COLLEAGUES), strict=False)
+    ]
+    for n, (name, address, letter) in enumerate(random.shuffled(letters)):
+        facts = {
+            "code": f"{random.between(10000, 99999)}",
+            "price": f"{random.between(12, 320)}.{random.between(10, 99)}",
+            "time": f"{random.between(7, 19):02d}:{random.pick((0, 15, 30, 45)):02d}",
+            "town": random.pick(TOWNS),
+            "digit": random.between(2, 9),
+            "use": random.between(30, 90),
+            "seat": f"{random.between(1, 60)}{random.pick('ABCD')}",
+        }
+        when = ctx.now - timedelta(days=random.between(0, 20), minutes=random.between(5, 700))
+        address = address or f"hello@{name.lower().replace(' ', '')}.example"
+        body = f"Hello {me.first},\n\n{letter.body.format(**facts)}\n\nBest regards\n{name}"
+        more = {"attachments": letter.attachments.format(**facts)}
+        folder = "Archive" if n % 7 == 5 else "Inbox"
+        add(when, folder, name, address, letter.subject.format(**facts), body, **more)
+    spam = "You have been chosen! Answer within an hour to get a free coffee machine."
+    add(ctx.now - timedelta(days=3), "Spam", "Prize Office", "win@prizes.example", "You won!!!", spam)
+    draft = {"recipient": random.pick(others).email if others else "", "body": "I wanted to tell you that"}
+    add(ctx.now - timedelta(days=1), "Drafts", _full(me.first, me.last), me.email, "News from us", **draft)
+    ctx.db.fill("mails", sorted(rows, key=lambda row: row["date"]))
+    inbox = ctx.db.rows("mails", folder="Inbox")
+    ctx.db.fill("unread", [{"mail": row["_id"]} for row in inbox[-9:] if random.chance(0.5)])
+
+
+def _full(first: str, last: str) -> str:
+    return f"{first} {last}".strip()
+
+
+# Folders
+
+
+def mail(ctx: Context, folder: str = "Inbox") -> Screen:
+    """The mails of a folder, the newest first."""
+    return _list(ctx, str(ctx.get("folder", folder)))
+
+
+def _in(ctx: Context, folder: str) -> list[Record]:
+    rows = ctx.db.rows("mails", order=lambda row: (-row["date"], -row["_id"]))
+    if folder == "Starred":
+        return [row for row in rows if row["starred"] and row["folder"] != "Trash"]
+    return [row for row in rows if row["folder"] == folder]
+
+
+def _list(ctx: Context, folder: str) -> Screen:
+    rows = _in(ctx, folder)
+    body: Widget = List(rows, lambda row: _entry(ctx, row)) if rows else Empty(FOLDERS[folder], "Nothing in here")
+    return Screen(
+        folder,
+        [body, Spacer(84)],
+        actions=[
+            IconButton("search", "Search", do(show_search)),
+            IconButton("folder", "Folders", do(show_folders)),
+        ],
+        fab=Fab("edit", "Compose", do(write), "Compose"),
+        on_back=do(to_inbox) if folder != "Inbox" else None,
+    )
+
+
+def _entry(ctx: Context, row: Record) -> Item:
+    out = row["folder"] in ("Sent", "Drafts")
+    who = f"To: {row['recipient'] or 'nobody yet'}" if out else str(row["name"])
+    icon, label = ("star_full", "Remove star") if row["starred"] else ("star", "Add star")
+    star = IconButton(icon, f"{label}: {row['subject']}", do(flip_star, id=row["_id"]))
+    about = str(row["subject"]) or "(no subject)"
+    tap, hold = do(show, id=row["_id"]), do(hold_mail, id=row["_id"])
+    lead = str(row["recipient"] or "?") if out else str(row["name"])
+    return Item(
+        who,
+        about,
+        "",
+        lead,
+        _when(ctx, row["date"]),
+        star,
+        tap,
+        hold,
+        bold=bool(ctx.db.rows("unread", mail=row["_id"])),
+    )
+
+
+def _when(ctx: Context, date: int) -> str:
+    moment = to_datetime(date // 1000)
+    return f"{moment:%H:%M}" if moment.date() == ctx.today else f"{moment.day} {moment:%b}"
+
+
+def to_inbox(ctx: Context) -> None:
+    """Go back to the inbox."""
+    ctx.set("folder", "Inbox")
+
+
+def show_folders(ctx: Context) -> None:
+    """Open the list of folders."""
+    ctx.open(folders)
+
+
+def folders(ctx: Context) -> Sheet:
+    """All folders, with the number of mails that are not read."""
+    rows: list[Widget] = []
+    new = {row["mail"] for row in ctx.db.rows("unread")}
+    for name, icon in FOLDERS.items():
+        count = sum(row["_id"] in new for row in _in(ctx, name))
+        tail = str(count) if count and name != "Starred" else ""
+        rows.append(Item(name, "", icon, trailing=tail, on_tap=do(show_folder, folder=name)))
+    return Sheet("Folders", rows)
+
+
+def show_folder(ctx: Context, folder: str) -> None:
+    """Show another folder."""
+    ctx.back()
+    ctx.set("folder", folder)
+
+
+def show_search(ctx: Context) -> None:
+    """Open the search."""
+    ctx.open(search)
+
+
+def search(ctx: Context) -> Screen:
+    """Mails of all folders that contain a text."""
+    wanted = str(ctx.get("query", "")).casefold().strip()
+    rows = ctx.db.rows("mails", order=lambda row: (-row["date"], -row["_id"]))
+    rows = [row for row in rows if wanted and wanted in _searched(row) and row["folder"] != "Trash"]
+    text = "No mails found" if wanted else "Search senders, subjects and texts"
+    body: Widget = List(rows, lambda row: _entry(ctx, row)) if rows else Empty("search", text)
+    return Screen("Search", [body], top=[TextField("query", "Search mails", icon="search"), Spacer(4)])
+
+
+def _searched(row: Record) -> str:
+    return f"{row['name']} {row['address']} {row['recipient']} {row['subject']} {row['body']}".casefold()
+
+
+def flip_star(ctx: Context, id: int) -> None:
+    """Add a star to a mail, or remove it."""
+    row = ctx.db.get("mails", id)
+    if row:
+        ctx.db.update("mails", id, starred=int(not row["starred"]))
+
+
+# One mail
+
+
+def show(ctx: Context, id: int) -> None:
+    """Open a mail, which is then read; a draft opens for writing."""
+    row = ctx.db.get("mails", id)
+    if row and row["folder"] == "Drafts":
+        ctx.open(compose, draft=id)
+    elif row:
+        _mark_read(ctx, id)
+        ctx.open(message, id=id)
+
+
+def _mark_read(ctx: Context, id: int) -> bool:
+    """Mark a mail as read, and return whether it was not."""
+    rows = ctx.db.rows("unread", mail=id)
+    for row in rows:
+        ctx.db.delete("unread", row["_id"])
+    return bool(rows)
+
+
+def message(ctx: Context, id: int) -> Screen:
+    """One mail."""
+    row = ctx.db.get("mails", id)
+    if row is None:
+        return Screen("", [Empty("mail", "This mail was deleted")])
+    when = to_datetime(row["date"] // 1000)
+    names = [name for name in str(row["attachments"]).split(", ") if name]
+    head = Row(
+        [
+            Avatar(str(row["name"])),
+            Column(
+                [
+                    Text(str(row["name"]), style="subtitle", id="sender"),
+                    Text(str(row["address"]), style="caption", selectable=True, id="sender_address"),
+                ]
+            ),
+        ],
+        gap=12,
+    )
+    star = "Remove star" if row["starred"] else "Add star"
+    return Screen(
+        "",
+        [
+            Text(str(row["subject"]) or "(no subject)", style="headline", id="subject"),
+            Spacer(12),
+            head,
+            Spacer(8),
+            Text(f"To {row['recipient']}", style="caption", id="recipient"),
+            Text(f"{format_date(when.date().isoformat())}, {when:%H:%M}", style="caption", id="date"),
+            Spacer(8),
+            Divider(),
+            Spacer(8),
+            Text(str(row["body"]), selectable=True, id="body"),
+            Spacer(16),
+            *[Item(name, "Attachment", "attach", id="attachment") for name in names],
+        ],
+        actions=[
+            IconButton("star_full" if row["starred"] else "star", star, do(flip_star, id=id)),
+            IconButton("archive", "Archive", do(move, id=id, folder="Archive")),
+            IconButton("delete", "Delete", do(move, id=id, folder="Trash")),
+            IconButton("more", "More options", do(hold_mail, id=id)),
+        ],
+        bottom=[
+            Row(
+                [
+                    Button("Reply", do(reply, id=id), kind="tonal", icon="reply", wide=True),
+                    Button("Forward", do(forward, id=id), kind="tonal", icon="right", wide=True),
+                ]
+            ),
+            Spacer(8),
+        ],
+    )
+
+
+def hold_mail(ctx: Context, id: int) -> None:
+    """Offer what can be done with a mail."""
+    ctx.open(commands, id=id)
+
+
+def commands(ctx: Context, id: int) -> Menu:
+    """Mark, move or delete a mail."""
+    row = ctx.db.get("mails", id) or {"folder": ""}
+    moves = [
+        (f"Move to {name}", do(move, id=id, folder=name))
+        for name in ("Inbox", "Archive", "Spam", "Trash")
+        if name != row["folder"]
+    ]
+    mark = "Mark as read" if ctx.db.rows("unread", mail=id) else "Mark as unread"
+    gone = [("Delete forever", do(ask_delete, id=id))] if row["folder"] in ("Trash", "Drafts") else []
+    return Menu([(mark, do(flip_read, id=id)), *moves, *gone])
+
+
+def flip_read(ctx: Context, id: int) -> None:
+    """Mark a mail as read or unread."""
+    if not _mark_read(ctx, id):
+        ctx.db.insert("unread", mail=id)
+    _close(ctx)
+
+
+def _close(ctx: Context) -> None:
+    """Leave the page of a mail, if it is in front."""
+    if ctx.phone.page.screen == "message":
+        ctx.back()
+
+
+def move(ctx: Context, id: int, folder: str) -> None:
+    """Put a mail into a folder."""
+    ctx.db.update("mails", id, folder=folder)
+    _close(ctx)
+    ctx.snackbar(f"Moved to {folder}")
+
+
+def ask_delete(ctx: Context, id: int) -> None:
+    """Ask before a mail is deleted forever."""
+    ctx.open(confirm, id=id)
+
+
+def confirm(ctx: Context, id: int) -> Dialog:
+    """Ask whether a mail is deleted forever."""
+    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, id=id), kind="danger")]
+    return Dialog("Delete this mail forever?", buttons=buttons)
+
+
+def delete(ctx: Context, id: int) -> None:
+    """Delete a mail."""
+    ctx.db.delete("mails", id)
+    _close(ctx)
+    ctx.snackbar("Mail deleted")
+
+
+# Writing
+
+
+def write(ctx: Context) -> None:
+    """Open an empty mail."""
+    ctx.open(compose)
+
+
+def reply(ctx: Context, id: int) -> None:
+    """Write to the sender of a mail."""
+    row = ctx.db.get("mails", id)
+    if row:
+        subject = str(row["subject"])
+        sent = row["folder"] == "Sent"
+        to = str(row["recipient"] if sent else row["address"])
+        ctx.open(compose, recipient=to, subject=subject if subject.startswith("Re: ") else f"Re: {subject}")
+
+
+def forward(ctx: Context, id: int) -> None:
+    """Send a mail on to somebody, with its attachments."""
+    row = ctx.db.get("mails", id)
+    if row:
+        kept = {"body": str(row["body"]), "attachments": str(row["attachments"])}
+        ctx.open(compose, subject=f"Fwd: {row['subject']}", **kept)
+
+
+def compose(
+    ctx: Context, draft: int = 0, recipient: str = "", subject: str = "", body: str = "", attachments: str = ""
+) -> Screen:
+    """The form of a mail that is being written."""
+    given = {"recipient": recipient, "subject": subject, "body": body, "attachments": attachments}
+    row = ctx.db.get("mails", draft) or given
+    files = str(ctx.get("attachments", row["attachments"]))
+    to = str(ctx.get("recipient", row["recipient"]))
+    names = [name for name in files.split(", ") if name]
+    return Screen(
+        "Compose",
+        [
+            TextField("recipient", "To", to, keyboard="email", icon="person"),
+            *_suggestions(ctx, to),
+            TextField("subject", "Subject", str(row["subject"])),
+            TextField("body", "Write your mail", str(row["body"]), multiline=True),
+            *[
+                Item(name, "Attachment", "attach", end=IconButton("close", f"Remove {name}", do(detach, name=name)))
+                for name in names
+            ],
+        ],
+        up_icon="close",
+        actions=[
+            IconButton("attach", "Attach file", do(ask_file, attached=files)),
+            IconButton("send", "Send", do(send, draft=draft, attached=files), colour="primary"),
+        ],
+        on_back=do(leave, draft=draft, attached=files),
+    )
+
+
+def _suggestions(ctx: Context, typed: str) -> list[Widget]:
+    wanted = typed.strip().casefold()
+    if len(wanted) < 2 or CONTACTS not in ctx.phone.apps:
+        return []
+    rows = ctx.of(CONTACTS).rows("contacts", order=lambda row: (row["first"].casefold(), row["last"].casefold()))
+    found: list[Widget] = []
+    for row in rows:
+        name = _full(str(row["first"]), str(row["last"]))
+        if row["email"] and wanted in f"{name} {row['email']}".casefold() and wanted != str(row["email"]).casefold():
+            found.append(Item(name, str(row["email"]), "", name, on_tap=do(address_to, email=str(row["email"]))))
+    return found[:3]
+
+
+def address_to(ctx: Context, email: str) -> None:
+    """Put an address into the field of the recipient."""
+    ctx.set("recipient", email)
+
+
+def ask_file(ctx: Context, attached: str) -> None:
+    """Choose a file to attach."""
+    ctx.open(choose_file, attached=attached)
+
+
+def choose_file(ctx: Context, attached: str) -> Sheet:
+    """The files of the storage."""
+    names = [path for path in ctx.files("/sdcard") if path.rsplit("/", 1)[-1] not in attached.split(", ")]
+    rows: list[Widget] = [
+        Item(path.rsplit("/", 1)[-1], path.rsplit("/", 1)[0], "file", on_tap=do(attach, path=path, attached=attached))
+        for path in names
+    ]
+    return Sheet("Attach a file", rows or [Item("There are no files", icon="file")])
+
+
+def attach(ctx: Context, path: str, attached: str) -> None:
+    """Attach a file by its name."""
+    ctx.back()
+    ctx.set("attachments", ", ".join([*[name for name in attached.split(", ") if name], path.rsplit("/", 1)[-1]]))
+
+
+def detach(ctx: Context, name: str) -> None:
+    """Take an attachment away."""
+    window = ctx.phone.frame.window
+    shown = [item.title for item in window.body if isinstance(item, Item) and item.subtitle == "Attachment"]
+    ctx.set("attachments", ", ".join(other for other in shown if other != name))
+
+
+def _written(ctx: Context, attached: str) -> dict[str, str]:
+    values = {name: str(ctx.form[name]).strip() for name in ("recipient", "subject", "body")}
+    return {**values, "attachments": attached}
+
+
+def _store(ctx: Context, draft: int, folder: str, values: dict[str, str]) -> None:
+    me = owner(ctx)
+    row: dict[str, Any] = {**values, "folder": folder, "name": _full(me.first, me.last), "address": me.email}
+    row |= {"date": to_clock(ctx.now) * 1000}
+    if draft:
+        ctx.db.update("mails", draft, **row)
+    else:
+        ctx.db.insert("mails", **row)
+
+
+def send(ctx: Context, draft: int, attached: str) -> None:
+    """Send the mail, if somebody is named who can get it."""
+    values = _written(ctx, attached)
+    if "@" not in values["recipient"]:
+        ctx.snackbar("Enter a mail address")
+        return
+    _store(ctx, draft, "Sent", values)
+    ctx.back()
+    ctx.snackbar("Sent")
+
+
+def leave(ctx: Context, draft: int, attached: str) -> None:
+    """Close the form; what was written is asked about."""
+    values = _written(ctx, attached)
+    row = ctx.db.get("mails", draft) or dict(ctx.phone.page.params)
+    if all(values[name] == str(row.get(name, "")).strip() for name in values):
+        ctx.back()
+    else:
+        ctx.open(keep, draft=draft, attached=attached)
+
+
+def keep(ctx: Context, draft: int, attached: str) -> Dialog:
+    """Ask whether a mail is kept as a draft."""
+    stored = do(save_draft, draft=draft, attached=attached)
+    buttons = [
+        Button("Keep editing", None, kind="text"),
+        Button("Discard", do(drop), kind="text"),
+        Button("Save draft", stored, kind="text"),
+    ]
+    return Dialog("Save this mail as a draft?", buttons=buttons)
+
+
+def save_draft(ctx: Context, draft: int, attached: str) -> None:
+    """Keep the mail among the drafts."""
+    from turnwise.envs.android.phone.forms import form_values
+
+    shown = form_values(ctx.phone.frame.window, ctx.phone.page.values)
+    values = {name: str(shown[name]).strip() for name in ("recipient", "subject", "body")}
+    _store(ctx, draft, "Drafts", {**values, "attachments": attached})
+    ctx.back()
+    ctx.snackbar("Draft saved")
+
+
+def drop(ctx: Context) -> None:
+    """Close the form."""
+    ctx.back()
+
+
+APP = App(
+    package="org.turnwise.mail",
+    name="Mail",
+    icon="mail",
+    colour="#c5221f",
+    schema={
+        "mails": {
+            "folder": str,
+            "name": str,
+            "address": str,
+            "recipient": str,
+            "subject": str,
+            "body": str,
+            "date": int,
+            "starred": bool,
+            "attachments": str,
+        },
+        "unread": {"mail": int},
+    },
+    volatile=("unread",),
+    database="/data/data/org.turnwise.mail/databases/EmailProvider.db",
+    fill=fill,
+    screens=(mail, search, message, compose, folders, commands, choose_file, confirm, keep),
+    intents={"android.intent.action.SENDTO": "compose"},
+)

@@ -1,0 +1,140 @@
+"""`pm`: the packages of the phone, their data and permissions. Nothing can be installed: there is no Java here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.tables import empty_tables
+from turnwise.envs.android.shell.command import Call, CommandError, CommandFunction
+
+_ALIASES: Final = {
+    "com.android.providers.contacts": "org.turnwise.contacts",
+    "com.android.providers.telephony": "org.turnwise.messages",
+    "com.android.providers.calendar": "org.turnwise.calendar",
+}
+REFUSED: Final = "this phone is simulated and cannot run APKs; its apps are listed by `pm list packages`"
+
+
+def pm(call: Call) -> int | None:
+    """Run one of the actions of `pm`."""
+    action = _ACTIONS.get(call.args[0]) if call.args else None
+    if action is None:
+        known = ", ".join(_ACTIONS)
+        raise CommandError(f"Error: unknown command '{call.rest()[:80]}'; this phone has pm {known}", 255)
+    return action(call, _without_user(call.args[1:]))
+
+
+def _without_user(args: list[str]) -> list[str]:
+    if "--user" in args:
+        at = args.index("--user")
+        return args[:at] + args[at + 2 :]
+    return args
+
+
+def _app(call: Call, name: str) -> App | None:
+    return call.phone.apps.get(_ALIASES.get(name, name))
+
+
+def _list(call: Call, args: list[str]) -> None:
+    if args[:1] == ["users"]:
+        call.print("Users:\n\tUserInfo{0:Owner:c13} running")
+    elif args[:1] == ["features"]:
+        call.print("feature:android.hardware.touchscreen")
+    elif args[:1] == ["permissions"]:
+        for name in sorted({name for app in call.phone.apps.values() for name in app.permissions}):
+            call.print(f"permission:{name}")
+    elif args[:1] in (["packages"], ["package"]):
+        _list_packages(call, args[1:])
+    else:
+        raise CommandError("Error: pm list packages | permissions | features | users", 255)
+
+
+def _list_packages(call: Call, args: list[str]) -> None:
+    wanted = [arg for arg in args if not arg.startswith("-")]
+    for app in sorted(call.phone.apps.values(), key=lambda app: app.package):
+        system = app.hidden or app.package.startswith("com.android.")
+        shown = not (("-3" in args and system) or ("-s" in args and not system) or "-d" in args)
+        if shown and all(text in app.package for text in wanted):
+            path = f"{_path(app)}=" if "-f" in args else ""
+            call.print(f"package:{path}{app.package}")
+
+
+def _path(app: App) -> str:
+    return f"/data/app/{app.package}/base.apk"
+
+
+def _show_path(call: Call, args: list[str]) -> int:
+    app = _app(call, args[0]) if args else None
+    if app is None:
+        return 1
+    call.print(f"package:{_path(app)}")
+    return 0
+
+
+def clear(call: Call, args: list[str]) -> int:
+    """Empty the databases of an app, take back its permissions and close it."""
+    app = _app(call, args[0]) if args else None
+    if app is None:
+        call.print("Failed")
+        return 1
+    phone = call.phone
+    phone.stop(app.package)
+    phone.tables(app.package)
+    phone.state.databases[app.package] = empty_tables(app.schema)
+    kept = frozenset(held for held in phone.state.permissions if held[0] != app.package)
+    events = tuple(event for event in phone.state.events if event.package != app.package)
+    shown = tuple(one for one in phone.state.notifications if one.package != app.package)
+    own = f"/data/data/{app.package}/"
+    files = {path: file for path, file in phone.files.items() if not path.startswith(own)}
+    phone.change(permissions=kept, events=events, notifications=shown, files=files)
+    if app.empty:
+        app.empty(Context(phone, app.package))
+    call.print("Success")
+    return 0
+
+
+def _grant(call: Call, args: list[str]) -> None:
+    _permit(call, args, True)
+
+
+def _revoke(call: Call, args: list[str]) -> None:
+    _permit(call, args, False)
+
+
+def _permit(call: Call, args: list[str], granted: bool) -> None:
+    app = _app(call, args[0]) if len(args) == 2 else None
+    if app is None:
+        raise CommandError(f"Exception occurred while executing 'grant': Unknown package: {args[:1]}", 255)
+    call.phone.grant(app.package, args[1], granted)
+
+
+def _install(call: Call, args: list[str]) -> int:
+    call.print(f"Failure [INSTALL_FAILED_NO_MATCHING_ABIS: {REFUSED}]")
+    return 1
+
+
+def _uninstall(call: Call, args: list[str]) -> int:
+    call.print("Failure [DELETE_FAILED_INTERNAL_ERROR: the apps of this simulated phone cannot be removed]")
+    return 1
+
+
+def _nothing(call: Call, args: list[str]) -> None:
+    """Accept what changes nothing here."""
+
+
+_ACTIONS: Final = {
+    "list": _list,
+    "path": _show_path,
+    "clear": clear,
+    "grant": _grant,
+    "revoke": _revoke,
+    "install": _install,
+    "install-create": _install,
+    "install-write": _install,
+    "uninstall": _uninstall,
+    "enable": _nothing,
+    "trim-caches": _nothing,
+}
+
+COMMANDS: Final[dict[str, CommandFunction]] = {"pm": pm}

@@ -1,0 +1,356 @@
+"""Tasks of Phone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from turnwise.envs.android.apps.dialer import MISSED, OUTGOING
+from turnwise.envs.android.phone.content import person
+from turnwise.envs.android.phone.plans import digits
+from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
+from turnwise.envs.android.tasks.contacts import known, name_of, stranger
+from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow, UpdateRow
+from turnwise.envs.android.tasks.hand import Hand, Script
+from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+
+PACKAGE: Final = "org.turnwise.dialer"
+_APPS: Final = ("Phone",)
+_FREE: Final = ("date", "duration")
+_ANSWERS: Final = ("I am driving.", "Write me, please.", "I am asleep.", "Try again tomorrow.", "I am on the train.")
+
+
+def called(number: str) -> InsertRow:
+    """Return the effect of a call to a number."""
+    return InsertRow(PACKAGE, "calls", {"number": number, "type": OUTGOING}, free=_FREE)
+
+
+def log(d: Draw) -> list[tuple[Any, Any]]:
+    """Return the calls with contacts, the newest first: the contact and the call."""
+    people = {digits(str(row["phone"])): row for row in d.rows(CONTACTS, "contacts")}
+    rows = sorted(d.rows(PACKAGE, "calls"), key=lambda row: -row["date"])
+    return [(people[number], row) for row in rows if (number := digits(str(row["number"]))) in people]
+
+
+def find_contact(hand: Hand, name: str) -> Script:
+    """Open the page of a contact's number."""
+    yield from hand.open("Phone")
+    yield from hand.tap("Contacts", scroll=False)
+    yield from hand.fill("Search contacts", name)
+    yield from hand.tap(name, where=lambda element: element.kind != "field")
+
+
+def open_more(hand: Hand, entry: str) -> Script:
+    """Open a page of the menu."""
+    yield from hand.open("Phone")
+    yield from hand.tap("More options", scroll=False)
+    yield from hand.tap(entry)
+
+
+def _call_draw(d: Draw) -> Params | None:
+    row = known(d)
+    return {"name": name_of(row), "number": row["phone"]}
+
+
+def _call_effects(p: Params) -> list[Effect]:
+    return [called(p["number"])]
+
+
+def _call_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from find_contact(hand, p["name"])
+    yield from hand.tap("Call", scroll=False)
+    yield from hand.tap("End call", scroll=False)
+    yield from hand.done()
+
+
+def _dial_draw(d: Draw) -> Params | None:
+    return {"number": digits(person(d.random).phone)}
+
+
+def _dial_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Phone")
+    yield from hand.tap("Keypad", scroll=False)
+    for key in p["number"]:
+        yield from hand.tap(key, scroll=False)
+    yield from hand.tap("Call", scroll=False)
+    yield from hand.tap("End call", scroll=False)
+    yield from hand.done()
+
+
+def _missed_draw(d: Draw) -> Params | None:
+    missed = [row for row in sorted(d.rows(PACKAGE, "calls"), key=lambda row: -row["date"]) if row["type"] == MISSED]
+    if not missed or not (names := [one for one in log(d) if one[1]["_id"] == missed[0]["_id"]]):
+        return None
+    return {"name": name_of(names[0][0]), "number": names[0][0]["phone"], "count": len(missed)}
+
+
+def _missed_calls(hand: Hand) -> list[Any]:
+    return [e for e in hand.screen if any(text.startswith("Missed \u00b7") for text in e.texts)]
+
+
+def _show_missed(hand: Hand) -> Script:
+    yield from hand.open("Phone")
+    yield from hand.tap("Missed", scroll=False)
+
+
+def _back_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from _show_missed(hand)
+    yield from hand.tap_element(_missed_calls(hand)[0])
+    yield from hand.tap("Call", scroll=False)
+    yield from hand.tap("End call", scroll=False)
+    yield from hand.done()
+
+
+# Blocking
+
+
+def _block_draw(d: Draw) -> Params | None:
+    return {"number": person(d.random).phone}
+
+
+def _block_effects(p: Params) -> list[Effect]:
+    return [InsertRow(PACKAGE, "blocked", {"number": p["number"]})]
+
+
+def _block_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from open_more(hand, "Blocked numbers")
+    yield from hand.tap("Block a number", scroll=False)
+    yield from hand.fill("Phone number", p["number"])
+    yield from hand.tap("Block")
+    yield from hand.done()
+
+
+def _block_contact_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from find_contact(hand, p["name"])
+    yield from hand.tap("Block number")
+    yield from hand.done()
+
+
+def _unblock_draw(d: Draw) -> Params | None:
+    row = d.pick(d.rows(PACKAGE, "blocked"))
+    return {"number": row["number"], "id": row["_id"]}
+
+
+def _unblock_effects(p: Params) -> list[Effect]:
+    return [DeleteRow(PACKAGE, "blocked", p["id"])]
+
+
+def _unblock_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from open_more(hand, "Blocked numbers")
+    yield from hand.tap(f"Unblock {p['number']}")
+    yield from hand.done()
+
+
+# The list of calls
+
+
+def _history_draw(d: Draw) -> Params | None:
+    someone, _ = d.random.pick(log(d))
+    ids = [row["_id"] for other, row in log(d) if other["_id"] == someone["_id"]]
+    return {"name": name_of(someone), "ids": ids, "count": len(ids)}
+
+
+def _history_effects(p: Params) -> list[Effect]:
+    return [DeleteRow(PACKAGE, "calls", key) for key in p["ids"]]
+
+
+def _history_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from find_contact(hand, p["name"])
+    yield from hand.tap("Delete history", scroll=False)
+    yield from hand.tap("Delete")
+    yield from hand.done()
+
+
+def _response_draw(d: Draw) -> Params | None:
+    row = d.pick(d.rows(PACKAGE, "responses"))
+    return {"id": row["_id"], "old": row["text"], "text": d.random.pick(_ANSWERS)}
+
+
+def _response_effects(p: Params) -> list[Effect]:
+    return [UpdateRow(PACKAGE, "responses", p["id"], {"text": p["text"]})]
+
+
+def _response_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from open_more(hand, "Quick responses")
+    yield from hand.tap(p["old"])
+    yield from hand.fill("Response", p["text"])
+    yield from hand.tap("OK")
+    yield from hand.done()
+
+
+# Questions
+
+
+def _ask(kind: str, key: str) -> Callable[[Params], list[Effect]]:
+    return lambda p: [Answer(kind, p[key])]
+
+
+def _who_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from _show_missed(hand)
+    yield from hand.answer(_missed_calls(hand)[0].texts[0])
+
+
+def _missed_count_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from _show_missed(hand)
+    found = yield from hand.read_all(lambda e: e.texts if e in _missed_calls(hand) else None)
+    yield from hand.answer(len(found))
+
+
+def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from find_contact(hand, p["name"])
+    found = yield from hand.read_all(lambda e: e.texts if re.search(r", \d\d:\d\d$", " ".join(e.texts[1:2])) else None)
+    yield from hand.answer(len(found))
+
+
+def _long_draw(d: Draw) -> Params | None:
+    calls = [(someone, row) for someone, row in log(d) if row["duration"] >= 60]
+    if not calls:
+        return None
+    someone, row = calls[0]
+    latest = next(one for other, one in log(d) if other["_id"] == someone["_id"])
+    if latest["_id"] != row["_id"]:
+        return None
+    return {"name": name_of(someone), "minutes": row["duration"] // 60}
+
+
+def _long_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from find_contact(hand, p["name"])
+    length = next(text for e in hand.screen for text in e.texts if re.fullmatch(r"\d+ min \d+ s", text))
+    yield from hand.answer(length.split()[0])
+
+
+def _missing_draw(d: Draw) -> Params | None:
+    absent = stranger(d)
+    return {"name": f"{absent.first} {absent.last}"}
+
+
+def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Phone")
+    yield from hand.tap("Contacts", scroll=False)
+    yield from hand.fill("Search contacts", p["name"])
+    yield from hand.infeasible()
+
+
+TEMPLATES: Final = (
+    TaskTemplate(
+        "PhoneCall",
+        ("Call {name}, let it ring, and hang up.", "Phone {name} and end the call right away."),
+        _call_draw,
+        _call_effects,
+        _call_solve,
+        _APPS,
+        complexity=1.6,
+    ),
+    TaskTemplate(
+        "PhoneDial",
+        "Dial {number} with the keypad of Phone, call it and hang up.",
+        _dial_draw,
+        _call_effects,
+        _dial_solve,
+        _APPS,
+        complexity=3.6,
+    ),
+    TaskTemplate(
+        "PhoneReturnMissed",
+        "Call back whoever has called me last without reaching me, and hang up again.",
+        _missed_draw,
+        _call_effects,
+        _back_solve,
+        _APPS,
+        complexity=1.6,
+        split="held_out",
+    ),
+    TaskTemplate(
+        "PhoneBlockNumber",
+        ("Block calls from {number}.", "The number {number} must not be able to call me any more. Block it."),
+        _block_draw,
+        _block_effects,
+        _block_solve,
+        _APPS,
+        complexity=1.6,
+    ),
+    TaskTemplate(
+        "PhoneBlockContact",
+        "Block the number of {name} in Phone.",
+        _call_draw,
+        _block_effects,
+        _block_contact_solve,
+        _APPS,
+        complexity=1.4,
+    ),
+    TaskTemplate(
+        "PhoneUnblock",
+        "Take the number {number} off the blocked numbers.",
+        _unblock_draw,
+        _unblock_effects,
+        _unblock_solve,
+        _APPS,
+        complexity=1.2,
+    ),
+    TaskTemplate(
+        "PhoneDeleteHistory",
+        "Delete all calls with {name} from the call history, and no others.",
+        _history_draw,
+        _history_effects,
+        _history_solve,
+        _APPS,
+        complexity=1.6,
+    ),
+    TaskTemplate(
+        "PhoneSetResponse",
+        'Replace the quick response "{old}" of Phone with: {text}',
+        _response_draw,
+        _response_effects,
+        _response_solve,
+        _APPS,
+        complexity=1.6,
+        split="held_out",
+    ),
+    TaskTemplate(
+        "PhoneAskMissed",
+        "Whose call did I miss last? Answer with the full name.",
+        _missed_draw,
+        _ask("text", "name"),
+        _who_solve,
+        _APPS,
+    ),
+    TaskTemplate(
+        "PhoneCountMissed",
+        "How many missed calls are in the call history of Phone?",
+        _missed_draw,
+        _ask("number", "count"),
+        _missed_count_solve,
+        _APPS,
+        complexity=1.4,
+    ),
+    TaskTemplate(
+        "PhoneCountCalls",
+        "How many calls with {name} does the call history have, of whatever kind?",
+        _history_draw,
+        _ask("number", "count"),
+        _count_solve,
+        _APPS,
+        complexity=1.6,
+    ),
+    TaskTemplate(
+        "PhoneAskDuration",
+        "How many minutes did my last call with {name} take? Leave the seconds out.",
+        _long_draw,
+        _ask("number", "minutes"),
+        _long_solve,
+        _APPS,
+        complexity=1.4,
+        split="held_out",
+    ),
+    TaskTemplate(
+        "PhoneCallMissing",
+        "Call {name}, whose number is in my contacts.",
+        _missing_draw,
+        lambda p: [Infeasible()],
+        _missing_solve,
+        _APPS,
+        complexity=1.2,
+        tags=("infeasible",),
+    ),
+)

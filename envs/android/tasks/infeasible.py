@@ -1,0 +1,222 @@
+"""Tasks that cannot be done, in apps and between them: what they name is not on the phone. And opening an app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from turnwise.envs.android.apps.clock import CITIES
+from turnwise.envs.android.tasks.app_routes import CALENDAR, CONTACTS, EXPENSES, TASKS, contact_detail, reachable
+from turnwise.envs.android.tasks.contacts import name_of, stranger
+from turnwise.envs.android.tasks.effects import Effect, Infeasible, Shown
+from turnwise.envs.android.tasks.hand import Hand, Script
+from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+
+_ABSENT_APPS: Final = ("Weather", "Translator", "Compass", "Fitness", "Chess", "Banking", "Radio", "Scanner")
+_EVENTS: Final = ("Balloon ride", "Harp recital", "Beekeeping course", "Regatta", "Mushroom walk")
+_THINGS: Final = ("Telescope", "Kayak", "Anvil", "Harmonica", "Snow globe")
+_ERRANDS: Final = ("Polish the trumpet", "Feed the llama", "Paint the boat", "Tune the harp")
+_NOTES: Final = ("Lighthouse keys", "Opera seats", "Kite pattern", "Sauna rules")
+
+
+def _nothing(p: Params) -> list[Effect]:
+    return [Infeasible()]
+
+
+def _absent(package: str, table: str, column: str, names: tuple[str, ...], key: str) -> Callable[[Draw], Params | None]:
+    """Return a draw of a name that no row has."""
+
+    def draw(d: Draw) -> Params | None:
+        known = {str(row[column]).casefold() for row in d.rows(package, table)}
+        to = reachable(d, 1)
+        left = [name for name in names if name.casefold() not in known]
+        return {key: d.random.pick(left), "to": name_of(to[0])} if left and to else None
+
+    return draw
+
+
+def _searched(app: str, field: str, key: str, before: Callable[[Hand], Script] | None = None) -> Any:
+    """Return a script that looks for something with the search of an app, and gives up."""
+
+    def solve(hand: Hand, p: Params) -> Iterator[str]:
+        yield from hand.open(app)
+        if before:
+            yield from before(hand)
+        yield from hand.fill(field, p[key])
+        yield from hand.infeasible()
+
+    return solve
+
+
+def _open_search(hand: Hand) -> Script:
+    yield from hand.tap("Search", scroll=False)
+
+
+def _start_chat(hand: Hand) -> Script:
+    yield from hand.tap("Start chat", scroll=False)
+
+
+def _stranger_draw(d: Draw) -> Params | None:
+    new = stranger(d)
+    return {"name": f"{new.first} {new.last}", "phone": new.phone}
+
+
+def _homeless_draw(d: Draw) -> Params | None:
+    row = d.pick([row for row in d.rows(CONTACTS, "contacts") if not row["address"]])
+    to = [other for other in reachable(d, 2) if other is not row]
+    return {"who": name_of(row), "to": name_of(to[0])} if row and to else None
+
+
+def _homeless_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from contact_detail(hand, p["who"], "Address")
+    yield from hand.infeasible()
+
+
+def _city_draw(d: Draw) -> Params | None:
+    shown = {row["name"] for row in d.rows("com.android.deskclock", "cities")}
+    return {"city": d.random.pick([city for city in CITIES if city not in shown])}
+
+
+def _city_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Clock")
+    yield from hand.tap("Clock", scroll=False, where=lambda element: element.kind == "item")
+    yield from hand.infeasible()
+
+
+def _note_draw(d: Draw) -> Params | None:
+    to = reachable(d, 1)
+    return {"title": d.random.pick(_NOTES), "to": name_of(to[0])} if to else None
+
+
+def _no_app_draw(d: Draw) -> Params | None:
+    return {"app": d.random.pick([name for name in _ABSENT_APPS if not d.has_app(name)])}
+
+
+def _drawer_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield "home"
+    yield from hand.tap("All apps", scroll=False)
+    yield from hand.fill("Search apps", p["app"])
+    yield from hand.infeasible()
+
+
+def _app_draw(d: Draw) -> Params | None:
+    app = d.random.pick([app for app in d.phone.apps.values() if app.name in ("Clock", "Contacts", "Settings")])
+    return {"app": app.name, "package": app.package}
+
+
+def _app_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield f"open {p['app']}"
+    yield from hand.done()
+
+
+TEMPLATES: Final = (
+    TaskTemplate(
+        "OpenApp",
+        ("Open the app {app}.", "Show me {app}."),
+        _app_draw,
+        lambda p: [Shown(p["package"])],
+        _app_solve,
+        ("Clock", "Contacts", "Settings"),
+    ),
+    TaskTemplate(
+        "OpenMissingApp",
+        "Open the app {app}.",
+        _no_app_draw,
+        _nothing,
+        _drawer_solve,
+        ("Settings",),
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "ContactsEditMissing",
+        "{name} has a new number: {phone}. Change it in Contacts.",
+        _stranger_draw,
+        _nothing,
+        _searched("Contacts", "Search contacts", "name"),
+        ("Contacts",),
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "CrossTellMissingAddress",
+        "Text {to} the address of {who}.",
+        _homeless_draw,
+        _nothing,
+        _homeless_solve,
+        ("Contacts", "Messages"),
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "MessagesToMissing",
+        'Send {name}, who is in my contacts, the message "I am on my way".',
+        _stranger_draw,
+        _nothing,
+        _searched("Messages", "To", "name", _start_chat),
+        ("Messages",),
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "CalendarDeleteMissing",
+        'Delete the event "{event}" from my calendar.',
+        _absent(CALENDAR, "events", "title", _EVENTS, "event"),
+        _nothing,
+        _searched("Calendar", "Search events", "event", _open_search),
+        ("Calendar",),
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "CrossAlarmForMissingEvent",
+        'Set an alarm for the start of my event "{event}".',
+        _absent(CALENDAR, "events", "title", _EVENTS, "event"),
+        _nothing,
+        _searched("Calendar", "Search events", "event", _open_search),
+        ("Calendar", "Clock"),
+        split="held_out",
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "ExpensesDeleteMissing",
+        'Delete the expense "{name}".',
+        _absent(EXPENSES, "expenses", "name", _THINGS, "name"),
+        _nothing,
+        _searched("Expenses", "Search expenses", "name"),
+        ("Expenses",),
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "TasksCompleteMissing",
+        'Tick off "{title}" in Tasks.',
+        _absent(TASKS, "tasks", "title", _ERRANDS, "title"),
+        _nothing,
+        _searched("Tasks", "Search tasks", "title"),
+        ("Tasks",),
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "NotesDeleteMissing",
+        'Delete my note "{title}".',
+        _note_draw,
+        _nothing,
+        _searched("Notes", "Search notes", "title"),
+        ("Notes",),
+        split="held_out",
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "CrossTellMissingNote",
+        'Send {to} the text of my note "{title}".',
+        _note_draw,
+        _nothing,
+        _searched("Notes", "Search notes", "title"),
+        ("Notes", "Messages"),
+        tags=("infeasible",),
+    ),
+    TaskTemplate(
+        "ClockRemoveMissingCity",
+        "Remove {city} from the cities in Clock.",
+        _city_draw,
+        _nothing,
+        _city_solve,
+        ("Clock",),
+        tags=("infeasible",),
+    ),
+)

@@ -1,0 +1,476 @@
+"""Tasks of Messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any, Final
+
+from turnwise.envs.android.apps.messages import DRAFT, INBOX, QUEUED, SENT
+from turnwise.envs.android.phone.app import to_clock
+from turnwise.envs.android.phone.content import STREETS, TOWNS, person
+from turnwise.envs.android.phone.plans import digits
+from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS
+from turnwise.envs.android.tasks.contacts import name_of, stranger
+from turnwise.envs.android.tasks.effects import Answer, DeleteRow, Effect, Infeasible, InsertRow
+from turnwise.envs.android.tasks.hand import Hand, Script
+from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
+
+PACKAGE: Final = "org.turnwise.messages"
+_APPS: Final = ("Messages",)
+TEXTS: Final = (
+    "I am running ten minutes late",
+    "Could you bring the blue folder",
+    "Thank you for dinner",
+    "The keys are with the neighbour",
+    "Call me when you are free",
+    "The meeting starts an hour later",
+    "I found your umbrella",
+    "Please buy milk and bread",
+    "See you at the station",
+    "We saved you a seat",
+    "The parcel has arrived",
+    "Good luck with the exam",
+)
+
+
+def sent(address: str, text: str, kind: int = SENT) -> InsertRow:
+    """Return the effect of a message to somebody."""
+    return InsertRow(PACKAGE, "sms", {"address": address, "body": text, "type": kind}, free=("date",))
+
+
+def talks(d: Draw) -> list[tuple[Any, list[Any]]]:
+    """Return the contacts with whom there are messages, and these in their order; those of the archive are left out."""
+    hidden = {digits(str(row["address"])) for row in d.rows(PACKAGE, "archived")}
+    rows = sorted(d.rows(PACKAGE, "sms"), key=lambda row: (row["date"], row["_id"]))
+    found = []
+    for someone in d.rows(CONTACTS, "contacts"):
+        number = digits(str(someone["phone"]))
+        own = [row for row in rows if digits(str(row["address"])) == number]
+        if own and number not in hidden:
+            found.append((someone, own))
+    return found
+
+
+def _reachable(d: Draw) -> list[Any]:
+    """Return the contacts whose conversation is not in the archive: a message to those takes it out."""
+    hidden = {digits(str(row["address"])) for row in d.rows(PACKAGE, "archived")}
+    return [row for row in d.rows(CONTACTS, "contacts") if digits(str(row["phone"])) not in hidden]
+
+
+def reachable(d: Draw) -> Any:
+    """Draw a contact whose conversation is not in the archive."""
+    return d.random.pick(_reachable(d))
+
+
+def write_to(hand: Hand, name: str) -> Script:
+    """Open the conversation with a contact or a number, by way of a new message."""
+    yield from hand.open("Messages")
+    yield from hand.tap("Start chat", scroll=False)
+    yield from hand.fill("To", name)
+    wanted = name if any(letter.isalpha() for letter in name) else f"Send to {name}"
+    yield from hand.tap(wanted, where=lambda element: element.kind != "field")
+
+
+def send(hand: Hand, text: str) -> Script:
+    """Send a text in the conversation that is open."""
+    yield from hand.fill("Text message", text)
+    yield from hand.tap("Send", scroll=False)
+
+
+def _hold_conversation(hand: Hand, name: str) -> Script:
+    yield from hand.open("Messages")
+    yield from hand.long_press(name)
+
+
+# Sending
+
+
+def _send_draw(d: Draw) -> Params | None:
+    row = reachable(d)
+    return {"name": name_of(row), "phone": row["phone"], "text": d.random.pick(TEXTS)}
+
+
+def _send_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from write_to(hand, p["name"])
+    yield from send(hand, p["text"])
+    yield from hand.done()
+
+
+def _number_draw(d: Draw) -> Params | None:
+    return {"phone": person(d.random).phone, "text": d.random.pick(TEXTS)}
+
+
+def _number_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from write_to(hand, p["phone"])
+    yield from send(hand, p["text"])
+    yield from hand.done()
+
+
+def _effects(p: Params) -> list[Effect]:
+    return [sent(p["phone"], p["text"])]
+
+
+def _reply_draw(d: Draw) -> Params | None:
+    someone, _ = d.random.pick(talks(d))
+    return {"name": name_of(someone), "phone": someone["phone"], "text": d.random.pick(TEXTS)}
+
+
+def _reply_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    yield from hand.tap(p["name"])
+    yield from send(hand, p["text"])
+    yield from hand.done()
+
+
+def arrive(d: Draw, address: str, body: str) -> None:
+    """Let a message have just arrived."""
+    d.insert(PACKAGE, "sms", address=address, body=body, date=(to_clock(d.phone.now) - 60) * 1000, type=INBOX)
+
+
+def _newest_draw(d: Draw) -> Params | None:
+    row = reachable(d)
+    arrive(d, str(row["phone"]), d.random.pick(("Where are you?", "Can you talk?", "Did you get my letter?")))
+    return {"phone": row["phone"], "text": d.random.pick(TEXTS)}
+
+
+def _newest_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    first = next(element for element in hand.screen if len(element.texts) > 2 and element.node.long_clickable)
+    yield from hand.tap_element(first)
+    yield from send(hand, p["text"])
+    yield from hand.done()
+
+
+def _resend_draw(d: Draw) -> Params | None:
+    last = [(someone, rows[-1]) for someone, rows in talks(d) if rows[-1]["type"] == SENT]
+    if not last:
+        return None
+    someone, row = d.random.pick(last)
+    return {"name": name_of(someone), "phone": someone["phone"], "text": row["body"]}
+
+
+def _resend_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    yield from hand.tap(p["name"])
+    yield from hand.long_press([e for e in hand.screen if e.node.resource_id.endswith("message_text")][-1].texts[0])
+    yield from hand.tap("Resend")
+    yield from hand.done()
+
+
+def _forward_draw(d: Draw) -> Params | None:
+    received = [(someone, row) for someone, rows in talks(d) for row in rows[-1:] if row["type"] == INBOX]
+    if not received:
+        return None
+    someone, row = d.random.pick(received)
+    other = d.random.pick([one for one in _reachable(d) if one["_id"] != someone["_id"]])
+    return {"name": name_of(someone), "other": name_of(other), "phone": other["phone"], "text": row["body"]}
+
+
+def _forward_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    yield from hand.tap(p["name"])
+    yield from hand.long_press([e for e in hand.screen if e.node.resource_id.endswith("message_text")][-1].texts[0])
+    yield from hand.tap("Forward")
+    yield from hand.fill("To", p["other"])
+    yield from hand.tap(p["other"], where=lambda element: element.kind != "field")
+    yield from hand.tap("Send", scroll=False)
+    yield from hand.done()
+
+
+def _address_draw(d: Draw) -> Params | None:
+    one, two = d.some(_reachable(d), 2)
+    text = f"{d.random.between(1, 99)} {d.random.pick(STREETS)}, {d.random.pick(TOWNS)}"
+    arrive(d, str(one["phone"]), f"We meet here: {text}")
+    return {"name": name_of(one), "other": name_of(two), "phone": two["phone"], "text": text}
+
+
+def _address_effects(p: Params) -> list[Effect]:
+    return [sent(p["phone"], p["text"])]
+
+
+def _address_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    yield from hand.tap(p["name"])
+    last = [e for e in hand.screen if e.mentions("We meet here: ")][-1]
+    text = last.texts[0].partition(": ")[2]
+    yield from hand.leave()
+    yield from write_to(hand, p["other"])
+    yield from send(hand, text)
+    yield from hand.done()
+
+
+def _later_draw(d: Draw) -> Params | None:
+    row, ahead = reachable(d), d.random.between(1, 10)
+    day = d.phone.now.date() + timedelta(days=ahead)
+    time = f"{d.random.between(7, 20):02d}:{d.random.pick(('00', '15', '30'))}"
+    p = {"name": name_of(row), "phone": row["phone"], "text": d.random.pick(TEXTS), "day": day.isoformat()}
+    moment = to_clock(d.phone.now.replace(hour=int(time[:2]), minute=int(time[3:]), second=0)) + ahead * 86_400
+    return {**p, "time": time, "say": f"{day.day} {day:%B}", "date": moment * 1000}
+
+
+def _later_effects(p: Params) -> list[Effect]:
+    values = {"address": p["phone"], "body": p["text"], "type": QUEUED, "date": p["date"]}
+    return [InsertRow(PACKAGE, "sms", values)]
+
+
+def _later_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from write_to(hand, p["name"])
+    yield from hand.fill("Text message", p["text"])
+    yield from hand.tap("Schedule send", scroll=False)
+    yield from hand.pick_date("Date", date.fromisoformat(p["day"]).isoformat())
+    yield from hand.pick_time("Time", p["time"])
+    yield from hand.tap("Schedule")
+    yield from hand.done()
+
+
+def _draft_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from write_to(hand, p["name"])
+    yield from hand.fill("Text message", p["text"])
+    yield from hand.leave()
+    yield from hand.done()
+
+
+# Conversations
+
+
+def _talk_draw(d: Draw) -> Params | None:
+    someone, rows = d.random.pick(talks(d))
+    return {"name": name_of(someone), "phone": someone["phone"], "ids": [row["_id"] for row in rows]}
+
+
+def _delete_effects(p: Params) -> list[Effect]:
+    return [DeleteRow(PACKAGE, "sms", key) for key in p["ids"]]
+
+
+def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from _hold_conversation(hand, p["name"])
+    yield from hand.tap("Delete conversation")
+    yield from hand.tap("Delete")
+    yield from hand.done()
+
+
+def _archive_effects(p: Params) -> list[Effect]:
+    return [InsertRow(PACKAGE, "archived", {"address": p["phone"]})]
+
+
+def _archive_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from _hold_conversation(hand, p["name"])
+    yield from hand.tap("Archive")
+    yield from hand.done()
+
+
+def _unarchive_draw(d: Draw) -> Params | None:
+    for row in d.rows(PACKAGE, "archived"):
+        for someone in d.rows(CONTACTS, "contacts"):
+            if digits(str(someone["phone"])) == digits(str(row["address"])):
+                return {"name": name_of(someone), "id": row["_id"]}
+    return None
+
+
+def _unarchive_effects(p: Params) -> list[Effect]:
+    return [DeleteRow(PACKAGE, "archived", p["id"])]
+
+
+def _unarchive_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    yield from hand.tap("Archive", scroll=False)
+    yield from hand.long_press(p["name"])
+    yield from hand.tap("Unarchive")
+    yield from hand.done()
+
+
+# Questions
+
+
+def _last_draw(d: Draw) -> Params | None:
+    received = [(someone, row) for someone, rows in talks(d) for row in rows[-1:] if row["type"] == INBOX]
+    if not received:
+        return None
+    someone, row = d.random.pick(received)
+    return {"name": name_of(someone), "value": row["body"]}
+
+
+def _text_effects(p: Params) -> list[Effect]:
+    return [Answer("text", p["value"])]
+
+
+def _last_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    yield from hand.tap(p["name"])
+    last = [e for e in hand.screen if e.node.resource_id.endswith("message_text")][-1]
+    yield from hand.answer(last.texts[0])
+
+
+def _code_draw(d: Draw) -> Params | None:
+    rows = [row for row in d.rows(PACKAGE, "sms") if "Pick-up code" in row["body"]]
+    return {"value": str(rows[-1]["body"]).rpartition("code ")[2].strip(".")} if len(rows) == 1 else None
+
+
+def _code_effects(p: Params) -> list[Effect]:
+    return [Answer("number", p["value"])]
+
+
+def _code_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    yield from hand.tap("Search", scroll=False)
+    yield from hand.fill("Search messages", "Pick-up code")
+    found = [e for e in hand.screen if e.mentions("Pick-up code") and e.kind != "field"]
+    yield from hand.tap_element(found[0])
+    text = [e for e in hand.screen if e.mentions("Pick-up code")][-1].texts[0]
+    yield from hand.answer(text.rpartition("code ")[2].strip("."))
+
+
+def _missing_draw(d: Draw) -> Params | None:
+    absent = stranger(d)
+    return {"name": f"{absent.first} {absent.last}", "text": d.random.pick(TEXTS)}
+
+
+def _missing_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from hand.open("Messages")
+    yield from hand.tap("Start chat", scroll=False)
+    yield from hand.fill("To", p["name"])
+    yield from hand.infeasible()
+
+
+TEMPLATES: Final = (
+    TaskTemplate(
+        "MessagesSend",
+        ("Text {name}: {text}", "Send {name} a message that says: {text}"),
+        _send_draw,
+        _effects,
+        _send_solve,
+        _APPS,
+        complexity=1.6,
+    ),
+    TaskTemplate(
+        "MessagesSendToNumber",
+        "Send a text message to {phone}: {text}",
+        _number_draw,
+        _effects,
+        _number_solve,
+        _APPS,
+        complexity=1.6,
+    ),
+    TaskTemplate(
+        "MessagesReply",
+        ("Answer {name} in our conversation: {text}", "Reply to {name} with: {text}"),
+        _reply_draw,
+        _effects,
+        _reply_solve,
+        _APPS,
+        complexity=1.8,
+    ),
+    TaskTemplate(
+        "MessagesReplyNewest",
+        "Reply to the newest text message that I got with: {text}",
+        _newest_draw,
+        _effects,
+        _newest_solve,
+        _APPS,
+        complexity=1.2,
+        split="held_out",
+    ),
+    TaskTemplate(
+        "MessagesResend",
+        "My last message to {name} did not get there. Send the same text once more.",
+        _resend_draw,
+        _effects,
+        _resend_solve,
+        _APPS,
+        complexity=1.8,
+    ),
+    TaskTemplate(
+        "MessagesForward",
+        "Forward the last message from {name} to {other}, without changing it.",
+        _forward_draw,
+        _effects,
+        _forward_solve,
+        _APPS,
+        complexity=2.4,
+    ),
+    TaskTemplate(
+        "MessagesSendReceivedAddress",
+        "{name} has just texted me where we meet. Text the address, and nothing but the address, to {other}.",
+        _address_draw,
+        _address_effects,
+        _address_solve,
+        _APPS,
+        complexity=3.0,
+    ),
+    TaskTemplate(
+        "MessagesSchedule",
+        "Schedule a text message to {name} for {say} at {time}: {text}",
+        _later_draw,
+        _later_effects,
+        _later_solve,
+        _APPS,
+        complexity=4.0,
+    ),
+    TaskTemplate(
+        "MessagesDraft",
+        "Start a text message to {name} that says: {text} - but do not send it, leave it as a draft.",
+        _send_draw,
+        lambda p: [sent(p["phone"], p["text"], DRAFT)],
+        _draft_solve,
+        _APPS,
+        complexity=2.0,
+        split="held_out",
+    ),
+    TaskTemplate(
+        "MessagesDeleteConversation",
+        ("Delete the whole conversation with {name}.", "Remove all text messages that I exchanged with {name}."),
+        _talk_draw,
+        _delete_effects,
+        _delete_solve,
+        _APPS,
+        complexity=1.6,
+    ),
+    TaskTemplate(
+        "MessagesArchive",
+        "Archive the conversation with {name}.",
+        _talk_draw,
+        _archive_effects,
+        _archive_solve,
+        _APPS,
+        complexity=1.4,
+    ),
+    TaskTemplate(
+        "MessagesUnarchive",
+        "Bring the conversation with {name} back from the archive.",
+        _unarchive_draw,
+        _unarchive_effects,
+        _unarchive_solve,
+        _APPS,
+        complexity=1.2,
+    ),
+    TaskTemplate(
+        "MessagesAskLast",
+        "What did {name} write in the last text message? Answer with its exact words.",
+        _last_draw,
+        _text_effects,
+        _last_solve,
+        _APPS,
+        complexity=1.4,
+    ),
+    TaskTemplate(
+        "MessagesAskCode",
+        "Which code do I need to pick up my parcel at Parcel Point? Look into my messages.",
+        _code_draw,
+        _code_effects,
+        _code_solve,
+        _APPS,
+        complexity=1.4,
+        split="held_out",
+    ),
+    TaskTemplate(
+        "MessagesSendToMissing",
+        "Text {name}, who is among my contacts: {text}",
+        _missing_draw,
+        lambda p: [Infeasible()],
+        _missing_solve,
+        _APPS,
+        complexity=1.2,
+        tags=("infeasible",),
+    ),
+)

@@ -1,0 +1,229 @@
+"""The shell of a phone: syntax, exit codes, and what the commands of automation print and change."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnwise.envs.android.adb.console import run_console_line
+from turnwise.envs.android.phone import Phone
+from turnwise.envs.android.shell import InputNeeded, run, run_text
+from turnwise.envs.android.shell.table import command_names
+from turnwise.tools.android import parse_xml
+
+CONTACTS_DB = "/data/data/org.turnwise.contacts/databases/contacts.db"
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("echo a; echo b", "a\nb\n"),
+        ("true && echo yes || echo no", "yes\n"),
+        ("false && echo yes || echo no", "no\n"),
+        ("! false && echo ok", "ok\n"),
+        ("false; echo $?", "1\n"),
+        ("nope 2>/dev/null; echo $?", "127\n"),
+        ("X='a b'; echo \"$X\" $X '$X' \\$X", "a b a b $X $X\n"),
+        ("echo $(echo one; echo two) `echo three`", "one two three\n"),
+        ("echo 'it'\\''s'", "it's\n"),
+        ('echo "a  b"   c', "a  b c\n"),
+        ("printf 'b\\na\\nb\\n' | sort | uniq -c | head -n 1", "      1 a\n"),
+        ("printf '1\\n22\\n' | wc -c", "5\n"),
+        ("(cd /sdcard; pwd); pwd", "/sdcard\n/\n"),
+        ("(exit 3); echo $?", "3\n"),
+        ("{ echo x; echo y; } > /sdcard/f; cat /sdcard/f", "x\ny\n"),
+        ("echo a > /sdcard/f; echo b >> /sdcard/f; cat < /sdcard/f", "a\nb\n"),
+        ("nope 2>&1 | grep -c found", "1\n"),
+        ("cd /sdcard; touch a1 a2; echo a* 'a*'", "a1 a2 a*\n"),
+        ("echo hi # not this", "hi\n"),
+        ("echo aGk= | base64 -d", "hi"),
+        ("echo hello | sed 's/l/L/g' | tr a-z A-Z", "HELLO\n"),
+        ("echo a:b:c | cut -d: -f2-", "b:c\n"),
+        ("sh -c 'echo $(id)' | grep -o root | head -1", "root\n"),
+        ("seq 3 || echo none", "none\n"),
+        ("[ -d /sdcard ] && [ 3 -gt 2 ] && echo ok", "ok\n"),
+    ],
+)
+def test_lines_of_sh_print_what_sh_prints(phone, command, printed):
+    assert run(phone, command).stdout.decode() == printed
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        ("nope", 127, "/system/bin/sh: nope: inaccessible or not found\n"),
+        ("for i in 1; do echo; done", 1, "'for' is not supported"),
+        ("echo 'open", 1, "no closing quote"),
+        ("echo a &&", 1, "nothing follows '&&'"),
+        ("cat /sdcard/none", 1, "cat: /sdcard/none: No such file or directory"),
+        ("echo x > /system/x", 1, "can't create /system/x: Read-only file system"),
+        ("input tap one two", 255, "not a number"),
+        ("input keyevent KEYCODE_NOPE", 255, "unknown key: KEYCODE_NOPE"),
+        ("am start -n no.app/.Main", 1, "Activity class {no.app/.Main} does not exist"),
+        ("settings put system font_scale huge", 255, "font_scale takes a number such as 1.0, got 'huge'"),
+        ("settings put system font_scale 90", 255, "font_scale is from 0.5 to 2.0, got 90"),
+        ("date 99999999", 1, "bad date '99999999'"),
+        ("wm size 10x10", 255, "the screen of this phone has one size"),
+        ("reboot", 1, "does not reboot"),
+        ("content query --uri content://nope", 1, "Could not find provider: content://nope"),
+        (f"sqlite3 {CONTACTS_DB} 'SELECT * FROM nope'", 1, "no such table: nope"),
+        (f"sqlite3 {CONTACTS_DB} \"ATTACH '/tmp/x' AS y\"", 1, "not authorized"),
+        (f"sqlite3 {CONTACTS_DB} \"VACUUM INTO '/tmp/x'\"", 1, "auth"),
+        (f"sqlite3 {CONTACTS_DB} 'PRAGMA temp_store_directory'", 1, "not authorized"),
+    ],
+)
+def test_what_goes_wrong_is_said_with_an_exit_code(phone, command, code, message):
+    result = run(phone, command)
+    assert result.code == code
+    assert message in result.stderr.decode()
+
+
+def test_an_endless_query_ends(phone):
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+    assert run(phone, f"sqlite3 {CONTACTS_DB} '{endless}'").stderr == b"Error: interrupted\n"
+
+
+def test_sql_changes_the_database_of_the_app(phone, user):
+    run(phone, f"sqlite3 {CONTACTS_DB} \"UPDATE contacts SET first = 'Zelda', last = 'Q' WHERE _id = 1\"")
+    assert phone.tables("org.turnwise.contacts").get("contacts", 1)["first"] == "Zelda"
+    phone.launch("Contacts")
+    user.type("Search contacts", "Zelda")
+    assert user.see("Zelda Q")
+
+
+def test_a_copied_database_can_be_changed_and_put_back(phone):
+    assert run(phone, f"cp {CONTACTS_DB} /sdcard/c.db").code == 0
+    assert run(phone, "sqlite3 /sdcard/c.db 'DELETE FROM contacts WHERE _id > 2'").code == 0
+    assert phone.tables("org.turnwise.contacts").count("contacts") == 42
+    assert run(phone, f"cp /sdcard/c.db {CONTACTS_DB}").code == 0
+    assert phone.tables("org.turnwise.contacts").count("contacts") == 2
+    broken = run(phone, f"echo nonsense > /sdcard/c.db; cp /sdcard/c.db {CONTACTS_DB}")
+    assert b"not a database" in broken.stderr
+    assert phone.tables("org.turnwise.contacts").count("contacts") == 2
+
+
+def test_content_queries_inserts_updates_and_deletes_contacts(phone):
+    uri = "content://com.android.contacts/contacts"
+    contacts = phone.tables("org.turnwise.contacts")
+    add = "--bind given_name:s:Grace --bind family_name:s:Hop --bind number:s:123"
+    assert run(phone, f"content insert --uri {uri} {add}").code == 0
+    shown = run_text(phone, f"content query --uri {uri} --projection display_name:number --where \"number='123'\"")
+    assert shown == ("Row: 0 display_name=Grace Hop, number=123\n", 0)
+    assert run(phone, f"content update --uri {uri}/43 --bind company:s:Mill").code == 0
+    assert contacts.get("contacts", 43)["company"] == "Mill"
+    assert run(phone, f"content delete --uri {uri} --where \"given_name='Grace'\"").code == 0
+    assert contacts.count("contacts") == 42
+    assert run_text(phone, f"content query --uri {uri}/43") == ("No result found.\n", 0)
+    wrong = run(phone, f"content insert --uri {uri} --bind display_name:s:x")
+    assert b"column 'display_name' cannot be set" in wrong.stderr
+
+
+def test_an_intent_opens_a_form_that_is_filled_in(phone, user):
+    run(
+        phone,
+        "am start -a android.intent.action.INSERT -t vnd.android.cursor.dir/contact -e name 'Ada Byron' -e phone 1",
+    )
+    assert user.see("First name").text == "Ada"
+    user.tap("Save")
+    new = phone.tables("org.turnwise.contacts").get("contacts", 43)
+    assert (new["first"], new["last"], new["phone"]) == ("Ada", "Byron", "1")
+
+
+def test_the_clock_is_set_and_what_was_due_happens_once(phone):
+    run(phone, "sqlite3 /data/data/com.android.deskclock/databases/deskclock.db 'DELETE FROM alarms'")
+    run(phone, "am start -n com.android.deskclock/.DeskClock")
+    phone.tap(*phone.tree().find("Add alarm").center)
+    phone.tap(*phone.tree().find("Save").center)
+    assert run(phone, "date 101608002023.30; date").stdout.decode().splitlines()[-1] == "Mon Oct 16 08:00:30 UTC 2023"
+    assert [one.title for one in phone.state.notifications] == ["Alarm"]
+    assert run_text(phone, "date -s '2023-10-15 10:00'; date +%H:%M")[0].endswith("10:00\n")
+
+
+def test_clearing_an_app_empties_it_and_leaves_it_usable(phone, user):
+    for app in list(phone.apps.values()):
+        if not app.hidden:
+            assert run_text(phone, f"pm clear {app.package}") == ("Success\n", 0)
+            phone.launch(app.package)
+            assert phone.tree()
+    assert phone.tables("org.turnwise.contacts").count("contacts") == 0
+    phone.launch("Clock")
+    user.tap("Timer")
+    user.tap("Stopwatch")
+
+
+def test_the_clipboard_the_log_and_the_recent_apps(phone):
+    assert 'data="a b"' in run_text(phone, "am broadcast -a clipper.set -e text 'a b'; am broadcast -a clipper.get")[0]
+    phone.launch("Settings")
+    phone.launch("Clock")
+    listed = run_text(phone, "am stack list | grep com.android.settings")[0]
+    task = listed.split("taskId=")[1].split(":")[0]
+    run(phone, f"am stack remove {task}")
+    assert "com.android.settings" not in run_text(phone, "dumpsys activity recents")[0]
+    run(phone, "log -t mine hello; am start -n com.android.settings/.Settings")
+    text = run_text(phone, "logcat -d")[0]
+    assert "I mine: hello" in text
+    assert "Displayed com.android.settings/.Settings" in text
+
+
+def test_dump_and_screenshot_are_those_of_the_phone(phone):
+    pytest.importorskip("PIL")
+    assert parse_xml(run(phone, "uiautomator dump /dev/tty").stdout.decode())[1] == 0
+    assert run(phone, "uiautomator dump; cat /sdcard/window_dump.xml").stdout.decode().endswith(phone.xml())
+    raw = run(phone, "screencap").stdout
+    assert len(raw) == 16 + 1080 * 2400 * 4
+    assert run(phone, "screencap -p | head -c 4").stdout == b"\x89PNG"
+
+
+def test_merged_errors_stand_where_they_happened(phone):
+    assert run(phone, "nope; echo after", merged=True).stdout.endswith(b"not found\nafter\n")
+
+
+def test_messages_calls_and_events_are_read_through_their_providers(phone):
+    run_console_line(phone, "sms send 5550142 see you at five")
+    asked = "content query --uri content://sms/inbox --projection address:body --where"
+    assert run_text(phone, f"{asked} \"address='5550142'\"")[0] == "Row: 0 address=5550142, body=see you at five\n"
+    run_console_line(phone, "gsm call 5550199")
+    assert "mCallState=1\n    mCallIncomingNumber=5550199" in run_text(phone, "dumpsys telephony.registry")[0]
+    calls = run_text(phone, "content query --uri content://call_log/calls --projection number --sort _id")[0]
+    assert calls.splitlines()[-1].endswith("number=5550199")
+    event = "--bind title:s:Dentist --bind dtstart:s:'2023-10-20 10:00' --bind dtend:s:'2023-10-20 11:00'"
+    assert run(phone, f"content insert --uri content://com.android.calendar/events {event}").code == 0
+    titles = [row["title"] for row in phone.tables("org.turnwise.calendar").rows("events")]
+    assert titles[-1] == "Dentist"
+
+
+def test_a_command_that_reads_waits_for_its_input(phone):
+    with pytest.raises(InputNeeded):
+        run(phone, "cat > /sdcard/in", None)
+    assert run(phone, "echo no input", None).stdout == b"no input\n"
+    assert run(phone, "cat; wc -c", b"four").stdout == b"four4\n"
+
+
+def test_a_pushed_database_file_is_sqlite(phone):
+    data = run(phone, f"cat {CONTACTS_DB}").stdout
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(data)
+    assert connection.execute("SELECT count(*) FROM contacts").fetchone() == (42,)
+
+
+WORDS = st.one_of(
+    st.sampled_from([*command_names(), "content", "query", "--uri", "content://settings/system", "-l", "/sdcard", "*"]),
+    st.sampled_from(
+        ["|", ";", "&&", "||", ">", "<", ">>", "(", ")", "$(", "`", "'", '"', "$?", "2>&1", "-n", "1", "-e"]
+    ),
+    st.text(max_size=6),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(WORDS, max_size=7).map(" ".join))
+def test_nothing_that_is_typed_raises_and_everything_is_deterministic(command):
+    one, two = Phone(1), Phone(1)
+    first, second = run(one, command, b"input\n"), run(two, command, b"input\n")
+    assert first == second
+    assert 0 <= first.code <= 255
+    assert one.state_key() == two.state_key()
+    assert one.xml()
