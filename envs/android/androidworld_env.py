@@ -271,7 +271,9 @@ class AndroidWorldEnv(TextEnv):
         elif pixels is not None:
             height, width = pixels.shape[:2]
             text = f"A screen of {width} x {height} pixels; its elements are not listed. Act by coordinates."
-            self._screen = _Screen(text, blake2b(pixels, digest_size=16).hexdigest(), (width, height), pixels=pixels)
+            self._screen = _Screen(
+                text, blake2b(pixels.tobytes(), digest_size=16).hexdigest(), (width, height), pixels=pixels
+            )
 
     def _read(self, answer: Mapping[str, Any]) -> _Screen:
         try:
@@ -291,10 +293,12 @@ class AndroidWorldEnv(TextEnv):
         """Return the screen at the size of the observation."""
         from PIL import Image
 
-        if self._screen.pixels is None:
+        pixels = self._screen.pixels
+        if pixels is None:
             with _Failures():
-                self._screen = self._screen._replace(pixels=self._client.screenshot())
-        image = Image.fromarray(self._screen.pixels).resize(self._size, Image.Resampling.BOX)
+                pixels = self._client.screenshot()
+            self._screen = self._screen._replace(pixels=pixels)
+        image = Image.fromarray(pixels).resize(self._size, Image.Resampling.BOX)
         return np.array(image, dtype=np.uint8)
 
     def is_over(self) -> bool:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.android.androidworld_phones import ANDROID_WORLD, AndroidWorldPhone, AndroidWorldPhones, Refused
@@ -70,7 +71,7 @@ def create_app(
         from starlette.requests import ClientDisconnect
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
-    make = lambda: AndroidWorldPhone(split, instances, seed, injections)  # noqa: E731
+    make = partial(AndroidWorldPhone, split, instances, seed, injections)
     make()  # a wrong argument is refused now
     phones = AndroidWorldPhones(make, sessions, idle)
     app = FastAPI(title="turnwise androidworld", docs_url=None, redoc_url=None, openapi_url=None)

@@ -98,7 +98,7 @@ class AndroidWorldClient:
 
     def task_list(self) -> list[str]:
         """Return the types of the suite's tasks."""
-        names = self._get("/suite/task_list", "task_list", list, max_index=-1)
+        names: list[str] = self._get("/suite/task_list", "task_list", list, max_index=-1)
         if not all(isinstance(name, str) for name in names):
             raise self._nonsense("/suite/task_list", names)
         return names
@@ -177,7 +177,7 @@ class AndroidWorldClient:
         """Close it."""
         self.close()
 
-    def _get(self, path: str, key: str, kind: type, **query: object) -> Any:
+    def _get(self, path: str, key: str, kind: type, **query: Any) -> Any:
         """Return one value of an answer."""
         answer = self._send("GET", path, **query)
         value = answer.get(key)
@@ -189,7 +189,7 @@ class AndroidWorldClient:
         return DeviceError(f"{self.url}{path} answered {answer!r:.120}; is it a server of AndroidWorld?")
 
     def _send(
-        self, method: str, path: str, body: bytes | None = None, again: bool = True, **query: object
+        self, method: str, path: str, body: bytes | None = None, again: bool = True, **query: Any
     ) -> Mapping[str, Any]:
         """Return the JSON object that answers a request; arguments as in `_request`."""
         data = self._request(method, path, body, again, **query)
@@ -201,7 +201,7 @@ class AndroidWorldClient:
             raise self._nonsense(path, answer)
         return answer
 
-    def _request(self, method: str, path: str, body: bytes | None = None, again: bool = True, **query: object) -> bytes:
+    def _request(self, method: str, path: str, body: bytes | None = None, again: bool = True, **query: Any) -> bytes:
         """Send a request until it is answered, or the attempts or the time are used up.
 
         Args:
