@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from turnwise.envs.android.apps.clock import CITIES
-from turnwise.envs.android.tasks.app_routes import CALENDAR, CONTACTS, EXPENSES, TASKS, contact_detail, reachable
+from turnwise.envs.android.tasks.app_routes import CALENDAR, CONTACTS, contact_detail, reachable
 from turnwise.envs.android.tasks.contacts import name_of, stranger
 from turnwise.envs.android.tasks.effects import Effect, Infeasible, Shown
 from turnwise.envs.android.tasks.hand import Hand, Script
@@ -14,8 +14,6 @@ from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 
 _ABSENT_APPS: Final = ("Weather", "Translator", "Compass", "Fitness", "Chess", "Banking", "Radio", "Scanner")
 _EVENTS: Final = ("Balloon ride", "Harp recital", "Beekeeping course", "Regatta", "Mushroom walk")
-_THINGS: Final = ("Telescope", "Kayak", "Anvil", "Harmonica", "Snow globe")
-_ERRANDS: Final = ("Polish the trumpet", "Feed the llama", "Paint the boat", "Tune the harp")
 _NOTES: Final = ("Lighthouse keys", "Opera seats", "Kite pattern", "Sauna rules")
 
 
@@ -171,24 +169,6 @@ TEMPLATES: Final = (
         _searched("Calendar", "Search events", "event", _open_search),
         ("Calendar", "Clock"),
         split="held_out",
-        tags=("infeasible",),
-    ),
-    TaskTemplate(
-        "ExpensesDeleteMissing",
-        'Delete the expense "{name}".',
-        _absent(EXPENSES, "expenses", "name", _THINGS, "name"),
-        _nothing,
-        _searched("Expenses", "Search expenses", "name"),
-        ("Expenses",),
-        tags=("infeasible",),
-    ),
-    TaskTemplate(
-        "TasksCompleteMissing",
-        'Tick off "{title}" in Tasks.',
-        _absent(TASKS, "tasks", "title", _ERRANDS, "title"),
-        _nothing,
-        _searched("Tasks", "Search tasks", "title"),
-        ("Tasks",),
         tags=("infeasible",),
     ),
     TaskTemplate(

@@ -287,8 +287,8 @@ TEMPLATES: Final = (
     ),
     TaskTemplate(
         "MailForward",
-        'Forward the mail "{subject}" from {sender} to {recipient}. Change neither the text nor the attachments, nor the '
-        '"Fwd:" before the subject.',
+        'Forward the mail "{subject}" from {sender} to {recipient}. Change neither the text nor the attachments, nor '
+        'the "Fwd:" before the subject.',
         _forward_draw,
         _forward_effects,
         _forward_solve,
