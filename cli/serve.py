@@ -1,4 +1,5 @@
-"""`turnwise serve`: the web shop (`shop`), a corpus to search (`search`), environments (`env`), models (`model`)."""
+"""`turnwise serve`: the web shop (`shop`), a corpus to search (`search`), environments (`env`), models (`model`),
+phones with AndroidWorld's interface (`androidworld`)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import UserError, require_writable
+from turnwise.cli.serve_androidworld import androidworld
 from turnwise.cli.serve_env import env
 from turnwise.cli.serve_model import serve_model
 
@@ -27,6 +29,7 @@ app = typer.Typer(
 )
 app.command("model", short_help="A language model with vLLM, as a token engine.")(serve_model)
 app.command("env", short_help="Any environment, for clients of OpenEnv, TRL and verifiers.")(env)
+app.command("androidworld", short_help="Simulated phones, for agents of AndroidWorld.")(androidworld)
 
 
 @app.command("shop", short_help="The web shop as a site, for people and browsers.")

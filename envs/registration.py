@@ -123,6 +123,8 @@ def register_envs() -> None:
     register("turnwise/Bash-v0", "turnwise.envs.bash:BashEnv", max_episode_steps=20)
     register("turnwise/WebShopBrowser-v0", "turnwise.envs.shop.browser_env:WebShopBrowserEnv", max_episode_steps=30)
     register("turnwise/Android-v0", "turnwise.envs.android.env:AndroidEnv", max_episode_steps=120)
+    world = "turnwise.envs.android.androidworld_env:AndroidWorldEnv"
+    register("turnwise/AndroidWorld-v0", world, max_episode_steps=120, nondeterministic=True)
     miniwob = "turnwise.envs.miniwob.env:MiniWoBEnv"
     register("turnwise/MiniWoB-v0", miniwob, max_episode_steps=30)
     for task in task_names():

@@ -1,0 +1,358 @@
+"""Tasks of a server with AndroidWorld's HTTP interface, as a Gymnasium environment.
+
+The server is the original's container, with an emulator in it, or `turnwise serve androidworld`. Actions are those of
+`turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots only, so
+that its phone is operated by coordinates.
+
+Not included: snapshots and an expert, for which a server has no request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from turnwise.envs.android.actions import Action, BadAction, parse
+from turnwise.envs.android.elements import ScreenElement, leaves
+from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
+from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
+from turnwise.envs.spaces import Text
+from turnwise.envs.text import TextEnv
+from turnwise.envs.validation import choice, integer, number
+from turnwise.tools.android.androidworld_client import AndroidWorldClient, RequestRefused
+from turnwise.tools.android.device import DeviceError, DeviceLost
+from turnwise.tools.android.node import BadDump, Node, parse_xml
+
+__all__ = ["AndroidWorldEnv"]
+
+_OBSERVATIONS: Final = ("text", "screen")
+_SUITE: Final = ("n_task_combinations", "seed", "task_family")
+_INSTRUCTIONS: Final = (
+    "You operate a phone. Reply with one action: tap X Y | long press X Y | type TEXT (into the field with the focus) "
+    "| scroll up/down | swipe left/right | enter | open APP | back | home | wait | answer TEXT (for questions, before "
+    "done) | done | infeasible (the task cannot be done). Where elements are listed, a number may stand for X Y, and "
+    "type N TEXT replaces the text of field N.\n"
+)
+
+
+class _Screen(NamedTuple):
+    """What the server shows."""
+
+    text: str
+    state: str
+    size: tuple[int, int]
+    root: Node | None = None  # None: this server does not list elements
+    elements: Sequence[ScreenElement] = ()
+    apps: Sequence[str] = ()
+    pixels: NDArray[np.uint8] | None = None
+
+
+@dataclass
+class _Run:
+    """The task that is on the server's phone."""
+
+    kind: str
+    index: int
+    goal: str
+    step_limit: int
+    ended: bool = False
+    torn_down: bool = False
+    score: float = 0.0
+    reasons: list[str] = field(default_factory=list)
+
+
+class AndroidWorldEnv(TextEnv):
+    """Do the tasks of an AndroidWorld server. The task ids are TYPE/INDEX.
+
+    An invalid action changes nothing, and the observation says why. `done` and `infeasible` end the episode with the
+    score of the server; the reward is 1 for a score of 1, else 0. A server that cannot be reached raises
+    `EnvironmentDied`; the next reset tries again.
+
+    Args:
+        url: address of the server.
+        observation: "text": the screen's elements, which the original does not list; "screen":
+            {"text": str, "image": uint8 [H, W, 3]}.
+        format: of the text: "compact", "m3a" or "t3a".
+        task_types: a type of task, or a list of them; None: all of the suite.
+        suite: arguments of a suite that the server makes first: n_task_combinations, seed, task_family. None: its own.
+        step_limit: turns of a task, where the server does not say (the original does not).
+        size: width and height of the image in pixels.
+        timeout: seconds for one attempt of a request; the start of a task takes an emulator a while.
+        render_mode: None, "ansi" or "rgb_array".
+
+    Raises:
+        UnknownOption: an argument is missing or invalid.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 (Gymnasium's attribute)
+    EXAMPLE_ACTION = "tap 540 1200"
+
+    def __init__(
+        self,
+        url: str | None = None,
+        observation: str = "text",
+        format: str = "compact",
+        task_types: str | Sequence[str] | None = None,
+        suite: Mapping[str, int | str] | None = None,
+        step_limit: int = 30,
+        size: tuple[int, int] = (540, 1200),
+        timeout: float = 120.0,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(render_mode)
+        if url is None:
+            raise UnknownOption("AndroidWorld needs the url of a server, such as url=http://127.0.0.1:5000")
+        self._images = choice("observation", observation, _OBSERVATIONS) == "screen"
+        self._format = FORMATS[choice("format", format, FORMATS)]
+        self._types = [task_types] if isinstance(task_types, str) else task_types
+        self._suite = dict(suite) if suite is not None else None
+        for name in self._suite or ():
+            choice("argument of a suite", name, _SUITE)
+        self._limit = integer("step_limit", step_limit, 1)
+        if not isinstance(size, tuple | list) or len(size) != 2:
+            raise UnknownOption(f"size must be a pair of width and height, got {size!r}")
+        self._size = integer("size", size[0], 16, 4096), integer("size", size[1], 16, 4096)
+        self._timeout = number("timeout", timeout, 0.01, 1e6)
+        self._url = url
+        self._client = self._connect()
+        self._lengths: dict[str, int] | None = None  # type of task -> instances; 0: not asked yet
+        self._run: _Run | None = None
+        self._screen = _Screen("", "", (0, 0))
+        if self._images:
+            image = gymnasium.spaces.Box(0, 255, (self._size[1], self._size[0], 3), np.uint8)
+            self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict({"text": Text(), "image": image})
+
+    def _connect(self) -> AndroidWorldClient:
+        try:
+            return AndroidWorldClient(self._url, timeout=self._timeout)
+        except DeviceError as error:
+            raise UnknownOption(str(error)) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse: the episode is on the server's phone, of which there cannot be two."""
+        raise EnvError("an episode on a server cannot be copied")
+
+    def _known(self) -> dict[str, int]:
+        """Return the types of the suite's tasks, asked once."""
+        if self._lengths is None:
+            with _Failures():
+                if self._suite is not None:
+                    self._client.reinitialize(**self._suite)
+                names = self._client.task_list()
+            for name in self._types or ():
+                choice("task type", name, names)
+            self._lengths = dict.fromkeys(self._types or names, 0)
+        return self._lengths
+
+    def _length(self, kind: str) -> int:
+        known = self._known()
+        if not known[kind]:
+            with _Failures():
+                known[kind] = self._client.task_length(kind)
+        return known[kind]
+
+    def list_tasks(self, count: int | None) -> list[str]:
+        """Return the first ids, one of each type in turn."""
+        kinds = list(self._known())
+        found: list[str] = []
+        index = 0
+        while kinds and (count is None or len(found) < count):
+            kinds = [kind for kind in kinds if index < self._length(kind)]
+            found += [f"{kind}/{index}" for kind in kinds]
+            index += 1
+        return found[:count]
+
+    def draw_task(self) -> str:
+        """Return a random task; all types are equally likely."""
+        kinds = list(self._known())
+        kind = kinds[int(self.np_random.integers(len(kinds)))]
+        return f"{kind}/{int(self.np_random.integers(self._length(kind)))}"
+
+    def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
+        """Start a task on the server's phone."""
+        kind, _, number = task.rpartition("/")
+        known = self._known()
+        length = self._length(kind) if kind in known else 0
+        if not number.isdecimal() or not int(number[:9]) < length or str(int(number[:9])) != number:
+            raise UnknownTask.of(task, [f"{name}/0" for name in known], f"the suite of {self._url}")
+        self._tear_down()
+        self._run = None
+        with _Failures():
+            self._client.reset()
+            answer = self._client.initialize(kind, int(number))
+            goal = self._client.goal(kind, int(number))
+        limit = answer.get("step_limit")
+        self._run = _Run(kind, int(number), goal, limit if isinstance(limit, int) and limit > 0 else self._limit)
+        self._look()
+        return self._observe(f"{_INSTRUCTIONS}Your task is to: {goal}\n")
+
+    def take_action(self, action: str) -> tuple[Any, float, bool]:
+        """Send an action to the server."""
+        run, problem = self._running(), ""
+        try:
+            parsed = parse(action)
+            fields = self._as_json(parsed)
+            with _Failures():
+                self._client.execute(fields)
+        except (BadAction, RequestRefused) as error:
+            problem = f"Invalid action: {' '.join(str(error).split())}.\n"
+        else:
+            if parsed.ends:
+                with _Failures():
+                    run.score, run.reasons = self._client.score(run.kind, run.index)
+                run.ended = True
+        if not problem:
+            self._look()
+        if run.ended:
+            self._tear_down()
+        return self._observe(problem), float(run.ended and run.score >= 1.0), not problem
+
+    def _running(self) -> _Run:
+        if self._run is None:
+            raise EnvironmentDied(f"the episode on {self._url} could not be started; call reset()")
+        return self._run
+
+    def _as_json(self, action: Action) -> dict[str, Any]:
+        """Return an action of the agent in the terms of the server, whose numbers of elements may be others."""
+        names = ("action_type", "text", "direction", "goal_status", "app_name", "keycode")
+        fields = {name: getattr(action, name) for name in names if getattr(action, name) is not None}
+        screen = self._screen
+        if action.clear_text:
+            fields["clear_text"] = True
+        if action.action_type == "input_text" and not action.press_enter and screen.root is not None:
+            fields["press_enter"] = False  # the original always presses it
+        if action.index is not None:
+            fields |= self._place(action, screen)
+        elif action.x is not None and action.y is not None:
+            width, height = screen.size
+            if not (0 <= action.x < width and 0 <= action.y < height):
+                raise BadAction(f"({action.x}, {action.y}) is not on the screen of {width} x {height} pixels")
+            fields |= {"x": action.x, "y": action.y}
+        return fields
+
+    def _place(self, action: Action, screen: _Screen) -> dict[str, int]:
+        """Return where an element is, for the server."""
+        if screen.root is None:
+            raise BadAction("this server does not list elements: give coordinates, such as tap 540 1200")
+        index, elements = action.index, screen.elements
+        if index is None or not 0 <= index < len(elements):
+            what = f"the elements are 0 to {len(elements) - 1}" if elements else "the screen shows no elements"
+            raise BadAction(f"there is no element {index}: {what}")
+        element = elements[index]
+        if action.action_type in ("scroll", "swipe"):
+            listed = leaves(screen.root, screen.size)
+            same = next((other.index for other in listed if other.node is element.node), None)
+            if same is None:
+                raise BadAction(f"element {index} cannot be moved through this server; scroll the screen as a whole")
+            return {"index": same}
+        if action.action_type == "input_text" and not element.node.editable:
+            raise BadAction(f"element {index} is not a text field")
+        x, y = element.center
+        return {"x": x, "y": y}
+
+    def _look(self) -> None:
+        """Read the screen from the server."""
+        with _Failures():
+            answer = self._client.dump()
+            pixels = self._client.screenshot() if self._images or answer is None else None
+        if answer is not None:
+            self._screen = self._read(answer)._replace(pixels=pixels)
+        elif not self._images:
+            raise EnvError(
+                f"the server at {self._url} gives screenshots only, as the original does: use observation='screen'"
+            )
+        elif pixels is not None:
+            height, width = pixels.shape[:2]
+            text = f"A screen of {width} x {height} pixels; its elements are not listed. Act by coordinates."
+            self._screen = _Screen(
+                text, blake2b(pixels.tobytes(), digest_size=16).hexdigest(), (width, height), pixels=pixels
+            )
+
+    def _read(self, answer: Mapping[str, Any]) -> _Screen:
+        try:
+            root, _ = parse_xml(answer["xml"])
+            width, height = map(int, answer["size"])
+            apps, state = [str(name) for name in answer["apps"]], str(answer["state"])
+        except (KeyError, TypeError, ValueError, AttributeError, BadDump) as error:
+            raise EnvError(f"{self._url}/dump does not list the elements of a screen: {error!r}") from None
+        elements = self._format.elements(root, (width, height))
+        return _Screen(self._format.text(elements, scrolls(root)), state, (width, height), root, elements, apps)
+
+    def _observe(self, head: str) -> Any:
+        text = f"{head}{self._screen.text}"
+        return {"text": text, "image": self._picture()} if self._images else text
+
+    def _picture(self) -> NDArray[np.uint8]:
+        """Return the screen at the size of the observation."""
+        from PIL import Image
+
+        pixels = self._screen.pixels
+        if pixels is None:
+            with _Failures():
+                pixels = self._client.screenshot()
+            self._screen = self._screen._replace(pixels=pixels)
+        image = Image.fromarray(pixels).resize(self._size, Image.Resampling.BOX)
+        return np.array(image, dtype=np.uint8)
+
+    def is_over(self) -> bool:
+        """Return whether the agent has said that it is done."""
+        return self._run is not None and self._run.ended
+
+    def get_info(self, valid: bool) -> dict[str, Any]:
+        """Return the `info` dictionary."""
+        run, screen = self._running(), self._screen
+        info: dict[str, Any] = {
+            "task": f"{run.kind}/{run.index}",
+            "state": screen.state,
+            "valid": valid,
+            "score": run.score,
+            "won": run.ended and run.score >= 1.0,
+            "task_type": run.kind,
+            "step_limit": run.step_limit,
+        }
+        if screen.root is not None:
+            able = admissible(screen.elements, scrolls(screen.root), screen.apps)
+            info["admissible_actions"] = [] if run.ended else able
+        if run.ended and run.reasons:
+            info["reasons"] = tuple(run.reasons)
+        return info
+
+    def render(self) -> Any:
+        """Return the screen as uint8 [H, W, 3], or the last exchange as text, as `render_mode` says."""
+        if self.render_mode == "rgb_array" and self._run is not None:
+            return self._picture()
+        return super().render()
+
+    def _tear_down(self) -> None:
+        """End the task on the server, if one is there; a failure is the next request's to tell."""
+        run = self._run
+        if run is not None and not run.torn_down:
+            run.torn_down = True
+            with suppress(DeviceError):
+                self._client.tear_down(run.kind, run.index)
+
+    def close(self) -> None:
+        """Give the server's phone back, if it was this environment's own."""
+        self._client.close()
+        super().close()
+
+
+class _Failures:
+    """Turns errors of the server into those of environments, except refusals of an action."""
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise the error that the caller expects."""
+        if isinstance(error, DeviceLost):
+            raise EnvironmentDied(str(error)) from error
+        if isinstance(error, DeviceError) and not isinstance(error, RequestRefused):
+            raise EnvError(str(error)) from error
