@@ -39,7 +39,7 @@ def read(file: Path, number: int) -> Iteration:
     """Return everything that is whole in a file of trajectories, which may still be growing."""
     from turnwise.agents.errors import StoreError
     from turnwise.agents.store import read_trajectories
-    from turnwise.agents.trajectory import Trajectory, grouped
+    from turnwise.agents.trajectory import grouped
 
     found: list[Trajectory] = []
     notes: list[str] = []
@@ -160,9 +160,7 @@ def _extras(turn: Turn) -> dict[str, str]:
     return {_clip(str(name), 80): _clip(str(value), 300) for name, value in turn.extras.items()}
 
 
-def _credit(
-    groups: Sequence[Group], settings: CreditSettings | None, notes: list[str]
-) -> dict[str, dict[str, Any]]:
+def _credit(groups: Sequence[Group], settings: CreditSettings | None, notes: list[str]) -> dict[str, dict[str, Any]]:
     """Return the advantages by rule and trajectory; a rule that cannot be applied leaves a note."""
     if settings is None:
         return {}

@@ -54,6 +54,7 @@ class RunData:
     def __init__(self, path: Path, settings: CreditSettings | None, against: tuple[Path, ...] = ()) -> None:
         self.path, self.settings, self.against = path, settings, against
         self.revision = 0
+        self._cut = 0  # the revision in which a part has last gone
         self.parts: dict[str, Part] = {}
         self._stamps: dict[Path, Stamp] = {}
         if not path.exists():
@@ -101,14 +102,14 @@ class RunData:
         self._store(found)
 
     def since(self, revision: int) -> dict[str, Any]:
-        """Return the parts that changed after a revision, and the names of all parts if some are gone.
+        """Return the parts that changed after a revision; all of them if a part has gone since.
 
         Args:
-            revision: what the reader has; 0: nothing. A revision of another server's count gives everything.
+            revision: what the reader has; 0, or a revision that this object never had: nothing.
         """
-        start = revision if 0 <= revision <= self.revision else 0
+        start = revision if self._cut <= revision <= self.revision else 0
         changed = {name: part.value for name, part in self.parts.items() if part.revision > start}
-        return {"revision": self.revision, "from": start, "parts": changed, "count": len(self.parts)}
+        return {"revision": self.revision, "from": start, "parts": changed}
 
     def _store(self, found: Mapping[str, Any]) -> None:
         gone = self.parts.keys() - found.keys()
@@ -118,6 +119,7 @@ class RunData:
         self.revision += 1
         for name in gone:
             del self.parts[name]
+            self._cut = self.revision
         for name in changed:
             self.parts[name] = Part(self.revision, found[name])
 

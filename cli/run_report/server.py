@@ -85,7 +85,7 @@ class LiveServer:
         _send(request, status, kind, content)
 
     def _page(self) -> bytes:
-        return page({"revision": 0, "from": 0, "parts": {}, "count": 0, "kept": None}, {}, live=True).encode()
+        return page({"revision": 0, "from": 0, "parts": {}, "kept": None}, {}, live=True).encode()
 
     def _news(self, since: int) -> bytes:
         with self._lock:

@@ -1,7 +1,7 @@
 // Groups: the grid of iterations and tasks, and the strips of one group.
 
 const ROWS = 150; // iterations that the grid shows at first
-const COLUMNS = 40; // distinct tasks up to which a task has a column of its own
+const COLUMNS = 60; // distinct tasks up to which a task that recurs has a column of its own
 
 /** What the reader has chosen; it stays from page to page. */
 const chosen = { type: "", outcome: "", stop: "", text: "", rule: "" };
@@ -21,7 +21,6 @@ function passes(group) {
   const k = wins(group), n = finished(group);
   const outcome = {
     "": true, mixed: k > 0 && k < n, won: n > 0 && k === n, lost: n > 0 && k === 0, error: n < group.won.length,
-    invalid: false,
   }[chosen.outcome];
   return (
     outcome === true &&
@@ -71,7 +70,8 @@ function grid(store, rows, more) {
   const iterations = store.iterations;
   if (!iterations.length) return [h("p", { class: "quiet" }, "No episodes are stored.")];
   const tasks = [...new Set(iterations.flatMap((one) => one.groups.map((group) => group.task)))].sort();
-  const fixed = tasks.length <= COLUMNS && iterations.length > 1 ? new Map(tasks.map((task, column) => [task, column])) : null;
+  const groups = iterations.reduce((sum, one) => sum + one.groups.length, 0);
+  const fixed = tasks.length <= COLUMNS && groups > 2 * tasks.length ? new Map(tasks.map((task, column) => [task, column])) : null;
   let shown = 0, all = 0;
   const newest = iterations.slice(-rows).reverse();
   const lines = newest.map((one) => {
@@ -87,12 +87,12 @@ function grid(store, rows, more) {
           class: `cell ${fits ? "" : "out"} ${k > 0 && k < n ? "mixed" : ""} ${n < group.won.length ? "failed" : ""}`,
           href: `#/group/${one.number}/${index}`,
           title: `iteration ${one.number}: ${line(group.task)}\n${k} of ${n} won${n < group.won.length ? `, ${group.won.length - n} failed` : ""}`,
-          style: { "--s": `${n ? (100 * k) / n : 0}%`, ...(fixed ? { "grid-column": String((fixed.get(group.task) ?? 0) + 1) } : {}) },
+          style: { "--s": `${n ? (100 * k) / n : 0}%`, ...(fixed ? { "grid-column": String((fixed.get(group.task) ?? 0) + 1), "grid-row": "1" } : {}) },
         },
         h("span", {}, `${k}/${n}`),
       );
     });
-    return h("div", { class: "row" }, h("b", { class: store.has(one.number) ? "" : "quiet", title: store.has(one.number) ? "" : "its turns are not in this file" }, one.number), h("div", { class: "cells" }, cells));
+    return h("div", { class: "row" }, h("b", { class: store.has(one.number) ? "" : "quiet", title: store.has(one.number) ? "" : "its turns are not in this file" }, one.number), h("div", { class: "cells", style: fixed ? { "grid-template-columns": `repeat(${fixed.size}, minmax(40px, 1fr))` } : {} }, cells));
   });
   return [
     h("p", { class: "legend" }, h("span", {}, "none"), h("i", { class: "ramp" }), h("span", {}, "all won"), h("span", { class: "quiet" }, `${count(shown)} of ${count(all)} groups`)),
@@ -168,11 +168,11 @@ function strips(store, turns, members, group, path, redraw) {
       byState.set(member.state[t], [...(byState.get(member.state[t]) ?? []), cell]);
       return cell;
     });
-    const won = group.won[m], mean = member.credit[rule]?.value ?? [];
+    const won = group.won[m], values = member.credit[rule]?.value ?? [];
     return h("div", { class: "strip" },
       h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.id }, h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
       h("div", { class: "turns" }, cells),
-      h("span", { class: "n quiet" }, `${plain(group.reward[m])} · ${group.stop[m]} · ${mean.length ? signed(mean.reduce((a, b) => a + b, 0) / mean.length) : "no advantage"}`));
+      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · ended as ${group.stop[m]} · ${values.length ? `mean advantage ${signed(mean(values))}` : "no advantage"}`));
   });
   const board = h("div", { class: "strips", onpointerleave: () => point(null, [], lines) }, lines, rows);
   return [

@@ -79,7 +79,7 @@ function notes(store) {
   if (kept && kept.tokens < kept.turns)
     said.unshift(`Sampled tokens of ${kept.tokens} of ${kept.turns} iterations with turns fit into this file.`);
   if (!said.length) return null;
-  const shown = h("details", { class: "notes", open: said.length < 4 }, h("summary", {}, `${said.length} notes`));
+  const shown = h("details", { class: "notes", open: said.length < 4 }, h("summary", {}, said.length === 1 ? "1 note" : `${said.length} notes`));
   shown.append(h("ul", {}, said.slice(0, 200).map((text) => h("li", {}, visible(text)))));
   return shown;
 }

@@ -31,7 +31,7 @@ class Store {
 
   /**
    * Take over what is new; return whether anything is.
-   * @param {{revision: number, from: number, parts: Record<string, any>, count: number}} news
+   * @param {{revision: number, from: number, parts: Record<string, any>}} news
    */
   apply(news) {
     const changed = Object.keys(news.parts);
