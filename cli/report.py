@@ -31,7 +31,7 @@ def report(
     ] = None,
     megabytes: Annotated[
         float, typer.Option(min=0.1, help="Size that turns and tokens may take in the file, in MB.")
-    ] = 18.0,
+    ] = 16.0,
 ) -> None:
     """Write a run as one HTML file: curves, groups, every turn with its advantage, failures, comparisons."""
     from turnwise.cli.run_report.run_data import RunData

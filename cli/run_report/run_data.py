@@ -32,7 +32,7 @@ _QUIET = ("setup",)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RevisedPart:
     """One part and the revision in which it changed last."""
 
     revision: int
@@ -55,7 +55,7 @@ class RunData:
         self.path, self.settings, self.against = path, settings, against
         self.revision = 0
         self._cut = 0  # the revision in which a part has last gone
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, RevisedPart] = {}
         self._stamps: dict[Path, Stamp] = {}
         if not path.exists():
             raise UserError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
@@ -121,7 +121,7 @@ class RunData:
             del self.parts[name]
             self._cut = self.revision
         for name in changed:
-            self.parts[name] = Part(self.revision, found[name])
+            self.parts[name] = RevisedPart(self.revision, found[name])
 
     def _changed(self, file: Path) -> bool:
         try:

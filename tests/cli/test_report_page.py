@@ -152,6 +152,22 @@ def test_cards_of_an_episode(tab: Any, file: Path) -> None:
     assert "mumble" in unread.locator(".answer").inner_text()
 
 
+def test_graph_of_a_group_for_every_rule(tab: Any, file: Path) -> None:
+    view = visit(tab, file, "#/group/1/0")
+    view.get_by_text("graph of its states").click()
+    tab.wait_for_function("() => document.getElementById('view').dataset.ready === '#/graph/1/0'")
+    assert [text.split()[0] for text in view.locator("h2").all_inner_texts()] == ["gigpo", "grpo"]
+    first = view.locator(".graph svg").first
+    # two states and two ends; "go east", "take key", "sing song", and the loop's last turn
+    assert first.locator(".state").count() == 4
+    assert first.locator(".edge").count() == 4
+    assert first.locator(".edge.plus").count() == 2
+    assert "go east ×2" in (first.locator(".edge title").all_text_contents())[-1]
+    assert "↻ 5" in first.locator(".state").first.text_content()
+    view.locator("a", has_text="iteration 3 (1/3)").click()
+    tab.wait_for_function("() => document.getElementById('view').dataset.ready === '#/graph/3/0'")
+
+
 def test_keys(tab: Any, file: Path) -> None:
     view = visit(tab, file, "#/turn/1/0/1/0")
     tab.keyboard.press("j")
@@ -237,7 +253,16 @@ def test_comparison_agrees_with_the_command(tab: Any, file: Path) -> None:
 def test_no_page_is_wider_than_a_phone(browser: Any, file: Path, scheme: Any) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
     tab = context.new_page()
-    for route in ("#/", "#/groups", "#/group/1/0", "#/turn/1/0/1/2", "#/failures", "#/compare", "#/search?q=room"):
+    for route in (
+        "#/",
+        "#/groups",
+        "#/group/1/0",
+        "#/graph/1/0",
+        "#/turn/1/0/1/2",
+        "#/failures",
+        "#/compare",
+        "#/search?q=room",
+    ):
         visit(tab, file, route)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360, route
     context.close()
@@ -260,7 +285,15 @@ def test_hostile_texts_are_text(tab: Any, tmp_path: Path) -> None:
     file.write_text(complete_page(RunData(run, settings_of(run))), encoding="utf-8")
     scripts = file.read_text(encoding="utf-8").lower().count("<script")
     last = len(played) - 1
-    for route in ("#/", "#/groups", f"#/group/2/{last}", f"#/turn/2/{last}/0/0", "#/turn/2/0/0/0", "#/failures"):
+    for route in (
+        "#/",
+        "#/groups",
+        f"#/group/2/{last}",
+        f"#/graph/2/{last}",
+        f"#/turn/2/{last}/0/0",
+        "#/turn/2/0/0/0",
+        "#/failures",
+    ):
         view = visit(tab, file, route)
         assert tab.evaluate("window.hacked") is None
         assert (

@@ -36,7 +36,7 @@ function fill(element, attributes, children) {
     else if (name === "href" && !String(value).startsWith("#")) throw new Error("links stay inside the report");
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
     element.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }

@@ -134,7 +134,7 @@ async function groupPage(store, number, index) {
   const head = [
     h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), ` › iteration ${number} › group ${index + 1} of ${iteration.groups.length}`, around),
     h("h1", {}, line(group.task, 100)),
-    h("p", { class: "quiet" }, `${line(group.type)}${group.type ? " · " : ""}${wins(group)} of ${finished(group)} won`),
+    h("p", { class: "quiet" }, `${line(group.type)}${group.type ? " · " : ""}${wins(group)} of ${finished(group)} won`, turns ? [" · ", h("a", { href: `#/graph/${number}/${index}` }, "graph of its states")] : ""),
   ];
   if (!turns) return [...head, ...missing("The turns of this iteration are not in this file: it keeps a stated selection.")];
   const members = turns.groups[index]?.members ?? [], place = h("div", {});

@@ -25,6 +25,7 @@ async function rerender(keep = true) {
     if (page === "") content = overview(store);
     else if (page === "groups") content = groupsPage(store);
     else if (page === "group") content = await groupPage(store, a, b);
+    else if (page === "graph") content = await graphPage(store, a, b);
     else if (page === "turn") content = await trajectoryPage(store, a, b, c, d || 0, word);
     else if (page === "failures") content = failuresPage(store);
     else if (page === "compare") content = comparePage(store);
@@ -56,7 +57,7 @@ function reveal(t) {
 
 /** @param {string} page @param {string} word */
 function frame(page, word) {
-  const under = page === "group" || page === "turn" ? "groups" : page;
+  const under = ["group", "turn", "graph"].includes(page) ? "groups" : page;
   const old = /** @type {HTMLInputElement | null} */ (document.getElementById("word"));
   document.title = `${line(store.run.name, 60)} · report`;
   if (old) {
@@ -129,7 +130,7 @@ async function follow() {
     if (await store.ask()) {
       const page = route().words[0] ?? "";
       const busy = document.activeElement?.closest("#view input, #view select");
-      if (!busy && (page !== "turn" && page !== "group" && page !== "search")) await rerender();
+      if (!busy && (!["turn", "group", "graph", "search"].includes(page))) await rerender();
     }
     label.textContent = store.events("done").length ? "finished" : "live";
     label.className = "";
