@@ -30,8 +30,8 @@ def report(
         list[Path] | None, typer.Option(metavar="RUN", help="Another run, to compare its evaluations; repeatable.")
     ] = None,
     megabytes: Annotated[
-        float, typer.Option(min=0.1, help="Size that turns and tokens may take in the file, in MB.")
-    ] = 16.0,
+        float, typer.Option(min=0.1, help="Size of the file, in MB. Turns beyond it are left out.")
+    ] = 19.0,
 ) -> None:
     """Write a run as one HTML file: curves, groups, every turn with its advantage, failures, comparisons."""
     from turnwise.cli.run_report.run_data import RunData

@@ -34,8 +34,8 @@ SCRIPTS = (
     "main.js",
 )
 """The page's scripts in the order in which they run."""
-LIMIT = 16_000_000
-"""Bytes of a file that turns and tokens may take."""
+LIMIT = 19_000_000
+"""Bytes of a file; outcomes are kept even if they alone take more."""
 
 
 def page(data: dict[str, Any], chunks: dict[str, bytes], *, live: bool = False) -> str:
@@ -81,28 +81,26 @@ def complete_page(data: RunData, limit: int = LIMIT) -> str:
 
     Args:
         data: the run.
-        limit: bytes that turns and tokens may take together.
+        limit: bytes of the page.
     """
     data.refresh()
     numbers = list(data.files())
     chunks: dict[str, bytes] = {}
-    left = limit
+    left = limit - len(page({**data.since(0), "kept": None}, {}))
     later: dict[str, bytes] = {}
     for number in by_halves(numbers):
         iteration = data.read(number)
         found = iterations.packed(iterations.turns(iteration, data.settings))
-        size = 4 * ((len(found) + 2) // 3)
-        if size > left:
+        if _stored(found) > left:
             break
-        left -= size
+        left -= _stored(found)
         chunks[f"turns/{number}"] = found
         more = iterations.packed(iterations.tokens(iteration))
-        if len(more) < left:
+        if _stored(more) <= left:
             later[f"tokens/{number}"] = more
     for name, found in later.items():
-        size = 4 * ((len(found) + 2) // 3)
-        if size <= left:
-            left -= size
+        if _stored(found) <= left:
+            left -= _stored(found)
             chunks[name] = found
     counts = {kind: sum(name.startswith(kind) for name in chunks) for kind in ("turns", "tokens")}
     return page({**data.since(0), "kept": {**counts, "iterations": len(numbers), "limit": limit}}, chunks)
@@ -124,6 +122,11 @@ def by_halves(numbers: list[int]) -> Iterator[int]:
             middle = (low + high) // 2
             yield numbers[middle]
             spans += [(low, middle), (middle, high)]
+
+
+def _stored(content: bytes) -> int:
+    """Return how many bytes a compressed content takes in the page: base64, and its element."""
+    return 4 * ((len(content) + 2) // 3) + 70
 
 
 def _digest(text: str) -> str:

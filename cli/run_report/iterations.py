@@ -65,7 +65,6 @@ def summary(iteration: Iteration) -> dict[str, Any]:
             "turns": [len(t.turns) for t in group.trajectories],
             "stop": [strings.number(t.stop) for t in group.trajectories],
             "ending": [strings.number(ending(t) or "") for t in group.trajectories],
-            "last": [strings.number(_clip(_last_action(t), 120)) for t in group.trajectories],
         }
         for group in iteration.groups
     ]
@@ -210,13 +209,6 @@ def _tokens_of(trajectory: Trajectory) -> dict[str, Any]:
         "response": [list(turn.response) for turn in trajectory.turns],
         "logprob": [[_number(value, 3) for value in turn.logprobs] for turn in trajectory.turns],
     }
-
-
-def _last_action(trajectory: Trajectory) -> str:
-    if not trajectory.turns:
-        return ""
-    last = trajectory.turns[-1]
-    return last.text if last.action is None else last.action
 
 
 def _number(value: float, digits: int = 4) -> float | None:

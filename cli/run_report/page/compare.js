@@ -22,7 +22,7 @@ function comparePage(store) {
   const found = store.evaluations;
   if (found.length < 2) return [h("h1", {}, "Compare"), ...missing("This run has fewer than two evaluations. `--against RUN` adds those of another run.")];
   const place = h("div", {});
-  const draw = () => place.replaceChildren(...comparison(found, draw));
+  const draw = () => put(place, comparison(found, draw));
   draw();
   return [h("h1", {}, "Compare"), place];
 }

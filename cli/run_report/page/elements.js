@@ -1,6 +1,7 @@
 // Elements of the page. Texts of a run become text nodes here and nowhere become markup.
 
-/** @typedef {Node | string | number | null | undefined | false} Child */
+/** @typedef {Node | string | number | null | undefined | false} OneChild */
+/** @typedef {OneChild | readonly OneChild[] | readonly (readonly OneChild[])[] | readonly (OneChild | readonly OneChild[])[]} Child */
 
 const SVG = "http://www.w3.org/2000/svg";
 const LONG = 4000; // characters of a text that are shown at first
@@ -32,15 +33,26 @@ function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === false || value === null || value === undefined) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const [key, one] of Object.entries(value)) element["style"].setProperty(key, one);
+    else if (name === "style") for (const [key, one] of Object.entries(value)) styleOf(element).setProperty(key, one);
     else if (name === "href" && !String(value).startsWith("#")) throw new Error("links stay inside the report");
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat(Infinity)) {
+  for (const child of /** @type {OneChild[]} */ (children.flat(/** @type {3} */ (Infinity)))) {
     if (child === null || child === undefined || child === false) continue;
     element.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   return element;
+}
+
+/** @param {Element} element */
+function styleOf(element) {
+  return /** @type {HTMLElement | SVGElement} */ (element).style;
+}
+
+/** Show other children in an element. @param {Element} element @param {...(Child | Child[])} children */
+function put(element, ...children) {
+  element.replaceChildren();
+  return fill(element, {}, children);
 }
 
 /**
@@ -50,19 +62,19 @@ function fill(element, attributes, children) {
 function visible(text) {
   return text
     .replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-    .replace(/[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g, name)
+    .replace(/[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g, codeName)
     .replace(/[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]/g, (c) => (c.length === 2 ? tagged(c) : "\ufffd"));
 }
 
 /** @param {string} c */
-function name(c) {
+function codeName(c) {
   return `[U+${(c.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}]`;
 }
 
 /** Return a pair of surrogates, or the name of a tag character, which nobody would see. @param {string} c */
 function tagged(c) {
   const code = c.codePointAt(0) ?? 0;
-  return code >= 0xe0000 && code <= 0xe0fff ? name(c) : c;
+  return code >= 0xe0000 && code <= 0xe0fff ? codeName(c) : c;
 }
 
 /**

@@ -5,7 +5,7 @@ const failing = { type: "", stop: "", from: "all" };
 /** @param {Store} store */
 function failuresPage(store) {
   const place = h("div", {});
-  const draw = () => place.replaceChildren(...failures(store, draw));
+  const draw = () => put(place, failures(store, draw));
   draw();
   return [h("h1", {}, "Failures"),
     h("p", { class: "quiet" }, "Episodes without success, by how they ended. The first that applies: an error; the last three answers could not be parsed; ",

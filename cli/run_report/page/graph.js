@@ -40,6 +40,7 @@ function graphOf(turns, members, group) {
   /** @type {Map<string, GraphEdge>} */
   const edges = new Map();
   const visit = (/** @type {string} */ key, /** @type {string} */ text, /** @type {number} */ m, end = "") => {
+    /** @type {GraphNode} */
     const node = nodes.get(key) ?? { text, visits: 0, episodes: new Set(), wins: new Set(), folded: 0, stays: 0, depth: Infinity, order: 0, x: 0, y: 0, end };
     node.visits += 1;
     node.episodes.add(m);
@@ -74,7 +75,9 @@ function graphOf(turns, members, group) {
 function connect(edges, from, to, turns, member, m, t, won) {
   from.order ||= edges.size + 1;
   to.order ||= edges.size + 2;
-  const key = `${from.order} ${to.order}`, edge = edges.get(key) ?? { from, to, actions: new Map(), count: 0, episodes: new Set(), wins: new Set(), sums: {} };
+  const key = `${from.order} ${to.order}`;
+  /** @type {GraphEdge} */
+  const edge = edges.get(key) ?? { from, to, actions: new Map(), count: 0, episodes: new Set(), wins: new Set(), sums: {} };
   const action = did(turns, member, t);
   edge.actions.set(action, (edge.actions.get(action) ?? 0) + 1);
   edge.count += 1;

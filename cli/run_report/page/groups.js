@@ -54,7 +54,7 @@ function filters(store, changed) {
 function groupsPage(store) {
   const place = h("div", {});
   let rows = ROWS;
-  const draw = () => place.replaceChildren(...grid(store, rows, () => { rows += 5 * ROWS; draw(); }));
+  const draw = () => put(place, grid(store, rows, () => { rows += 5 * ROWS; draw(); }));
   draw();
   return [
     h("h1", {}, "Groups"),
@@ -138,7 +138,7 @@ async function groupPage(store, number, index) {
   ];
   if (!turns) return [...head, ...missing("The turns of this iteration are not in this file: it keeps a stated selection.")];
   const members = turns.groups[index]?.members ?? [], place = h("div", {});
-  const draw = () => place.replaceChildren(...strips(store, turns, members, group, `${number}/${index}`, draw));
+  const draw = () => put(place, strips(store, turns, members, group, `${number}/${index}`, draw));
   draw();
   const goal = members.find((one) => one.observation.length);
   return [...head, goal ? block(turns.strings[goal.observation[0]], "goal") : null, place, ...turns.notes.map((text) => h("p", { class: "quiet" }, visible(text)))];
@@ -172,7 +172,7 @@ function strips(store, turns, members, group, path, redraw) {
     return h("div", { class: "strip" },
       h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.id }, h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
       h("div", { class: "turns" }, cells),
-      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · ended as ${group.stop[m]} · ${values.length ? `mean advantage ${signed(mean(values))}` : "no advantage"}`));
+      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), `${values.length ? `mean advantage ${signed(mean(values))}` : "no advantage"}`));
   });
   const board = h("div", { class: "strips", onpointerleave: () => point(null, [], lines) }, lines, rows);
   return [

@@ -74,7 +74,7 @@ function notes(store) {
   if (kept && kept.turns < kept.iterations)
     said.unshift(
       `This file holds the outcomes of all ${kept.iterations} iterations, but the turns of ${kept.turns} only (its last, its first, ` +
-        `and by halves in between), since turns and tokens may take ${count(kept.limit)} bytes. \`--megabytes\` changes that.`,
+        `and by halves in between), since the file should not exceed ${count(kept.limit)} bytes. \`--megabytes\` changes that.`,
     );
   if (kept && kept.tokens < kept.turns)
     said.unshift(`Sampled tokens of ${kept.tokens} of ${kept.turns} iterations with turns fit into this file.`);
@@ -91,7 +91,9 @@ function curves(store, trained) {
     return { x: event.iteration, y: event.success, low, high, n };
   });
   const marks = store.events("evaluation").map((e) => ({ x: e.iteration, y: e.success, low: e.low, high: e.high, n: e.n }));
-  const last = store.run.steps ?? 0, shown = [], others = [];
+  const last = store.run.steps ?? 0;
+  /** @type {HTMLElement[]} */
+  const shown = [], others = /** @type {HTMLElement[]} */ ([]);
   const about = "in training (line, 95 % Wilson band) and in evaluations (squares, 95 % intervals)";
   if (points.length || marks.length) shown.push(plot({ title: "Success", about, points, marks, share: true, last }));
   const known = new Set(CURVES.map(([key]) => key));

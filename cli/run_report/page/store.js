@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{task: string, type: string, won: (0|1|null)[], reward: number[], turns: number[], stop: string[],
- *   ending: string[], last: string[]}} Group outcomes of a task's episodes, one entry for each
+ *   ending: string[]}} Group outcomes of a task's episodes, one entry for each
  * @typedef {{number: number, groups: Group[], notes: string[]}} Iteration
  * @typedef {{value: number[], parts: Record<string, number[]>, dropped: number[]}} Credit
  * @typedef {{id: string, seed: number, score: number, seconds: number, error: string | null, final: number,
@@ -126,7 +126,6 @@ function unpacked(packed) {
     type: text(group.type),
     stop: group.stop.map(text),
     ending: group.ending.map(text),
-    last: group.last.map(text),
   }));
   return { number: packed.number, groups, notes: packed.notes };
 }
