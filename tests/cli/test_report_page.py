@@ -249,6 +249,32 @@ def test_comparison_agrees_with_the_command(tab: Any, file: Path) -> None:
     assert tasks.count() == 6
 
 
+def test_evaluations_of_another_run(tab: Any, tmp_path: Path) -> None:
+    run, other = write_run(tmp_path / "one"), write_run(tmp_path / "two")
+    evaluation("111111111111").save(other / "evaluations" / "000003.json")
+    file = tmp_path / "both.html"
+    file.write_text(complete_page(RunData(run, settings_of(run), (other,))), encoding="utf-8")
+    view = visit(tab, file, "#/compare")
+    names = view.get_by_label("first").locator("option").all_inner_texts()
+    assert names == ["before training", "iteration 3", "two: before training", "two: iteration 3"]
+    view.get_by_label("first").select_option("iteration 3")
+    view.get_by_label("second").select_option("two: iteration 3")
+    assert view.locator(".verdict").inner_text().startswith("4 tasks won only by the second, 0 only by the first")
+    assert "8.3 % → 66.7 %" in visit(tab, file, "#/").inner_text()  # of this run alone
+
+
+def test_print_is_light_without_controls(browser: Any, file: Path) -> None:
+    context = browser.new_context(color_scheme="dark")
+    tab = context.new_page()
+    visit(tab, file, "#/group/1/0")
+    tab.emulate_media(media="print", color_scheme="dark")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not tab.locator("#top").is_visible()
+    assert not tab.locator(".filters").first.is_visible()
+    assert tab.locator(".strip").first.is_visible()
+    context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_wider_than_a_phone(browser: Any, file: Path, scheme: Any) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
