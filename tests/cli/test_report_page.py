@@ -249,6 +249,26 @@ def test_comparison_agrees_with_the_command(tab: Any, file: Path) -> None:
     assert tasks.count() == 6
 
 
+def test_long_episodes_do_not_overwhelm_the_page(tab: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "long", iterations=1)
+    turns = [turn(n, f"step {n}", prompt=(), response=(), logprobs=()) for n in range(3000)]
+    write_iteration(run, 2, [episode("open-1", m, turns, m == 0) for m in range(4)])
+    file = tmp_path / "long.html"
+    file.write_text(complete_page(RunData(run, settings_of(run))), encoding="utf-8")
+    view = visit(tab, file, "#/group/2/0")
+    assert view.locator(".turns .turn").count() == 1600
+    assert "2,600 more turns" in view.locator(".strip").first.inner_text()
+    assert "up to 300" in visit(tab, file, "#/graph/2/0").inner_text()
+    view = visit(tab, file, "#/turn/2/0/1/2500")
+    cards = view.locator(".card[data-turn]")
+    assert cards.count() < 100
+    assert "step 2500" in view.locator(".card.here").inner_text()
+    view.get_by_text("show earlier turns").click()
+    assert cards.first.get_attribute("data-turn") == "2410"
+    view.get_by_text("show later turns").click()
+    assert cards.last.get_attribute("data-turn") == "2589"
+
+
 def test_evaluations_of_another_run(tab: Any, tmp_path: Path) -> None:
     run, other = write_run(tmp_path / "one"), write_run(tmp_path / "two")
     evaluation("111111111111").save(other / "evaluations" / "000003.json")

@@ -7,6 +7,7 @@
  *   wins: Set<number>, sums: Record<string, number>}} GraphEdge
  */
 
+const NODES = 300; // states up to which a graph is drawn
 const BOX = 138, TALL = 40, GAP_X = 96, GAP_Y = 16;
 
 /** @param {Store} store @param {number} number @param {number} index */
@@ -14,6 +15,8 @@ async function graphPage(store, number, index) {
   const group = store.iterations.find((one) => one.number === number)?.groups[index], turns = group ? await store.turns(number) : null;
   if (!group || !turns) return missing("This report does not hold the turns of this group.");
   const members = turns.groups[index]?.members ?? [], { nodes, edges } = graphOf(turns, members, group);
+  if (nodes.length > NODES)
+    return missing(`This group has ${count(nodes.length)} states to draw; the graph shows up to ${NODES}. \`turnwise credit\` draws larger ones.`);
   const again = store.iterations.flatMap((one) => one.groups.flatMap((other, place) => (other.task === group.task ? [{ n: one.number, place, other }] : [])));
   return [
     h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " › ", h("a", { href: `#/group/${number}/${index}`, rel: "up" }, `iteration ${number}, group ${index + 1}`), " › graph"),
@@ -67,7 +70,7 @@ function graphOf(turns, members, group) {
     }
   });
   const all = [...nodes.values()], steps = [...edges.values()];
-  arrange(all, steps);
+  if (all.length <= NODES) arrange(all, steps);
   return { nodes: all, edges: steps };
 }
 

@@ -1,5 +1,7 @@
 // Groups: the grid of iterations and tasks, and the strips of one group.
 
+const CELLS = 400; // turns of an episode that strips show
+const LINES = 200; // turns of one state that are linked
 const ROWS = 150; // iterations that the grid shows at first
 const COLUMNS = 60; // distinct tasks up to which a task that recurs has a column of its own
 
@@ -155,7 +157,7 @@ function strips(store, turns, members, group, path, redraw) {
   /** @type {Map<number, HTMLElement[]>} */
   const byState = new Map();
   const rows = members.map((member, m) => {
-    const cells = member.answer.map((_, t) => {
+    const cells = member.answer.slice(0, CELLS).map((_, t) => {
       const value = member.credit[rule]?.value[t], look = shade(value, most), mark = member.mark[t];
       const cell = h("a", {
         class: `turn ${look.class} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""}`, style: look.style,
@@ -171,7 +173,7 @@ function strips(store, turns, members, group, path, redraw) {
     const won = group.won[m], values = member.credit[rule]?.value ?? [];
     return h("div", { class: "strip" },
       h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.id }, h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
-      h("div", { class: "turns" }, cells),
+      h("div", { class: "turns" }, cells, rest(member, `${path}/${m}`)),
       h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), `${values.length ? `mean advantage ${signed(mean(values))}` : "no advantage"}`));
   });
   const board = h("div", { class: "strips", onpointerleave: () => point(null, [], lines) }, lines, rows);
@@ -181,6 +183,12 @@ function strips(store, turns, members, group, path, redraw) {
       scale(most), h("span", { class: "key" }, h("i", { class: "turn none bad" }, "×"), "not admissible"), h("span", { class: "key" }, h("i", { class: "turn none unread" }, "?"), "not parsable")),
     board, detail, decisive(turns, members, rule, path),
   ].filter(Boolean);
+}
+
+/** Return a link to the turns that a strip does not show. @param {Member} member @param {string} path */
+function rest(member, path) {
+  const more = member.answer.length - CELLS;
+  return more > 0 && h("a", { href: `#/turn/${path}/${CELLS}` }, `${count(more)} more turns`);
 }
 
 /** @param {number} most */
@@ -202,7 +210,7 @@ function point(cell, same, lines) {
   const box = board.getBoundingClientRect();
   const middle = (/** @type {Element} */ one) => { const r = one.getBoundingClientRect(); return [r.left + r.width / 2 - box.left, r.top + r.height / 2 - box.top]; };
   const [x, y] = middle(cell);
-  for (const other of same) {
+  for (const other of same.slice(0, LINES)) {
     other.classList.add("same");
     if (other === cell) continue;
     const [a, b] = middle(other);

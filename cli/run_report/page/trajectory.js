@@ -34,10 +34,10 @@ async function trajectoryPage(store, number, index, m, at, word) {
     member.error && block(member.error, "error"),
     h("div", { class: "filters" },
       turns.rules.length > 0 && choice("advantage by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; rerender(); }), scale(most)),
-    h("div", { class: "mini" }, member.answer.map((_, t) => {
+    h("div", { class: "mini" }, member.answer.slice(0, CELLS).map((_, t) => {
       const look = shade(member.credit[rule]?.value[t], most), mark = member.mark[t];
       return h("a", { class: `turn ${look.class} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""}`, style: look.style, href: `#/turn/${path}/${m}/${t}`, "aria-label": `turn ${t + 1}` }, mark === "u" ? "?" : mark === "i" ? "×" : "");
-    })),
+    }), member.answer.length > CELLS && ` ${count(member.answer.length - CELLS)} more turns`),
     cards, more,
     h("section", { class: "card last" }, h("h3", {}, "After the last turn"), block(turns.strings[member.final], "seen", word)),
   ];
