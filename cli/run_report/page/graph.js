@@ -125,7 +125,7 @@ function picture(nodes, edges, rule, most) {
     const d = forward ? `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`
       : `M${x1 - BOX / 2} ${y1 + TALL / 2}C${x1 - BOX / 2} ${y1 + 74} ${x2 + BOX / 2} ${y2 + 74} ${x2 + BOX / 2} ${y2 + TALL / 2}`;
     const actions = [...edge.actions].sort((a, b) => b[1] - a[1]);
-    const tip = `${actions.slice(0, 8).map(([action, n]) => `${line(action, 80)} ×${n}`).join("\n")}\n${edge.count} times by ${edge.episodes.size} episodes, ${edge.wins.size} of them won\nmean advantage ${signed(value)}`;
+    const tip = `${actions.slice(0, 8).map(([action, n]) => `${line(action, 80)} ×${n}`).join("\n")}\n${plural(edge.count, "time")} by ${plural(edge.episodes.size, "episode")}, ${edge.wins.size} of them won\nmean advantage ${signed(value)}`;
     shown.append(svg("path", { class: `edge ${look.class}`, style: look.style, d, "stroke-width": Math.min(9, 1 + 1.6 * Math.sqrt(edge.count)) }, svg("title", {}, tip)));
     if (forward && x2 - x1 <= GAP_X + 1)
       shown.append(svg("text", { class: "action", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 4, "text-anchor": "middle" }, line(actions[0][0], 17)));
@@ -133,7 +133,7 @@ function picture(nodes, edges, rule, most) {
   for (const node of nodes) {
     const fate = node.end || (node.wins.size === 0 ? "lost" : node.wins.size === node.episodes.size ? "won" : "open");
     const title = node.folded ? `${node.folded} turns in states of one episode` : line(node.text, 600);
-    const more = `${node.episodes.size} episode${node.episodes.size > 1 ? "s" : ""}, ${node.wins.size} won${node.stays && !node.folded ? `, ↻ ${node.stays}` : ""}`;
+    const more = `${plural(node.episodes.size, "episode")}, ${node.wins.size} won${node.stays && !node.folded ? `, ↻ ${node.stays}` : ""}`;
     shown.append(svg("g", { class: `state ${fate} ${node.folded ? "folded" : ""}`, transform: `translate(${node.x} ${node.y})` },
       svg("title", {}, `${title}\n${more}${node.stays && !node.folded ? " turns stayed here" : ""}`),
       svg("rect", { width: BOX, height: TALL, rx: 6 }),

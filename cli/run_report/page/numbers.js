@@ -7,6 +7,11 @@ function count(n) {
   return n.toLocaleString("en");
 }
 
+/** @param {number} n @param {string} what */
+function plural(n, what) {
+  return `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+}
+
 /** @param {number | null | undefined} share */
 function percent(share) {
   return share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`;

@@ -39,7 +39,7 @@ function headline(store, trained) {
   const episodes = store.iterations.flatMap((one) => one.groups).reduce((sum, group) => sum + group.won.length, 0);
   const turns = store.iterations.flatMap((one) => one.groups).flatMap((group) => group.turns);
   const facts = [
-    fact("iterations", `${trained.length}${store.run.steps > trained.length ? ` of ${store.run.steps}` : ""}`),
+    fact("iterations", `${trained.length || store.iterations.length}${store.run.steps > trained.length ? ` of ${store.run.steps}` : ""}`),
     fact("episodes", count(episodes)),
     fact("turns", count(turns.reduce((sum, n) => sum + n, 0))),
   ];
@@ -79,7 +79,7 @@ function notes(store) {
   if (kept && kept.tokens < kept.turns)
     said.unshift(`Sampled tokens of ${kept.tokens} of ${kept.turns} iterations with turns fit into this file.`);
   if (!said.length) return null;
-  const shown = h("details", { class: "notes", open: said.length < 4 }, h("summary", {}, said.length === 1 ? "1 note" : `${said.length} notes`));
+  const shown = h("details", { class: "notes", open: said.length < 4 }, h("summary", {}, plural(said.length, "note")));
   shown.append(h("ul", {}, said.slice(0, 200).map((text) => h("li", {}, visible(text)))));
   return shown;
 }
@@ -105,14 +105,14 @@ function curves(store, trained) {
     const found = trained.filter((e) => typeof e[key] === "number").map((e) => ({ x: e.iteration, y: e[key] }));
     if (found.length) (known.has(key) ? shown : others).push(plot({ title, about: text, points: found, share, last }));
   }
-  if (!shown.length) return h("p", { class: "quiet" }, "No iteration has been finished yet.");
+  if (!shown.length) return h("p", { class: "quiet" }, "There are no curves: no iteration has been reported.");
   return h(
     "section",
     {},
     h("h2", {}, "Curves"),
     h("p", { class: "quiet" }, `Success: ${about}. Point at a curve for its numbers.`),
     h("div", { class: "plots" }, shown),
-    others.length > 0 && h("details", {}, h("summary", {}, `${others.length} further curves`), h("div", { class: "plots" }, others)),
+    others.length > 0 && h("details", {}, h("summary", {}, plural(others.length, "further curve")), h("div", { class: "plots" }, others)),
   );
 }
 
@@ -123,10 +123,10 @@ function spent(store, trained) {
   const imitation = total(store.events("imitation"), "seconds"), evaluation = total(store.events("evaluation"), "seconds");
   /** @type {[string, number, string][]} */
   const times = [
-    ["demonstrations", imitation, ""], ["rollouts", rollout, ""], ["updates", update, ""],
+    ["warm start", imitation, ""], ["rollouts", rollout, ""], ["updates", update, ""],
     ["rest of the iterations", Math.max(0, total(trained, "seconds") - rollout - update), ""], ["evaluations", evaluation, ""],
   ];
-  const used = times.filter(([, size]) => size > 0);
+  const whole = times.reduce((sum, [, size]) => sum + size, 0), used = times.filter(([, size]) => size > 0.005 * whole);
   if (!used.length) return null;
   const tokens = [["sampled", total(trained, "tokens")], ["computed in updates", total(trained, "update_tokens")]];
   return h(
@@ -157,5 +157,5 @@ function settings(run) {
 function versions(run) {
   const rows = Object.entries(run.versions).map(([key, value]) => [key, line(String(value))]);
   const credit = run.creditText.map((/** @type {string} */ text) => h("p", { class: "quiet" }, visible(text)));
-  return h("section", {}, h("h2", {}, "Versions"), rows.length ? table(["", ""], rows, 2) : "unknown", credit);
+  return h("section", {}, rows.length > 0 && [h("h2", {}, "Versions"), table(["", ""], rows, 2)], h("h2", {}, "Credit"), credit);
 }

@@ -30,7 +30,7 @@ async function trajectoryPage(store, number, index, m, at, word) {
     h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " › ", h("a", { href: `#/group/${path}`, rel: "up" }, `iteration ${number}, group ${index + 1}`),
       ` › episode ${m + 1} of ${members.length}`, h("nav", { class: "around" }, step(m - 1, "← previous", "prev"), step(m + 1, "next →", "next"))),
     h("h1", {}, h("span", { class: `badge ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}` }, won === 1 ? "won" : won === 0 ? "not won" : "failed"), " ", line(group.task, 90)),
-    h("p", { class: "quiet" }, `${member.answer.length} turns · ended as ${group.stop[m]} · reward ${plain(group.reward[m])} · score ${plain(member.score)} · ${plain(member.seconds)} s · seed ${member.seed} · ${line(member.id, 200)}`),
+    h("p", { class: "quiet" }, `${plural(member.answer.length, "turn")} · ended as ${group.stop[m]} · reward ${plain(group.reward[m])} · score ${plain(member.score)} · ${plain(member.seconds)} s · seed ${member.seed} · ${line(member.id, 200)}`),
     member.error && block(member.error, "error"),
     h("div", { class: "filters" },
       turns.rules.length > 0 && choice("advantage by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; rerender(); }), scale(most)),
@@ -76,7 +76,7 @@ function inState(view, t) {
   const { members, member, turns, path, rule } = view;
   const here = visitors(members, member.state[t]), episodes = new Set(here.map((one) => one.m)).size;
   if (here.length < 2) return h("span", { class: "quiet" }, "nobody else was in this state");
-  return lazily(`${here.length} turns of ${episodes} episode${episodes > 1 ? "s" : ""} in this state`, async () => [
+  return lazily(`${plural(here.length, "turn")} of ${plural(episodes, "episode")} in this state`, async () => [
     h("p", { class: "quiet" }, "From here on: the sum of rewards, undiscounted."),
     table(["turn", "what was done", "rewards from here", "advantage"], here.slice(0, 100).map((one) => [
       h("a", { href: `#/turn/${path}/${one.m}/${one.t}` }, `episode ${one.m + 1}, turn ${one.t + 1}`),
