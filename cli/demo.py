@@ -109,6 +109,7 @@ def report(folder: Path, title: str, seconds: float) -> None:
 def _next_steps(folder: Path) -> None:
     say("\nNext:", "bold")
     say(f"  turnwise play --policy {folder}        # play yourself; :ask or :watch the agent")
+    say(f"  turnwise report {folder} --output report.html        # curves, groups and every turn in a browser")
     say(f"  turnwise show {folder}        # the advantage of every turn")
     say(f"  turnwise eval {folder} --episodes 500        # more held-out games")
 

@@ -33,6 +33,7 @@ from turnwise.cli import (
     list_command,
     model,
     play,
+    report,
     serve,
     show,
     train,
@@ -163,6 +164,7 @@ app.command("bench", short_help="Benchmark an agent on fixed panels of all envir
 app.command("ablate", short_help="Train variants of a run with several seeds and compare them.")(ablate.ablate)
 app.command("compare", short_help="Compare two evaluations or cards on the same panels.")(compare.compare)
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
+app.command("report", short_help="Write a run as one HTML page; or serve it live.")(report.report)
 app.command("credit", short_help="Compare credit rules on stored trajectories; draw a task's graph.")(credit.credit)
 app.command("audit", short_help="Check stored trajectories and checkpoints of a run.")(audit.audit)
 app.command("check", short_help="Check that an environment keeps the contract.")(check.check)

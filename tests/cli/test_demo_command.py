@@ -19,7 +19,15 @@ def test_a_demo_trains_evaluates_draws_and_says_where(turnwise: Call, run_file: 
     words = ("demo", "--config", run_file, "--method", "grpo", "--seed", 1, "--output", folder)
     said = turnwise(*words)
     assert said.code == 0, said.err
-    for part in ("warm start", "trained", "all tasks", "McNemar", "success while training", "play --policy"):
+    for part in (
+        "warm start",
+        "trained",
+        "all tasks",
+        "McNemar",
+        "success while training",
+        "play --policy",
+        "turnwise report",
+    ):
         assert part in said.out
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert 'method = "grpo"' in (folder / "run.toml").read_text()

@@ -1,0 +1,260 @@
+// Groups: the grid of iterations and tasks, and the strips of one group.
+
+const CELLS = 400; // turns of an episode that strips show
+const LINES = 200; // turns of one state that are linked
+const ROWS = 150; // iterations that the grid shows at first
+const COLUMNS = 60; // distinct tasks up to which a task that recurs has a column of its own
+
+/** What the reader has chosen; it stays from page to page. */
+const chosen = { type: "", outcome: "", stop: "", text: "", rule: "" };
+
+/** @param {Group} group */
+function wins(group) {
+  return group.won.filter((won) => won === 1).length;
+}
+
+/** @param {Group} group */
+function finished(group) {
+  return group.won.filter((won) => won !== null).length;
+}
+
+/** Return whether a group passes the filters. @param {Group} group */
+function passes(group) {
+  const k = wins(group), n = finished(group);
+  const outcome = {
+    "": true, mixed: k > 0 && k < n, won: n > 0 && k === n, lost: n > 0 && k === 0, error: n < group.won.length,
+  }[chosen.outcome];
+  return (
+    outcome === true &&
+    (!chosen.type || group.type === chosen.type) &&
+    (!chosen.stop || group.stop.includes(chosen.stop)) &&
+    (!chosen.text || group.task.toLowerCase().includes(chosen.text.toLowerCase()))
+  );
+}
+
+/** Return the filters as choices. @param {Store} store @param {() => void} changed */
+function filters(store, changed) {
+  const groups = store.iterations.flatMap((one) => one.groups);
+  const names = (/** @type {string[]} */ found) => [...new Set(found)].filter(Boolean).sort();
+  const set = (/** @type {"type"|"outcome"|"stop"} */ key) => (/** @type {string} */ value) => { chosen[key] = value; changed(); };
+  const types = names(groups.map((g) => g.type)), stops = names(groups.flatMap((g) => g.stop));
+  const pairs = (/** @type {string[]} */ found) => /** @type {[string, string][]} */ (found.map((name) => [name, name]));
+  return h(
+    "div",
+    { class: "filters" },
+    types.length > 1 && choice("task type", [["", "all"], ...pairs(types)], chosen.type, set("type")),
+    choice("outcome", [["", "all"], ["mixed", "wins and losses"], ["won", "all won"], ["lost", "none won"], ["error", "with errors"]], chosen.outcome, set("outcome")),
+    choice("ended as", [["", "all"], ...pairs(stops)], chosen.stop, set("stop")),
+    h("label", { class: "choice" }, h("span", {}, "task"), h("input", {
+      type: "search", "aria-label": "task", value: chosen.text, placeholder: "part of its name",
+      oninput: (/** @type {any} */ e) => { chosen.text = e.target.value; changed(); },
+    })),
+  );
+}
+
+/** The grid. @param {Store} store */
+function groupsPage(store) {
+  const place = h("div", {});
+  let rows = ROWS;
+  const draw = () => put(place, grid(store, rows, () => { rows += 5 * ROWS; draw(); }));
+  draw();
+  return [
+    h("h1", {}, "Groups"),
+    h("p", { class: "quiet" }, "A row is an iteration, a cell is a group: the episodes of one task, coloured by how many of them succeeded. ",
+      "A group in which all succeed or all fail teaches most rules nothing."),
+    filters(store, draw),
+    place,
+  ];
+}
+
+/** @param {Store} store @param {number} rows @param {() => void} more */
+function grid(store, rows, more) {
+  const iterations = store.iterations;
+  if (!iterations.length) return [h("p", { class: "quiet" }, "No episodes are stored.")];
+  const tasks = [...new Set(iterations.flatMap((one) => one.groups.map((group) => group.task)))].sort();
+  const groups = iterations.reduce((sum, one) => sum + one.groups.length, 0);
+  const fixed = tasks.length <= COLUMNS && groups > 2 * tasks.length ? new Map(tasks.map((task, column) => [task, column])) : null;
+  let shown = 0, all = 0;
+  const newest = iterations.slice(-rows).reverse();
+  const lines = newest.map((one) => {
+    const order = one.groups.map((group, index) => ({ group, index }));
+    if (!fixed) order.sort((a, b) => (a.group.type < b.group.type ? -1 : a.group.type > b.group.type ? 1 : a.index - b.index));
+    const cells = order.map(({ group, index }) => {
+      const fits = passes(group), k = wins(group), n = finished(group);
+      all += 1;
+      shown += fits ? 1 : 0;
+      return h(
+        "a",
+        {
+          class: `cell ${fits ? "" : "out"} ${k > 0 && k < n ? "mixed" : ""} ${n < group.won.length ? "failed" : ""}`,
+          href: `#/group/${one.number}/${index}`,
+          title: `iteration ${one.number}: ${line(group.task)}\n${k} of ${n} won${n < group.won.length ? `, ${group.won.length - n} failed` : ""}`,
+          style: { "--s": `${n ? (100 * k) / n : 0}%`, ...(fixed ? { "grid-column": String((fixed.get(group.task) ?? 0) + 1), "grid-row": "1" } : {}) },
+        },
+        h("span", {}, `${k}/${n}`),
+      );
+    });
+    return h("div", { class: "row" }, h("b", { class: store.has(one.number) ? "" : "quiet", title: store.has(one.number) ? "" : "its turns are not in this file" }, one.number), h("div", { class: "cells", style: fixed ? { "grid-template-columns": `repeat(${fixed.size}, minmax(40px, 1fr))` } : {} }, cells));
+  });
+  return [
+    h("p", { class: "legend" }, h("span", {}, "none"), h("i", { class: "ramp" }), h("span", {}, "all won"), h("span", { class: "quiet" }, `${count(shown)} of ${count(all)} groups`)),
+    h("div", { class: "grid" }, lines),
+    iterations.length > rows && h("button", { onclick: more }, `show older iterations (${iterations.length - rows})`),
+  ].filter(Boolean);
+}
+
+/** Return the rule whose advantages colour the turns. @param {Turns} turns @param {Store} store */
+function ruleOf(turns, store) {
+  if (turns.rules.includes(chosen.rule)) return chosen.rule;
+  return turns.rules.includes(store.run.method) ? store.run.method : (turns.rules[0] ?? "");
+}
+
+/** Return the largest absolute advantage. @param {Member[]} members @param {string} rule */
+function extent(members, rule) {
+  let most = 0;
+  for (const one of members) for (const value of one.credit[rule]?.value ?? []) most = Math.max(most, Math.abs(value));
+  return most;
+}
+
+/**
+ * Return class and style of an advantage on the diverging scale: orange below zero, blue above.
+ * @param {number | null | undefined} value @param {number} most
+ */
+function shade(value, most) {
+  if (value === null || value === undefined || !most) return { class: "none", style: { "--a": "0%" } };
+  return { class: value < 0 ? "minus" : "plus", style: { "--a": `${(100 * Math.min(1, Math.abs(value) / most) ** 0.7).toFixed(1)}%` } };
+}
+
+/** The strips of one group. @param {Store} store @param {number} number @param {number} index */
+async function groupPage(store, number, index) {
+  const iteration = store.iterations.find((one) => one.number === number), group = iteration?.groups[index];
+  if (!iteration || !group) return missing("This report has no such group.");
+  const turns = await store.turns(number);
+  const around = h("nav", { class: "around" },
+    index > 0 && h("a", { href: `#/group/${number}/${index - 1}`, rel: "prev" }, "← previous"),
+    index + 1 < iteration.groups.length && h("a", { href: `#/group/${number}/${index + 1}`, rel: "next" }, "next →"));
+  const head = [
+    h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), ` › iteration ${number} › group ${index + 1} of ${iteration.groups.length}`, around),
+    h("h1", {}, line(group.task, 100)),
+    h("p", { class: "quiet" }, `${line(group.type)}${group.type ? " · " : ""}${wins(group)} of ${finished(group)} won`, turns ? [" · ", h("a", { href: `#/graph/${number}/${index}` }, "graph of its states")] : ""),
+  ];
+  if (!turns) return [...head, ...missing("The turns of this iteration are not in this file: it keeps a stated selection.")];
+  const members = turns.groups[index]?.members ?? [], place = h("div", {});
+  const draw = () => put(place, strips(store, turns, members, group, `${number}/${index}`, draw));
+  draw();
+  const goal = members.find((one) => one.observation.length);
+  return [...head, goal ? block(turns.strings[goal.observation[0]], "goal") : null, place, ...turns.notes.map((text) => h("p", { class: "quiet" }, visible(text)))];
+}
+
+/**
+ * @param {Store} store @param {Turns} turns @param {Member[]} members @param {Group} group @param {string} path
+ * @param {() => void} redraw
+ */
+function strips(store, turns, members, group, path, redraw) {
+  const rule = ruleOf(turns, store), most = extent(members, rule);
+  const detail = h("div", { class: "detail", "aria-live": "polite" }, h("p", { class: "quiet" }, "Point at a turn: what was done, its advantage, and who else was in its state."));
+  const lines = svg("svg", { class: "links", "aria-hidden": "true" });
+  /** @type {Map<number, HTMLElement[]>} */
+  const byState = new Map();
+  const rows = members.map((member, m) => {
+    const cells = member.answer.slice(0, CELLS).map((_, t) => {
+      const value = member.credit[rule]?.value[t], look = shade(value, most), mark = member.mark[t];
+      const cell = h("a", {
+        class: `turn ${look.class} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""}`, style: look.style,
+        href: `#/turn/${path}/${m}/${t}`,
+        "aria-label": `turn ${t + 1}: ${line(did(turns, member, t), 60)}, advantage ${signed(value)}`,
+      }, mark === "u" ? "?" : mark === "i" ? "×" : "");
+      const seen = () => { point(cell, byState.get(member.state[t]) ?? [], lines); detail.replaceChildren(...turnDetail(turns, members, m, t, rule)); };
+      cell.addEventListener("pointerenter", seen);
+      cell.addEventListener("focus", seen);
+      byState.set(member.state[t], [...(byState.get(member.state[t]) ?? []), cell]);
+      return cell;
+    });
+    const won = group.won[m], values = member.credit[rule]?.value ?? [];
+    return h("div", { class: "strip" },
+      h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.id }, h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
+      h("div", { class: "turns" }, cells, rest(member, `${path}/${m}`)),
+      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), `${values.length ? `mean advantage ${signed(mean(values))}` : "no advantage"}`));
+  });
+  const board = h("div", { class: "strips", onpointerleave: () => point(null, [], lines) }, lines, rows);
+  return [
+    h("div", { class: "filters" },
+      turns.rules.length > 0 && choice("coloured by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; redraw(); }),
+      scale(most), h("span", { class: "key" }, h("i", { class: "turn none bad" }, "×"), "not admissible"), h("span", { class: "key" }, h("i", { class: "turn none unread" }, "?"), "not parsable")),
+    board, detail, decisive(turns, members, rule, path),
+  ].filter(Boolean);
+}
+
+/** Return a link to the turns that a strip does not show. @param {Member} member @param {string} path */
+function rest(member, path) {
+  const more = member.answer.length - CELLS;
+  return more > 0 && h("a", { href: `#/turn/${path}/${CELLS}` }, `${count(more)} more turns`);
+}
+
+/** @param {number} most */
+function scale(most) {
+  return h("span", { class: "legend" }, h("span", {}, signed(-most)), h("i", { class: "diverging" }), h("span", {}, signed(most)));
+}
+
+/** Return what was done in a turn. @param {Turns} turns @param {Member} member @param {number} t */
+function did(turns, member, t) {
+  return turns.strings[member.action[t] < 0 ? member.answer[t] : member.action[t]];
+}
+
+/** Mark the turns of one state, and draw lines between them. @param {Element | null} cell @param {Element[]} same @param {SVGElement} lines */
+function point(cell, same, lines) {
+  const board = lines.parentElement;
+  board?.querySelectorAll(".same").forEach((one) => one.classList.remove("same"));
+  lines.replaceChildren();
+  if (!cell || !board || same.length < 2) return;
+  const box = board.getBoundingClientRect();
+  const middle = (/** @type {Element} */ one) => { const r = one.getBoundingClientRect(); return [r.left + r.width / 2 - box.left, r.top + r.height / 2 - box.top]; };
+  const [x, y] = middle(cell);
+  for (const other of same.slice(0, LINES)) {
+    other.classList.add("same");
+    if (other === cell) continue;
+    const [a, b] = middle(other);
+    lines.append(svg("line", { x1: x, y1: y, x2: a, y2: b }));
+  }
+}
+
+/** @param {Turns} turns @param {Member[]} members @param {number} m @param {number} t @param {string} rule */
+function turnDetail(turns, members, m, t, rule) {
+  const member = members[m], here = visitors(members, member.state[t]);
+  const others = new Set(here.map((one) => one.m)).size;
+  return [
+    h("p", {}, h("b", {}, `episode ${m + 1}, turn ${t + 1}: `), line(did(turns, member, t), 160)),
+    h("p", {}, h("b", { class: "value" }, signed(member.credit[rule]?.value[t])), partsText(member, rule, t)),
+    h("p", { class: "quiet" }, others > 1 ? `${here.length} turns of ${others} episodes began in this state` : "no other episode was in this state"),
+  ];
+}
+
+/** @param {Member} member @param {string} rule @param {number} t */
+function partsText(member, rule, t) {
+  const parts = Object.entries(member.credit[rule]?.parts ?? {}).map(([name, values]) => `${name} ${signed(values[t])}`);
+  return parts.length ? `  ${parts.join(" · ")}` : "";
+}
+
+/** Return the turns that began in a state, with the rewards that followed. @param {Member[]} members @param {number} state */
+function visitors(members, state) {
+  return members.flatMap((member, m) => member.state.flatMap((one, t) =>
+    one === state ? [{ m, t, later: member.reward.slice(t).reduce((sum, reward) => sum + reward, 0) }] : []));
+}
+
+/** The turns whose advantage differs most from that of their episode. @param {Turns} turns @param {Member[]} members @param {string} rule @param {string} path */
+function decisive(turns, members, rule, path) {
+  const found = members.flatMap((member, m) => {
+    const values = member.credit[rule]?.value ?? [], middle = mean(values);
+    return values.map((value, t) => ({ m, t, value, own: value - middle }));
+  }).filter((one) => Math.abs(one.own) > 1e-6).sort((a, b) => Math.abs(b.own) - Math.abs(a.own)).slice(0, 8);
+  if (!found.length) return h("p", { class: "quiet" }, "All turns of an episode have the same advantage here: no single turn was judged.");
+  return h("section", {}, h("h2", {}, "Turns that stand out"),
+    h("p", { class: "quiet" }, "Those whose advantage differs most from the mean of their episode."),
+    table(["turn", "what was done", "advantage", "from its episode's mean"], found.map(({ m, t, value, own }) => [
+      h("a", { href: `#/turn/${path}/${m}/${t}` }, `episode ${m + 1}, turn ${t + 1}`), line(did(turns, members[m], t), 90), signed(value), signed(own)]), 2));
+}
+
+/** @param {string} text */
+function missing(text) {
+  return [h("p", { class: "missing" }, text)];
+}

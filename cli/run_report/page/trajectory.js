@@ -1,0 +1,122 @@
+// One episode: its turns as cards, with advantages, the others in the same state, and tokens on request.
+
+const CARDS = 60; // cards that are drawn at first
+
+/** @param {Store} store @param {number} number @param {number} index @param {number} m @param {number} at @param {string} word */
+async function trajectoryPage(store, number, index, m, at, word) {
+  const iteration = store.iterations.find((one) => one.number === number), group = iteration?.groups[index];
+  const turns = iteration && group ? await store.turns(number) : null;
+  const members = turns?.groups[index]?.members ?? [], member = members[m];
+  if (!group || !turns || !member) return missing("This report does not hold the turns of this episode.");
+  const path = `${number}/${index}`, rule = ruleOf(turns, store), most = extent(members, rule);
+  const view = { store, turns, members, member, m, rule, most, path, number, index, word };
+  const cards = h("ol", { class: "cards" });
+  let begin = Math.max(0, Math.min(at, member.answer.length - 1) - CARDS / 2), end = begin;
+  const more = h("p", {});
+  const extend = () => {
+    const from = end;
+    end = Math.min(member.answer.length, end + CARDS);
+    for (let t = from; t < end; t++) cards.append(card(view, t));
+    const earlier = () => { const old = begin; begin = Math.max(0, begin - CARDS); for (let t = old - 1; t >= begin; t--) cards.prepend(card(view, t)); links(); };
+    const links = () => more.replaceChildren(...[
+      end < member.answer.length && h("button", { onclick: extend }, `show later turns (${member.answer.length - end})`),
+      begin > 0 && h("button", { onclick: earlier }, `show earlier turns (${begin})`)].filter((one) => one !== false));
+    links();
+  };
+  extend();
+  const won = group.won[m], step = (/** @type {number} */ to, /** @type {string} */ text, /** @type {string} */ rel) =>
+    to >= 0 && to < members.length && h("a", { href: `#/turn/${path}/${to}/0`, rel }, text);
+  return [
+    h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " › ", h("a", { href: `#/group/${path}`, rel: "up" }, `iteration ${number}, group ${index + 1}`),
+      ` › episode ${m + 1} of ${members.length}`, h("nav", { class: "around" }, step(m - 1, "← previous", "prev"), step(m + 1, "next →", "next"))),
+    h("h1", {}, h("span", { class: `badge ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}` }, won === 1 ? "won" : won === 0 ? "not won" : "failed"), " ", line(group.task, 90)),
+    h("p", { class: "quiet" }, `${plural(member.answer.length, "turn")} · ended as ${group.stop[m]} · reward ${plain(group.reward[m])} · score ${plain(member.score)} · ${plain(member.seconds)} s · seed ${member.seed} · ${line(member.id, 200)}`),
+    member.error && block(member.error, "error"),
+    h("div", { class: "filters" },
+      turns.rules.length > 0 && choice("advantage by", turns.rules.map((name) => [name, name]), rule, (value) => { chosen.rule = value; rerender(); }), scale(most)),
+    h("div", { class: "mini" }, member.answer.slice(0, CELLS).map((_, t) => {
+      const look = shade(member.credit[rule]?.value[t], most), mark = member.mark[t];
+      return h("a", { class: `turn ${look.class} ${mark === "i" ? "bad" : mark === "u" ? "unread" : ""}`, style: look.style, href: `#/turn/${path}/${m}/${t}`, "aria-label": `turn ${t + 1}` }, mark === "u" ? "?" : mark === "i" ? "×" : "");
+    }), member.answer.length > CELLS && ` ${count(member.answer.length - CELLS)} more turns`),
+    cards, more,
+    h("section", { class: "card last" }, h("h3", {}, "After the last turn"), block(turns.strings[member.final], "seen", word)),
+  ];
+}
+
+/**
+ * @typedef {{store: Store, turns: Turns, members: Member[], member: Member, m: number, rule: string, most: number,
+ *   path: string, number: number, index: number, word: string}} View
+ */
+
+/** The card of one turn. @param {View} view @param {number} t */
+function card(view, t) {
+  const { turns, member, rule, most, path, m, word } = view;
+  const text = (/** @type {number} */ place) => turns.strings[place], answer = text(member.answer[t]);
+  const thought = /<think>([\s\S]*?)<\/think>/.exec(answer)?.[1];
+  const action = member.action[t] < 0 ? null : text(member.action[t]), mark = member.mark[t];
+  const value = member.credit[rule]?.value[t], look = shade(value, most);
+  const badges = [
+    mark === "u" && "not parsable", mark === "i" && "not admissible", member.repeat[t] === "1" && "repeated",
+    member.finish[t] && `answer ended: ${member.finish[t]}`, member.reward[t] && `reward ${plain(member.reward[t])}`,
+    member.credit[rule]?.dropped.includes(t) && "dropped from the loss",
+  ].filter(Boolean);
+  return h("li", { class: `card ${look.class}`, style: look.style, id: `turn-${t}`, tabindex: "-1", "data-turn": t },
+    h("header", {}, h("a", { href: `#/turn/${path}/${m}/${t}`, title: "link to this turn" }, `turn ${t + 1}`),
+      badges.map((said) => h("span", { class: "badge" }, line(String(said)))),
+      h("span", { class: "credit" }, h("b", {}, signed(value)), h("small", {}, partsText(member, rule, t)))),
+    h("h4", {}, "observed"), block(text(member.observation[t]), "seen", word),
+    thought !== undefined && [h("h4", {}, "thought"), block(thought.trim(), "thought", word)],
+    action !== null && [h("h4", {}, "done"), block(action, "done", word)],
+    (action === null || answer.trim() !== action.trim()) && [h("h4", {}, "answered"), block(answer, "answer", word)],
+    h("footer", {}, inState(view, t), otherRules(view, t), tokensOf(view, t), extras(member, t)));
+}
+
+/** Who else was in the state of a turn, and what they earned from there. @param {View} view @param {number} t */
+function inState(view, t) {
+  const { members, member, turns, path, rule } = view;
+  const here = visitors(members, member.state[t]), episodes = new Set(here.map((one) => one.m)).size;
+  if (here.length < 2) return h("span", { class: "quiet" }, "nobody else was in this state");
+  return lazily(`${plural(here.length, "turn")} of ${plural(episodes, "episode")} in this state`, async () => [
+    h("p", { class: "quiet" }, "From here on: the sum of rewards, undiscounted."),
+    table(["turn", "what was done", "rewards from here", "advantage"], here.slice(0, 100).map((one) => [
+      h("a", { href: `#/turn/${path}/${one.m}/${one.t}` }, `episode ${one.m + 1}, turn ${one.t + 1}`),
+      line(did(turns, members[one.m], one.t), 80), plain(one.later), signed(members[one.m].credit[rule]?.value[one.t])]), 2),
+    here.length > 100 && h("p", { class: "quiet" }, `and ${here.length - 100} more`)]);
+}
+
+/** @param {View} view @param {number} t */
+function otherRules({ turns, member }, t) {
+  if (turns.rules.length < 2) return null;
+  return lazily("other credit rules", async () => [table(["rule", "advantage", "parts"], turns.rules.map((rule) => [
+    rule, signed(member.credit[rule]?.value[t]), partsText(member, rule, t)]))]);
+}
+
+/** @param {View} view @param {number} t */
+function tokensOf({ store, number, index, m }, t) {
+  return lazily("tokens", async () => {
+    const chunk = await store.chunk(`tokens/${number}`), found = chunk?.groups[index]?.members[m];
+    if (!found) return [h("p", { class: "quiet" }, "The tokens of this iteration are not in this file.")];
+    const ids = found.response[t], logprobs = found.logprob[t];
+    if (!ids.length) return [h("p", { class: "quiet" }, "The sampler gave no tokens.")];
+    return [
+      h("p", { class: "quiet" }, `Prompt: ${count(found.prompt[t])} tokens, ${count(found.new[t])} of them new since the turn before; they are masked. Sampled: ${ids.length} tokens, which are trained; each with its log-probability (nats), the less likely the darker.`),
+      h("div", { class: "tokens" }, ids.slice(0, 2000).map((/** @type {number} */ id, /** @type {number} */ place) =>
+        h("span", { style: { "--a": `${Math.min(100, -25 * (logprobs[place] ?? 0)).toFixed(0)}%` } }, id, h("small", {}, logprobs[place] ?? "–")))),
+    ];
+  });
+}
+
+/** @param {Member} member @param {number} t */
+function extras(member, t) {
+  const found = member.extras[t];
+  return found ? lazily("columns", async () => [table(["column", "value"], Object.entries(found).map(([key, value]) => [line(key), line(value, 300)]), 2)]) : null;
+}
+
+/** Return a summary whose content is made when it is opened. @param {string} title @param {() => Promise<Child[]>} make */
+function lazily(title, make) {
+  const box = h("details", {}, h("summary", {}, title));
+  box.addEventListener("toggle", async () => {
+    if (box.children.length === 1) box.append(h("div", {}, await make()));
+  }, { once: true });
+  return box;
+}

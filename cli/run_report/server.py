@@ -1,0 +1,118 @@
+"""A live report on this machine: the page, what is new since a revision, and the turns of an iteration on request.
+
+It listens on 127.0.0.1 only, answers only requests that were addressed to this machine by name (so that no other web
+site can read it through a changed name server), and reads only the run that it was started for: a request holds
+numbers, never a path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from turnwise.cli.run_report import iterations
+from turnwise.cli.run_report.html import page
+
+if TYPE_CHECKING:
+    from turnwise.cli.run_report.run_data import RunData
+
+HOST = "127.0.0.1"
+_CHUNK = re.compile(r"/(turns|tokens)/(\d{1,9})")
+_NEWS = re.compile(r"/news\?since=(\d{1,9})")
+_NAME = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")
+
+
+class LiveServer:
+    """Serves the report of a run; `url` is its address. Close it with `close`.
+
+    Args:
+        data: the run.
+        port: 0: any free port.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    def __init__(self, data: RunData, port: int = 0) -> None:
+        self._data, self._lock = data, threading.Lock()
+        live = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            timeout = 60
+
+            def do_GET(self) -> None:
+                live.answer(self)
+
+            def log_message(self, *_: Any) -> None:
+                """Keep the terminal quiet."""
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: Any) -> None:
+                """A reader who leaves early is no error."""
+
+        self._server = Server((HOST, port), Handler)
+        self.url = f"http://{HOST}:{self._server.server_port}/"
+
+    def serve(self) -> None:
+        """Answer requests until `close` is called in another thread, or until Ctrl-C."""
+        self._server.serve_forever(poll_interval=0.2)
+
+    def close(self) -> None:
+        """Stop serving and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        """Answer one request."""
+        kind, content = "text/plain; charset=utf-8", b"not found\n"
+        status = 404
+        if _NAME.fullmatch(request.headers.get("Host", "")) is None:
+            status, content = 403, b"this report is only for its own machine\n"
+        elif request.path == "/":
+            status, kind, content = 200, "text/html; charset=utf-8", self._page()
+        elif found := _NEWS.fullmatch(request.path):
+            status, kind, content = 200, "application/json", self._news(int(found[1]))
+        elif found := _CHUNK.fullmatch(request.path):
+            chunk = self._chunk(found[1], int(found[2]))
+            if chunk is not None:
+                status, kind, content = 200, "application/gzip", chunk
+        _send(request, status, kind, content)
+
+    def _page(self) -> bytes:
+        return page({"revision": 0, "from": 0, "parts": {}, "kept": None}, {}, live=True).encode()
+
+    def _news(self, since: int) -> bytes:
+        with self._lock:
+            self._data.refresh()
+            return json.dumps(self._data.since(since), separators=(",", ":")).encode()
+
+    def _chunk(self, kind: str, number: int) -> bytes | None:
+        with self._lock:
+            if number not in self._data.files():
+                return None
+            iteration = self._data.read(number)
+            content = iterations.tokens(iteration) if kind == "tokens" else None
+            return iterations.packed(content or iterations.turns(iteration, self._data.settings))
+
+
+def _send(request: BaseHTTPRequestHandler, status: int, kind: str, content: bytes) -> None:
+    request.send_response(status)
+    headers = {
+        "Content-Type": kind,
+        "Content-Length": str(len(content)),
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "X-Frame-Options": "DENY",
+    }
+    for name, value in headers.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(content)

@@ -1,0 +1,201 @@
+"""The data of a report: what is stored of every turn, what is left out, what is new, and torn files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import one_sentence
+from toys.report_runs import episode, episodes, turn, write_iteration, write_run
+
+from turnwise.agents.trajectory import grouped
+from turnwise.cli.credit_settings import credit_settings
+from turnwise.cli.run_report import iterations
+from turnwise.cli.run_report.endings import ending
+from turnwise.cli.run_report.html import by_halves, complete_page, escaped
+from turnwise.cli.run_report.run_data import RunData
+from turnwise.training.steps import steps_of
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run")
+
+
+def data_of(run: Path) -> RunData:
+    return RunData(run, credit_settings(run, None, {}, None, "gigpo,grpo"))
+
+
+def stored(page: str) -> dict[str, Any]:
+    """The data that a page holds."""
+    found: dict[str, Any] = json.loads(page.split('id="data">', 1)[1].split("</script>", 1)[0])
+    return found
+
+
+def test_every_turn_has_its_text_and_the_advantage_of_the_rule(run: Path) -> None:
+    data = data_of(run)
+    found = iterations.turns(data.read(1), data.settings)
+    groups = grouped(episodes(1))
+    assert data.settings is not None
+    steps = steps_of(groups)
+    for rule in ("gigpo", "grpo"):
+        for g, group in enumerate(groups):
+            for m, trajectory in enumerate(group.trajectories):
+                member = found["groups"][g]["members"][m]
+                assert member["id"] == trajectory.id
+                assert [found["strings"][n] for n in member["observation"]] == [t.observation for t in trajectory.turns]
+                if not trajectory.finished:
+                    assert member["credit"] == {}
+                    continue
+                numbers = range(len(trajectory.turns))
+                expected = data.settings.advantages(rule, steps).aligned([trajectory.id] * len(numbers), numbers)
+                assert member["credit"][rule]["value"] == pytest.approx(expected.values.tolist(), abs=5e-4)
+                for name, column in expected.parts.items():
+                    assert member["credit"][rule]["parts"][name] == pytest.approx(column.tolist(), abs=5e-4)
+
+
+def test_outcomes_of_every_episode(run: Path) -> None:
+    found = iterations.summary(data_of(run).read(2))
+    first = found["groups"][0]
+    assert first["won"] == [1, 0, 0]
+    assert first["turns"] == [2, 6, 2]
+    assert found["groups"][2]["won"] == [1, None]
+    assert found["strings"][first["task"]] == "open-1"
+    assert [found["strings"][n] for n in first["ending"]] == ["", "a loop: wait", "last action: sing song #"]
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "expected"),
+    [
+        (episode("t", 0, [turn(0, "a")], True), None),
+        (episode("t", 0, [], False), "no turn was played"),
+        (episode("t", 0, [turn(n, None) for n in range(3)], False), "answers that could not be parsed"),
+        (episode("t", 0, [turn(n, "x", valid=False) for n in range(3)], False), "actions that were not admissible"),
+        (episode("t", 0, [turn(0, "x")] * 4, False), "a loop: x"),
+        (episode("t", 0, [turn(n, "go 3") for n in range(3)], False), "last action: go #"),
+        (episode("t", 0, [], True, stop="error", error="port 80 is closed"), "error: port # is closed"),
+    ],
+)
+def test_endings(trajectory: Any, expected: str | None) -> None:
+    assert ending(trajectory) == expected
+
+
+def test_only_what_is_new_is_sent(run: Path) -> None:
+    data = data_of(run)
+    data.refresh()
+    first = data.since(0)
+    assert {"run", "iteration/1", "iteration/2", "iteration/3", "evaluation/000000"} <= first["parts"].keys()
+    data.refresh()
+    assert data.since(first["revision"])["parts"] == {}
+    write_iteration(run, 4)
+    data.refresh()
+    news = data.since(first["revision"])
+    assert news["from"] == first["revision"]
+    assert news["parts"].keys() == {"iteration/4", "event/3"}
+
+
+def test_after_an_iteration_was_taken_back_everything_is_sent_again(run: Path) -> None:
+    data = data_of(run)
+    data.refresh()
+    before = data.revision
+    (run / "trajectories" / "000003.jsonl.gz").unlink()
+    data.refresh()
+    news = data.since(before)
+    assert news["from"] == 0
+    assert "iteration/3" not in news["parts"]
+    assert "iteration/2" in news["parts"]
+
+
+def test_a_stored_selection_is_stated_and_keeps_the_ends(run: Path) -> None:
+    whole = complete_page(data_of(run))
+    texts = dict(re.findall(r'id="(\w+/\d)">([^<]*)<', whole))
+    assert texts.keys() == {f"{kind}/{number}" for kind in ("turns", "tokens") for number in (1, 2, 3)}
+    limit = len(whole) - sum(len(text) for name, text in texts.items() if name not in {"turns/3", "turns/1"})
+    page = complete_page(data_of(run), limit=limit)
+    assert len(page) <= limit
+    assert 'id="turns/3"' in page
+    assert 'id="turns/1"' in page
+    assert 'id="turns/2"' not in page
+    found = stored(page)
+    assert found["kept"]["turns"] == 2
+    assert found["kept"]["iterations"] == 3
+    assert "iteration/2" in found["parts"]
+
+
+def test_by_halves_names_every_number_once() -> None:
+    for size in range(40):
+        numbers = list(range(5, 5 + size))
+        assert sorted(by_halves(numbers)) == numbers
+
+
+def test_long_texts_are_cut_in_the_middle_and_say_so() -> None:
+    whole = "a" * 600_000 + "b" * 600_000
+    iteration = iterations.Iteration(1, grouped([episode("open-1", 0, [turn(0, "x", observation=whole)], True)]))
+    strings = iterations.turns(iteration, None)["strings"]
+    cut = next(text for text in strings if text.startswith("aaa"))
+    assert len(cut) < 1.01 * iterations.LONGEST
+    assert cut.endswith("bbb")
+    assert "1,180,000 characters are left out" in cut
+
+
+def test_the_data_cannot_end_its_script_element() -> None:
+    hostile = "</script><!--<script>&\u2028\u202e\x00"
+    text = escaped({"a": hostile})
+    assert text.isascii()
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == {"a": hostile}
+
+
+def test_numbers_that_json_cannot_hold_become_null() -> None:
+    iteration = iterations.Iteration(
+        1, grouped([episode("t", 0, [turn(0, "x", logprobs=(float("-inf"), -1.0))], True)])
+    )
+    found = json.loads(gzip.decompress(iterations.packed(iterations.tokens(iteration))))
+    assert found["groups"][0]["members"][0]["logprob"] == [[None, -1]]
+
+
+def test_torn_and_foreign_files_leave_notes_and_everything_whole(run: Path, tmp_path: Path, turnwise: Any) -> None:
+    whole = (run / "trajectories" / "000003.jsonl.gz").read_bytes()
+    (run / "trajectories" / "000003.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    other = json.dumps({"version": 99})
+    (run / "trajectories" / "000004.jsonl").write_text(other + "\n" + other + "\n")
+    (run / "evaluations" / "000002.json").write_text('{"rows": [')
+    (run / "meta.json").write_text("{")
+    with (run / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"phase": "tra')
+    said = turnwise("report", run, "--output", tmp_path / "out.html")
+    assert said.code == 0
+    for part in ("version 99", "000002.json is left out", "meta.json", "the 0 episodes before it are shown"):
+        assert part in said.err
+    found = stored((tmp_path / "out.html").read_text())
+    assert len(found["parts"]["iteration/2"]["groups"]) == 3
+    assert found["parts"]["run"]["notes"]
+
+
+def test_a_file_of_trajectories_of_any_trainer(run: Path, tmp_path: Path, turnwise: Any) -> None:
+    said = turnwise("report", run / "trajectories" / "000001.jsonl.gz", "--output", tmp_path / "one.html")
+    assert said.code == 0, said.err
+    assert len(stored((tmp_path / "one.html").read_text())["parts"]["iteration/0"]["groups"]) == 3
+
+
+def test_a_run_that_has_only_begun(tmp_path: Path, turnwise: Any) -> None:
+    run = tmp_path / "new"
+    run.mkdir()
+    (run / "metrics.jsonl").write_text("")
+    said = turnwise("report", run, "--output", tmp_path / "new.html")
+    assert said.code == 0
+    assert "no trajectories" in said.err
+
+
+def test_bad_input_is_one_sentence(run: Path, tmp_path: Path, turnwise: Any) -> None:
+    one_sentence(turnwise("report", tmp_path / "nothing"), "does not exist")
+    (tmp_path / "empty").mkdir()
+    one_sentence(turnwise("report", tmp_path / "empty"), "holds no run")
+    one_sentence(turnwise("report", run, "--output", tmp_path / "no" / "x.html"), "does not exist")
+    one_sentence(turnwise("report", run, "--live", "--output", tmp_path / "x.html"), "--live")
+    one_sentence(turnwise("report", run, "--against", tmp_path), "no evaluations")
+    one_sentence(turnwise("report", run, "--credit", "gigpoo"), "gigpo")
