@@ -7,7 +7,6 @@ objective can be imported from here, as in `from turnwise.training import gspo`.
 from importlib import import_module
 from typing import Any
 
-from turnwise.agents.errors import FolderInUse
 from turnwise.training.config import Run
 from turnwise.training.errors import (
     CheckpointError,
@@ -42,7 +41,6 @@ __all__ = [
     "CheckpointError",
     "Checkpoints",
     "ConfigError",
-    "FolderInUse",
     "Learner",
     "Objective",
     "Run",

@@ -18,7 +18,7 @@ from toys.tokens import CHATML
 
 import turnwise.training.loop as loop_module
 import turnwise.training.setup as run_setup
-from turnwise.agents.errors import PromptError, StoreError
+from turnwise.agents.errors import FolderInUse, PromptError, StoreError
 from turnwise.agents.evaluation import EvaluationResult, Panel
 from turnwise.agents.models import ModelFolder, load_model, load_tokenizer
 from turnwise.agents.samplers import Random
@@ -26,7 +26,7 @@ from turnwise.agents.store import read_trajectories
 from turnwise.credit import Advantages, BadOption, CreditRule
 from turnwise.credit.registry import RULES
 from turnwise.envs import register
-from turnwise.training import ConfigError, FolderInUse, Run, RunExists, train
+from turnwise.training import ConfigError, Run, RunExists, train
 from turnwise.training.checkpoint import Checkpoints
 from turnwise.training.config_effects import effective_toml
 from turnwise.training.errors import NoDemonstrations, TrainingError
