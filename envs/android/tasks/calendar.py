@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.calendar import CALENDARS, REPEATS
+from turnwise.envs.android.apps.calendar_events import CALENDARS, REPEATS
 from turnwise.envs.android.phone.event_times import by_day, read_times
 from turnwise.envs.android.tasks.calendar_events import (
     NOTES,
