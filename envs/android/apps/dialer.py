@@ -1,14 +1,26 @@
-"""Phone: keypad, recent calls, favourites, a call screen, blocked numbers and quick responses.
-
-Nobody answers but this phone's clock: a call that is made is connected after a few seconds of it. `ring(ctx, number)`
-is what a call from outside calls.
-"""
+"""Phone: keypad, recent calls, favourites, the page of a number, blocked numbers and quick responses."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any, Final
 
+from turnwise.envs.android.apps.dialer_calls import (
+    INCOMING,
+    MESSAGES,
+    MISSED,
+    OUTGOING,
+    REJECTED,
+    blocks_of,
+    call,
+    call_number,
+    callable_contacts,
+    change_state,
+    ongoing_call,
+    show_call,
+    show_tab,
+    who_is,
+)
 from turnwise.envs.android.phone.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.plans import CONTACTS, digits, name_of_number, people
@@ -38,10 +50,6 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 
-INCOMING, OUTGOING, MISSED, REJECTED = 1, 2, 3, 5
-"""Types of calls, as in Android's call log."""
-
-_MESSAGES: Final = "org.turnwise.messages"
 _TYPES: Final = {INCOMING: "Incoming", OUTGOING: "Outgoing", MISSED: "Missed", REJECTED: "Declined"}
 _STRANGERS: Final = ("+1 555 770 1188", "+1 555 770 2940", "+1 555 770 3615", "+1 555 770 4452")
 _RESPONSES: Final = (
@@ -74,7 +82,7 @@ def phone(ctx: Context) -> Screen:
     """Favourites, recent calls or all contacts."""
     tab = str(ctx.get("tab", "Recents"))
     parts = {"Favourites": _favourites, "Recents": _recents, "Contacts": _contacts}
-    ongoing = _ongoing(ctx)
+    ongoing = ongoing_call(ctx)
     back = [Item("Return to call", who_is(ctx, ongoing["number"]), "phone", on_tap=do(show_call))] if ongoing else []
     search = [TextField("query", "Search contacts", icon="search"), Spacer(4)] if tab == "Contacts" else []
     icons = (("Favourites", "star"), ("Recents", "clock"), ("Contacts", "person"))
@@ -88,23 +96,6 @@ def phone(ctx: Context) -> Screen:
     )
 
 
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change to another list."""
-    ctx.set("tab", tab)
-
-
-def who_is(ctx: Context, number: str) -> str:
-    """Return the name of the contact with a number, or the number."""
-    return name_of_number(ctx, number) or number
-
-
-def _rows(ctx: Context) -> list[Record]:
-    if CONTACTS not in ctx.phone.apps:
-        return []
-    rows = ctx.of(CONTACTS).rows("contacts", order=lambda row: (row["first"].casefold(), row["last"].casefold()))
-    return [row for row in rows if row["phone"]]
-
-
 def _person(row: Record) -> Item:
     name = f"{row['first']} {row['last']}".strip() or str(row["phone"])
     call = IconButton("phone", f"Call {name}", do(call_number, number=str(row["phone"])))
@@ -113,13 +104,15 @@ def _person(row: Record) -> Item:
 
 
 def _favourites(ctx: Context) -> list[Widget]:
-    rows = [row for row in _rows(ctx) if row["starred"]]
+    rows = [row for row in callable_contacts(ctx) if row["starred"]]
     return [List(rows, _person)] if rows else [Empty("star", "No favourite contacts")]
 
 
 def _contacts(ctx: Context) -> list[Widget]:
     wanted = str(ctx.get("query", "")).casefold().strip()
-    rows = [row for row in _rows(ctx) if wanted in f"{row['first']} {row['last']} {row['phone']}".casefold()]
+    rows = [
+        row for row in callable_contacts(ctx) if wanted in f"{row['first']} {row['last']} {row['phone']}".casefold()
+    ]
     return [List(rows, _person)] if rows else [Empty("person", "No contacts")]
 
 
@@ -184,10 +177,6 @@ def show_history(ctx: Context, number: str) -> None:
     ctx.open(history, number=number)
 
 
-def _is_blocked(ctx: Context, number: str) -> list[Record]:
-    return [row for row in ctx.db.rows("blocked") if digits(str(row["number"])) == digits(number)]
-
-
 def history(ctx: Context, number: str) -> Screen:
     """All calls with one number, and what can be done with it."""
     name = who_is(ctx, number)
@@ -205,9 +194,9 @@ def history(ctx: Context, number: str) -> Screen:
     ]
     known = name != number
     buttons: list[Widget] = [Button("Call", do(call_number, number=number), icon="phone", wide=True)]
-    if _MESSAGES in ctx.phone.apps:
+    if MESSAGES in ctx.phone.apps:
         buttons.append(Button("Message", do(write_to, number=number), kind="tonal", icon="chat", wide=True))
-    block = "Unblock number" if _is_blocked(ctx, number) else "Block number"
+    block = "Unblock number" if blocks_of(ctx, number) else "Block number"
     more = [Item("Add to contacts", "", "add", on_tap=do(add_contact, number=number))] if not known else []
     return Screen(
         "",
@@ -234,7 +223,7 @@ def _length(seconds: int) -> str:
 
 def write_to(ctx: Context, number: str) -> None:
     """Open the conversation with a number in Messages."""
-    ctx.start(_MESSAGES, "thread", address=number)
+    ctx.start(MESSAGES, "thread", address=number)
 
 
 def add_contact(ctx: Context, number: str) -> None:
@@ -245,7 +234,7 @@ def add_contact(ctx: Context, number: str) -> None:
 
 def flip_blocked(ctx: Context, number: str) -> None:
     """Block a number, or unblock it."""
-    rows = _is_blocked(ctx, number)
+    rows = blocks_of(ctx, number)
     for row in rows:
         ctx.db.delete("blocked", row["_id"])
     if not rows:
@@ -284,7 +273,9 @@ def show_keypad(ctx: Context) -> None:
 def keypad(ctx: Context, number: str = "") -> Screen:
     """Keys to dial, and contacts whose number or name fits."""
     typed = str(ctx.get("number", number))
-    fit = [row for row in _rows(ctx) if len(digits(typed)) > 2 and digits(typed) in digits(str(row["phone"]))]
+    fit = [
+        row for row in callable_contacts(ctx) if len(digits(typed)) > 2 and digits(typed) in digits(str(row["phone"]))
+    ]
     keys: list[Widget] = [Tile(key, do(dial, key=key, first=number), kind="key") for key in "123456789*0#"]
     erase = IconButton("backspace", "Delete digit", do(erase_digit, first=number), enabled=bool(typed))
     go = Button("Call", do(call_number, number=typed), icon="phone", wide=True, enabled=bool(typed))
@@ -312,137 +303,6 @@ def dial(ctx: Context, key: str, first: str) -> None:
 def erase_digit(ctx: Context, first: str) -> None:
     """Take the last digit away."""
     ctx.set("number", str(ctx.get("number", first))[:-1])
-
-
-# Calls
-
-
-def _ongoing(ctx: Context) -> Record | None:
-    return next(iter(ctx.db.rows("ongoing")), None)
-
-
-def call_number(ctx: Context, number: str) -> None:
-    """Call a number; a call at a time."""
-    if _ongoing(ctx):
-        ctx.snackbar("There is a call already")
-        return
-    known = next((str(row["phone"]) for row in _rows(ctx) if digits(str(row["phone"])) == digits(number)), number)
-    now = to_clock(ctx.now)
-    log = ctx.db.insert("calls", number=known, date=now * 1000, duration=0, type=OUTGOING)
-    ctx.db.insert("ongoing", number=known, call=log, started=0)
-    ctx.later(4, do(connect, call=log))
-    ctx.open(call)
-
-
-def connect(ctx: Context, call: int) -> None:
-    """Let the other side answer."""
-    row = _ongoing(ctx)
-    if row and row["call"] == call and not row["started"]:
-        ctx.db.update("ongoing", row["_id"], started=to_clock(ctx.now))
-
-
-def show_call(ctx: Context) -> None:
-    """Open the call screen."""
-    ctx.open(call)
-
-
-def call(ctx: Context) -> Screen:
-    """The call that goes on."""
-    row = _ongoing(ctx)
-    if row is None:
-        return Screen("", [Empty("phone", "The call has ended")])
-    name = who_is(ctx, str(row["number"]))
-    log = ctx.db.get("calls", row["call"])
-    waits = log is not None and log["type"] == MISSED and not row["started"]
-    seconds = to_clock(ctx.now) - row["started"]
-    state = f"{seconds // 60:02d}:{seconds % 60:02d}" if row["started"] else "Incoming call" if waits else "Calling..."
-    tools: list[Widget] = [
-        Tile("Mute", do(flip, column="muted"), "mic", kind="toggle", selected=bool(row["muted"])),
-        Tile("Speaker", do(flip, column="speaker"), "volume", kind="toggle", selected=bool(row["speaker"])),
-        Tile("Hold", do(flip, column="held"), "pause", kind="toggle", selected=bool(row["held"])),
-    ]
-    end = [Button("End call", do(hang_up), kind="danger", icon="phone", wide=True)]
-    answer = [
-        Button("Decline", do(decline), kind="danger", wide=True),
-        Button("Answer", do(answer_call), icon="phone", wide=True),
-    ]
-    quick = [Item(str(r["text"]), "", "chat", on_tap=do(respond, id=r["_id"])) for r in ctx.db.rows("responses")]
-    return Screen(
-        "",
-        [
-            Spacer(32),
-            Row([Spacer(0), Avatar(name, size=112), Spacer(0)]),
-            Spacer(24),
-            Text(name, style="headline", align="center", id="caller"),
-            Text(state, style="caption", align="center", id="call_state"),
-            Spacer(32),
-            *([Section("Decline with a message"), *quick] if waits else [Grid(tools, columns=2)]),
-        ],
-        bottom=[Row(answer if waits else end), Spacer(24)],
-    )
-
-
-def flip(ctx: Context, column: str) -> None:
-    """Turn mute, speaker or hold on or off."""
-    row = _ongoing(ctx)
-    if row:
-        ctx.db.update("ongoing", row["_id"], **{column: int(not row[column])})
-
-
-def hang_up(ctx: Context) -> None:
-    """End the call."""
-    row = _ongoing(ctx)
-    if row:
-        length = to_clock(ctx.now) - row["started"] if row["started"] else 0
-        ctx.db.update("calls", row["call"], duration=length)
-        ctx.db.delete("ongoing", row["_id"])
-    ctx.cancel("call")
-    if ctx.phone.page.screen == "call":
-        ctx.back()
-    ctx.snackbar("Call ended")
-
-
-def ring(ctx: Context, number: str) -> None:
-    """Let a call come in, unless its number is blocked; it counts as missed until it is answered."""
-    if _is_blocked(ctx, number) or _ongoing(ctx):
-        return
-    log = ctx.db.insert("calls", number=number, date=to_clock(ctx.now) * 1000, duration=0, type=MISSED)
-    ctx.db.insert("ongoing", number=number, call=log, started=0)
-    ctx.notify("Incoming call", who_is(ctx, number), do(show_call), tag="call")
-    ctx.later(30, do(give_up, call=log))
-
-
-def give_up(ctx: Context, call: int) -> None:
-    """End a call that nobody has answered."""
-    row = _ongoing(ctx)
-    if row and row["call"] == call and not row["started"]:
-        ctx.db.delete("ongoing", row["_id"])
-        ctx.notify("Missed call", who_is(ctx, str(row["number"])), do(show_tab, tab="Recents"), tag="call")
-
-
-def answer_call(ctx: Context) -> None:
-    """Take the call that comes in."""
-    row = _ongoing(ctx)
-    if row:
-        ctx.db.update("ongoing", row["_id"], started=to_clock(ctx.now))
-        ctx.db.update("calls", row["call"], type=INCOMING)
-
-
-def decline(ctx: Context) -> None:
-    """Refuse the call that comes in."""
-    row = _ongoing(ctx)
-    if row:
-        ctx.db.update("calls", row["call"], type=REJECTED)
-    hang_up(ctx)
-
-
-def respond(ctx: Context, id: int) -> None:
-    """Refuse the call with a message."""
-    row, response = _ongoing(ctx), ctx.db.get("responses", id)
-    if row and response and _MESSAGES in ctx.phone.apps:
-        sent: dict[str, Any] = {"body": str(response["text"]), "date": to_clock(ctx.now) * 1000, "type": 2}
-        ctx.of(_MESSAGES).insert("sms", address=str(row["number"]), **sent)
-    decline(ctx)
 
 
 # What is rarely needed
@@ -506,7 +366,7 @@ def add_block(ctx: Context) -> None:
     number = str(ctx.form["number"]).strip()
     if not digits(number):
         ctx.snackbar("Enter a phone number")
-    elif not _is_blocked(ctx, number):
+    elif not blocks_of(ctx, number):
         flip_blocked(ctx, number)
 
 
@@ -538,14 +398,6 @@ def save_response(ctx: Context, id: int) -> None:
     text = str(ctx.form["text"]).strip()
     if text:
         ctx.db.update("responses", id, text=text)
-
-
-def change_state(ctx: Context, state: str, number: str) -> None:
-    """Take a call from outside, or its end."""
-    if state == "RINGING":
-        ring(ctx, number)
-    elif state == "IDLE":
-        hang_up(ctx)
 
 
 _COLUMNS = {name: name for name in ("number", "date", "duration", "type")}

@@ -1,15 +1,16 @@
-"""Mail: folders, reading, writing, replies and forwarding, stars, search, and attachments by their names."""
+"""Mail: folders, reading, moving, stars and search."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from turnwise.envs.android.apps.mail_compose import choose_file, compose, forward, full_name, keep, reply, write
 from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
 from turnwise.envs.android.phone.content import TOWNS
 from turnwise.envs.android.phone.letters import COLLEAGUES, COMPANIES
 from turnwise.envs.android.phone.parts import format_date
-from turnwise.envs.android.phone.plans import CONTACTS, owner, people, plans
+from turnwise.envs.android.phone.plans import owner, people, plans
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
     Avatar,
@@ -56,15 +57,18 @@ def fill(ctx: Context) -> None:
     agreed = [plan for plan in plans(ctx) if plan.channel == "mail"]
     others = random.shuffled([who for who in people(ctx) if who.email and who not in [plan.who for plan in agreed]])
     for plan in agreed:
-        name, when = _full(plan.who.first, plan.who.last), ctx.now - timedelta(days=random.between(2, 6), minutes=40)
+        name, when = (
+            full_name(plan.who.first, plan.who.last),
+            ctx.now - timedelta(days=random.between(2, 6), minutes=40),
+        )
         text = f"Hello {me.first},\n\n{plan.ask}\n\nBest regards\n{plan.who.first}"
         add(when, "Inbox", name, plan.who.email, plan.title, text, starred=int(random.chance(0.3)))
         later, text = when + timedelta(minutes=random.between(20, 600)), f"{plan.answer}\n\n{me.first}"
-        mine = _full(me.first, me.last)
+        mine = full_name(me.first, me.last)
         add(later, "Sent", mine, me.email, f"Re: {plan.title}", text, recipient=plan.who.email)
     letters = [(letter.sender, "", letter) for letter in COMPANIES]
     letters += [
-        (_full(who.first, who.last), who.email, letter)
+        (full_name(who.first, who.last), who.email, letter)
         for who, letter in zip(others, random.shuffled(COLLEAGUES), strict=False)
     ]
     for n, (name, address, letter) in enumerate(random.shuffled(letters)):
@@ -86,14 +90,10 @@ def fill(ctx: Context) -> None:
     spam = "You have been chosen! Answer within an hour to get a free coffee machine."
     add(ctx.now - timedelta(days=3), "Spam", "Prize Office", "win@prizes.example", "You won!!!", spam)
     draft = {"recipient": random.pick(others).email if others else "", "body": "I wanted to tell you that"}
-    add(ctx.now - timedelta(days=1), "Drafts", _full(me.first, me.last), me.email, "News from us", **draft)
+    add(ctx.now - timedelta(days=1), "Drafts", full_name(me.first, me.last), me.email, "News from us", **draft)
     ctx.db.fill("mails", sorted(rows, key=lambda row: row["date"]))
     inbox = ctx.db.rows("mails", folder="Inbox")
     ctx.db.fill("unread", [{"mail": row["_id"]} for row in inbox[-9:] if random.chance(0.5)])
-
-
-def _full(first: str, last: str) -> str:
-    return f"{first} {last}".strip()
 
 
 # Folders
@@ -334,171 +334,6 @@ def delete(ctx: Context, id: int) -> None:
     ctx.db.delete("mails", id)
     _close(ctx)
     ctx.snackbar("Mail deleted")
-
-
-# Writing
-
-
-def write(ctx: Context) -> None:
-    """Open an empty mail."""
-    ctx.open(compose)
-
-
-def reply(ctx: Context, id: int) -> None:
-    """Write to the sender of a mail."""
-    row = ctx.db.get("mails", id)
-    if row:
-        subject = str(row["subject"])
-        sent = row["folder"] == "Sent"
-        to = str(row["recipient"] if sent else row["address"])
-        ctx.open(compose, recipient=to, subject=subject if subject.startswith("Re: ") else f"Re: {subject}")
-
-
-def forward(ctx: Context, id: int) -> None:
-    """Send a mail on to somebody, with its attachments."""
-    row = ctx.db.get("mails", id)
-    if row:
-        kept = {"body": str(row["body"]), "attachments": str(row["attachments"])}
-        ctx.open(compose, subject=f"Fwd: {row['subject']}", **kept)
-
-
-def compose(
-    ctx: Context, draft: int = 0, recipient: str = "", subject: str = "", body: str = "", attachments: str = ""
-) -> Screen:
-    """The form of a mail that is being written."""
-    given = {"recipient": recipient, "subject": subject, "body": body, "attachments": attachments}
-    row = ctx.db.get("mails", draft) or given
-    files = str(ctx.get("attachments", row["attachments"]))
-    to = str(ctx.get("recipient", row["recipient"]))
-    names = [name for name in files.split(", ") if name]
-    return Screen(
-        "Compose",
-        [
-            TextField("recipient", "To", to, keyboard="email", icon="person"),
-            *_suggestions(ctx, to),
-            TextField("subject", "Subject", str(row["subject"])),
-            TextField("body", "Write your mail", str(row["body"]), multiline=True),
-            *[
-                Item(name, "Attachment", "attach", end=IconButton("close", f"Remove {name}", do(detach, name=name)))
-                for name in names
-            ],
-        ],
-        up_icon="close",
-        actions=[
-            IconButton("attach", "Attach file", do(ask_file, attached=files)),
-            IconButton("send", "Send", do(send, draft=draft, attached=files), colour="primary"),
-        ],
-        on_back=do(leave, draft=draft, attached=files),
-    )
-
-
-def _suggestions(ctx: Context, typed: str) -> list[Widget]:
-    wanted = typed.strip().casefold()
-    if len(wanted) < 2 or CONTACTS not in ctx.phone.apps:
-        return []
-    rows = ctx.of(CONTACTS).rows("contacts", order=lambda row: (row["first"].casefold(), row["last"].casefold()))
-    found: list[Widget] = []
-    for row in rows:
-        name = _full(str(row["first"]), str(row["last"]))
-        if row["email"] and wanted in f"{name} {row['email']}".casefold() and wanted != str(row["email"]).casefold():
-            found.append(Item(name, str(row["email"]), "", name, on_tap=do(address_to, email=str(row["email"]))))
-    return found[:3]
-
-
-def address_to(ctx: Context, email: str) -> None:
-    """Put an address into the field of the recipient."""
-    ctx.set("recipient", email)
-
-
-def ask_file(ctx: Context, attached: str) -> None:
-    """Choose a file to attach."""
-    ctx.open(choose_file, attached=attached)
-
-
-def choose_file(ctx: Context, attached: str) -> Sheet:
-    """The files of the storage."""
-    names = [path for path in ctx.files("/sdcard") if path.rsplit("/", 1)[-1] not in attached.split(", ")]
-    rows: list[Widget] = [
-        Item(path.rsplit("/", 1)[-1], path.rsplit("/", 1)[0], "file", on_tap=do(attach, path=path, attached=attached))
-        for path in names
-    ]
-    return Sheet("Attach a file", rows or [Item("There are no files", icon="file")])
-
-
-def attach(ctx: Context, path: str, attached: str) -> None:
-    """Attach a file by its name."""
-    ctx.back()
-    ctx.set("attachments", ", ".join([*[name for name in attached.split(", ") if name], path.rsplit("/", 1)[-1]]))
-
-
-def detach(ctx: Context, name: str) -> None:
-    """Take an attachment away."""
-    window = ctx.phone.frame.window
-    shown = [item.title for item in window.body if isinstance(item, Item) and item.subtitle == "Attachment"]
-    ctx.set("attachments", ", ".join(other for other in shown if other != name))
-
-
-def _written(ctx: Context, attached: str) -> dict[str, str]:
-    values = {name: str(ctx.form[name]).strip() for name in ("recipient", "subject", "body")}
-    return {**values, "attachments": attached}
-
-
-def _store(ctx: Context, draft: int, folder: str, values: dict[str, str]) -> None:
-    me = owner(ctx)
-    row: dict[str, Any] = {**values, "folder": folder, "name": _full(me.first, me.last), "address": me.email}
-    row |= {"date": to_clock(ctx.now) * 1000}
-    if draft:
-        ctx.db.update("mails", draft, **row)
-    else:
-        ctx.db.insert("mails", **row)
-
-
-def send(ctx: Context, draft: int, attached: str) -> None:
-    """Send the mail, if somebody is named who can get it."""
-    values = _written(ctx, attached)
-    if "@" not in values["recipient"]:
-        ctx.snackbar("Enter a mail address")
-        return
-    _store(ctx, draft, "Sent", values)
-    ctx.back()
-    ctx.snackbar("Sent")
-
-
-def leave(ctx: Context, draft: int, attached: str) -> None:
-    """Close the form; what was written is asked about."""
-    values = _written(ctx, attached)
-    row = ctx.db.get("mails", draft) or dict(ctx.phone.page.params)
-    if all(values[name] == str(row.get(name, "")).strip() for name in values):
-        ctx.back()
-    else:
-        ctx.open(keep, draft=draft, attached=attached)
-
-
-def keep(ctx: Context, draft: int, attached: str) -> Dialog:
-    """Ask whether a mail is kept as a draft."""
-    stored = do(save_draft, draft=draft, attached=attached)
-    buttons = [
-        Button("Keep editing", None, kind="text"),
-        Button("Discard", do(drop), kind="text"),
-        Button("Save draft", stored, kind="text"),
-    ]
-    return Dialog("Save this mail as a draft?", buttons=buttons)
-
-
-def save_draft(ctx: Context, draft: int, attached: str) -> None:
-    """Keep the mail among the drafts."""
-    from turnwise.envs.android.phone.forms import form_values
-
-    shown = form_values(ctx.phone.frame.window, ctx.phone.page.values)
-    values = {name: str(shown[name]).strip() for name in ("recipient", "subject", "body")}
-    _store(ctx, draft, "Drafts", {**values, "attachments": attached})
-    ctx.back()
-    ctx.snackbar("Draft saved")
-
-
-def drop(ctx: Context) -> None:
-    """Close the form."""
-    ctx.back()
 
 
 APP = App(

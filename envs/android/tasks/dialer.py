@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from turnwise.envs.android.apps.dialer import MISSED, OUTGOING
+from turnwise.envs.android.apps.dialer_calls import MISSED, OUTGOING
 from turnwise.envs.android.phone.content import person
 from turnwise.envs.android.phone.plans import digits
 from turnwise.envs.android.tasks.contacts import PACKAGE as CONTACTS

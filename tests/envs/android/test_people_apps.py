@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.envs.android.apps import dialer, messages
+from turnwise.envs.android.apps import dialer_calls, messages
 from turnwise.envs.android.phone import App, Context, Phone
 from turnwise.envs.android.phone.event_times import by_day, next_occurrence, read_times
 from turnwise.envs.android.phone.plans import digits, name_of_number, plans
@@ -162,7 +162,7 @@ def test_a_call_is_dialled_lasts_and_is_logged(phone, user):
     assert user.see("01:00")
     user.tap("End call")
     new = added(before, rows(phone, PHONE, "calls"))
-    assert [(row["number"], row["duration"], row["type"]) for row in new] == [("15550100", 60, dialer.OUTGOING)]
+    assert [(row["number"], row["duration"], row["type"]) for row in new] == [("15550100", 60, dialer_calls.OUTGOING)]
     assert rows(phone, PHONE, "ongoing") == []
 
 
@@ -171,22 +171,22 @@ def test_calls_of_blocked_numbers_do_not_ring(phone, user):
     before = rows(phone, PHONE, "calls")
     phone.launch("Phone", "history", number=number)
     user.tap("Block number")
-    phone.run(do(dialer.ring, number=number), PHONE)
+    phone.run(do(dialer_calls.ring, number=number), PHONE)
     assert rows(phone, PHONE, "calls") == before
     user.tap("Unblock number")
-    phone.run(do(dialer.ring, number=number), PHONE)
+    phone.run(do(dialer_calls.ring, number=number), PHONE)
     phone.advance(31)
-    assert [row["type"] for row in added(before, rows(phone, PHONE, "calls"))] == [dialer.MISSED]
+    assert [row["type"] for row in added(before, rows(phone, PHONE, "calls"))] == [dialer_calls.MISSED]
     assert phone.state.notifications[0].title == "Missed call"
 
 
 def test_a_call_is_declined_with_a_message(phone, user):
     _, number = someone(phone)
     before, written = rows(phone, PHONE, "calls"), rows(phone, MESSAGES, "sms")
-    phone.run(do(dialer.ring, number=number), PHONE)
+    phone.run(do(dialer_calls.ring, number=number), PHONE)
     phone.launch("Phone", "call")
     user.tap("I am in a meeting.")
-    assert [row["type"] for row in added(before, rows(phone, PHONE, "calls"))] == [dialer.REJECTED]
+    assert [row["type"] for row in added(before, rows(phone, PHONE, "calls"))] == [dialer_calls.REJECTED]
     new = added(written, rows(phone, MESSAGES, "sms"))
     assert [(row["address"], row["body"]) for row in new] == [(number, "I am in a meeting.")]
 
