@@ -57,13 +57,15 @@ def say_when(row: Row, start: datetime, end: datetime) -> str:
 
 
 def _starts_on(row: Row, first: date, day: date) -> bool:
-    rule = str(row["repeat"])
-    if day < first or day.isoformat() in str(row["skipped"]).split():
+    if day < first or not (day == first or _repeats_on(str(row["repeat"]), first, day)):
         return False
-    if not rule or day == first:
-        return day == first
-    if rule == "every day":
-        return True
+    return not row["skipped"] or day.isoformat() not in str(row["skipped"]).split()
+
+
+def _repeats_on(rule: str, first: date, day: date) -> bool:
+    """Whether an event with this rule, or none, takes place again on a day after its first one."""
+    if rule in ("", "every day"):
+        return bool(rule)
     if rule == "every weekday":
         return day.weekday() < 5
     if rule == "every week":

@@ -6,6 +6,7 @@ Apps read them while they are filled, so that messages, mails and calendar tell 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
@@ -148,9 +149,10 @@ def owner(ctx: Context) -> Person:
     return person(KeyedRandom(f"{ctx.phone.seed}/owner"))
 
 
+@lru_cache(maxsize=4096)
 def digits(number: str) -> str:
     """Return the digits of a phone number: two with the same ones are the same number."""
-    return "".join(character for character in number if character.isdigit())
+    return "".join(filter(str.isdigit, number))
 
 
 def name_of_number(ctx: Context, number: str) -> str:
