@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 from toys.processes import end, processes
-from toys.sandboxes import ALL, LIMITS, LOCAL, box_of, needed
+from toys.sandboxes import ALL, LIMITS, LOCAL, MB, box_of, needed
 from toys.waiting import eventually
 
 from turnwise.envs.bash.shell import Shell
@@ -88,7 +88,7 @@ print("rewritten", flush=True)
 
 @pytest.fixture(params=ALL)
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    with box_of(request.param) as made:
+    with box_of(request.param, memory=512 * MB) as made:  # room for all forks: else the kernel may end the session
         yield made
 
 
@@ -110,7 +110,7 @@ def test_nothing_outlives_its_run(attack: str, session: bool, box: Box) -> None:
         if box.backend == "docker" and "kill" in attack:  # the same user id, in the same process namespace
             assert (answer.stop, answer.restarted) == ("killed", True)
             answer = opened.run("6 * 7")
-        assert answer.value == "42"
+        assert answer.value == "42", answer
         opened.close()
     assert processes(word()) == []
 
