@@ -89,6 +89,7 @@ HEAVY: dict[str, set[str]] = {
     "PIL": {
         "tools/browser/tab.py",
         "tools/android/adb.py",
+        "envs/android/androidworld_env.py",
         *(f"envs/android/phone/{name}.py" for name in ("canvas", "screenshot", "phone")),
     },
     "font_roboto": set(),  # a font, opened as a file
@@ -98,11 +99,12 @@ HEAVY: dict[str, set[str]] = {
     "fastapi": {
         "envs/shop/site/app.py",
         "agents/frameworks/openenv.py",
+        "envs/android/androidworld_server.py",
         "tools/serving.py",
         "tools/serving_workers.py",
         "tools/retrieval/server.py",
     },
-    "starlette": {"envs/shop/site/app.py", "tools/retrieval/server.py"},
+    "starlette": {"envs/android/androidworld_server.py", "envs/shop/site/app.py", "tools/retrieval/server.py"},
     "jinja2": {"envs/shop/site/render.py"},
     "mcp": {"tools/functions/mcp_client.py"},
     "openenv": {"agents/frameworks/openenv.py"},

@@ -101,8 +101,9 @@ def ask_file(ctx: Context, attached: str) -> None:
 
 
 def choose_file(ctx: Context, attached: str) -> Sheet:
-    """The files of the storage."""
+    """The files of the storage, newest first."""
     names = [path for path in ctx.files("/sdcard") if path.rsplit("/", 1)[-1] not in attached.split(", ")]
+    names.sort(key=lambda path: -ctx.phone.files[path].modified)
     rows: list[Widget] = [
         Item(path.rsplit("/", 1)[-1], path.rsplit("/", 1)[0], "file", on_tap=do(attach, path=path, attached=attached))
         for path in names

@@ -23,6 +23,7 @@ __all__ = ["NAVIGATION", "STATUS", "Frame", "Keys", "lay_out"]
 STATUS: Final = dp(32)
 NAVIGATION: Final = dp(48)
 _BAR: Final = dp(64)
+_LEAST: Final = dp(96)  # height that is left to what scrolls
 
 
 @dataclass(slots=True, eq=False)
@@ -112,9 +113,6 @@ def _screen(pen: Pen, frame: Frame, w: Screen, low: int, first: bool) -> None:
     if w.tabs:
         above.append(_tabs(pen, w.tabs, y, dp(52), "tabs"))
         y = above[-1].bottom
-    if w.top:
-        above.append(_fixed(pen, w.top, y))
-        y = above[-1].bottom
     below: list[UiBox] = []
     if w.bar:
         below.append(_tabs(pen, w.bar, low - dp(76), dp(76), "bar"))
@@ -123,8 +121,16 @@ def _screen(pen: Pen, frame: Frame, w: Screen, low: int, first: bool) -> None:
         part = _fixed(pen, w.bottom, 0)
         below.append(_fixed(pen, w.bottom, low - part.bottom))
         low -= part.bottom
+    body = w.body
+    if w.top:
+        part = _fixed(pen, w.top, y)
+        if low - part.bottom < _LEAST:  # on a low screen it scrolls with the rest
+            body = [*w.top, *w.body]
+        else:
+            above.append(part)
+            y = part.bottom
     viewport = pen.box("android.widget.ScrollView", 0, y, pen.width, max(1, low - y), "content")
-    _fill(pen, frame, w.body, viewport, w.from_end)
+    _fill(pen, frame, body, viewport, w.from_end)
     snackbars = root.children
     root.children = [*above, viewport, *below, *snackbars]
     for part in (*above, *below):
