@@ -286,7 +286,8 @@ def show_bookmarks(ctx: Context) -> None:
 
 def bookmarks(ctx: Context) -> Screen:
     """The bookmarks by folder."""
-    rows, body = _saved(ctx), []
+    rows = _saved(ctx)
+    body: list[Widget] = []
     for folder in FOLDERS:
         found = [row for row in rows if row["folder"] == folder]
         if found:

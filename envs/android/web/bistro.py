@@ -125,7 +125,7 @@ def _form(ctx: Context) -> WebPage:
         Section("Where would you like to sit?"),
         *[Radio(name, name == seat, key="seat", choice=name) for name in SEATS],
         Divider(),
-        TextField("wishes", "Wishes", hint="Allergies, a birthday, ..."),
+        TextField("wishes", "Wishes, such as allergies"),
         Checkbox("High chair for a child", False, key="high_chair"),
         *form_error(ctx),
         Button("Send booking", do(book), wide=True),
@@ -147,8 +147,9 @@ def book(ctx: Context) -> None:
     else:
         seat = str(ctx.get("seat", SEATS[0]))
         chair, wishes = bool(form["high_chair"]), str(form["wishes"]).strip()
-        values = {"name": name, "date": date, "time": time, "guests": int(form["guests"])}
-        ctx.db.insert("bookings", **values, seat=seat, wishes=wishes, high_chair=chair)
+        guests = int(form["guests"])
+        more = {"seat": seat, "wishes": wishes, "high_chair": chair}
+        ctx.db.insert("bookings", name=name, date=date, time=time, guests=guests, **more)
         go(ctx, f"{HOST}/bookings")
         ctx.snackbar("Your table is booked")
 

@@ -80,8 +80,8 @@ _STORIES: Final[tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, str, str
         "Local",
         "Night bus to {town} will run until {time}",
         (
-            "The last bus from the market square to {town} has left before eleven for as long as anybody remembers. That "
-            "changes next month: the new night line runs until {time}.",
+            "The last bus from the market square to {town} has left before five for as long as anybody remembers. "
+            "That changes next month: the new night line runs until {time}.",
             "A ticket costs {n} dollars. {person} of the bus company expects {money} passengers a night.",
         ),
         (("Until what time will the night bus run?", "time", "{time}"),),
@@ -143,10 +143,10 @@ _STORIES: Final[tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, str, str
         (
             "It is {n} years since {town} had a boat for eight. On {weekday} the new one was carried to the water, and "
             "named {girl}.",
-            "Training begins at {time} every Saturday. 'Beginners are welcome, early risers even more,' says {person}.",
+            "Training begins at {morning} every Saturday. 'Beginners are welcome, early risers too,' says {person}.",
         ),
         (
-            ("At what time does the Saturday training of the rowing club begin?", "time", "{time}"),
+            ("At what time does the Saturday training of the rowing club begin?", "time", "{morning}"),
             ("What is the name of the new boat?", "text", "{girl}"),
         ),
     ),
@@ -163,8 +163,8 @@ _STORIES: Final[tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, str, str
         "Culture",
         "Museum shows {n} clocks that run backwards",
         (
-            "{person} has collected clocks that run backwards for thirty years. From {weekday} on, the museum of {town} "
-            "shows {n} of them.",
+            "{person} has collected clocks that run backwards for thirty years. From {weekday} on, the museum of "
+            "{town} shows {n} of them.",
             "The oldest hung in a barber's shop, so that customers could read it in the mirror. Admission is "
             "{days} dollars; children pay nothing.",
         ),
@@ -262,6 +262,7 @@ def _values(random: KeyedRandom) -> dict[str, Any]:
         "length": random.between(52, 98),
         "minutes": random.between(49, 51) + random.between(0, 40),
         "money": 10 * random.between(12, 95),
+        "morning": f"{random.between(6, 9):02d}:{random.pick((0, 15, 30, 45)):02d}",
         "time": f"{random.between(17, 23):02d}:{random.pick((0, 15, 30, 45)):02d}",
     }
 

@@ -37,8 +37,8 @@ class Entry(NamedTuple):
 class Site:
     """A web site.
 
-    `page(ctx, path, query)` returns a page, or None where there is none. `path` has no slash at either end and is "" for
-    the front page. `index(seed)` lists what the search engine finds.
+    `page(ctx, path, query)` returns a page, or None where there is none. `path` has no slash at either end and is ""
+    for the front page. `index(seed)` lists what the search engine finds.
     """
 
     host: str

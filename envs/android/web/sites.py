@@ -53,7 +53,7 @@ class Found(NamedTuple):
 def find(seed: int | str, words: str) -> tuple[Found, ...]:
     """Return the pages that contain a word, those with most of the words, and in their title, first."""
     wanted = [word for word in words.casefold().split() if len(word) > 1]
-    scored = []
+    scored: list[tuple[int, int, Found]] = []
     for site in SITES.values():
         for path, title, text in site.index(seed):
             head, rest = f"{title} {site.name} {site.about}".casefold(), text.casefold()

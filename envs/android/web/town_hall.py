@@ -130,7 +130,7 @@ def _form(ctx: Context) -> WebPage:
         Section("How urgent is it?"),
         *[Radio(name, name == urgency, key="urgency", choice=name) for name in URGENCIES],
         Checkbox("Tell me when it is repaired", False, key="notify"),
-        TextField("contact", "Email or phone", hint="Only if we shall tell you"),
+        TextField("contact", "Your email or phone"),
         *form_error(ctx),
         Button("Send report", do(send), wide=True),
         Spacer(24),
