@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.parts import format_date
@@ -148,7 +148,7 @@ def book(ctx: Context) -> None:
         seat = str(ctx.get("seat", SEATS[0]))
         chair, wishes = bool(form["high_chair"]), str(form["wishes"]).strip()
         guests = int(form["guests"])
-        more = {"seat": seat, "wishes": wishes, "high_chair": chair}
+        more: dict[str, Any] = {"seat": seat, "wishes": wishes, "high_chair": chair}
         ctx.db.insert("bookings", name=name, date=date, time=time, guests=guests, **more)
         go(ctx, f"{HOST}/bookings")
         ctx.snackbar("Your table is booked")
