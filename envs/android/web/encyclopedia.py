@@ -23,15 +23,15 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 from turnwise.envs.android.web.navigation import go
-from turnwise.envs.android.web.page import Entry, Site, WebPage, banner, paragraphs
+from turnwise.envs.android.web.page import IndexEntry, Site, WebPage, banner, paragraphs
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["HOST", "SITE", "Entity", "entities"]
+__all__ = ["HOST", "SITE", "Subject", "subjects"]
 
 HOST: Final = "openpages.example"
 
 
-class Entity(NamedTuple):
+class Subject(NamedTuple):
     """The subject of an article. `facts`: label -> value, as the table shows them."""
 
     kind: str
@@ -148,22 +148,22 @@ _WRITERS: Final[dict[str, Callable[[KeyedRandom, str], tuple[tuple[str, ...], di
 
 
 @lru_cache(maxsize=64)
-def entities(seed: int | str) -> tuple[Entity, ...]:
+def subjects(seed: int | str) -> tuple[Subject, ...]:
     """Return the articles of a phone with this seed by kind and name."""
     random = KeyedRandom(f"{seed}/web/encyclopedia")
-    return tuple(Entity(kind, name, *_WRITERS[kind](random, name)) for kind, names in _NAMES.items() for name in names)
+    return tuple(Subject(kind, name, *_WRITERS[kind](random, name)) for kind, names in _NAMES.items() for name in names)
 
 
 def _page(ctx: Context, path: str, query: Mapping[str, str]) -> WebPage | None:
-    known = entities(ctx.phone.seed)
+    known = subjects(ctx.phone.seed)
     if path == "":
         return _front()
     if path == "search":
         return _results(known, query.get("q", ""))
     for kind in _NAMES:
         if path == f"kind/{kind}":
-            return _list(kind, [entity for entity in known if entity.kind == kind])
-    return next((_article(entity, known) for entity in known if entity.path == path), None)
+            return _list(kind, [subject for subject in known if subject.kind == kind])
+    return next((_article(subject, known) for subject in known if subject.path == path), None)
 
 
 def _head() -> Widget:
@@ -190,44 +190,46 @@ def search(ctx: Context) -> None:
         go(ctx, f"{HOST}/search?q={words.replace('&', ' ').replace('#', ' ').replace(' ', '+')}")
 
 
-def _list(kind: str, found: list[Entity]) -> WebPage:
+def _list(kind: str, found: list[Subject]) -> WebPage:
     body: list[Widget] = [Spacer(4), _head(), Section(f"{kind}s")]
-    return WebPage(f"{kind}s · Openpages", [*body, *[_link(entity) for entity in found]])
+    return WebPage(f"{kind}s · Openpages", [*body, *[_link(subject) for subject in found]])
 
 
-def _link(entity: Entity) -> Item:
-    return Item(entity.name, entity.kind, "file", on_tap=do(go, url=f"{HOST}/{entity.path}"))
+def _link(subject: Subject) -> Item:
+    return Item(subject.name, subject.kind, "file", on_tap=do(go, url=f"{HOST}/{subject.path}"))
 
 
-def _results(known: tuple[Entity, ...], words: str) -> WebPage:
+def _results(known: tuple[Subject, ...], words: str) -> WebPage:
     wanted = words.casefold().split()
     found = [one for one in known if all(word in f"{one.name} {one.kind} {one.text}".casefold() for word in wanted)]
     found.sort(key=lambda one: words.casefold() not in one.name.casefold())
     body: list[Widget] = [Spacer(4), _head(), Section(f"{len(found)} articles with '{words}'")]
-    return WebPage(f"{words} · Openpages", [*body, *[_link(entity) for entity in found[:20]]])
+    return WebPage(f"{words} · Openpages", [*body, *[_link(subject) for subject in found[:20]]])
 
 
-def _article(entity: Entity, known: tuple[Entity, ...]) -> WebPage:
-    others = [other for other in known if other.kind == entity.kind and other != entity]
+def _article(subject: Subject, known: tuple[Subject, ...]) -> WebPage:
+    others = [other for other in known if other.kind == subject.kind and other != subject]
     body: list[Widget] = [
         Spacer(4),
         _head(),
         Spacer(16),
-        Text(entity.name, style="title"),
-        Row([Chip(entity.kind, do(go, url=f"{HOST}/kind/{entity.kind}"))], padding=16),
+        Text(subject.name, style="title"),
+        Row([Chip(subject.kind, do(go, url=f"{HOST}/kind/{subject.kind}"))], padding=16),
         Spacer(8),
-        Card([Item(label, trailing=value) for label, value in entity.facts.items()]),
+        Card([Item(label, trailing=value) for label, value in subject.facts.items()]),
         Spacer(8),
-        paragraphs(entity.text),
+        paragraphs(subject.text),
         Divider(),
         Section("See also"),
     ]
-    return WebPage(f"{entity.name} · Openpages", [*body, *[_link(other) for other in others]])
+    return WebPage(f"{subject.name} · Openpages", [*body, *[_link(other) for other in others]])
 
 
-def _index(seed: int | str) -> list[Entry]:
-    front = Entry("", "Openpages", "An encyclopedia of rivers, mountains, birds, instruments, bridges and lighthouses.")
-    return [front, *[Entry(one.path, one.name, " ".join(one.text)) for one in entities(seed)]]
+def _index(seed: int | str) -> list[IndexEntry]:
+    front = IndexEntry(
+        "", "Openpages", "An encyclopedia of rivers, mountains, birds, instruments, bridges and lighthouses."
+    )
+    return [front, *[IndexEntry(one.path, one.name, " ".join(one.text)) for one in subjects(seed)]]
 
 
 SITE: Final = Site(HOST, "Openpages", "Encyclopedia", "globe", "#31546b", _page, _index, {})

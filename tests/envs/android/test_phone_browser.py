@@ -52,9 +52,9 @@ def test_an_article_contains_the_answers_to_its_questions(seed):
     for article in news.articles(seed):
         for _, _, answer in article.facts:
             assert answer in f"{article.title} {' '.join(article.text)}"
-    for entity in encyclopedia.entities(seed):
-        said = " ".join(entity.text)
-        assert all(value.removesuffix(unit) in said for value in entity.facts.values() for unit in (_unit(value),))
+    for subject in encyclopedia.subjects(seed):
+        said = " ".join(subject.text)
+        assert all(value.removesuffix(unit) in said for value in subject.facts.values() for unit in (_unit(value),))
 
 
 def test_an_address_replaces_the_one_that_is_there_and_back_returns(phone, user):
