@@ -28,7 +28,7 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 from turnwise.envs.android.web.navigation import go
-from turnwise.envs.android.web.page import Listing, Site, WebPage, banner, form_error, refuse
+from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, refuse
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["GUESTS", "HOST", "SEATS", "SITE", "Dish", "menu"]
@@ -191,11 +191,11 @@ def fill(ctx: Context) -> None:
         )
 
 
-def _index(seed: int | str) -> list[Listing]:
+def _index(seed: int | str) -> list[Indexed]:
     dishes = ", ".join(dish.name for dish in menu(seed))
     return [
-        Listing("", "Bistro Alma", f"Restaurant with a kitchen of the season: {dishes}."),
-        Listing("book", "Book a table at Bistro Alma", "Choose a date, a time and a seat."),
+        Indexed("", "Bistro Alma", f"Restaurant with a kitchen of the season: {dishes}."),
+        Indexed("book", "Book a table at Bistro Alma", "Choose a date, a time and a seat."),
     ]
 
 

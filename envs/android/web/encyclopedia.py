@@ -23,7 +23,7 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 from turnwise.envs.android.web.navigation import go
-from turnwise.envs.android.web.page import Listing, Site, WebPage, banner, paragraphs
+from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, paragraphs
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["HOST", "SITE", "Subject", "subjects"]
@@ -225,9 +225,9 @@ def _article(subject: Subject, known: tuple[Subject, ...]) -> WebPage:
     return WebPage(f"{subject.name} · Openpages", [*body, *[_link(other) for other in others]])
 
 
-def _index(seed: int | str) -> list[Listing]:
-    front = Listing("", "Openpages", "Encyclopedia of rivers, mountains, birds, instruments, bridges and lighthouses.")
-    return [front, *[Listing(one.path, one.name, " ".join(one.text)) for one in subjects(seed)]]
+def _index(seed: int | str) -> list[Indexed]:
+    front = Indexed("", "Openpages", "Encyclopedia of rivers, mountains, birds, instruments, bridges and lighthouses.")
+    return [front, *[Indexed(one.path, one.name, " ".join(one.text)) for one in subjects(seed)]]
 
 
 SITE: Final = Site(HOST, "Openpages", "Encyclopedia", "globe", "#31546b", _page, _index, {})

@@ -25,7 +25,7 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 from turnwise.envs.android.web.navigation import go, reload
-from turnwise.envs.android.web.page import Listing, Site, WebPage, banner, form_error, refuse
+from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, refuse
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["BOARDS", "HOST", "ME", "SITE"]
@@ -211,9 +211,9 @@ def publish(ctx: Context) -> None:
     go(ctx, f"{HOST}/thread/{thread}")
 
 
-def _index(seed: int | str) -> list[Listing]:
-    front = Listing("", "Workbench", "Forum about baking, bicycles, gardens and repair.")
-    boards = [Listing(board.lower(), f"{board} · Workbench", f"Threads about {board.lower()}.") for board in BOARDS]
+def _index(seed: int | str) -> list[Indexed]:
+    front = Indexed("", "Workbench", "Forum about baking, bicycles, gardens and repair.")
+    boards = [Indexed(board.lower(), f"{board} · Workbench", f"Threads about {board.lower()}.") for board in BOARDS]
     return [front, *boards]
 
 

@@ -23,7 +23,7 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 from turnwise.envs.android.web.navigation import go
-from turnwise.envs.android.web.page import Listing, Site, WebPage, banner, form_error, paragraphs, refuse
+from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, paragraphs, refuse
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["FREQUENCIES", "HOST", "SITE", "TOPICS", "Article", "articles"]
@@ -368,13 +368,13 @@ def _thanks() -> WebPage:
     return WebPage("Thank you · The Northfield Times", body)
 
 
-def _index(seed: int | str) -> list[Listing]:
-    found = [Listing(article.path, article.title, " ".join(article.text)) for article in articles(seed)]
-    front = Listing("", "The Northfield Times", "Newspaper with local news, science, sport and culture.")
+def _index(seed: int | str) -> list[Indexed]:
+    found = [Indexed(article.path, article.title, " ".join(article.text)) for article in articles(seed)]
+    front = Indexed("", "The Northfield Times", "Newspaper with local news, science, sport and culture.")
     return [
         front,
         *found,
-        Listing("newsletter", "Newsletter", "Subscribe to our newsletter."),
+        Indexed("newsletter", "Newsletter", "Subscribe to our newsletter."),
     ]
 
 

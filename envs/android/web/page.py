@@ -14,7 +14,7 @@ from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.tables import Schema
 from turnwise.envs.android.phone.widgets import Column, Do, Picture, Shape, Spacer, Text, Widget
 
-__all__ = ["Listing", "Site", "WebPage", "banner", "form_error", "paragraphs", "refuse"]
+__all__ = ["Indexed", "Site", "WebPage", "banner", "form_error", "paragraphs", "refuse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class WebPage:
     body: Sequence[Widget]
 
 
-class Listing(NamedTuple):
+class Indexed(NamedTuple):
     """A page in the index of the search engine."""
 
     path: str
@@ -47,7 +47,7 @@ class Site:
     icon: str
     colour: str
     page: Callable[[Context, str, Mapping[str, str]], WebPage | None]
-    index: Callable[[int | str], Sequence[Listing]]
+    index: Callable[[int | str], Sequence[Indexed]]
     schema: Schema
     fill: Callable[[Context], None] | None = None
 

@@ -10,7 +10,7 @@ from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.content import TOWNS
 from turnwise.envs.android.phone.widgets import Card, Choice, Item, Section, Spacer, Text, Widget, do
 from turnwise.envs.android.web.navigation import go
-from turnwise.envs.android.web.page import Listing, Site, WebPage, banner
+from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["DESTINATIONS", "HOST", "SITE", "Train", "trains"]
@@ -93,11 +93,11 @@ def _timetable(ctx: Context, to: str) -> WebPage:
     return WebPage(f"Northfield to {to} · Valley Railway", [*body, Spacer(24)])
 
 
-def _index(seed: int | str) -> list[Listing]:
-    front = Listing("", "Valley Railway", "Timetables, platforms and fares of trains from Northfield.")
+def _index(seed: int | str) -> list[Indexed]:
+    front = Indexed("", "Valley Railway", "Timetables, platforms and fares of trains from Northfield.")
     return [
         front,
-        *[Listing(f"to/{to.lower()}", f"Trains to {to}", f"Timetable Northfield to {to}.") for to in DESTINATIONS],
+        *[Indexed(f"to/{to.lower()}", f"Trains to {to}", f"Timetable Northfield to {to}.") for to in DESTINATIONS],
     ]
 
 

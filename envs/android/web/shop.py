@@ -27,7 +27,7 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 from turnwise.envs.android.web.navigation import go
-from turnwise.envs.android.web.page import Listing, Site, WebPage, banner, form_error, paragraphs, refuse
+from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, paragraphs, refuse
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.catalogue import Catalogue
@@ -261,10 +261,10 @@ def _orders(ctx: Context) -> WebPage:
     return WebPage("My orders · Corner Store", [*body, Spacer(24)] if rows else [*body, Empty("cart", "No orders yet")])
 
 
-def _index(seed: int | str) -> list[Listing]:
+def _index(seed: int | str) -> list[Indexed]:
     return [
-        Listing("", "Corner Store", "Shop for clothes, food, electronics, beauty and things for the home and garden."),
-        Listing("orders", "My orders at Corner Store", "What you have ordered."),
+        Indexed("", "Corner Store", "Shop for clothes, food, electronics, beauty and things for the home and garden."),
+        Indexed("orders", "My orders at Corner Store", "What you have ordered."),
     ]
 
 

@@ -23,7 +23,7 @@ from turnwise.envs.android.phone.widgets import (
     do,
 )
 from turnwise.envs.android.web.navigation import go
-from turnwise.envs.android.web.page import Listing, Site, WebPage, banner, form_error, refuse
+from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, refuse
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["HOST", "KINDS", "SITE", "URGENCIES", "Office", "offices"]
@@ -166,10 +166,10 @@ def _sent() -> WebPage:
     return WebPage("Thank you · Town Hall", body)
 
 
-def _index(seed: int | str) -> list[Listing]:
-    pages = [Listing(f"office/{_slug(o.name)}", o.name, f"{o.name}: office of the town hall.") for o in offices(seed)]
-    front = Listing("", "Northfield Town Hall", "Offices, their hours and fees.")
-    return [front, Listing("report", "Report something broken", "Street lights, potholes, fallen trees."), *pages]
+def _index(seed: int | str) -> list[Indexed]:
+    pages = [Indexed(f"office/{_slug(o.name)}", o.name, f"{o.name}: office of the town hall.") for o in offices(seed)]
+    front = Indexed("", "Northfield Town Hall", "Offices, their hours and fees.")
+    return [front, Indexed("report", "Report something broken", "Street lights, potholes, fallen trees."), *pages]
 
 
 SITE: Final = Site(

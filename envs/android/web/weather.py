@@ -11,7 +11,7 @@ from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.content import TOWNS
 from turnwise.envs.android.phone.widgets import Card, Choice, Icon, Item, Row, Section, Spacer, Text, Widget, do
 from turnwise.envs.android.web.navigation import go
-from turnwise.envs.android.web.page import Listing, Site, WebPage, banner
+from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["HOST", "SITE", "Day", "forecast"]
@@ -87,8 +87,8 @@ def _forecast(ctx: Context, town: str) -> WebPage:
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def _index(seed: int | str) -> list[Listing]:
-    return [Listing(town.lower(), f"Weather in {town}", f"Weather of the next seven days in {town}.") for town in TOWNS]
+def _index(seed: int | str) -> list[Indexed]:
+    return [Indexed(town.lower(), f"Weather in {town}", f"Weather of the next seven days in {town}.") for town in TOWNS]
 
 
 SITE: Final = Site(HOST, "Sky Office", "Weather", "sun", "#35618c", _page, _index, {})
