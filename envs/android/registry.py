@@ -12,6 +12,7 @@ from turnwise.envs.android.phone.app import App, BrokenApp
 __all__ = ["APPS", "all_apps", "installed"]
 
 APPS: Final[tuple[str, ...]] = (
+    "turnwise.envs.android.apps.browser",
     "turnwise.envs.android.apps.calendar",
     "turnwise.envs.android.apps.clock",
     "turnwise.envs.android.apps.contacts",

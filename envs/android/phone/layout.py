@@ -107,7 +107,7 @@ def lay_out(
 def _screen(pen: Pen, frame: Frame, w: Screen, low: int, first: bool) -> None:
     root = frame.root
     root.paint = (("screen", w.style),)
-    bar = _app_bar(pen, w, first) if w.style == "page" else None
+    bar = _app_bar(pen, w, first) if w.style == "page" and (w.title or w.actions or w.up) else None
     y = bar.bottom if bar else STATUS
     above: list[UiBox] = [bar] if bar else []
     if w.tabs:

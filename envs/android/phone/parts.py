@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, Final
 
 from turnwise.envs.android.phone.box import Paint, Pen, UiBox, dp
-from turnwise.envs.android.phone.fonts import wrap
+from turnwise.envs.android.phone.fonts import fit, wrap
 from turnwise.envs.android.phone.widgets import (
     Avatar,
     Bubble,
@@ -242,8 +242,9 @@ def _text_field(pen: Pen, w: TextField, x: int, y: int, width: int) -> UiBox:
         pen.box("android.widget.EditText", x + _EDGE, y + dp(6), width - 2 * _EDGE, height, w.key), w, hold=True
     )
     box.text, box.description, box.password, box.focused = shown, w.label, w.password, focused
-    offset = _first_shown(shown, pen, font.size, room) if not w.multiline else 0
-    view = (lines, shown, offset, font.size, font.line, inset, room)
+    offset = _first_shown(shown, pen, font.size, room) if focused and not w.multiline else 0
+    drawn = shown if focused or w.multiline else fit(shown, font.size, room)
+    view = (lines if w.multiline else (drawn,), drawn, offset, font.size, font.line, inset, room)
     cursor = pen.page.selection if focused else None
     box.paint = (("field", w.label, w.hint, w.icon, bool(w.error), focused, cursor, view, w.multiline),)
     row.children.append(box)

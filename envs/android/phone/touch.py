@@ -11,7 +11,7 @@ from turnwise.envs.android.phone.box import UiBox
 from turnwise.envs.android.phone.forms import keep_value
 from turnwise.envs.android.phone.keyboard import Key
 from turnwise.envs.android.phone.layout import STATUS, Frame, Keys
-from turnwise.envs.android.phone.parts import Toggle
+from turnwise.envs.android.phone.parts import Toggle, field_text
 from turnwise.envs.android.phone.state import AppPage, Snackbar
 from turnwise.envs.android.phone.widgets import (
     Checkbox,
@@ -100,8 +100,11 @@ def _undo(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
 
 
 def _focus(phone: Phone, frame: Frame, box: UiBox, x: int, y: int) -> None:
+    field: TextField = box.widget
     at = text_input.index_at(box, x, y)
-    phone.change_page(replace(phone.page, focus=box.widget.key, selection=(at, at), keyboard=True, toolbar=False))
+    whole = field.select_all and phone.page.focus != field.key
+    selection = (0, len(field_text(phone.page.values, field))) if whole else (at, at)
+    phone.change_page(replace(phone.page, focus=field.key, selection=selection, keyboard=True, toolbar=False))
     text_input.reveal(phone)
 
 

@@ -221,6 +221,7 @@ class TextField(Widget):
     multiline: bool = False
     icon: str = ""
     error: str = ""
+    select_all: bool = False  # a tap selects what is there, so that typing replaces it
     on_submit: Do | None = None
     on_change: Do | None = None
 
@@ -437,7 +438,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Screen(Window):
-    """A whole screen: bar with title and actions, a fixed part, tabs, a body that scrolls, a bar at the bottom."""
+    """A whole screen: bar with title and actions, a fixed part, tabs, a body that scrolls, a bar at the bottom.
+
+    Without title, actions and arrow there is no bar at the top.
+    """
 
     title: str
     body: Sequence[Widget]
