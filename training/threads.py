@@ -1,6 +1,7 @@
 """CPU threads and vector instructions of torch.
 
-With one thread and the same vector instructions, training gives the same digits on every x86 processor.
+With one thread and the same vector instructions, training gives the same digits on x86 processors of one maker: the
+libraries multiply matrices differently on those of another.
 """
 
 from __future__ import annotations

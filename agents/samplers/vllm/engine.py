@@ -33,6 +33,10 @@ _ECHO = re.compile("EngineDeadError|root cause|Worker failed with error|cancelle
 """Errors that only report another one."""
 
 
+_INSTRUCTIONS = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
+"""Limits of vector instructions that a run with one thread sets; they stop vLLM in bfloat16 on a CPU with AMX."""
+
+
 class VLLMEngine:
     """A running `vllm.AsyncLLMEngine` whose failures are errors of ours.
 
@@ -203,18 +207,26 @@ async def _shut_down(engine: Any) -> None:
 @contextmanager
 def _environment(scratch: Path) -> Iterator[None]:
     """Set what vLLM and its processes read from the environment while they start."""
-    values = {"VLLM_NO_USAGE_STATS": "1"}
+    values: dict[str, str | None] = {"VLLM_NO_USAGE_STATS": "1", **dict.fromkeys(_INSTRUCTIONS)}
     if not _verbose():
         config = scratch / "logging.json"
         config.write_text(json.dumps(_logging(scratch / "log")), encoding="utf-8")
         values["VLLM_LOGGING_CONFIG_PATH"] = str(config)
     before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
+    _set(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    """Set variables of the environment; None removes one."""
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @contextmanager
