@@ -288,7 +288,7 @@ class Run(Section):
     threads: int = Field(
         default=0,
         ge=0,
-        description="CPU threads of torch; 0: chosen by the model's size; 1: repeatable on x86 processors of one maker.",
+        description="CPU threads of torch; 0: chosen by the model's size; 1: repeatable on x86 processors of a maker.",
     )
     trajectories: Literal["", ".jsonl", ".jsonl.gz", ".jsonl.zst"] = Field(
         default=".jsonl.gz", description="Format in which trajectories are stored; empty: they are not."

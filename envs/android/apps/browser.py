@@ -456,4 +456,5 @@ APP = App(
     fill=fill,
     screens=(browser, tabs, page_menu, bookmarks, bookmark_form, history, clear_data, settings),
     intents={"android.intent.action.VIEW": "browser"},
+    volatile=("history", "session", "tabs"),
 )
