@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -42,7 +43,7 @@ def forged(data: st.DataObject, good: bytes, odd: st.SearchStrategy[Any]) -> byt
             place = place[name]
             name = data.draw(st.sampled_from(sorted(place)))
         if data.draw(st.booleans()):
-            place[name] = data.draw(odd)
+            place[name] = copy.deepcopy(data.draw(odd))
         else:
             del place[name]
         if not episode:
