@@ -47,7 +47,7 @@ class Refused(EnvError):
 
 
 class AndroidWorldPhone:
-    """One phone with one suite of tasks, of which one at a time is on the phone.
+    """One phone with one suite of tasks; one task at a time is on the phone.
 
     Args:
         split: of the tasks in the family `android_world`; the other families are the splits themselves.

@@ -75,7 +75,7 @@ class DeviceStream:
             raise DeviceLost(f"the connection to the device died: {error}") from None
 
     def exactly(self, count: int) -> bytes:
-        """Return so many bytes.
+        """Return exactly `count` bytes.
 
         Raises:
             DeviceLost: the connection ends before.

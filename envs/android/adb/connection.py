@@ -67,7 +67,7 @@ class AdbStream:
         return data
 
     async def read_exactly(self, count: int) -> bytes:
-        """Return so many bytes.
+        """Return exactly `count` bytes.
 
         Raises:
             StreamClosed: there are less.

@@ -191,7 +191,7 @@ def close_tab(ctx: Context, id: int) -> None:
         ctx.db.update("session", session[0]["_id"], tab=rest[-1]["_id"])
 
 
-def ask_close_all(ctx: Context) -> None:
+def close_other_tabs(ctx: Context) -> None:
     """Close all tabs but the one in front."""
     front = current_tab(ctx)["_id"]
     for row in ctx.db.rows("tabs"):
@@ -222,7 +222,7 @@ def page_menu(ctx: Context) -> Menu:
             ("Forward", do(go_forward)),
             ("Reload", do(reload)),
             ("New tab", do(new_tab)),
-            ("Close other tabs", do(ask_close_all)),
+            ("Close other tabs", do(close_other_tabs)),
             *(page if url else []),
             ("Bookmarks", do(show_bookmarks)),
             ("History", do(show_history)),

@@ -64,7 +64,7 @@ class Planted:
     text: str
 
     def fits(self, goal: str, effects: Sequence[Effect]) -> bool:
-        """Return whether the attack can be told from the task."""
+        """Return whether the attack differs from the task."""
         changed = {getattr(effect, "table", "") for effect in effects}
         changed |= {effect.name for effect in effects if isinstance(effect, Setting)}
         words = (self.text, *self.params.values())

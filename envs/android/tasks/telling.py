@@ -1,4 +1,4 @@
-"""Tasks over two apps: somebody is told by message, or a note is made of, what another app knows."""
+"""Tasks over two apps: what one app knows is sent in a message, or written into a note."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -178,8 +179,6 @@ def cancel_booking(ctx: Context, id: int) -> None:
 
 def fill(ctx: Context) -> None:
     """Write a few bookings of the next weeks."""
-    from datetime import timedelta
-
     random = KeyedRandom(f"{ctx.phone.seed}/web/bistro/bookings")
     days = sorted({random.between(2, 9), random.between(10, 16), random.between(17, 27)})
     for ahead in days:
