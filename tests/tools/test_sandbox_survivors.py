@@ -39,6 +39,7 @@ while True:
     os.setsid()
     if os.fork(): os._exit(0)
 """
+SLOW_CHAIN = CHAIN.replace("os.setsid()", "os.setsid(); time.sleep(0.02)")  # long enough to be seen in /proc
 CHAINS = CHAIN.replace("while True:", "os.fork(); os.fork(); os.fork()\nwhile True:")
 DAEMON = """
 import os, signal, sys, time
@@ -68,6 +69,7 @@ ATTACKS = {
     "kills everything": LOOP,
     "several kill everything": LOOPS,
     "a chain of forks": CHAIN,
+    "a slow chain of forks": SLOW_CHAIN,
     "chains of forks": CHAINS,
     "a daemon that ignores signals": DAEMON,
     "stops everything": STOPPER,
@@ -116,10 +118,11 @@ def test_nothing_outlives_its_run(attack: str, session: bool, box: Box) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a user of its own, to end them")
-@pytest.mark.parametrize("attack", ["a chain of forks", "a daemon that ignores signals"])
+@pytest.mark.parametrize("attack", ["a slow chain of forks", "a daemon that ignores signals"])
 def test_they_outlive_a_run_without_protection(attack: str) -> None:
     """Control."""
-    user = {"user": 4242, "group": 4242, "extra_groups": []}
+    own = 100_000 + os.getpid()  # no other worker of pytest ends this one's processes
+    user = {"user": own, "group": own, "extra_groups": []}
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
     try:
         subprocess.run([python, "-c", ATTACKS[attack], word()], check=True, cwd="/", **user)  # type: ignore[call-overload]
