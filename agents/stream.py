@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Unpack
@@ -169,7 +169,7 @@ class GroupStream:
         """The groups that were begun and not yet yielded, with the members that are finished."""
         return ((one.spec, one.group()) for one in list(self._open.values()))
 
-    async def play(self, make: MakeEnv | EnvPool) -> AsyncIterator[tuple[GroupSpec, Group]]:
+    async def play(self, make: MakeEnv | EnvPool) -> AsyncGenerator[tuple[GroupSpec, Group]]:
         """Yield every group when it is complete; a stream is played once."""
         deadline = self.settings.deadline
         if isinstance(make, EnvPool) and deadline is not None:
