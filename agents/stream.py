@@ -200,7 +200,7 @@ class GroupStream:
         if spec is None:
             return
         worker = pool.take()
-        before = worker.failures
+        failures = worker.failures
         try:
             while spec is not None:
                 episode = Episode(self.agent, self.sampler, worker, spec)
@@ -209,6 +209,8 @@ class GroupStream:
                     trajectory = await episode.play()
                 finally:
                     self.playing -= 1
+                    self.report.restarts += worker.failures - failures
+                    failures = worker.failures
                 self._finish(spec, trajectory, episode.env_failed)
                 await asyncio.sleep(0)  # lets Ctrl-C through even if the sampler never waits
                 spec = await self._next()
@@ -216,7 +218,6 @@ class GroupStream:
             worker.close()  # it may be in the middle of a call
             raise
         finally:
-            self.report.restarts += worker.failures - before
             pool.give_back(worker)
 
     async def _next(self) -> EpisodeSpec | None:

@@ -16,7 +16,7 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.episode import storable
-from turnwise.agents.rollout import QUARANTINE_ERRORS
+from turnwise.agents.stream import QUARANTINE_ERRORS
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch import Batch, pack
 from turnwise.training.config import Run
