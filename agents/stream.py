@@ -30,7 +30,7 @@ from turnwise.agents.rollout_options import RolloutOptions, RolloutReport, Rollo
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Group, Trajectory
 
-__all__ = ["GroupSpec", "GroupStream", "number_groups", "stream"]
+__all__ = ["GroupSpec", "GroupStream", "is_replacement", "number_groups", "stream"]
 
 QUARANTINE_ERRORS = 3
 """Consecutive errors after which a task is not played again."""
@@ -279,6 +279,15 @@ class GroupStream:
 def _episode(spec: GroupSpec, member: int) -> EpisodeSpec:
     name = f"{spec.task}#{member}@{spec.seed}"
     return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member))
+
+
+def is_replacement(episode_id: str) -> bool:
+    """Return whether an episode was played in place of one whose environment failed.
+
+    >>> is_replacement("open-3-1#2@7"), is_replacement("open-3-1#1000002@7")
+    (False, True)
+    """
+    return _member(episode_id) >= REPLACED
 
 
 def _member(episode_id: str) -> int:

@@ -52,9 +52,10 @@ class AsynchronousRollouts:
         self._tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
         self._files = GroupFiles(prepared.folder / "groups")
         self._thread = BackgroundLoop("turnwise-rollouts")
-        self._lock = threading.Condition()  # guards the four below
+        self._lock = threading.Condition()  # guards the five below
         self._next = self._rejected = 0  # number of the next group; groups that were complete without a turn
         self._unused: set[int] = set()  # begun, and not trained on
+        self._restored: dict[int, tuple[Trajectory, ...]] = {}  # their members, when a run is resumed
         self._complete: list[tuple[GroupSpec, Group]] = []
         self._failure: BaseException | None = None
         self._members = 0  # finished episodes of groups that were not trained on
@@ -123,7 +124,9 @@ class AsynchronousRollouts:
         self._rejected = own["rejected"]
         self._unused = {*own["unused"], *range(own["next"], self._next)}
         for number in found:
-            if number not in self._unused:
+            if number in self._unused:
+                self._restored[number] = self._files.read(number)
+            else:
                 self._files.remove(number)
 
     def close(self) -> None:
@@ -196,7 +199,7 @@ class AsynchronousRollouts:
     async def _specs(self) -> AsyncIterator[GroupSpec]:
         """Yield the groups of before the run was resumed, then new ones when there is room for them."""
         for number in sorted(self._unused):
-            yield self._spec(number, self._files.read(number))
+            yield self._spec(number, self._restored.pop(number, ()))
         while True:
             while self._next >= self._capacity:
                 self._room.clear()

@@ -5,8 +5,6 @@ holds the update that used its group.
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
@@ -28,16 +26,18 @@ class GroupFiles:
     def write(self, number: int, trajectory: Trajectory) -> None:
         """Append a finished member to the file of its group."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _torn_lines_are_fine(), TrajectoryWriter(self._path(number), append=True) as writer:
+        with TrajectoryWriter(self._path(number), append=True) as writer:
             writer.write(trajectory)
 
     def read(self, number: int) -> tuple[Trajectory, ...]:
-        """Return the finished members of a group; none if there is no file."""
+        """Return the finished members of a group; none if there is no file. An incomplete last line is removed."""
         path = self._path(number)
         if not path.exists():
             return ()
-        with _torn_lines_are_fine():
-            return tuple(read_trajectories(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TornLine)  # its writer was killed, and the member is played again
+            with TrajectoryWriter(path, append=True):
+                return tuple(read_trajectories(path))
 
     def numbers(self) -> list[int]:
         """Return the numbers of the groups that have a file, sorted."""
@@ -49,11 +49,3 @@ class GroupFiles:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}{SUFFIX}"
-
-
-@contextmanager
-def _torn_lines_are_fine() -> Iterator[None]:
-    """Ignore the warning of an incomplete last line: its writer was killed, and the member is played again."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TornLine)
-        yield

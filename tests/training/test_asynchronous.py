@@ -267,7 +267,7 @@ def test_a_torn_member_is_played_again(tmp_path):
     path = Path(tmp_path / "groups/000007.jsonl")
     path.write_bytes(path.read_bytes()[:-20])
     assert [found.id for found in files.read(7)] == ["t#0@0"]
-    files.write(7, two)  # the torn line is replaced
+    files.write(7, two)
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["t#0@0", "t#1@0"]
     assert (files.numbers(), files.read(8)) == ([7], ())
     files.remove(7)
