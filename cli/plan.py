@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from turnwise.cli.console import count, duration, out, percent, say
+from turnwise.cli.console import count, duration, out, say
 from turnwise.cli.errors import UserError
 from turnwise.cli.train import load_run
 
@@ -82,8 +82,8 @@ def _print_needs(made: Plan, like: Path | None) -> None:
 
 
 def _print_splits(made: Plan, device: Device) -> None:
-    table = Table(box=None, padding=(0, 1))
-    for name in ("engine", "learner", "rollout", "update", "iteration", "idle", "GiB engine / learner", ""):
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for name in ("engine", "learner", "rollout", "update", "iteration", "idle", "GiB of each", ""):
         table.add_column(name, no_wrap=True)
     fitting = [one for one in made.splits if one.fits(device)]
     best = min(fitting, key=lambda one: one.seconds, default=None)
@@ -97,7 +97,7 @@ def _print_splits(made: Plan, device: Device) -> None:
             _time(one.rollout),
             _time(one.update),
             _time(one.seconds),
-            f"{side} {percent(share)}",
+            f"{side} {share:.0%}",
             sizes,
             verdict,
         )
