@@ -90,7 +90,7 @@ def _print_splits(made: Plan, device: Device) -> None:
     for one in made.splits:
         side, share = one.idle
         sizes = f"{one.engine_bytes / GIB:.1f} / {one.learner_bytes / GIB:.1f}"
-        verdict = "fastest" if one is best else "" if one.fits(device) else "too large"
+        verdict = "fastest" if one is best else "" if one.fits(device) else "too big"
         table.add_row(
             _gpus(one.engines) if one.engines else "shared",
             _gpus(one.learners),

@@ -18,7 +18,7 @@ def test_a_plan_names_the_fastest_way_that_fits(turnwise: Call) -> None:
 def test_what_is_too_large_is_marked(turnwise: Call) -> None:
     said = turnwise("plan", EXAMPLE, "policy.hidden=512", "policy.layers=8", "--gpus", "2", "--memory", "0.2")
     assert said.code == 0, said.err
-    assert "too large" in said.out
+    assert "too big" in said.out
     assert "fastest" not in said.out
 
 
