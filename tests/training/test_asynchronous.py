@@ -24,6 +24,7 @@ from turnwise.agents.store import read_trajectories
 from turnwise.agents.trajectory import Group
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.asynchronous import AsynchronousRollouts
+from turnwise.training.audit import audit
 from turnwise.training.batch import pack
 from turnwise.training.config_effects import effective_toml
 from turnwise.training.errors import TrainingError
@@ -113,6 +114,7 @@ def test_a_run_in_step_and_one_ahead_play_the_same_episodes(tmp_path):
     assert [len(names) for names in other] == [6] * 4
     assert not GroupFiles(tmp_path / "async/groups").numbers()
     events = [event for event in lines(tmp_path / "async") if event["phase"] == "train"]
+    assert {"age", "stale", "stale_tokens", "learner_idle", "engine_idle", "requests"} <= events[0].keys()
     assert all(event["age_max"] <= 3 for event in events)
     shares = [sum(value for key, value in event.items() if key[:4] == "age_" and key[4:].isdigit()) for event in events]
     assert shares == pytest.approx([1.0] * 4)
@@ -137,6 +139,7 @@ def test_versions_of_turns_do_not_fall_and_the_batch_carries_them(tmp_path):
         assert (batch.version[batch.mask] == known[batch.turn[batch.mask]]).all()
         assert (batch.version[~batch.mask] == -1).all()
     assert mixed  # an episode was carried over, and went on under new weights
+    assert audit(tmp_path / "run").passed  # and its log-probabilities are those of its versions
 
 
 def aged(versions):
