@@ -22,6 +22,7 @@ __all__ = ["Canvas"]
 
 Colour = tuple[int, int, int]
 _OVER: Final = 4  # times that masks are drawn larger
+_SMOOTH: Final = 2  # times that parts are drawn larger
 
 
 class Canvas:
@@ -100,6 +101,28 @@ class Canvas:
             if mask is not None:
                 self.image.paste(colour, (self._at(x) + dx, self._at(y) + dy), mask)
 
+    def label(
+        self, text: str, x: float, y: float, size: float, colour: Colour, angle: float, halo: Colour | None
+    ) -> None:
+        """Write a line around a point, turned clockwise by an angle in degrees, on a halo of a colour."""
+        mask, edge = _label(text, max(4, self._at(size)), round(angle))
+        if mask is not None and edge is not None:
+            at = (self._at(x) - mask.width // 2, self._at(y) - mask.height // 2)
+            if halo is not None:
+                self.image.paste(halo, at, edge)
+            self.image.paste(colour, at, mask)
+
+    def part(self, width: float, height: float) -> Canvas:
+        """Return a canvas of this size to be `put` on this one; what is drawn beyond its edges is cut."""
+        size = max(1, self._at(width) * _SMOOTH), max(1, self._at(height) * _SMOOTH)
+        return Canvas(size, self.scale * _SMOOTH, (0, 0, 0))
+
+    def put(self, part: Canvas, left: float, top: float, radius: float) -> None:
+        """Put a part with its upper left corner at a point, with round corners."""
+        image, at = part.image.reduce(_SMOOTH), (self._at(left), self._at(top))
+        mask = _rounded(image.size, self._at(radius)) if radius else None
+        self.image.paste(image, at, mask)
+
     def line(self, points: Sequence[tuple[float, float]], colour: Colour, width: float) -> None:
         """Draw a line through points."""
         scaled = [(round(x * self.scale), round(y * self.scale)) for x, y in points]
@@ -135,6 +158,35 @@ def _gradient(size: tuple[int, int], top: Colour, bottom: Colour) -> Image:
         part = y / 63
         column.putpixel((0, y), tuple(round(a + (b - a) * part) for a, b in zip(top, bottom, strict=True)))
     return column.resize(size, Image.Resampling.BICUBIC)
+
+
+@lru_cache(maxsize=32)
+def _rounded(size: tuple[int, int], radius: int) -> Image:
+    """Return a mask of a rectangle with round corners."""
+    from PIL import Image, ImageDraw
+
+    mask = Image.new("L", (size[0] * 2, size[1] * 2), 0)
+    ImageDraw.Draw(mask).rounded_rectangle((0, 0, size[0] * 2 - 1, size[1] * 2 - 1), radius * 2, 255)
+    return mask.reduce(2)
+
+
+@lru_cache(maxsize=2048)
+def _label(text: str, size: int, angle: int) -> tuple[Image | None, Image | None]:
+    """Return a line as a mask, turned by an angle, and the mask of its halo."""
+    from PIL import Image, ImageDraw
+
+    font, halo = _font(size, True), max(2, size // 5)
+    left, top, right, bottom = (int(part) for part in font.getbbox(text))
+    if right <= left or bottom <= top:
+        return None, None
+    box = (right - left + 2 * halo, bottom - top + 2 * halo)
+    mask, edge = Image.new("L", box, 0), Image.new("L", box, 0)
+    ImageDraw.Draw(mask).text((halo - left, halo - top), text, 255, font=font)
+    ImageDraw.Draw(edge).text((halo - left, halo - top), text, 255, font=font, stroke_width=halo)
+    if angle % 360:
+        turn = Image.Resampling.BICUBIC
+        mask, edge = mask.rotate(-angle, turn, expand=True), edge.rotate(-angle, turn, expand=True)
+    return mask, edge
 
 
 @lru_cache(maxsize=512)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.android.phone.box import UiBox, dp
 from turnwise.envs.android.phone.canvas import Canvas
-from turnwise.envs.android.phone.fonts import fit, text_width
+from turnwise.envs.android.phone.fonts import fit, text_width, wrap
 from turnwise.envs.android.phone.layout import STATUS
 from turnwise.envs.android.phone.theme import avatar_colour, palette, rgb
-from turnwise.envs.android.phone.widgets import Picture
+from turnwise.envs.android.phone.widgets import Picture, Shape
 
 if TYPE_CHECKING:
     pass
@@ -32,6 +32,13 @@ class Brush:
         self.canvas = canvas
         self.dark = dark
         self.colours = palette(accent, dark)
+
+    @classmethod
+    def like(cls, other: Brush, canvas: Canvas) -> Brush:
+        """Return a brush with the colours of another, for a part of its canvas."""
+        brush = cls.__new__(cls)
+        brush.canvas, brush.dark, brush.colours = canvas, other.dark, other.colours
+        return brush
 
     def colour(self, role: str) -> Colour:
         """Return a colour by role or as '#rrggbb'."""
@@ -390,7 +397,10 @@ def _tile(
             middle - dp(28), top + dp(4), middle + dp(28), top + dp(60), brush.colour(colour or "primary"), dp(18)
         )
         canvas.icon(icon, middle - dp(15), top + dp(17), dp(30), (255, 255, 255))
-        brush.middle(text, left - dp(4), right + dp(4), top + dp(78), size, brush.colour(role))
+        lines = wrap(text, size, right - left + dp(8))[:2]
+        for n, line in enumerate(lines):
+            low = top + dp(78) + round((n - (len(lines) - 1) / 2) * size * 1.2) + dp(4) * (len(lines) - 1)
+            brush.middle(line, left - dp(4), right + dp(4), low, size, brush.colour(role))
     elif kind == "toggle":
         back, front = ("primary", "on_primary") if selected else ("line", "text")
         canvas.box(left, top + 4, right, bottom - 4, brush.colour(back), dp(24))
@@ -417,29 +427,58 @@ def _tile(
 
 
 def _picture(brush: Brush, box: UiBox, picture: Picture) -> None:
-    left, top, right, _ = box.full
+    left, top, right, bottom = box.full
     unit = (right - left) / picture.width
-    canvas = brush.canvas
-    for shape in picture.shapes:
-        points = [(left + x * unit, top + y * unit) for x, y in shape.points]
-        colour = brush.colour(shape.colour)
-        if shape.kind == "polygon":
-            canvas.polygon(points, colour)
-        elif shape.kind == "line":
-            canvas.line(points, colour, shape.width * unit)
-        elif shape.kind == "text":
-            size = max(8, round(shape.width * unit))
-            x, y = round(points[0][0]), round(points[0][1])
-            if len(points) == 1:
-                brush.middle(shape.text, x - 1000, x + 1000, y, size, colour, True)
-            else:
-                canvas.text(fit(shape.text, size, max(1, round(points[1][0]) - x)), x, y, size, colour)
+    shapes = picture.shapes() if callable(picture.shapes) else picture.shapes
+    if not picture.cut:
+        for shape in shapes:
+            _shape(brush, shape, [(left + x * unit, top + y * unit) for x, y in shape.points], unit)
+        return
+    inner = Brush.like(brush, brush.canvas.part(right - left, bottom - top))
+    x0, y0, wide, high = *picture.origin, (right - left) / unit, (bottom - top) / unit
+    for shape in shapes:
+        if _reaches(shape, x0, y0, x0 + wide, y0 + high):
+            _shape(inner, shape, [((x - x0) * unit, (y - y0) * unit) for x, y in shape.points], unit)
+    brush.canvas.put(inner.canvas, left, top, 0 if picture.fill else dp(18))
+
+
+def _reaches(shape: Shape, left: float, top: float, right: float, bottom: float) -> bool:
+    """Return whether a shape may be seen in a part of its drawing."""
+    room = 100 if shape.kind == "text" else shape.width
+    across, along = [x for x, _ in shape.points], [y for _, y in shape.points]
+    return (
+        min(across) - room < right
+        and max(across) + room > left
+        and min(along) - room < bottom
+        and max(along) + room > top
+    )
+
+
+def _shape(brush: Brush, shape: Shape, points: list[tuple[float, float]], unit: float) -> None:
+    """Draw a figure of a picture, whose points are pixels."""
+    canvas, colour = brush.canvas, brush.colour(shape.colour)
+    if shape.kind == "polygon":
+        canvas.polygon(points, colour)
+    elif shape.kind == "line":
+        canvas.line(points, colour, shape.width * unit)
+    elif shape.kind == "text":
+        size = max(8, round(shape.width * unit))
+        x, y = round(points[0][0]), round(points[0][1])
+        if len(points) == 2:
+            canvas.text(fit(shape.text, size, max(1, round(points[1][0]) - x)), x, y, size, colour)
+        elif shape.halo or shape.angle:
+            halo = brush.colour(shape.halo) if shape.halo else None
+            canvas.label(shape.text, x, y, size, colour, shape.angle, halo)
         else:
-            (x1, y1), (x2, y2) = points
-            if shape.kind == "box":
-                canvas.box(x1, y1, x2, y2, colour, shape.radius * unit)
-            else:
-                canvas.disc((x1 + x2) / 2, (y1 + y2) / 2, (x2 - x1) / 2, colour)
+            brush.middle(shape.text, x - 1000, x + 1000, y, size, colour, True)
+    else:
+        (x1, y1), (x2, y2) = points
+        if shape.kind == "box":
+            canvas.box(x1, y1, x2, y2, colour, shape.radius * unit)
+        elif shape.kind == "icon":
+            canvas.icon(shape.text, x1, y1, x2 - x1, colour)
+        else:
+            canvas.disc((x1 + x2) / 2, (y1 + y2) / 2, (x2 - x1) / 2, colour)
 
 
 PAINTERS: Final[dict[str, Callable[..., None]]] = {

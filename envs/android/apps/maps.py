@@ -1,0 +1,547 @@
+"""Maps: the town with its places, a search, saved places, reviews, and directions on foot or by car."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from turnwise.envs.android.apps.maps_drawing import SCALES, View, drawn, here, marks, pin, route_line, spots_of
+from turnwise.envs.android.apps.maps_places import GROUPS, KINDS, hours_on, me, places, reviews_of
+from turnwise.envs.android.apps.maps_routes import MODES, Leg, Route, far, route
+from turnwise.envs.android.apps.maps_town import HEIGHT, NAME, WIDTH, Point
+from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.tables import Row as Record
+from turnwise.envs.android.phone.widgets import (
+    Button,
+    Card,
+    Chip,
+    Choice,
+    Dialog,
+    Empty,
+    Fab,
+    IconButton,
+    Item,
+    List,
+    Menu,
+    Picture,
+    Row,
+    Screen,
+    Section,
+    Shape,
+    Sheet,
+    Spacer,
+    Spot,
+    Tab,
+    Text,
+    TextField,
+    Widget,
+    do,
+)
+
+LISTS: Final = ("Favourites", "Want to go", "Family")
+ME: Final = "You"
+_PHONE, _MESSAGES = "org.turnwise.dialer", "org.turnwise.messages"
+_DP: Final = 2.625
+_ZOOM: Final = 1
+_AROUND: Final = 275  # dp of a screen that the map does not have: bars, search, chips
+_BUTTON: Final = 44.0  # size of the buttons on the map, in dp
+_DAYS: Final = (("weekdays", "Monday to Friday"), ("saturday", "Saturday"), ("sunday", "Sunday"))
+
+
+def fill(ctx: Context) -> None:
+    """Write the places of the town, what visitors say about them, and a few saved ones."""
+    rows = places(ctx.phone.seed)
+    ctx.db.fill("places", rows)
+    ctx.db.fill("reviews", reviews_of(ctx.phone.seed, rows))
+    random = ctx.random
+    for place in random.shuffled(range(1, len(rows) + 1))[: random.between(3, 6)]:
+        ctx.db.insert("saved", place=place, list=random.pick(LISTS))
+
+
+def _name(ctx: Context, id: int) -> str:
+    row = ctx.db.get("places", id)
+    return str(row["name"]) if row else "My location"
+
+
+def _point(ctx: Context, id: int) -> Point:
+    row = ctx.db.get("places", id)
+    return (row["x"], row["y"]) if row else me(ctx.phone.seed)
+
+
+def _icon(row: Record) -> str:
+    return KINDS[row["kind"]].icon if row["kind"] in KINDS else "pin"
+
+
+# The map
+
+
+def maps(ctx: Context) -> Screen:
+    """The map, what a search finds, or the saved places."""
+    query, tab = str(ctx.get("query", "")).strip(), str(ctx.get("tab", "Explore"))
+    bar = [
+        Tab(name, do(show_tab, tab=name), name == tab, icon) for name, icon in (("Explore", "map"), ("Saved", "heart"))
+    ]
+    if tab == "Saved":
+        return Screen("Saved", _saved(ctx), bar=bar)
+    top: list[Widget] = [TextField("query", "Search here", icon="search", select_all=True)]
+    if query:
+        return Screen("", _results(ctx, query), up=False, top=[*top, Spacer(4)], bar=bar, on_back=do(clear))
+    group = str(ctx.get("group", ""))
+    chips = [Chip(name, do(show_group, group=name), name == group) for name in list(GROUPS)[:4]]
+    top += [Row(chips, padding=12), Spacer(6)]
+    go = Fab("directions", "Directions", do(show_directions))
+    return Screen("", [_map(ctx, group)], up=False, top=top, bar=bar, fab=go)
+
+
+def show_tab(ctx: Context, tab: str) -> None:
+    """Change between the map and the saved places."""
+    ctx.set("tab", tab)
+
+
+def show_group(ctx: Context, group: str) -> None:
+    """Show only the places of a group, or all again."""
+    ctx.set("group", "" if ctx.get("group", "") == group else group)
+
+
+def _centre(ctx: Context) -> Point:
+    x, y = me(ctx.phone.seed)
+    return ctx.get("x", x), ctx.get("y", y)
+
+
+def _view(ctx: Context) -> View:
+    """Return what is seen of the town: its middle is at the centre when nothing covers the map."""
+    zoom, (x, y) = int(ctx.get("zoom", _ZOOM)), _centre(ctx)
+    wide, high = (side / _DP for side in ctx.phone.size)
+    seen = max(120.0, high - _AROUND)
+    left, top = x * SCALES[zoom] - wide / 2, y * SCALES[zoom] - seen / 2
+    return View(zoom, left, top, wide, high, _font(ctx))
+
+
+def _font(ctx: Context) -> float:
+    return float(ctx.setting("font_scale") or "1")
+
+
+def _map(ctx: Context, group: str) -> Picture:
+    view = _view(ctx)
+    chosen = ctx.db.get("places", int(ctx.get("place", 0)))
+    rows = [row for row in ctx.db.rows("places") if not group or KINDS.get(row["kind"], KINDS["Park"]).group == group]
+    buttons, tools = _tools(view)
+    found = marks(view, sorted(rows, key=lambda row: row is not chosen), buttons)
+    located = ctx.setting("location_mode", "secure") != "0"
+    below = here(me(ctx.phone.seed), view.scale) if located else []
+    above = pin((chosen["x"], chosen["y"]), view.scale) if chosen else []
+    return Picture(
+        drawn(ctx.phone.seed, view, below, found, [*above, *tools]),
+        view.width,
+        view.height,
+        f"Map of {NAME}",
+        (*spots_of(found, show), *buttons),
+        on_drag=do(drag),
+        origin=(view.left, view.top),
+        cut=True,
+        fill=True,
+    )
+
+
+def _tools(view: View) -> tuple[list[Spot], list[Shape]]:
+    """Return the buttons on the map: below each other in the upper right corner, or side by side on a low screen."""
+    spots: list[Spot] = []
+    shapes: list[Shape] = []
+    low = view.width > view.height
+    left, top = view.left + view.width - _BUTTON - (92 if low else 10), view.top + 10
+    for icon, about, on_tap in _TOOLS:
+        right, bottom = left + _BUTTON, top + _BUTTON
+        shapes.append(Shape("box", ((left, top + 1), (right, bottom + 1)), "map_edge", radius=12))
+        shapes.append(Shape("box", ((left, top), (right, bottom)), "panel", radius=12))
+        shapes.append(Shape("icon", ((left + 11, top + 11), (right - 11, bottom - 11)), "text", text=icon))
+        spots.append(Spot(left, top, right, bottom, about, on_tap))
+        left, top = (left - _BUTTON - 8, top) if low else (left, top + _BUTTON + 8)
+    return spots, shapes
+
+
+def drag(ctx: Context, right: float, down: float) -> None:
+    """Move the map with the finger, as far as the town goes."""
+    (x, y), scale = _centre(ctx), SCALES[int(ctx.get("zoom", _ZOOM))]
+    _move(ctx, x - right / scale, y - down / scale)
+
+
+def _move(ctx: Context, x: float, y: float) -> None:
+    ctx.set("x", round(min(WIDTH, max(0, x))))
+    ctx.set("y", round(min(HEIGHT, max(0, y))))
+
+
+def zoom(ctx: Context, by: int) -> None:
+    """Show more of the town, or less of it and larger."""
+    ctx.set("zoom", min(len(SCALES) - 1, max(0, int(ctx.get("zoom", _ZOOM)) + by)))
+
+
+def locate(ctx: Context) -> None:
+    """Move the map to where the phone is."""
+    if ctx.setting("location_mode", "secure") == "0":
+        ctx.snackbar("Location is off")
+    else:
+        _move(ctx, *me(ctx.phone.seed))
+
+
+_TOOLS: Final = (
+    ("add", "Zoom in", do(zoom, by=1)),
+    ("minus", "Zoom out", do(zoom, by=-1)),
+    ("locate", "My location", do(locate)),
+)
+
+
+# Search
+
+
+def _found(ctx: Context, query: str) -> list[Record]:
+    """Return the places in whose name, kind, group or address all words occur, the nearest first."""
+    words = query.casefold().split()
+
+    def fits(row: Record) -> bool:
+        group = KINDS[row["kind"]].group if row["kind"] in KINDS else ""
+        said = f"{row['name']} {row['kind']} {group} {row['address']}".casefold()
+        return all(word in said or (word.endswith("s") and word[:-1] in said) for word in words)
+
+    return sorted(filter(fits, ctx.db.rows("places")), key=lambda row: (_away(ctx, row), row["_id"]))
+
+
+def _away(ctx: Context, row: Record) -> float:
+    x, y = me(ctx.phone.seed)
+    return float(((row["x"] - x) ** 2 + (row["y"] - y) ** 2) ** 0.5)
+
+
+def _results(ctx: Context, query: str) -> list[Widget]:
+    rows = _found(ctx, query)
+    if not rows:
+        return [Empty("map", "No places found")]
+    return [List(rows, lambda row: _result(ctx, row))]
+
+
+def _result(ctx: Context, row: Record) -> Item:
+    about = f"{row['kind']} · {row['rating']:.1f} · {_short(row)}"
+    return Item(row["name"], about, _icon(row), trailing=far(_away(ctx, row)), on_tap=do(show, id=row["_id"]))
+
+
+def _short(row: Record) -> str:
+    return str(row["address"]).removesuffix(f", {NAME}")
+
+
+def clear(ctx: Context) -> None:
+    """Show the map again instead of the results."""
+    page = ctx.phone.page
+    kept = {key: value for key, value in page.values.items() if key != "query"}
+    ctx.phone.change_page(replace(page, values=kept, focus="", selection=(0, 0), keyboard=False, scroll=None))
+
+
+# A place
+
+
+def show(ctx: Context, id: int) -> None:
+    """Open the sheet of a place, with the map at it."""
+    clear(ctx)
+    row = ctx.db.get("places", id)
+    if row:
+        ctx.set("tab", "Explore")
+        ctx.set("place", id)
+        _move(ctx, row["x"], row["y"])
+    ctx.open(place, id=id)
+
+
+def place(ctx: Context, id: int) -> Sheet:
+    """A place: what it is, when it is open, and what can be done with it."""
+    row = ctx.db.get("places", id)
+    if row is None:
+        return Sheet("", [Empty("map", "This place is gone")])
+    saved = ctx.db.rows("saved", place=id)
+    call = Button("Call", do(call_place, id=id), "tonal", "phone", enabled=bool(row["phone"]), wide=True)
+    body: list[Widget] = [
+        Text(f"{row['kind']} · {_today(ctx, row)}", style="caption"),
+        Spacer(12),
+        Row([Button("Directions", do(direct, id=id), icon="directions", wide=True), call]),
+        Spacer(6),
+        Row(
+            [
+                Button(
+                    "Saved" if saved else "Save",
+                    do(choose_list, id=id),
+                    "tonal",
+                    "heart_full" if saved else "heart",
+                    wide=True,
+                ),
+                Button("Share", do(share, id=id), "tonal", "share", wide=True),
+            ]
+        ),
+        Spacer(8),
+        Item(row["address"], "Address", "pin", on_long_press=do(copy, text=row["address"])),
+    ]
+    if row["phone"]:
+        body.append(Item(row["phone"], "Phone", "phone", on_long_press=do(copy, text=row["phone"])))
+    body += [Item(f"{row['rating']:.1f} of 5", "Rating", "star"), Section("Opening hours")]
+    body += [Item(day, trailing=_hours(str(row[key])), icon="clock") for key, day in _DAYS]
+    return Sheet(row["name"], [*body, *_reviews(ctx, id), Spacer(16)])
+
+
+def _today(ctx: Context, row: Record) -> str:
+    hours = hours_on(row, ctx.today)
+    if not hours:
+        return "closed today"
+    opens, closes = hours.split("-")
+    now = f"{ctx.now:%H:%M}"
+    if hours == "00:00-24:00":
+        return "always open"
+    return f"open until {closes}" if opens <= now < closes else f"opens at {opens}" if now < opens else "closed now"
+
+
+def _hours(hours: str) -> str:
+    return "Closed" if not hours else "Always" if hours == "00:00-24:00" else hours.replace("-", " to ")
+
+
+def _reviews(ctx: Context, id: int) -> list[Widget]:
+    body: list[Widget] = [Section("Reviews")]
+    for row in ctx.db.rows("reviews", place=id):
+        stars = f"{row['stars']} of 5"
+        lines = [Text(f"{row['author']} · {stars}", style="label"), Text(row["text"], selectable=True)]
+        gone = [
+            Row([Spacer(), Button("Delete", do(drop_review, id=row["_id"]), "text", description="Delete my review")])
+        ]
+        body.append(Card([*lines, *(gone if row["author"] == ME else [])]))
+    return [*body, Button("Write a review", do(write_review, id=id), "outlined", "edit", wide=True)]
+
+
+def copy(ctx: Context, text: str) -> None:
+    """Put a text on the clipboard."""
+    ctx.copy(text)
+    ctx.snackbar("Copied")
+
+
+def call_place(ctx: Context, id: int) -> None:
+    """Open the keypad with the number of a place."""
+    row = ctx.db.get("places", id)
+    if row and _PHONE in ctx.phone.apps:
+        ctx.start(_PHONE, "keypad", number=row["phone"])
+
+
+def share(ctx: Context, id: int) -> None:
+    """Offer ways to share the address."""
+    ctx.open(ways_to_share, id=id)
+
+
+def ways_to_share(ctx: Context, id: int) -> Menu:
+    """Send the address, or copy it."""
+    row = ctx.db.get("places", id)
+    text = str(row["address"]) if row else ""
+    send = [("Send address as message", do(send_address, text=text))] if _MESSAGES in ctx.phone.apps else []
+    return Menu([*send, ("Copy address", do(copy, text=text))])
+
+
+def send_address(ctx: Context, text: str) -> None:
+    """Choose who gets the address in Messages."""
+    ctx.start(_MESSAGES, "recipient", forwarded=text)
+
+
+# Saved places
+
+
+def choose_list(ctx: Context, id: int) -> None:
+    """Ask for the list of a place."""
+    ctx.open(lists, id=id)
+
+
+def lists(ctx: Context, id: int) -> Menu:
+    """The lists, and removal for a place that is in one."""
+    saved = ctx.db.rows("saved", place=id)
+    entries = [(name, do(save, id=id, list=name)) for name in LISTS]
+    entries += [("Remove from saved", do(remove, id=id))] if saved else []
+    return Menu(entries, selected=str(saved[0]["list"]) if saved else "None")
+
+
+def save(ctx: Context, id: int, list: str) -> None:
+    """Put a place into a list; it is in one only."""
+    saved = ctx.db.rows("saved", place=id)
+    if saved:
+        ctx.db.update("saved", saved[0]["_id"], list=list)
+    else:
+        ctx.db.insert("saved", place=id, list=list)
+    ctx.snackbar(f"Saved to {list}")
+
+
+def remove(ctx: Context, id: int) -> None:
+    """Take a place out of its list."""
+    for row in ctx.db.rows("saved", place=id):
+        ctx.db.delete("saved", row["_id"])
+    ctx.snackbar("Removed from saved places")
+
+
+def _saved(ctx: Context) -> list[Widget]:
+    body: list[Widget] = []
+    for name in LISTS:
+        rows = [ctx.db.get("places", row["place"]) for row in ctx.db.rows("saved", list=name)]
+        if rows:
+            body.append(Section(name))
+        for row in rows:
+            if row:
+                gone = IconButton("close", f"Remove {row['name']}", do(remove, id=row["_id"]))
+                about = f"{row['kind']} · {_short(row)}"
+                body.append(Item(row["name"], about, _icon(row), end=gone, on_tap=do(show, id=row["_id"])))
+    return body or [Empty("heart", "No saved places")]
+
+
+# Reviews
+
+
+def write_review(ctx: Context, id: int) -> None:
+    """Open the form of a review."""
+    ctx.open(review, id=id)
+
+
+def review(ctx: Context, id: int) -> Dialog:
+    """Stars and words about a place."""
+    buttons = [Button("Cancel", None, "text"), Button("Post", do(post_review, id=id))]
+    fields = [Choice("stars", "Stars", ("1", "2", "3", "4", "5"), "5"), TextField("text", "Your review")]
+    return Dialog(f"Review of {_name(ctx, id)}", fields, buttons)
+
+
+def post_review(ctx: Context, id: int) -> None:
+    """Store a review."""
+    text, stars = str(ctx.form["text"]).strip(), int(ctx.form["stars"])
+    ctx.db.insert("reviews", place=id, author=ME, stars=stars, text=text)
+    ctx.snackbar("Your review is posted")
+
+
+def drop_review(ctx: Context, id: int) -> None:
+    """Delete a review of one's own."""
+    ctx.db.delete("reviews", id)
+    ctx.snackbar("Review deleted")
+
+
+# Directions
+
+
+def show_directions(ctx: Context) -> None:
+    """Open directions from here to a place that is still to be chosen."""
+    ctx.open(directions)
+
+
+def direct(ctx: Context, id: int) -> None:
+    """Open directions from here to a place."""
+    ctx.replace(directions)
+    ctx.set("end", id)
+
+
+def directions(ctx: Context) -> Screen:
+    """The way from one place to another, as a map and in words."""
+    start, end, mode = int(ctx.get("start", 0)), int(ctx.get("end", -1)), str(ctx.get("mode", MODES[0]))
+    body: list[Widget] = [
+        Item(_name(ctx, start), "From", "locate", on_tap=do(choose_end, which="start")),
+        Item(_name(ctx, end) if end >= 0 else "Choose a place", "To", "pin", on_tap=do(choose_end, which="end")),
+        Spacer(8),
+    ]
+    if end < 0:
+        body.append(Empty("directions", "Choose where you want to go"))
+    elif start == end:
+        body.append(Empty("directions", "You are there already"))
+    else:
+        way = route(ctx.phone.seed, _point(ctx, start), _point(ctx, end), mode)
+        body += [*_summary(way, mode), _route_map(ctx, way), Spacer(8), *map(_leg, way.legs)]
+        body.append(Item(f"Arrive at {_name(ctx, end)}", icon="flag"))
+    tabs = [Tab(name, do(set_mode, mode=name), name == mode) for name in MODES]
+    swap = IconButton("swap", "Swap start and destination", do(swap_ends), enabled=end >= 0)
+    return Screen("Directions", body, tabs=tabs, actions=[swap])
+
+
+def _summary(way: Route, mode: str) -> list[Widget]:
+    minutes = "1 minute" if way.minutes == 1 else f"{way.minutes} minutes"
+    about = f"{far(way.metres)} {'on foot' if mode == MODES[0] else 'by car'}"
+    return [Text(minutes, style="headline", colour="primary"), Text(about, style="caption"), Spacer(12)]
+
+
+def _route_map(ctx: Context, way: Route) -> Picture:
+    """Return the map around a route, as large as it fits."""
+    wide, high = ctx.phone.size[0] / _DP - 32, 260.0
+    left, right = min(x for x, _ in way.line), max(x for x, _ in way.line)
+    top, bottom = min(y for _, y in way.line), max(y for _, y in way.line)
+    fits = [n for n, s in enumerate(SCALES) if (right - left) * s < wide - 60 and (bottom - top) * s < high - 90]
+    level = max(fits, default=0)
+    scale = SCALES[level]
+    high = max(high, (bottom - top) * scale + 90)
+    x, y = (left + right) / 2 * scale - wide / 2, (top + bottom) / 2 * scale - high / 2 - 12
+    shapes = drawn(ctx.phone.seed, View(level, x, y, wide, high, _font(ctx)), route_line(way.line, scale))
+    return Picture(shapes, wide, high, "Map of the route", origin=(x, y), cut=True)
+
+
+_TURNS: Final = {"start": "up", "straight": "up", "left": "left", "right": "right"}
+
+
+def _leg(leg: Leg) -> Item:
+    words = {
+        "start": f"Go {leg.heading} on {leg.street}",
+        "straight": f"Continue on {leg.street}",
+        "left": f"Turn left into {leg.street}",
+        "right": f"Turn right into {leg.street}",
+    }
+    return Item(words[leg.turn], icon=_TURNS[leg.turn], trailing=far(leg.metres))
+
+
+def set_mode(ctx: Context, mode: str) -> None:
+    """Walk or drive."""
+    ctx.set("mode", mode)
+
+
+def swap_ends(ctx: Context) -> None:
+    """Go the other way."""
+    start, end = ctx.get("start", 0), ctx.get("end", -1)
+    ctx.set("start", end)
+    ctx.set("end", start)
+
+
+def choose_end(ctx: Context, which: str) -> None:
+    """Ask where the way starts or ends."""
+    ctx.open(choose_place, which=which)
+
+
+def choose_place(ctx: Context, which: str) -> Screen:
+    """All places, or those that fit what is typed."""
+    query = str(ctx.get("query", "")).strip()
+    rows = _found(ctx, query)
+
+    def item(row: Record) -> Item:
+        about = f"{row['kind']} · {_short(row)}"
+        return Item(row["name"], about, _icon(row), on_tap=do(set_end, which=which, id=row["_id"]))
+
+    own = [] if query else [Item("My location", "Where this phone is", "locate", on_tap=do(set_end, which=which, id=0))]
+    found: list[Widget] = [List(rows, item)] if rows else [Empty("map", "No places found")]
+    return Screen(
+        "Choose start" if which == "start" else "Choose destination",
+        [*own, *found],
+        top=[TextField("query", "Search places", icon="search"), Spacer(4)],
+        up_icon="close",
+    )
+
+
+def set_end(ctx: Context, which: str, id: int) -> None:
+    """Take a place as start or destination."""
+    ctx.back()
+    ctx.set(which, id)
+
+
+_PLACE: Final[dict[str, Any]] = {
+    **dict.fromkeys(("name", "kind", "address", "phone", "weekdays", "saturday", "sunday"), str),
+    "rating": float,
+    "x": int,
+    "y": int,
+}
+
+APP = App(
+    package="org.turnwise.maps",
+    name="Maps",
+    icon="map",
+    colour="#2e8b57",
+    schema={
+        "places": _PLACE,
+        "saved": {"place": int, "list": str},
+        "reviews": {"place": int, "author": str, "stars": int, "text": str},
+    },
+    fill=fill,
+    screens=(maps, place, ways_to_share, lists, review, directions, choose_place),
+    intents={"android.intent.action.VIEW geo": "maps"},
+)
