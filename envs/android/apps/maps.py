@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from turnwise.envs.android.apps.maps_drawing import SCALES, View, drawn, here, marks, pin, route_line, spots_of
-from turnwise.envs.android.apps.maps_places import GROUPS, KINDS, hours_on, me, places, reviews_of
-from turnwise.envs.android.apps.maps_routes import MODES, Leg, Route, far, route
+from turnwise.envs.android.apps.maps_directions import choose_place, direct, directions, show_directions
+from turnwise.envs.android.apps.maps_drawing import SCALES, View, drawn, here, marks, pin, spots_of
+from turnwise.envs.android.apps.maps_places import GROUPS, hours_on, me, places, reviews_of
+from turnwise.envs.android.apps.maps_routes import far
+from turnwise.envs.android.apps.maps_search import (
+    away,
+    find_places,
+    font_scale,
+    group_of,
+    icon_of,
+    name_of,
+    short_address,
+)
 from turnwise.envs.android.apps.maps_town import HEIGHT, NAME, WIDTH, Point
 from turnwise.envs.android.phone.app import App, Context
 from turnwise.envs.android.phone.tables import Row as Record
@@ -58,20 +68,6 @@ def fill(ctx: Context) -> None:
         ctx.db.insert("saved", place=place, list=random.pick(LISTS))
 
 
-def _name(ctx: Context, id: int) -> str:
-    row = ctx.db.get("places", id)
-    return str(row["name"]) if row else "My location"
-
-
-def _point(ctx: Context, id: int) -> Point:
-    row = ctx.db.get("places", id)
-    return (row["x"], row["y"]) if row else me(ctx.phone.seed)
-
-
-def _icon(row: Record) -> str:
-    return KINDS[row["kind"]].icon if row["kind"] in KINDS else "pin"
-
-
 # The map
 
 
@@ -114,17 +110,13 @@ def _view(ctx: Context) -> View:
     wide, high = (side / _DP for side in ctx.phone.size)
     seen = max(120.0, high - _AROUND)
     left, top = x * SCALES[zoom] - wide / 2, y * SCALES[zoom] - seen / 2
-    return View(zoom, left, top, wide, high, _font(ctx))
-
-
-def _font(ctx: Context) -> float:
-    return float(ctx.setting("font_scale") or "1")
+    return View(zoom, left, top, wide, high, font_scale(ctx))
 
 
 def _map(ctx: Context, group: str) -> Picture:
     view = _view(ctx)
     chosen = ctx.db.get("places", int(ctx.get("place", 0)))
-    rows = [row for row in ctx.db.rows("places") if not group or KINDS.get(row["kind"], KINDS["Park"]).group == group]
+    rows = [row for row in ctx.db.rows("places") if not group or group_of(row) == group]
     buttons, tools = _tools(view)
     found = marks(view, sorted(rows, key=lambda row: row is not chosen), buttons)
     located = ctx.setting("location_mode", "secure") != "0"
@@ -193,37 +185,16 @@ _TOOLS: Final = (
 # Search
 
 
-def _found(ctx: Context, query: str) -> list[Record]:
-    """Return the places in whose name, kind, group or address all words occur, the nearest first."""
-    words = query.casefold().split()
-
-    def fits(row: Record) -> bool:
-        group = KINDS[row["kind"]].group if row["kind"] in KINDS else ""
-        said = f"{row['name']} {row['kind']} {group} {row['address']}".casefold()
-        return all(word in said or (word.endswith("s") and word[:-1] in said) for word in words)
-
-    return sorted(filter(fits, ctx.db.rows("places")), key=lambda row: (_away(ctx, row), row["_id"]))
-
-
-def _away(ctx: Context, row: Record) -> float:
-    x, y = me(ctx.phone.seed)
-    return float(((row["x"] - x) ** 2 + (row["y"] - y) ** 2) ** 0.5)
-
-
 def _results(ctx: Context, query: str) -> list[Widget]:
-    rows = _found(ctx, query)
+    rows = find_places(ctx, query)
     if not rows:
         return [Empty("map", "No places found")]
     return [List(rows, lambda row: _result(ctx, row))]
 
 
 def _result(ctx: Context, row: Record) -> Item:
-    about = f"{row['kind']} · {row['rating']:.1f} · {_short(row)}"
-    return Item(row["name"], about, _icon(row), trailing=far(_away(ctx, row)), on_tap=do(show, id=row["_id"]))
-
-
-def _short(row: Record) -> str:
-    return str(row["address"]).removesuffix(f", {NAME}")
+    about = f"{row['kind']} · {row['rating']:.1f} · {short_address(row)}"
+    return Item(row["name"], about, icon_of(row), trailing=far(away(ctx, row)), on_tap=do(show, id=row["_id"]))
 
 
 def clear(ctx: Context) -> None:
@@ -381,8 +352,8 @@ def _saved(ctx: Context) -> list[Widget]:
         for row in rows:
             if row:
                 gone = IconButton("close", f"Remove {row['name']}", do(remove, id=row["_id"]))
-                about = f"{row['kind']} · {_short(row)}"
-                body.append(Item(row["name"], about, _icon(row), end=gone, on_tap=do(show, id=row["_id"])))
+                about = f"{row['kind']} · {short_address(row)}"
+                body.append(Item(row["name"], about, icon_of(row), end=gone, on_tap=do(show, id=row["_id"])))
     return body or [Empty("heart", "No saved places")]
 
 
@@ -398,7 +369,7 @@ def review(ctx: Context, id: int) -> Dialog:
     """Stars and words about a place."""
     buttons = [Button("Cancel", None, "text"), Button("Post", do(post_review, id=id))]
     fields = [Choice("stars", "Stars", ("1", "2", "3", "4", "5"), "5"), TextField("text", "Your review")]
-    return Dialog(f"Review of {_name(ctx, id)}", fields, buttons)
+    return Dialog(f"Review of {name_of(ctx, id)}", fields, buttons)
 
 
 def post_review(ctx: Context, id: int) -> None:
@@ -412,116 +383,6 @@ def drop_review(ctx: Context, id: int) -> None:
     """Delete a review of one's own."""
     ctx.db.delete("reviews", id)
     ctx.snackbar("Review deleted")
-
-
-# Directions
-
-
-def show_directions(ctx: Context) -> None:
-    """Open directions from here to a place that is still to be chosen."""
-    ctx.open(directions)
-
-
-def direct(ctx: Context, id: int) -> None:
-    """Open directions from here to a place."""
-    ctx.replace(directions)
-    ctx.set("end", id)
-
-
-def directions(ctx: Context) -> Screen:
-    """The way from one place to another, as a map and in words."""
-    start, end, mode = int(ctx.get("start", 0)), int(ctx.get("end", -1)), str(ctx.get("mode", MODES[0]))
-    body: list[Widget] = [
-        Item(_name(ctx, start), "From", "locate", on_tap=do(choose_end, which="start")),
-        Item(_name(ctx, end) if end >= 0 else "Choose a place", "To", "pin", on_tap=do(choose_end, which="end")),
-        Spacer(8),
-    ]
-    if end < 0:
-        body.append(Empty("directions", "Choose where you want to go"))
-    elif start == end:
-        body.append(Empty("directions", "You are there already"))
-    else:
-        way = route(ctx.phone.seed, _point(ctx, start), _point(ctx, end), mode)
-        body += [*_summary(way, mode), _route_map(ctx, way), Spacer(8), *map(_leg, way.legs)]
-        body.append(Item(f"Arrive at {_name(ctx, end)}", icon="flag"))
-    tabs = [Tab(name, do(set_mode, mode=name), name == mode) for name in MODES]
-    swap = IconButton("swap", "Swap start and destination", do(swap_ends), enabled=end >= 0)
-    return Screen("Directions", body, tabs=tabs, actions=[swap])
-
-
-def _summary(way: Route, mode: str) -> list[Widget]:
-    minutes = "1 minute" if way.minutes == 1 else f"{way.minutes} minutes"
-    about = f"{far(way.metres)} {'on foot' if mode == MODES[0] else 'by car'}"
-    return [Text(minutes, style="headline", colour="primary"), Text(about, style="caption"), Spacer(12)]
-
-
-def _route_map(ctx: Context, way: Route) -> Picture:
-    """Return the map around a route, as large as it fits."""
-    wide, high = ctx.phone.size[0] / _DP - 32, 260.0
-    left, right = min(x for x, _ in way.line), max(x for x, _ in way.line)
-    top, bottom = min(y for _, y in way.line), max(y for _, y in way.line)
-    fits = [n for n, s in enumerate(SCALES) if (right - left) * s < wide - 60 and (bottom - top) * s < high - 90]
-    level = max(fits, default=0)
-    scale = SCALES[level]
-    high = max(high, (bottom - top) * scale + 90)
-    x, y = (left + right) / 2 * scale - wide / 2, (top + bottom) / 2 * scale - high / 2 - 12
-    shapes = drawn(ctx.phone.seed, View(level, x, y, wide, high, _font(ctx)), route_line(way.line, scale))
-    return Picture(shapes, wide, high, "Map of the route", origin=(x, y), cut=True)
-
-
-_TURNS: Final = {"start": "up", "straight": "up", "left": "left", "right": "right"}
-
-
-def _leg(leg: Leg) -> Item:
-    words = {
-        "start": f"Go {leg.heading} on {leg.street}",
-        "straight": f"Continue on {leg.street}",
-        "left": f"Turn left into {leg.street}",
-        "right": f"Turn right into {leg.street}",
-    }
-    return Item(words[leg.turn], icon=_TURNS[leg.turn], trailing=far(leg.metres))
-
-
-def set_mode(ctx: Context, mode: str) -> None:
-    """Walk or drive."""
-    ctx.set("mode", mode)
-
-
-def swap_ends(ctx: Context) -> None:
-    """Go the other way."""
-    start, end = ctx.get("start", 0), ctx.get("end", -1)
-    ctx.set("start", end)
-    ctx.set("end", start)
-
-
-def choose_end(ctx: Context, which: str) -> None:
-    """Ask where the way starts or ends."""
-    ctx.open(choose_place, which=which)
-
-
-def choose_place(ctx: Context, which: str) -> Screen:
-    """All places, or those that fit what is typed."""
-    query = str(ctx.get("query", "")).strip()
-    rows = _found(ctx, query)
-
-    def item(row: Record) -> Item:
-        about = f"{row['kind']} · {_short(row)}"
-        return Item(row["name"], about, _icon(row), on_tap=do(set_end, which=which, id=row["_id"]))
-
-    own = [] if query else [Item("My location", "Where this phone is", "locate", on_tap=do(set_end, which=which, id=0))]
-    found: list[Widget] = [List(rows, item)] if rows else [Empty("map", "No places found")]
-    return Screen(
-        "Choose start" if which == "start" else "Choose destination",
-        [*own, *found],
-        top=[TextField("query", "Search places", icon="search"), Spacer(4)],
-        up_icon="close",
-    )
-
-
-def set_end(ctx: Context, which: str, id: int) -> None:
-    """Take a place as start or destination."""
-    ctx.back()
-    ctx.set(which, id)
 
 
 _PLACE: Final[dict[str, Any]] = {
