@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from turnwise.envs.android.apps.maps_directions import choose_place, direct, directions, show_directions
-from turnwise.envs.android.apps.maps_drawing import SCALES, View, drawn, here, marks, pin, spots_of
+from turnwise.envs.android.apps.maps_drawing import SCALES, MapView, drawn, here, marks, pin, spots_of
 from turnwise.envs.android.apps.maps_places import GROUPS, hours_on, me, places, reviews_of
 from turnwise.envs.android.apps.maps_routes import far
 from turnwise.envs.android.apps.maps_search import (
@@ -104,13 +104,13 @@ def _centre(ctx: Context) -> Point:
     return ctx.get("x", x), ctx.get("y", y)
 
 
-def _view(ctx: Context) -> View:
+def _view(ctx: Context) -> MapView:
     """Return what is seen of the town: its middle is at the centre when nothing covers the map."""
     zoom, (x, y) = int(ctx.get("zoom", _ZOOM)), _centre(ctx)
     wide, high = (side / _DP for side in ctx.phone.size)
     seen = max(120.0, high - _AROUND)
     left, top = x * SCALES[zoom] - wide / 2, y * SCALES[zoom] - seen / 2
-    return View(zoom, left, top, wide, high, font_scale(ctx))
+    return MapView(zoom, left, top, wide, high, font_scale(ctx))
 
 
 def _map(ctx: Context, group: str) -> Picture:
@@ -135,7 +135,7 @@ def _map(ctx: Context, group: str) -> Picture:
     )
 
 
-def _tools(view: View) -> tuple[list[Spot], list[Shape]]:
+def _tools(view: MapView) -> tuple[list[Spot], list[Shape]]:
     """Return the buttons on the map: below each other in the upper right corner, or side by side on a low screen."""
     spots: list[Spot] = []
     shapes: list[Shape] = []

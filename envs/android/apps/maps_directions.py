@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnwise.envs.android.apps.maps_drawing import SCALES, View, drawn, route_line
+from turnwise.envs.android.apps.maps_drawing import SCALES, MapView, drawn, route_line
 from turnwise.envs.android.apps.maps_routes import MODES, Leg, Route, far, route
 from turnwise.envs.android.apps.maps_search import find_places, font_scale, icon_of, name_of, point_of, short_address
 from turnwise.envs.android.phone.app import Context
@@ -77,7 +77,7 @@ def _route_map(ctx: Context, way: Route) -> Picture:
     scale = SCALES[level]
     high = max(high, (bottom - top) * scale + 90)
     x, y = (left + right) / 2 * scale - wide / 2, (top + bottom) / 2 * scale - high / 2 - 12
-    shapes = drawn(ctx.phone.seed, View(level, x, y, wide, high, font_scale(ctx)), route_line(way.line, scale))
+    shapes = drawn(ctx.phone.seed, MapView(level, x, y, wide, high, font_scale(ctx)), route_line(way.line, scale))
     return Picture(shapes, wide, high, "Map of the route", origin=(x, y), cut=True)
 
 

@@ -14,7 +14,7 @@ from turnwise.envs.android.phone.fonts import text_width
 from turnwise.envs.android.phone.widgets import Shape, Spot, do
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["SCALES", "Mark", "View", "drawn", "ground", "here", "marks", "pin", "route_line", "spots_of"]
+__all__ = ["SCALES", "MapView", "Mark", "drawn", "ground", "here", "marks", "pin", "route_line", "spots_of"]
 
 SCALES: Final = (0.19, 0.34, 0.62, 1.1)
 """Units to a metre, by zoom."""
@@ -25,7 +25,7 @@ _NAMED_FROM: Final = 2  # zoom from which small streets show their names
 _BUILT_FROM: Final = 2  # zoom from which there are buildings
 
 
-class View(NamedTuple):
+class MapView(NamedTuple):
     """What is seen of the town: the zoom, the upper left corner and the size, in units; and the size of the font."""
 
     zoom: int
@@ -41,7 +41,7 @@ class View(NamedTuple):
         return SCALES[self.zoom]
 
 
-class Box(NamedTuple):
+class Area(NamedTuple):
     """A rectangle in units."""
 
     left: float
@@ -49,7 +49,7 @@ class Box(NamedTuple):
     right: float
     bottom: float
 
-    def meets(self, other: Box) -> bool:
+    def meets(self, other: Area) -> bool:
         """Return whether two rectangles overlap."""
         across = self.left < other.right and self.right > other.left
         return across and self.top < other.bottom and self.bottom > other.top
@@ -230,7 +230,7 @@ class Mark(NamedTuple):
     y: float
 
 
-def marks(view: View, rows: Iterable[Any], taken: Sequence[Spot]) -> tuple[Mark, ...]:
+def marks(view: MapView, rows: Iterable[Any], taken: Sequence[Spot]) -> tuple[Mark, ...]:
     """Return the places that are seen; where there is no room for a mark, later places have none.
 
     Args:
@@ -248,13 +248,13 @@ def marks(view: View, rows: Iterable[Any], taken: Sequence[Spot]) -> tuple[Mark,
         if any(abs(x - other.x) < reach and abs(y - other.y) < reach for other in found):
             continue
         own = _around(x, y)
-        if not any(own.meets(Box(spot.left, spot.top, spot.right, spot.bottom)) for spot in taken):
+        if not any(own.meets(Area(spot.left, spot.top, spot.right, spot.bottom)) for spot in taken):
             found.append(Mark(row["_id"], row["name"], row["kind"], x, y))
     return tuple(found)
 
 
-def _around(x: float, y: float) -> Box:
-    return Box(x - _MARK - 1, y - _MARK - 1, x + _MARK + 1, y + _MARK + 1)
+def _around(x: float, y: float) -> Area:
+    return Area(x - _MARK - 1, y - _MARK - 1, x + _MARK + 1, y + _MARK + 1)
 
 
 def spots_of(found: Iterable[Mark], show: Callable[..., None]) -> list[Spot]:
@@ -273,7 +273,7 @@ def _marked(found: Sequence[Mark], zoom: int, size: float) -> Iterator[Shape]:
         yield _round(x, y, _MARK - 1.6, GROUPS[kind.group])
         yield Shape("icon", ((x - 7.5, y - 7.5), (x + 7.5, y + 7.5)), "#ffffff", text=kind.icon)
         half = text_width(mark.name, 10) * size / 10 * 0.54
-        box = Box(x - half, y + _MARK + 1, x + half, y + _MARK + 4 + size)
+        box = Area(x - half, y + _MARK + 1, x + half, y + _MARK + 4 + size)
         if zoom and not any(box.meets(other) for other in full):
             full.append(box)
             yield Shape("text", ((x, y + _MARK + 3 + size / 2),), "text", size, mark.name, halo="map_halo")
@@ -283,10 +283,10 @@ def _round(x: float, y: float, radius: float, colour: str) -> Shape:
     return Shape("disc", ((x - radius, y - radius), (x + radius, y + radius)), colour)
 
 
-def _name(row: Any, x: float, y: float, full: list[Box], size: float) -> Iterator[Shape]:
+def _name(row: Any, x: float, y: float, full: list[Area], size: float) -> Iterator[Shape]:
     """Yield the name of a place below its mark, if there is room."""
     half = text_width(row["name"], 10) * size / 10 * 0.54
-    box = Box(x - half, y + _MARK + 1, x + half, y + _MARK + 4 + size)
+    box = Area(x - half, y + _MARK + 1, x + half, y + _MARK + 4 + size)
     if not any(box.meets(other) for other in full):
         full.append(box)
         yield Shape("text", ((x, y + _MARK + 3 + size / 2),), "text", size, row["name"], halo="map_halo")
@@ -315,7 +315,7 @@ def route_line(line: Sequence[Point], scale: float) -> list[Shape]:
 
 def drawn(
     seed: int | str,
-    view: View,
+    view: MapView,
     below: Sequence[Shape] = (),
     found: tuple[Mark, ...] = (),
     above: Sequence[Shape] = (),

@@ -8,7 +8,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from turnwise.envs.android.apps.maps_town import NAME, Point, Spot, Town, between, town
+from turnwise.envs.android.apps.maps_town import NAME, Point, StreetPoint, Town, between, town
 from turnwise.envs.android.phone.content import FIRST_NAMES
 from turnwise.envs.keyed_random import KeyedRandom
 
@@ -174,15 +174,15 @@ def _address(
     raise AssertionError("the town has no free address")  # there are thousands
 
 
-def _spots(random: KeyedRandom, ground: Town, near: Point | None) -> Iterator[tuple[Spot, int]]:
+def _spots(random: KeyedRandom, ground: Town, near: Point | None) -> Iterator[tuple[StreetPoint, int]]:
     while True:
         edge = ground.nearest(*near).edge if near else random.between(0, len(ground.edges) - 1)
         if near or ground.edges[edge].kind != "path":
-            yield Spot(edge, random.between(15, 85) / 100), random.between(0, 1)
+            yield StreetPoint(edge, random.between(15, 85) / 100), random.between(0, 1)
         near = None if near and random.chance(0.05) else near
 
 
-def _at(ground: Town, spot: Spot, side: int) -> tuple[str, Point]:
+def _at(ground: Town, spot: StreetPoint, side: int) -> tuple[str, Point]:
     edge = ground.edges[spot.edge]
     a, b = ground.crossings[edge.start], ground.crossings[edge.end]
     x, y = between(a, b, spot.along)
@@ -198,7 +198,7 @@ def _next_to(ground: Town, point: Point) -> str:
         for i, edge in enumerate(ground.edges)
         if edge.kind != "path"
     }
-    return _at(ground, Spot(min(away, key=lambda i: (away[i], i)), 0.5), 0)[0]
+    return _at(ground, StreetPoint(min(away, key=lambda i: (away[i], i)), 0.5), 0)[0]
 
 
 @lru_cache(maxsize=256)

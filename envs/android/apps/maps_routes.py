@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from turnwise.envs.android.apps.maps_town import Point, Spot, Town, town
+from turnwise.envs.android.apps.maps_town import Point, StreetPoint, Town, town
 
 __all__ = ["MODES", "Leg", "Route", "far", "route"]
 
@@ -77,7 +77,7 @@ def _speed(ground: Town, edge: int, mode: str) -> float:
     return _WALK if mode == "Walking" else _DRIVE[ground.edges[edge].kind]
 
 
-def _steps(ground: Town, first: Spot, last: Spot, mode: str) -> list[tuple[int, int]]:
+def _steps(ground: Town, first: StreetPoint, last: StreetPoint, mode: str) -> list[tuple[int, int]]:
     """Return (crossing reached, edge taken) of the quickest way; the last step reaches the goal (Dijkstra)."""
     goal = -1
     waiting: list[tuple[float, int, int, int]] = []  # minutes, crossing, edge, crossing before
@@ -110,7 +110,7 @@ def _steps(ground: Town, first: Spot, last: Spot, mode: str) -> list[tuple[int, 
     return steps[::-1]
 
 
-def _ends(ground: Town, spot: Spot) -> list[tuple[int, float]]:
+def _ends(ground: Town, spot: StreetPoint) -> list[tuple[int, float]]:
     edge = ground.edges[spot.edge]
     return [(edge.start, spot.along * edge.length), (edge.end, (1 - spot.along) * edge.length)]
 

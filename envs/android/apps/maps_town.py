@@ -16,7 +16,7 @@ from typing import Final
 from turnwise.envs.android.phone.content import STREETS, TOWNS
 from turnwise.envs.keyed_random import KeyedRandom
 
-__all__ = ["HEIGHT", "NAME", "WIDTH", "Edge", "Park", "Point", "Spot", "Town", "town"]
+__all__ = ["HEIGHT", "NAME", "WIDTH", "Edge", "Park", "Point", "StreetPoint", "Town", "town"]
 
 Point = tuple[float, float]
 
@@ -51,7 +51,7 @@ class Park:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class StreetPoint:
     """A point beside a street: on which piece, how far along it from 0 to 1."""
 
     edge: int
@@ -73,19 +73,19 @@ class Town:
     lake: tuple[Point, ...]
     ways: tuple[tuple[tuple[int, int], ...], ...] = field(repr=False)  # by crossing: (edge, other crossing)
 
-    def point(self, spot: Spot) -> Point:
+    def point(self, spot: StreetPoint) -> Point:
         """Return where a spot lies on the middle of its street."""
         edge = self.edges[spot.edge]
         return between(self.crossings[edge.start], self.crossings[edge.end], spot.along)
 
-    def nearest(self, x: float, y: float) -> Spot:
+    def nearest(self, x: float, y: float) -> StreetPoint:
         """Return the spot on a street that is nearest to a point."""
-        best, found = math.inf, Spot(0, 0.0)
+        best, found = math.inf, StreetPoint(0, 0.0)
         for i, edge in enumerate(self.edges):
             along = _share(self.crossings[edge.start], self.crossings[edge.end], (x, y))
             away = math.dist((x, y), between(self.crossings[edge.start], self.crossings[edge.end], along))
             if away < best:
-                best, found = away, Spot(i, along)
+                best, found = away, StreetPoint(i, along)
         return found
 
 

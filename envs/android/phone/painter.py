@@ -3,54 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from turnwise.envs.android.phone.box import UiBox, dp
-from turnwise.envs.android.phone.canvas import Canvas
+from turnwise.envs.android.phone.brush import Brush
 from turnwise.envs.android.phone.fonts import fit, text_width, wrap
 from turnwise.envs.android.phone.layout import STATUS
-from turnwise.envs.android.phone.theme import avatar_colour, palette, rgb
-from turnwise.envs.android.phone.widgets import Picture, Shape
+from turnwise.envs.android.phone.pictures import paint_picture
+from turnwise.envs.android.phone.theme import avatar_colour, rgb
 
-if TYPE_CHECKING:
-    pass
-
-
-__all__ = ["PAINTERS", "Brush"]
+__all__ = ["PAINTERS"]
 
 
 Colour = tuple[int, int, int]
-
-
-class Brush:
-    """A canvas with the colours of the window that is being painted."""
-
-    __slots__ = ("canvas", "colours", "dark")
-
-    def __init__(self, canvas: Canvas, accent: str, dark: bool) -> None:
-        """Paint in the colours around an accent."""
-        self.canvas = canvas
-        self.dark = dark
-        self.colours = palette(accent, dark)
-
-    @classmethod
-    def like(cls, other: Brush, canvas: Canvas) -> Brush:
-        """Return a brush with the colours of another, for a part of its canvas."""
-        brush = cls.__new__(cls)
-        brush.canvas, brush.dark, brush.colours = canvas, other.dark, other.colours
-        return brush
-
-    def colour(self, role: str) -> Colour:
-        """Return a colour by role or as '#rrggbb'."""
-        if role.startswith("#"):
-            return rgb(role)
-        return self.colours.get(role, self.colours["text"])
-
-    def middle(self, text: str, left: int, right: int, y: int, size: int, colour: Colour, bold: bool = False) -> None:
-        """Write a line in the middle between left and right, its middle at y."""
-        shown = fit(text, size, max(1, right - left), bold)
-        x = (left + right - text_width(shown, size, bold)) / 2
-        self.canvas.text(shown, x, y - size * 0.58, size, colour, bold)
 
 
 # Windows and bars
@@ -426,61 +391,6 @@ def _tile(
         brush.middle(text, left, right, (top + bottom) // 2, 60, brush.colour("text"))
 
 
-def _picture(brush: Brush, box: UiBox, picture: Picture) -> None:
-    left, top, right, bottom = box.full
-    unit = (right - left) / picture.width
-    shapes = picture.shapes() if callable(picture.shapes) else picture.shapes
-    if not picture.cut:
-        for shape in shapes:
-            _shape(brush, shape, [(left + x * unit, top + y * unit) for x, y in shape.points], unit)
-        return
-    inner = Brush.like(brush, brush.canvas.part(right - left, bottom - top))
-    x0, y0, wide, high = *picture.origin, (right - left) / unit, (bottom - top) / unit
-    for shape in shapes:
-        if _reaches(shape, x0, y0, x0 + wide, y0 + high):
-            _shape(inner, shape, [((x - x0) * unit, (y - y0) * unit) for x, y in shape.points], unit)
-    brush.canvas.put(inner.canvas, left, top, 0 if picture.fill else dp(18))
-
-
-def _reaches(shape: Shape, left: float, top: float, right: float, bottom: float) -> bool:
-    """Return whether a shape may be seen in a part of its drawing."""
-    room = 100 if shape.kind == "text" else shape.width
-    across, along = [x for x, _ in shape.points], [y for _, y in shape.points]
-    return (
-        min(across) - room < right
-        and max(across) + room > left
-        and min(along) - room < bottom
-        and max(along) + room > top
-    )
-
-
-def _shape(brush: Brush, shape: Shape, points: list[tuple[float, float]], unit: float) -> None:
-    """Draw a figure of a picture, whose points are pixels."""
-    canvas, colour = brush.canvas, brush.colour(shape.colour)
-    if shape.kind == "polygon":
-        canvas.polygon(points, colour)
-    elif shape.kind == "line":
-        canvas.line(points, colour, shape.width * unit)
-    elif shape.kind == "text":
-        size = max(8, round(shape.width * unit))
-        x, y = round(points[0][0]), round(points[0][1])
-        if len(points) == 2:
-            canvas.text(fit(shape.text, size, max(1, round(points[1][0]) - x)), x, y, size, colour)
-        elif shape.halo or shape.angle:
-            halo = brush.colour(shape.halo) if shape.halo else None
-            canvas.label(shape.text, x, y, size, colour, shape.angle, halo)
-        else:
-            brush.middle(shape.text, x - 1000, x + 1000, y, size, colour, True)
-    else:
-        (x1, y1), (x2, y2) = points
-        if shape.kind == "box":
-            canvas.box(x1, y1, x2, y2, colour, shape.radius * unit)
-        elif shape.kind == "icon":
-            canvas.icon(shape.text, x1, y1, x2 - x1, colour)
-        else:
-            canvas.disc((x1 + x2) / 2, (y1 + y2) / 2, (x2 - x1) / 2, colour)
-
-
 PAINTERS: Final[dict[str, Callable[..., None]]] = {
     "avatar": _avatar,
     "bar": _bar,
@@ -501,7 +411,7 @@ PAINTERS: Final[dict[str, Callable[..., None]]] = {
     "link_dark": _link_dark,
     "panel": _panel,
     "picker": _picker,
-    "picture": _picture,
+    "picture": paint_picture,
     "radio": _radio,
     "round": _round,
     "screen": _screen,

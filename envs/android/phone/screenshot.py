@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from turnwise.envs.android.phone.box import UiBox, dp
+from turnwise.envs.android.phone.brush import Brush
 from turnwise.envs.android.phone.canvas import Canvas
 from turnwise.envs.android.phone.layout import STATUS, Frame
-from turnwise.envs.android.phone.painter import PAINTERS, Brush
+from turnwise.envs.android.phone.painter import PAINTERS
 from turnwise.envs.android.phone.state import AppPage
 from turnwise.envs.android.phone.widgets import Screen
 
