@@ -271,7 +271,10 @@ def _reviews(ctx: Context, id: int) -> list[Widget]:
     body: list[Widget] = [Section("Reviews")]
     for row in ctx.db.rows("reviews", place=id):
         stars = f"{row['stars']} of 5"
-        lines = [Text(f"{row['author']} · {stars}", style="label"), Text(row["text"], selectable=True)]
+        lines = [
+            Text(f"{row['author']} · {stars}", style="label"),
+            *([Text(row["text"], selectable=True)] if row["text"] else []),
+        ]
         gone = [
             Row([Spacer(), Button("Delete", do(drop_review, id=row["_id"]), "text", description="Delete my review")])
         ]

@@ -123,6 +123,13 @@ class Canvas:
         mask = _rounded(image.size, self._at(radius)) if radius else None
         self.image.paste(image, at, mask)
 
+    def put_back(self, before: Image, left: float, top: float, right: float, bottom: float) -> None:
+        """Make everything outside of a rectangle as it was in an image of the same size."""
+        area = self._at(left), self._at(top), self._at(right), self._at(bottom)
+        inside = self.image.crop(area)
+        self.image.paste(before)
+        self.image.paste(inside, area[:2])
+
     def line(self, points: Sequence[tuple[float, float]], colour: Colour, width: float) -> None:
         """Draw a line through points."""
         scaled = [(round(x * self.scale), round(y * self.scale)) for x, y in points]

@@ -84,7 +84,12 @@ def _box(brush: Brush, box: UiBox, viewport: UiBox | None) -> None:
         PAINTERS[paint_one[0]](brush, box, *paint_one[1:])
     children = box.children
     if viewport is not None and any(child is viewport for child in children):
-        children = [viewport, *(child for child in children if child is not viewport)]
+        children = [child for child in children if child is not viewport]
+        panel = viewport.scrollable and any(paint_one[0] == "panel" for paint_one in box.paint)
+        before = brush.canvas.image.copy() if panel else None
+        _box(brush, viewport, viewport)
+        if before is not None:  # a panel has nothing that would cover the overhang
+            brush.canvas.put_back(before, *viewport.bounds)
     for child in children:
         _box(brush, child, viewport)  # type: ignore[arg-type]
 

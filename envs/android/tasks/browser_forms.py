@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, Final
@@ -71,6 +72,7 @@ def _line(p: Params) -> dict[str, Any]:
 
 def _to_basket(hand: Hand, p: Params) -> Script:
     yield from open_site(hand, "Corner Store")
+    yield from _empty_basket(hand)
     yield from hand.fill("Search products", p["title"])
     yield from hand.tap("Search products", where=lambda element: element.kind == "button")
     yield from hand.tap(p["title"], where=lambda element: element.kind == "item")
@@ -86,18 +88,18 @@ def _basket_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _basket_is_empty(hand: Hand) -> Any:
+def _empty_basket(hand: Hand) -> Script:
     """Take out what an interrupted order has left in the basket."""
-    yield from open_site(hand, "Corner Store")
-    yield from hand.tap_element(next(e for e in hand.screen if any(t.startswith("Basket (") for t in e.texts)))
-    while left := [e for e in hand.screen if any(t.startswith("Remove ") for t in e.texts)]:
+    basket = next((e for e in hand.screen if any(re.match(r"Basket \([1-9]", text) for text in e.texts)), None)
+    if basket is None:
+        return
+    yield from hand.tap_element(basket)
+    while left := [e for e in hand.screen if any(text.startswith("Remove ") for text in e.texts)]:
         yield from hand.tap_element(left[0])
+    yield from open_site(hand, "Corner Store")
 
 
 def _order_solve(hand: Hand, p: Params) -> Iterator[str]:
-    if hand.memory.get("started"):
-        yield from _basket_is_empty(hand)
-    hand.memory["started"] = True
     yield from _to_basket(hand, p)
     yield from hand.tap("View", scroll=False)
     yield from hand.tap("Go to checkout")

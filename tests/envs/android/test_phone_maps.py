@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from turnwise.envs.android.apps.maps_places import KINDS, hours_on, me, places
 from turnwise.envs.android.apps.maps_routes import MODES, far, route
 from turnwise.envs.android.apps.maps_town import HEIGHT, WIDTH, Town, town
-from turnwise.envs.android.phone import App, Phone
-from turnwise.envs.android.phone.widgets import Picture, Screen, Shape, Spot, do
+from turnwise.envs.android.phone import Phone
 
 MAPS, MESSAGES = "org.turnwise.maps", "org.turnwise.messages"
 SEEDS = st.integers(0, 10_000)
@@ -305,37 +304,3 @@ def test_a_review_is_written_and_deleted(phone, user):
         phone.swipe(540, 1900, 540, 900)
     user.tap("Delete my review")
     assert rows(phone, "reviews") == before
-
-
-# Pictures that are windows on a larger drawing
-
-
-def note(ctx, **what) -> None:
-    ctx.set("noted", repr(sorted(what.items())))
-
-
-def window(ctx) -> Screen:
-    shapes = (Shape("box", ((-9000, -9000), (9000, 9000)), "#ff0000"),)
-    spots = (Spot(1010, 2010, 1030, 2030, "inside", do(note, hit=1)), Spot(10, 10, 30, 30, "outside", do(note)))
-    drawing = Picture(shapes, 100, 50, "Drawing", spots, on_drag=do(note, what=3), origin=(1000, 2000), cut=True)
-    return Screen("Window", [drawing])
-
-
-def test_a_window_draws_and_offers_only_what_is_in_it():
-    pytest.importorskip("PIL")
-    phone = Phone(apps=[App("test.window", "Window", "map", "#888888", (window,))])
-    phone.launch("Window")
-    drawing = phone.tree().find("Drawing")
-    image = phone.screenshot()
-    red = [(x, y) for x in range(0, 1080, 6) for y in range(0, 2400, 6) if image.getpixel((x, y)) == (255, 0, 0)]
-    assert red
-    assert all(drawing.contains(x, y) for x, y in red)
-    assert phone.tree().find("outside") is None
-    unit = (drawing.right - drawing.left) / 100
-    inside = phone.tree().find("inside")
-    assert inside.center == pytest.approx((drawing.left + 20 * unit, drawing.top + 20 * unit), abs=2)
-    phone.tap(*inside.center)
-    assert phone.page.values["noted"] == "[('hit', 1)]"
-    phone.swipe(*drawing.center, drawing.center[0] + 100, drawing.center[1] - 50)
-    right, down = round(100 / unit, 1), round(-50 / unit, 1)
-    assert phone.page.values["noted"] == repr([("down", down), ("right", right), ("what", 3)])
