@@ -28,7 +28,7 @@ _SMOOTH: Final = 2  # times that parts are drawn larger
 class Canvas:
     """An image to draw on. Coordinates and sizes are in the phone's pixels; `scale` makes them the image's."""
 
-    __slots__ = ("draw", "image", "scale")
+    __slots__ = ("draw", "image", "reduced", "scale")
 
     def __init__(self, size: tuple[int, int], scale: float, colour: Colour) -> None:
         """Fill an image of `size` pixels.
@@ -43,6 +43,7 @@ class Canvas:
         self.image: Image.Image = Image.new("RGB", size, colour)
         self.draw: drawing.ImageDraw = ImageDraw.Draw(self.image)
         self.scale = scale
+        self.reduced = False  # a part, which is drawn larger and then reduced: hard edges will do
 
     def _at(self, value: float) -> int:
         return round(value * self.scale)
@@ -86,6 +87,10 @@ class Canvas:
     def disc(self, x: float, y: float, radius: float, colour: Colour) -> None:
         """Fill a disc around a point."""
         size = max(1, self._at(2 * radius))
+        if self.reduced:
+            left, top = self._at(x - radius), self._at(y - radius)
+            self.draw.ellipse((left, top, left + size - 1, top + size - 1), colour)
+            return
         self.image.paste(colour, (self._at(x - radius), self._at(y - radius)), _disc(size))
 
     def icon(self, name: str, x: float, y: float, size: float, colour: Colour) -> None:
@@ -115,7 +120,9 @@ class Canvas:
     def part(self, width: float, height: float) -> Canvas:
         """Return a canvas of this size to be `put` on this one; what is drawn beyond its edges is cut."""
         size = max(1, self._at(width) * _SMOOTH), max(1, self._at(height) * _SMOOTH)
-        return Canvas(size, self.scale * _SMOOTH, (0, 0, 0))
+        canvas = Canvas(size, self.scale * _SMOOTH, (0, 0, 0))
+        canvas.reduced = True
+        return canvas
 
     def put(self, part: Canvas, left: float, top: float, radius: float) -> None:
         """Put a part with its upper left corner at a point, with round corners."""
