@@ -106,9 +106,11 @@ def test_the_manual_counts_the_templates() -> None:
     assert dict(re.findall(r"^\| ([A-Z]\w+) \| .* \| (\d+) \|$", text, re.MULTILINE)) == {
         app: str(count) for app, count in uses.items()
     }
-    over_several = sum(len(template.apps) > 1 for template in templates)
+    several = sum(len(template.apps) > 1 for template in templates)
     cannot = sum("infeasible" in template.tags for template in templates)
-    assert f"There are {len(templates)} templates; {over_several} go through several apps, and {cannot} cannot be done" in text
+    assert (
+        f"There are {len(templates)} templates; {several} go through several apps, and {cannot} cannot be done" in text
+    )
     splits = Counter("apps" if {*t.apps} & {*HELD_OUT_APPS} else t.split for t in templates)
     rows = dict(re.findall(r"^\| `(train|templates|apps)` \| .* \| (\d+) \|$", text, re.MULTILINE))
     assert rows == {"train": str(splits["train"]), "templates": str(splits["held_out"]), "apps": str(splits["apps"])}
