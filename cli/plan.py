@@ -14,7 +14,7 @@ from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
-    from turnwise.training.plan import Gpu, EpisodeLengths, RunPlan
+    from turnwise.training.plan import EpisodeLengths, Gpu, RunPlan
 
 GIB = 2**30
 
