@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from turnwise.envs.android.phone.content import person
@@ -45,10 +45,6 @@ class Stage:
     def now(self) -> datetime:
         """Return the device's clock, to the minute."""
         return datetime.fromisoformat(self.device.shell("date +%Y-%m-%dT%H:%M").strip())
-
-    def later(self, minutes: int) -> datetime:
-        """Return the device's clock in a while."""
-        return self.now() + timedelta(minutes=minutes)
 
     def property(self, name: str) -> str:
         """Return a property of the system."""

@@ -7,6 +7,7 @@ Texts are sent on emulators alone. Received texts are put there by adb, which mo
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from turnwise.envs.android.stock.observed import ADB, FOLDERS
@@ -199,9 +200,12 @@ def _new_name_draw(stage: Stage) -> Params:
 
 
 def _alarm_draw(stage: Stage) -> Params | None:
-    at = stage.later(stage.random.between(20, 55))
-    if at.date() != stage.now().date():
+    """Draw a time before the next alarm: adb shows the first one alone, and cannot take one away."""
+    now, ring = stage.now(), stage.first.settings["dumpsys"]["next_alarm"]
+    room = min(180, (datetime.fromisoformat(ring) - now) // timedelta(minutes=1) if ring else 180)
+    if room < 8:
         return None
+    at = now + timedelta(minutes=stage.random.between(6, room - 1))
     wanted = Setting("next_alarm", f"{at:%Y-%m-%d %H:%M}", "dumpsys")
     return {"time": f"{at:%H:%M}", "effects": [wanted]}
 

@@ -28,7 +28,7 @@ _SWITCHES: Final = {
     "Battery Saver": ("Battery", "global", "low_power", "1", "0"),
     "Use location": ("Location", "secure", "location_mode", "3", "0"),
     "Set time automatically": ("Date & time", "global", "auto_time", "1", "0"),
-    "Use 24-hour format": ("Date & time", "system", "time_12_24", "24", "0"),
+    "Use 24-hour format": ("Date & time", "system", "time_12_24", "24", "12"),
 }
 _RARE: Final = tuple(title for title in _SWITCHES if title not in ("Wi-Fi", "Bluetooth"))
 _VOLUMES: Final = {"media": ("volume_music", 15), "ring": ("volume_ring", 7), "alarm": ("volume_alarm", 7)}
