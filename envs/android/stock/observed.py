@@ -78,17 +78,17 @@ _SPACES: Final = ("system", "secure", "global")
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _ShownTable:
     """Rows that a provider shows to the shell: the columns that are compared, free text last."""
 
     uri: str
     columns: tuple[str, ...]
 
 
-_TABLES: Final[Mapping[str, _Rows]] = {
-    "contacts": _Rows("content://com.android.contacts/data/phones", ("data1", "display_name")),
-    "messages": _Rows("content://sms", ("type", "address", "body")),
-    "calls": _Rows("content://call_log/calls", ("type", "duration", "number")),
+_TABLES: Final[Mapping[str, _ShownTable]] = {
+    "contacts": _ShownTable("content://com.android.contacts/data/phones", ("data1", "display_name")),
+    "messages": _ShownTable("content://sms", ("type", "address", "body")),
+    "calls": _ShownTable("content://call_log/calls", ("type", "duration", "number")),
 }
 PARTS: Final = (*_TABLES, "files", "alarm")
 """What a template may need besides the settings, which every device shows."""
