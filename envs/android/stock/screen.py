@@ -25,7 +25,7 @@ class SteadyDevice:
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the device; an input forgets the screen."""
-        if name.startswith("__"):  # of copying and pickling
+        if name.startswith("_"):  # of copying and pickling
             raise AttributeError(name)
         if name in _INPUTS:
             self._seen = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,6 +96,7 @@ class StockTasks:
         self._offered: list[StockTemplate] = []
         self._installed: dict[str, str] = {}
         self._parts: list[str] = []
+        self._abilities: set[str] = set()
         self._task: StockTask | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -126,15 +128,17 @@ class StockTasks:
         found = {app: next((one for one in names if one in packages), "") for app, names in APP_PACKAGES.items()}
         self._installed = {app: package for app, package in found.items() if package}
         self._parts = readable(device)
-        able = {*self._parts, *_abilities(device)}
-        self._offered = [
-            one for one in self._templates if set(one.needs) <= able and set(one.apps) <= set(self._installed)
-        ]
+        self._abilities = {*self._parts, *_abilities(device)}
+        self._offered = [one for one in self._templates if self._able(one)]
         if not self._offered:
             names = ", ".join(one.name for one in self._templates)
             raise EnvError(f"the device {self._serial!r} shows adb too little for the tasks {names}")
         self._device, self._claim = device, claim
         return device
+
+    def _able(self, template: StockTemplate) -> bool:
+        """Return whether the device has and shows what a template needs."""
+        return set(template.needs) <= self._abilities and set(template.apps) <= set(self._installed)
 
     def close(self) -> None:
         """Bring the device back to what it was before the last task, as far as it can be reached, and let go of it."""
@@ -175,7 +179,7 @@ class StockTasks:
                 return f"{template.name}/{instance}"
 
     def start(self, task: str) -> StockTask:
-        """Undo the last task, and prepare this one.
+        """Undo the last task, and prepare this one. A template whose start the device refuses is offered no more.
 
         Raises:
             UnknownTask: it does not exist, belongs to another split, or is nothing for this device.
@@ -190,7 +194,7 @@ class StockTasks:
         if (split := split_of(template, int(instance))) != self._split:
             raise UnknownTask(f"task {task!r} belongs to the split {split!r}, not to {self._split!r}")
         device = self._ready()
-        if template not in self._offered:
+        if not self._able(template):
             wanted = ", ".join((*template.needs, *template.apps))
             raise UnknownTask(f"the device {self._serial!r} cannot do {task!r}, which needs {wanted}")
         self._finish()
@@ -202,6 +206,7 @@ class StockTasks:
             raise
         except DeviceError as error:
             self._finish()
+            self._offered = [one for one in self._offered if one is not template] or self._offered
             raise EnvError(f"task {task!r} cannot be prepared: {error}") from None
         return self._task
 
@@ -226,7 +231,7 @@ def _claimed(serial: str) -> IO[str]:
         EnvError: somebody else has it.
     """
     name = re.sub(r"[^\w.-]", "_", serial)
-    lock = (Path(tempfile.gettempdir()) / f"turnwise-device-{name}.lock").open("a")
+    lock = (Path(tempfile.gettempdir()) / f"turnwise-device-{os.getuid()}-{name}.lock").open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

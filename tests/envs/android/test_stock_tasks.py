@@ -366,6 +366,8 @@ def test_a_device_that_shows_less_does_less():
         env.reset(options={"task": first_id("StockAddContact")})
     with pytest.raises(EnvError, match=r"cannot be prepared: .* does not take new calls without root"):
         env.reset(options={"task": first_id("StockMissedCall")})
+    assert "StockMissedCall" in names
+    assert not any(task.startswith("StockMissedCall") for task in env.task_ids(80))
     env.reset(options={"task": first_id("StockBluetooth")})
     env.close()
 
@@ -391,3 +393,13 @@ def test_every_watched_setting_is_read_and_restored():
     shown = observe(device, ()).settings
     assert {(one.namespace, one.name) for one in SETTINGS} == {(a, b) for a, names in shown.items() for b in names}
     assert all(value for names in shown.values() for value in names.values())
+
+
+def test_texts_of_any_kind_are_read_as_one_row():
+    phone = Phone(0)
+    device = DirectDevice(phone)
+    body = "Hi, body=x, type=2\nRow: next, address=1\n\nlast \U0001f600"
+    phone.tables("org.turnwise.messages").insert("sms", address="+1 555 0100", body=body, date=1, type=1)
+    rows = shown_rows(device, "messages").values()
+    assert {"address": "+1 555 0100", "body": body, "type": "1"} in [dict(row) for row in rows]
+    assert len(rows) == len(phone.tables("org.turnwise.messages").rows("sms"))
