@@ -11,6 +11,10 @@ import pytest
 from toys.adb_phones import Plugged, adb, adb_server, free_port
 from toys.stock_scripts import SCRIPTS, actions
 
+from turnwise.agents.agent import Agent
+from turnwise.agents.rollout import rollout
+from turnwise.agents.samplers.scripted import Random
+from turnwise.agents.trajectory import Trajectory
 from turnwise.envs import EnvError, EnvironmentDied, UnknownOption, UnknownTask, make
 from turnwise.envs.android.adb import AdbServer
 from turnwise.envs.android.direct import DirectDevice
@@ -328,6 +332,32 @@ def test_an_episode_on_a_lost_device_ends_and_others_go_on(server):
         adb("disconnect", again.serial)
     envs[1].close()
     kept.close()
+
+
+def test_a_rollout_keeps_the_error_of_a_lost_device_and_plays_on(server):
+    lost, kept = Plugged(Phone(1)), Plugged(Phone(2))
+    serials = iter([lost.serial, kept.serial])
+    serial = ""
+
+    def make_next() -> Any:
+        nonlocal serial
+        serial = next(serials, kept.serial)
+        return make("turnwise/Android-v0", device=serial, connection=QUICK, task_types=["StockBluetooth"])
+
+    def lose(trajectory: Trajectory) -> None:
+        if serial == lost.serial:
+            lost.close()
+
+    tasks = [f"StockBluetooth/{i}" for i in range(40) if split_of(STOCK_TEMPLATES["StockBluetooth"], i) == "train"][:4]
+    try:
+        groups = rollout(Agent(), Random(), tasks, make=make_next, concurrency=1, on_finish=lose)
+        stops = [trajectory.stop for group in groups for trajectory in group.trajectories]
+        errors = [str(one.error) for group in groups for one in group.trajectories if one.stop == "error"]
+        assert 1 <= len(errors) < len(stops)
+        assert all("device" in error for error in errors)
+        assert stops[-1] != "error"
+    finally:
+        kept.close()
 
 
 def test_a_device_that_refuses_a_text_goes_on(monkeypatch, plugged):
