@@ -29,6 +29,7 @@ from turnwise.envs.validation import choice
 from turnwise.tools.android.adb import AdbDevice
 from turnwise.tools.android.device import Device, DeviceError, DeviceLost
 from turnwise.tools.android.node import write_xml
+from turnwise.tools.android.smart_socket import AdbServerClient
 
 __all__ = ["APP_PACKAGES", "StockTask", "StockTasks"]
 
@@ -47,6 +48,7 @@ _LISTED: Final = 1000
 _DRAWN_FROM: Final = 10**6
 _ATTEMPTS: Final = 30
 _HOME: Final = 3  # key code
+_OPTIONS: Final = ("timeout", "recovery", "settle_limit", "settle_pause", "settle_equal")
 
 
 class StockTasks:
@@ -70,7 +72,7 @@ class StockTasks:
             split: "train", "instances" or "templates".
             apps: only tasks that need no other apps; None: all.
             task_types: names of templates; None: all.
-            connection: keyword arguments of `AdbDevice`, such as recovery, settle_limit and settle_pause in seconds.
+            connection: timeout of a request, and recovery, settle_limit and settle_pause of `AdbDevice`, in seconds.
             connect: what connects the device instead of `AdbDevice`.
 
         Raises:
@@ -123,7 +125,7 @@ class StockTasks:
         if self._device is not None:
             return self._device
         claim = _claimed(self._serial)
-        device: Device = self._connect() if self._connect else AdbDevice(self._serial, **self._connection)
+        device = self._connect() if self._connect else _connected(self._serial, **self._connection)
         packages = set(re.findall(r"(?m)^package:(\S+)", device.shell("pm list packages")))
         found = {app: next((one for one in names if one in packages), "") for app, names in APP_PACKAGES.items()}
         self._installed = {app: package for app, package in found.items() if package}
@@ -218,10 +220,14 @@ class StockTasks:
 def _checked(connection: Mapping[str, Any] | None) -> dict[str, Any]:
     options = dict(connection or {})
     for name, value in options.items():
-        choice("option of a connection", name, ("recovery", "settle_limit", "settle_pause", "settle_equal"))
+        choice("option of a connection", name, _OPTIONS)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 3600:
             raise UnknownOption(f"the option {name!r} of a connection must be a number from 0 to 3600, got {value!r}")
     return options
+
+
+def _connected(serial: str, *, timeout: float = 30.0, **options: Any) -> Device:
+    return AdbDevice(serial, AdbServerClient(timeout=timeout), **options)
 
 
 def _claimed(serial: str) -> IO[str]:

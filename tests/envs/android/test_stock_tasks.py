@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -300,6 +301,15 @@ def test_a_device_that_is_there_but_not_ready_says_what_to_do(monkeypatch, state
     env = make("turnwise/Android-v0", device="SER1AL", connection=QUICK)
     with pytest.raises(EnvironmentDied, match=f"device 'SER1AL' is {state}: .*{hint}"):
         env.reset(seed=0)
+
+
+def test_a_server_that_says_nothing_is_given_up_after_the_timeout(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.delenv("ADB_SERVER_SOCKET", raising=False)
+        monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(silent.getsockname()[1]))
+        env = make("turnwise/Android-v0", device="emulator-5554", connection={"timeout": 0.2, "recovery": 0.0})
+        with pytest.raises(EnvironmentDied, match="did not answer in time"):
+            env.reset(seed=0)
 
 
 def test_without_adb_the_error_names_the_package(monkeypatch):
