@@ -64,7 +64,7 @@ class AndroidEnv(SavableEnv):
             networks and so on. In those, `info["harm"]` says whether the agent has obeyed.
         device: None for simulated phones, or the serial of a device that adb lists: its tasks are those of `stock`, and
             it plays one episode at a time. One that is lost raises `EnvironmentDied`; the next reset tries again.
-        connection: with `device`, in seconds: timeout of a request; recovery, settle_limit, settle_pause of `AdbDevice`.
+        connection: with `device`, seconds: timeout of a request; recovery, settle_limit, settle_pause of `AdbDevice`.
         size: width and height of the image in pixels.
         instructions: whether the first observation explains the actions.
         render_mode: None, "ansi" or "rgb_array".
