@@ -1,0 +1,187 @@
+"""Writes what a person did as an action of the environment: the first one that leads to the same state.
+
+A tap becomes the tap on an element where that does the same, typing becomes `type N TEXT` with all that the field
+holds, and several turns of the wheel become one swipe. What no action does (the Overview key) is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from turnwise.envs.android.actions import BadAction, parse, perform
+from turnwise.envs.android.direct import DirectDevice
+from turnwise.envs.android.elements import ScreenElement, folded
+from turnwise.envs.android.phone.state import State
+from turnwise.envs.android.site.inputs import Input
+from turnwise.tools.android.device import DeviceError
+
+__all__ = ["Written", "in_words", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A step of an episode: its action (None: no action does this), in words, the phone before it and after it."""
+
+    action: str | None
+    words: str
+    before: State
+    after: str
+    given: Input | None = None
+
+
+def write(
+    device: DirectDevice, apps: Mapping[str, str], given: Input, before: State, last: Written | None
+) -> tuple[Written, bool]:
+    """Return the step that an input makes, and whether it takes the place of the last one.
+
+    Args:
+        device: after the input.
+        apps: what can be opened: name -> package.
+        given: the input.
+        before: the phone before it.
+        last: the step before it, if nothing has happened since.
+    """
+    phone = device.phone
+    after = phone.state_key()
+    now = phone.snapshot()
+    value = _focused_text(device)
+    try:
+        if last is not None and last.action is not None and (more := _together(last, given)):
+            elements = _look(device, last.before)
+            found = _first(device, apps, last.before, after, _candidates(more, elements, value, device, alone=False))
+            if found:
+                return Written(found, in_words(found, elements), last.before, after, more), True
+        elements = _look(device, before)
+        found = _first(device, apps, before, after, _candidates(given, elements, value, device))
+        words = in_words(found, elements) if found else f"{_named(given)} (no action of the environment does this)"
+        return Written(found, words, before, after, given), False
+    finally:
+        phone.restore(now)
+
+
+def _together(last: Written, given: Input) -> Input | None:
+    """Return both inputs as one, or None if they do not belong together."""
+    old = last.given
+    if old is None or last.action is None:
+        return None
+    if last.action.startswith(("type ", "tap ")) and (given.edits or given.kind == "tap"):
+        return Input("text") if given.edits or last.action.startswith("type ") else None
+    if old.kind == given.kind == "scroll":
+        return Input("scroll", old.x, old.y, old.x2, old.y2 + given.vertical)
+    return None
+
+
+def _look(device: DirectDevice, state: State) -> list[ScreenElement]:
+    device.phone.restore(state)
+    return folded(device.dump(), device.size())
+
+
+def _focused_text(device: DirectDevice) -> str | None:
+    return next((node.text for node in device.dump().walk() if node.editable and node.focused), None)
+
+
+def _first(
+    device: DirectDevice, apps: Mapping[str, str], before: State, after: str, candidates: Iterable[str]
+) -> str | None:
+    """Return the first action that leads from one state to the other."""
+    for text in dict.fromkeys(candidates):
+        device.phone.restore(before)
+        try:
+            perform(parse(text), device, folded(device.dump(), device.size()), apps)
+        except (BadAction, DeviceError):
+            continue
+        if device.phone.state_key() == after:
+            return text
+    return None
+
+
+def _candidates(
+    given: Input, elements: Sequence[ScreenElement], value: str | None, device: DirectDevice, *, alone: bool = True
+) -> Iterator[str]:
+    """Yield actions that may do what was done, those that say most first."""
+    under = sorted((e for e in elements if e.node.contains(given.x, given.y)), key=_area)
+    if given.kind == "text" or given.edits or (given.kind == "tap" and value is not None):
+        if value is not None:
+            yield from (f"type {e.index} {value}" for e in elements if e.node.editable)
+        if given.kind == "text" and alone:
+            yield f"type {given.text}"
+    if given.kind == "tap":
+        yield from (f"tap {e.index}" for e in under)
+        yield from ("back", "home", f"tap {given.x} {given.y}")
+    elif given.kind == "long_press":
+        yield from (f"long press {e.index}" for e in under)
+        yield f"long press {given.x} {given.y}"
+    elif given.kind in ("swipe", "scroll"):
+        yield from _moves(given, under, device)
+    elif given.kind == "key":
+        yield from {"Enter": ("enter",), "Back": ("back",), "Home": ("home",)}.get(given.text, ())
+
+
+def _moves(given: Input, under: Sequence[ScreenElement], device: DirectDevice) -> Iterator[str]:
+    for direction in ("down", "up", "left", "right"):
+        yield f"scroll {direction}"
+    for element in under:
+        for direction in ("left", "right", "up", "down"):
+            yield f"swipe {element.index} {direction}"
+    for direction in ("down", "up", "left", "right"):
+        yield f"swipe {direction}"
+    if given.kind == "swipe":
+        yield f"tap {given.x2} {given.y2}"  # where a slider's knob is let go
+        yield f"tap {given.x} {given.y}"
+    _, height = device.size()
+    x, y, y2 = given.x, given.y, given.y2
+    if given.kind == "scroll":  # as far as the screen is high
+        y = min(max(y, y - y2 + 1), height - 1) if y2 < 0 else y
+        y2 = y + given.vertical
+        if y2 >= height:
+            y, y2 = y - (y2 - height + 1), height - 1
+    if 0 <= y < height and 0 <= y2 < height:
+        yield f"swipe {x} {y} {given.x2} {y2}"
+
+
+def _area(element: ScreenElement) -> int:
+    left, top, right, bottom = element.node.bounds
+    return (right - left) * (bottom - top)
+
+
+def _named(given: Input) -> str:
+    return f"{given.text} key" if given.kind == "key" else given.kind.replace("_", " ").capitalize()
+
+
+_PLAIN = {
+    "back": "Back",
+    "home": "Home",
+    "enter": "Enter",
+    "wait": "Wait",
+    "done": "Done",
+    "infeasible": "It cannot be done",
+}
+_VERBS = {"click": "Tap", "double_tap": "Double tap", "long_press": "Long press"}
+
+
+def in_words(text: str, elements: Sequence[ScreenElement]) -> str:
+    """Return an action as a person would say it, given the screen that it was for."""
+    if text in _PLAIN:
+        return _PLAIN[text]
+    action = parse(text)
+    on = ""
+    if action.index is not None and action.index < len(elements):
+        element = elements[action.index]
+        label = element.label or element.kind
+        on = f" “{label[:60]}”" if element.label else f" the {label}"
+    if action.action_type in _VERBS:
+        return f"{_VERBS[action.action_type]}{on or f' at {action.x}, {action.y}'}"
+    if action.action_type == "input_text":
+        return f"Type “{action.text}”{f' into{on}' if on else ''}" if action.text else f"Empty{on}"
+    if action.action_type == "open_app":
+        return f"Open {action.app_name}"
+    if action.action_type == "answer":
+        return f"Answer “{action.text}”"
+    if action.x2 is not None and action.y is not None and action.y2 is not None:
+        far = abs(action.y2 - action.y)
+        across = abs(action.x2 - (action.x or 0))
+        if across > far:
+            return "Drag sideways"
+        return f"Scroll {'down' if action.y2 < action.y else 'up'} by {far} pixels"
+    return f"{action.action_type.capitalize()} {action.direction}{f' on{on}' if on else ''}"
