@@ -108,11 +108,13 @@ def _serve_page(port: int, adb_port: int, choice: Choice, save: Path | None) -> 
 def saver(path: Path | None) -> Save:
     """Return a function that replays an episode in the environment and appends it to a file, or returns it as text."""
 
-    def save(split: str, task: str, actions: Sequence[str]) -> Mapping[str, str]:
+    def save(split: str, task: str, actions: Sequence[str], won: bool) -> Mapping[str, str]:
         from turnwise.agents.recording import append_episode
         from turnwise.agents.store import to_json
 
         trajectory = _replayed(split, task, actions)
+        if trajectory.won != won:
+            raise _not_saved("its actions do not lead to the same end in the environment")
         if path is None:
             return {"name": f"{task.replace('/', '-')}.jsonl", "text": f"{to_json(trajectory)}\n"}
         try:

@@ -1,8 +1,8 @@
 """Tasks of a server with AndroidWorld's HTTP interface, as a Gymnasium environment.
 
-The server is the original's container, with an emulator in it, or `turnwise serve phone --androidworld`. Actions are those of
-`turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots only, so
-that its phone is operated by coordinates.
+The server is the original's container, with an emulator in it, or `turnwise serve phone --androidworld`. Actions are
+those of `turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots
+only, so that its phone is operated by coordinates.
 
 Not included: snapshots and an expert, for which a server has no request.
 """

@@ -7,16 +7,18 @@ holds, and several turns of the wheel become one swipe. What no action does (the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnwise.envs.android.actions import BadAction, parse, perform
 from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.elements import ScreenElement, folded
+from turnwise.envs.android.phone.forms import keep_value
+from turnwise.envs.android.phone.keyboard import KEYBOARD_MODE
 from turnwise.envs.android.phone.state import State
 from turnwise.envs.android.site.inputs import Input
 from turnwise.tools.android.device import DeviceError
 
-__all__ = ["Written", "in_words", "write"]
+__all__ = ["Written", "in_words", "only_the_cursor", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +45,38 @@ def write(
         last: the step before it, if nothing has happened since.
     """
     phone = device.phone
-    after = phone.state_key()
-    now = phone.snapshot()
+    after, now = phone.state_key(), phone.snapshot()
     value = _focused_text(device)
     try:
-        if last is not None and last.action is not None and (more := _together(last, given)):
-            elements = _look(device, last.before)
-            found = _first(device, apps, last.before, after, _candidates(more, elements, value, device, alone=False))
-            if found:
-                return Written(found, in_words(found, elements), last.before, after, more), True
         elements = _look(device, before)
-        found = _first(device, apps, before, after, _candidates(given, elements, value, device))
+        edits = given.edits or _on_the_keyboard(given, elements, value)
+        goal = _Goal(device, apps, now, value if edits else None)
+        if last is not None and (more := _together(last, given, edits)):
+            earlier = _look(device, last.before)
+            found = goal.first(last.before, _candidates(more, earlier, goal.value, device))
+            if found:
+                return Written(found, in_words(found, earlier), last.before, after, more), True
+        found = goal.first(before, _candidates(given, elements, goal.value, device))
         words = in_words(found, elements) if found else f"{_named(given)} (no action of the environment does this)"
         return Written(found, words, before, after, given), False
     finally:
         phone.restore(now)
 
 
-def _together(last: Written, given: Input) -> Input | None:
+def _on_the_keyboard(given: Input, elements: Sequence[ScreenElement], value: str | None) -> bool:
+    """Return whether a finger is on the soft keyboard, whose keys are no elements."""
+    beside = not any(element.node.contains(given.x, given.y) for element in elements)
+    return given.kind == "tap" and value is not None and beside
+
+
+def _together(last: Written, given: Input, edits: bool) -> Input | None:
     """Return both inputs as one, or None if they do not belong together."""
-    old = last.given
-    if old is None or last.action is None:
+    if last.action is None or last.given is None:
         return None
-    if last.action.startswith(("type ", "tap ")) and (given.edits or given.kind == "tap"):
-        return Input("text") if given.edits or last.action.startswith("type ") else None
-    if old.kind == given.kind == "scroll":
+    if edits and last.action.startswith(("type ", "tap ")):
+        return Input("key")
+    if last.given.kind == given.kind == "scroll":
+        old = last.given
         return Input("scroll", old.x, old.y, old.x2, old.y2 + given.vertical)
     return None
 
@@ -81,31 +90,62 @@ def _focused_text(device: DirectDevice) -> str | None:
     return next((node.text for node in device.dump().walk() if node.editable and node.focused), None)
 
 
-def _first(
-    device: DirectDevice, apps: Mapping[str, str], before: State, after: str, candidates: Iterable[str]
-) -> str | None:
-    """Return the first action that leads from one state to the other."""
-    for text in dict.fromkeys(candidates):
-        device.phone.restore(before)
-        try:
-            perform(parse(text), device, folded(device.dump(), device.size()), apps)
-        except (BadAction, DeviceError):
-            continue
-        if device.phone.state_key() == after:
-            return text
-    return None
+class _Goal:
+    """The state that an action must lead to."""
+
+    def __init__(self, device: DirectDevice, apps: Mapping[str, str], state: State, value: str | None) -> None:
+        """Take the state, and the text of the field that was edited, None if none was."""
+        self.value = value
+        self._device, self._apps = device, apps
+        device.phone.restore(state)
+        self._key, self._text_key = device.phone.state_key(), _key_without_cursor(device)
+
+    def first(self, before: State, candidates: Iterable[str]) -> str | None:
+        """Return the first action that leads there from a state; where text was edited, the cursor may differ."""
+        near = None
+        for text in dict.fromkeys(candidates):
+            self._device.phone.restore(before)
+            try:
+                elements = folded(self._device.dump(), self._device.size())
+                perform(parse(text), self._device, elements, self._apps)
+            except (BadAction, DeviceError):
+                continue
+            if self._device.phone.state_key() == self._key:
+                return text
+            if self.value is not None and near is None and _key_without_cursor(self._device) == self._text_key:
+                near = text
+        return near
+
+
+def _key_without_cursor(device: DirectDevice) -> str:
+    """Return the key of the phone without where the cursor is and what the soft keyboard shows. Changes the phone."""
+    phone = device.phone
+    if phone.page.focus and not phone.page.focus.startswith("text:"):
+        keep_value(phone, KEYBOARD_MODE, "")
+        phone.change_page(replace(phone.page, selection=(0, 0), toolbar=False))
+    return phone.state_key()
+
+
+def only_the_cursor(device: DirectDevice, before: State) -> bool:
+    """Return whether nothing but the cursor, or the layout of the soft keyboard, has changed."""
+    phone, now = device.phone, device.phone.snapshot()
+    try:
+        after = _key_without_cursor(device)
+        phone.restore(before)
+        return _key_without_cursor(device) == after
+    finally:
+        phone.restore(now)
 
 
 def _candidates(
-    given: Input, elements: Sequence[ScreenElement], value: str | None, device: DirectDevice, *, alone: bool = True
+    given: Input, elements: Sequence[ScreenElement], value: str | None, device: DirectDevice
 ) -> Iterator[str]:
     """Yield actions that may do what was done, those that say most first."""
     under = sorted((e for e in elements if e.node.contains(given.x, given.y)), key=_area)
-    if given.kind == "text" or given.edits or (given.kind == "tap" and value is not None):
-        if value is not None:
-            yield from (f"type {e.index} {value}" for e in elements if e.node.editable)
-        if given.kind == "text" and alone:
-            yield f"type {given.text}"
+    if value is not None:
+        yield from (f"type {element.index} {value}" for element in elements if element.node.editable)
+    if given.kind == "text":
+        yield f"type {given.text}"
     if given.kind == "tap":
         yield from (f"tap {e.index}" for e in under)
         yield from ("back", "home", f"tap {given.x} {given.y}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from turnwise.envs.android.adb.server import AdbServer
 from turnwise.envs.android.direct import DirectDevice
 from turnwise.envs.android.elements import ScreenElement, folded
 from turnwise.envs.android.phone.phone import Phone
-from turnwise.envs.android.site.action_writer import Written, in_words, write
+from turnwise.envs.android.site.action_writer import Written, in_words, only_the_cursor, write
 from turnwise.envs.android.site.inputs import Input, do, placed
 from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
 from turnwise.envs.android.tasks.expert import as_read
@@ -30,8 +30,8 @@ LARGEST_SEED: Final = 10**9
 _WIDTHS: Final = (270, 1080)  # of pictures, in pixels
 _LONGEST_ANSWER: Final = 2000
 
-Save = Callable[[str, str, Sequence[str]], Mapping[str, str]]
-"""Saves an episode as a demonstration, given split, task and actions; returns {"file": where} or {"name", "text"}."""
+Save = Callable[[str, str, Sequence[str], bool], Mapping[str, str]]
+"""Saves an episode, given split, task, actions and whether it was won; returns {"file": where} or {"name", "text"}."""
 
 
 class NotNow(EnvError):
@@ -181,6 +181,9 @@ class PhonePlayer:
                 episode.last = None if episode.over else episode.last
                 return
             last = episode.last if episode.last is not None and episode.last.after == key else None
+            if only_the_cursor(self._device, before):
+                episode.last = None if last is None else replace(last, after=after)
+                return
             step, instead = write(self._device, self._apps, given, before, last)
             if instead:
                 episode.steps.pop()
@@ -203,7 +206,9 @@ class PhonePlayer:
             except BadAction:
                 kind = ""
             if kind not in ("answer", "status"):
-                raise NotNow("the answer is empty" if text.startswith("answer") else "say answer ..., done or infeasible")
+                raise NotNow(
+                    "the answer is empty" if text.startswith("answer") else "say answer ..., done or infeasible"
+                )
             self._take(text, "you")
 
     def expert(self) -> str:
@@ -283,7 +288,8 @@ class PhonePlayer:
             if problem or self._save is None or episode.task is None or episode.actions is None:
                 raise NotNow(problem or "this server does not save episodes")
             template, number = episode.task.task.template, int(episode.task.task.id.rpartition("/")[2])
-            saved = self._save(split_of(template, number), episode.task.task.id, episode.actions)
+            won = episode.verdict is not None and episode.verdict.won
+            saved = self._save(split_of(template, number), episode.task.task.id, episode.actions, won)
             episode.saved = saved.get("file", "") or saved.get("name", "")
             self.version += 1
             return saved
