@@ -58,7 +58,7 @@ def phone(
     if androidworld:
         _refuse(given, _OF_THE_PAGE, "the page, which --androidworld does not serve")
         options = {"instances": instances, "seed": seed, "injections": injections, "sessions": sessions}
-        chosen = {name: value for name, value in options.items() if value is not None}
+        chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         _serve_androidworld(5000 if port is None else port, split=split, **chosen)
         return
     _refuse(given, _OF_ANDROIDWORLD, "AndroidWorld's interface: add --androidworld")
