@@ -45,7 +45,7 @@ def write(
         last: the step before it, if nothing has happened since.
     """
     phone = device.phone
-    after, now = phone.state_key(), phone.snapshot()
+    after, now, wheel = phone.state_key(), phone.snapshot(), given.kind == "scroll"
     value = _focused_text(device)
     try:
         elements = _look(device, before)
@@ -55,9 +55,13 @@ def write(
             earlier = _look(device, last.before)
             found = goal.first(last.before, _candidates(more, earlier, goal.value, device))
             if found:
-                return Written(found, in_words(found, earlier), last.before, after, more), True
+                return Written(found, in_words(found, earlier, wheel=wheel), last.before, after, more), True
         found = goal.first(before, _candidates(given, elements, goal.value, device))
-        words = in_words(found, elements) if found else f"{_named(given)} (no action of the environment does this)"
+        words = (
+            in_words(found, elements, wheel=wheel)
+            if found
+            else f"{_named(given)} (no action of the environment does this)"
+        )
         return Written(found, words, before, after, given), False
     finally:
         phone.restore(now)
@@ -200,8 +204,8 @@ _PLAIN = {
 _VERBS = {"click": "Tap", "double_tap": "Double tap", "long_press": "Long press"}
 
 
-def in_words(text: str, elements: Sequence[ScreenElement]) -> str:
-    """Return an action as a person would say it, given the screen that it was for."""
+def in_words(text: str, elements: Sequence[ScreenElement], *, wheel: bool = False) -> str:
+    """Return an action as a person would say it, given the screen that it was for, and whether a wheel did it."""
     if text in _PLAIN:
         return _PLAIN[text]
     action = parse(text)
@@ -219,9 +223,10 @@ def in_words(text: str, elements: Sequence[ScreenElement]) -> str:
     if action.action_type == "answer":
         return f"Answer “{action.text}”"
     if action.x2 is not None and action.y is not None and action.y2 is not None:
-        far = abs(action.y2 - action.y)
-        across = abs(action.x2 - (action.x or 0))
-        if across > far:
-            return "Drag sideways"
-        return f"Scroll {'down' if action.y2 < action.y else 'up'} by {far} pixels"
+        right, down = action.x2 - (action.x or 0), action.y2 - action.y
+        if abs(right) > abs(down):
+            return f"Swipe {'right' if right > 0 else 'left'} by {abs(right)} pixels"
+        if wheel:
+            return f"Scroll {'up' if down > 0 else 'down'} by {abs(down)} pixels"
+        return f"Swipe {'down' if down > 0 else 'up'} by {abs(down)} pixels"
     return f"{action.action_type.capitalize()} {action.direction}{f' on{on}' if on else ''}"

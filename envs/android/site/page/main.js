@@ -2,7 +2,7 @@
 
 import { button, find, onState, put } from "./page.js";
 import { done, drawPanel, expertStep, loadTemplates, nextTask, save, toggleExpert } from "./panel.js";
-import { drawPhone, toggleBoxes } from "./phone.js";
+import { drawPhone, focusPhone, toggleBoxes } from "./phone.js";
 
 /** @typedef {import("./page.js").State} State */
 
@@ -47,7 +47,7 @@ const dialog = /** @type {HTMLDialogElement} */ (find("keys"));
 /** @type {Record<string, () => void>} */
 const KEYS = {
   "?": () => dialog.showModal(),
-  f: () => find("screen").focus(),
+  f: focusPhone,
   b: toggleBoxes,
   e: toggleExpert,
   ".": expertStep,
@@ -64,7 +64,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const target = /** @type {HTMLElement} */ (event.target);
-  if (dialog.open || target.matches("input, select, textarea, #screen") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (dialog.open || target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
   const act = KEYS[event.key];
   if (!act) return;
   event.preventDefault();

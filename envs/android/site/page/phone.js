@@ -10,7 +10,8 @@ const STILL = 9; // pixels of the page that a finger may move in a tap
 const KEYS = { Backspace: "Backspace", Delete: "Delete", Enter: "Enter", ArrowLeft: "ArrowLeft", ArrowRight: "ArrowRight", Escape: "Back", Home: "Home" };
 const FAR = { ArrowDown: -0.25, ArrowUp: 0.25, PageDown: -0.5, PageUp: 0.5 }; // of the screen's height that the finger goes
 
-const screen = find("screen"), picture = /** @type {HTMLImageElement} */ (find("picture")), finger = find("finger");
+const screen = find("screen"), picture = /** @type {HTMLImageElement} */ (find("picture"));
+const typing = /** @type {HTMLTextAreaElement} */ (find("typing")), finger = find("finger");
 
 /** @type {State | null} */
 let state = null;
@@ -100,6 +101,8 @@ function flash(x, y) {
 
 screen.addEventListener("pointerdown", (event) => {
   if (event.button !== 0 || down || !state) return;
+  event.preventDefault(); // the focus stays where typing is heard
+  focusPhone();
   const [x, y] = point(event);
   try {
     screen.setPointerCapture(event.pointerId);
@@ -170,25 +173,35 @@ screen.addEventListener(
 
 // Keyboard
 
-screen.addEventListener("keydown", (event) => {
-  if (event.target !== screen || !state) return;
+/** Let typing go to the phone. */
+export function focusPhone() {
+  typing.focus({ preventScroll: true });
+}
+
+// Keys that write nothing; letters come as `input`, which also knows dead keys, emoji and pasted text.
+typing.addEventListener("keydown", (event) => {
+  if (event.isComposing) return;
   const command = event.ctrlKey || event.metaKey;
   if (command && event.key.toLowerCase() === "a") void send({ kind: "key", text: "SelectAll" });
-  else if (command || event.altKey || event.isComposing) return;
+  else if (command || event.altKey) return;
   else if (event.key in KEYS) void send({ kind: "key", text: KEYS[/** @type {keyof typeof KEYS} */ (event.key)] });
   else if (event.key in FAR) scroll(FAR[/** @type {keyof typeof FAR} */ (event.key)]);
-  else if ([...event.key].length === 1) void send({ kind: "text", text: event.key });
   else return;
   event.preventDefault();
   event.stopPropagation();
 });
 
-document.addEventListener("paste", (event) => {
-  const text = event.clipboardData?.getData("text/plain").slice(0, 5000);
-  if (document.activeElement !== screen || !text) return;
-  event.preventDefault();
-  void send({ kind: "text", text });
+/** Send what was written. */
+function flush() {
+  const text = typing.value;
+  typing.value = "";
+  if (text) void send({ kind: "text", text });
+}
+
+typing.addEventListener("input", (event) => {
+  if (!(/** @type {InputEvent} */ (event).isComposing)) flush();
 });
+typing.addEventListener("compositionend", flush);
 
 /** Scroll by a part of the screen's height. @param {number} part */
 function scroll(part) {
@@ -225,7 +238,7 @@ function drawBoxes() {
       box.style.height = `${(100 * (bottom - top)) / height}%`;
       box.addEventListener("click", () => {
         void send({ kind: "tap", x, y });
-        if (element.kind === "field") screen.focus();
+        if (element.kind === "field") focusPhone();
       });
       box.addEventListener("keydown", (event) => {
         if (event.key === "Escape") void send({ kind: "key", text: "Back" });
@@ -238,7 +251,7 @@ function drawBoxes() {
   );
   if (focused !== null) {
     const same = /** @type {HTMLElement | null} */ (boxes.querySelector(`[data-index="${focused}"]`));
-    (same ?? screen).focus();
+    (same ?? typing).focus();
   }
 }
 
