@@ -12,7 +12,7 @@ from turnwise.envs.android.adb.connection import Connection
 from turnwise.envs.android.adb.console import serve_console
 from turnwise.envs.android.adb.services import FEATURES, find_service
 from turnwise.envs.android.phone.phone import Phone
-from turnwise.tools.serving import PortInUse
+from turnwise.tools.serving import listen
 
 __all__ = ["AdbServer"]
 
@@ -116,10 +116,7 @@ class AdbServer:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     async def _listen(self, serve: Any, port: int) -> int:
-        try:
-            server = await asyncio.start_server(serve, HOST, port)
-        except (OSError, OverflowError) as error:
-            raise PortInUse(f"port {port} of {HOST} cannot be opened: {error}; port=0 takes a free one") from None
+        server = await asyncio.start_server(serve, sock=listen(HOST, port))
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
