@@ -16,17 +16,16 @@ export function drawPanel(next) {
   const { task, steps, verdict } = next;
   put("kind", task ? `${task.template} · seed ${task.number} · ${task.split}` : `No task · seed ${next.seed}`);
   put("goal", task ? task.goal : "A phone to look around in");
-  put("count", task ? `${steps.length} of ${task.limit} steps` : `${steps.length} steps`);
+  put("count", task ? `${steps.length} of ${task.limit} steps` : `${steps.length} ${steps.length === 1 ? "step" : "steps"}`);
   const bar = find("progress"), share = task ? Math.min(1, steps.length / task.limit) : 0;
   bar.hidden = !task;
   bar.setAttribute("aria-valuemax", String(task?.limit ?? 0));
   bar.setAttribute("aria-valuenow", String(steps.length));
   /** @type {HTMLElement} */ (bar.firstElementChild).style.width = `${100 * share}%`;
   const running = task !== null && verdict === null;
-  for (const id of ["done", "infeasible", "step"]) button(id).hidden = !task;
-  for (const id of ["done", "infeasible", "step", "play"]) button(id).disabled = !running;
-  find("answer-form").hidden = button("play").hidden = !task;
-  field("answer").disabled = !running;
+  for (const id of ["step", "play"]) button(id).hidden = !task;
+  for (const id of ["done", "step", "play"]) button(id).disabled = !running;
+  find("answer-form").hidden = find("ends").hidden = !running;
   field("answer").placeholder = next.answer ? `Answered: ${next.answer}` : "Answer a question";
   if (!running) stopExpert();
   drawVerdict(next);
@@ -36,13 +35,13 @@ export function drawPanel(next) {
 }
 
 /** @param {State} next */
-function drawVerdict({ verdict, unsavable, saved, steps }) {
+function drawVerdict({ verdict, unsavable, saved }) {
   const card = find("verdict");
   if (verdict) {
     card.className = verdict.won ? "card won" : "card";
     put("badge", verdict.won ? "✓" : "✕");
     put("outcome", verdict.won ? "Success" : "Not solved");
-    put("because", verdict.won ? `All that the task asks for is done, and nothing else has changed. ${steps.length} steps.` : "The phone at the end is not what the task asks for:");
+    put("because", verdict.won ? "All that the task asks for is done, and nothing else has changed." : "The phone at the end is not what the task asks for:");
     find("reasons").replaceChildren(...verdict.reasons.map((reason) => make("li", {}, reason)));
     button("save").disabled = unsavable !== "";
     put("saved", saved ? `Saved as ${saved}` : unsavable ? `Cannot be saved: ${unsavable}.` : "");
