@@ -178,8 +178,10 @@ def test_a_long_press_begins_while_the_finger_is_down(person: Person) -> None:
     person.tab.mouse.up()
 
 
-def test_the_expert_plays_on_request_and_pauses(person: Person) -> None:
+def test_the_expert_plays_on_request_and_pauses(person: Person, player: PhonePlayer) -> None:
     tab = person.tab
+    player.start(Choice(template="CalendarAdd", seed=1))  # twelve steps: time enough to pause
+    tab.get_by_text("CalendarAdd · seed 1 · train").wait_for()
     play = tab.get_by_role("button", name="Expert")
     play.click()
     tab.wait_for_selector("#steps li:nth-child(2)")
