@@ -91,3 +91,9 @@ def test_a_phone_is_served_until_ctrl_c(arguments):
         page.close()
     assert (running.returncode, err) == (0, b"")
     assert b"closed" in out
+
+
+def test_a_missing_extra_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert app(["serve", "phone", "--free", "--port", "0"], standalone_mode=False) == 2
+    assert 'pip install "turnwise[android]"' in capsys.readouterr().err

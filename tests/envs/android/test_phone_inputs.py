@@ -205,6 +205,27 @@ def test_a_wrong_input_is_refused(fields: object) -> None:
         read_input(fields)
 
 
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+FIELDS = st.fixed_dictionaries(
+    {"kind": st.sampled_from(["tap", "long_press", "swipe", "scroll", "text", "key"]) | ANYTHING},
+    optional={name: st.integers(-3000, 3000) | ANYTHING for name in ("x", "y", "x2", "y2", "milliseconds", "text")},
+)
+
+
+@settings(deadline=None)
+@given(FIELDS | ANYTHING)
+def test_any_json_is_an_input_or_refused(player: PhonePlayer, fields: object) -> None:
+    try:
+        player.act(read_input(fields))
+    except BadInput:
+        return
+    assert player.status()["steps"] is not None
+
+
 def test_every_split_lists_its_templates() -> None:
     listed = catalogue()
     assert {one["name"] for one in listed["train"]} == {one["name"] for one in listed["instances"]}
