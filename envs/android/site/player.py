@@ -18,6 +18,7 @@ from turnwise.envs.android.elements import ScreenElement, folded
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.site.action_writer import Written, in_words, only_the_cursor, write
 from turnwise.envs.android.site.inputs import Input, do, placed
+from turnwise.envs.android.site.reasons import for_people
 from turnwise.envs.android.task_source import SimulatedTask, SimulatedTasks
 from turnwise.envs.android.tasks.expert import as_read
 from turnwise.envs.android.tasks.judge import Verdict
@@ -341,13 +342,9 @@ class PhonePlayer:
             }
 
     def _verdict(self, verdict: Verdict) -> dict[str, Any]:
-        return {"won": verdict.won, "score": verdict.score, "reasons": [self._named(one) for one in verdict.reasons]}
-
-    def _named(self, reason: str) -> str:
-        """Return a reason with the names of apps instead of packages."""
-        for app in sorted(self._device.phone.apps.values(), key=lambda app: -len(app.package)):
-            reason = reason.replace(f"{app.package}.", f"{app.name}, ")
-        return reason[:1].upper() + reason[1:]
+        names = {app.package: app.name for app in self._device.phone.apps.values()}
+        reasons = [for_people(reason, names) for reason in verdict.reasons]
+        return {"won": verdict.won, "score": verdict.score, "reasons": reasons}
 
     def _elements(self) -> list[ScreenElement]:
         return folded(self._device.dump(), self._device.size())

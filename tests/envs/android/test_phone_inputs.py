@@ -15,6 +15,7 @@ from turnwise.envs.android.phone.keyboard import KEYBOARD_MODE
 from turnwise.envs.android.phone.state import AppPage
 from turnwise.envs.android.site.inputs import KEYS, BadInput, Input, read_input
 from turnwise.envs.android.site.player import Choice, NotNow, PhonePlayer, catalogue
+from turnwise.envs.android.site.reasons import for_people
 from turnwise.envs.errors import EnvError
 
 TASK = Choice(template="ClockAddAlarm", seed=1)  # Set an alarm for 23:05.
@@ -130,14 +131,44 @@ def test_the_step_limit_ends_an_episode(player: PhonePlayer) -> None:
 
 
 def test_side_effects_are_told_in_words(player: PhonePlayer) -> None:
-    while "Done" not in words(player):
-        if player.expert() == "tap 2":
-            break
-    tap(player, "06:00", "tap")
+    tap(player, "Clock")
+    tap(player, "06:00")
+    tap(player, "Add alarm")
+    tap(player, "Save")
+    player.act(Input("key", text="Home"))
+    tap(player, "Contacts")
+    tap(player, "Create contact")
+    tap(player, "First name")
+    player.act(Input("text", text="{'Zoe': 1}"))
+    tap(player, "Save")
     player.say("done")
     verdict = player.status()["verdict"]
     assert not verdict["won"]
-    assert any(reason.startswith("Clock, ") for reason in verdict["reasons"]), verdict
+    assert verdict["reasons"] == [
+        "Clock has no new entry of alarms with time 23:05, enabled 1",
+        "Side effect in Clock: a new entry of alarms: time 07:00, enabled 1",
+        "Side effect in Contacts: a new entry of contacts: first {'Zoe': 1}, label Mobile, starred 0",
+        "Side effect in Clock: an entry of alarms has changed: enabled from 0 to 1",
+    ]
+
+
+def test_every_reason_of_the_judge_can_be_told() -> None:
+    apps = {"org.a": "A"}
+    told = [
+        ("org.a.rows has lost the row {'_id': 4, 'name': 'x'}", "Side effect in A: an entry of rows is gone: name x"),
+        ("org.a.rows: row 4 has not become {'n': 2.5}", "A: the entry of rows has not become n 2.5"),
+        ("org.a.rows: row 4 is still there", "A, rows: row 4 is still there"),
+        (
+            "org.a.rows has a new row {'n': Above(least=1)}",
+            "Side effect in A: a new entry of rows: {'n': Above(least=1)}",
+        ),
+        ("org.b.rows: row 4 is still there", "Org.b.rows: row 4 is still there"),
+        ("the setting wifi_on is now '0'", "Side effect: the setting wifi_on is now '0'"),
+        ("the setting wifi_on is '1', not '0'", "The setting wifi_on is '1', not '0'"),
+        ("the file /sdcard/a is gone", "Side effect: the file /sdcard/a is gone"),
+        ("there is no file /sdcard/a", "There is no file /sdcard/a"),
+    ]
+    assert [for_people(reason, apps) for reason, _ in told] == [words for _, words in told]
 
 
 def test_the_expert_goes_on_from_where_a_person_left_the_phone(player: PhonePlayer) -> None:
