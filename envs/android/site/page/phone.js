@@ -51,7 +51,11 @@ async function load() {
   }
 }
 
-addEventListener("resize", () => void load());
+// Corners as round as the phone is wide, so that they never cover the clock; and a picture that fits.
+new ResizeObserver(() => {
+  find("phone").style.setProperty("--radius", `${Math.round(0.115 * Math.min(screen.clientWidth, screen.clientHeight))}px`);
+  void load();
+}).observe(screen);
 
 // What is sent: one after the other, and what waits is joined.
 
