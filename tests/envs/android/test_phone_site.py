@@ -65,6 +65,9 @@ def test_a_saved_episode_is_imitated_and_shown(tmp_path: Path, capsys: pytest.Ca
     assert "1 demonstrations, 1 won" in capsys.readouterr().out
     assert not turnwise(["show", str(file)], standalone_mode=False)
     assert "ClockAddAlarm/1" in capsys.readouterr().out
+    page = tmp_path / "mine.html"
+    assert not turnwise(["report", str(file), "--output", str(page)], standalone_mode=False)
+    assert page.stat().st_size > 10_000
 
 
 @pytest.fixture
