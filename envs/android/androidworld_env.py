@@ -1,8 +1,8 @@
 """Tasks of a server with AndroidWorld's HTTP interface, as a Gymnasium environment.
 
-The server is the original's container, with an emulator in it, or `turnwise serve androidworld`. Actions are those of
-`turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots only, so
-that its phone is operated by coordinates.
+The server is the original's container, with an emulator in it, or `turnwise serve phone --androidworld`. Actions are
+those of `turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots
+only, so that its phone is operated by coordinates.
 
 Not included: snapshots and an expert, for which a server has no request.
 """
@@ -222,6 +222,8 @@ class AndroidWorldEnv(TextEnv):
 
     def _as_json(self, action: Action) -> dict[str, Any]:
         """Return an action of the agent in the terms of the server, whose numbers of elements may be others."""
+        if action.x2 is not None:
+            raise BadAction("AndroidWorld has no swipe between two points: give a direction, such as swipe left")
         names = ("action_type", "text", "direction", "goal_status", "app_name", "keycode")
         fields = {name: getattr(action, name) for name in names if getattr(action, name) is not None}
         screen = self._screen
