@@ -8,6 +8,7 @@ processes inherit.
 from __future__ import annotations
 
 import ast
+import fcntl
 import io
 import json
 import linecache
@@ -88,15 +89,19 @@ def _run(request: dict[str, Any], name: str, namespace: dict[str, Any]) -> dict[
 
 
 def _drain(fd: int, limit: int) -> str:
+    size = os.fstat(fd).st_size
+    if not size:
+        return ""
     text = os.pread(fd, limit, 0).decode("utf-8", "replace")
-    left = os.fstat(fd).st_size - limit
+    left = size - limit
     os.ftruncate(fd, 0)
     return text + (f"\n[{left:,} more bytes]" if left > 0 else "")
 
 
 def _captured(number: int) -> BinaryIO:
-    """Redirect a descriptor to an unnamed file, opened for appending so that it can be truncated."""
-    file = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115 - it stays open while the interpreter lives
+    """Redirect a descriptor to an unnamed file."""
+    file = tempfile.TemporaryFile("wb+", buffering=0)  # noqa: SIM115 - it stays open while the interpreter lives
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)  # so that output begins at 0 again once the file was truncated
     os.dup2(file.fileno(), number)
     return file
 
@@ -107,7 +112,7 @@ def _stream(number: int) -> io.TextIOWrapper:
 
 
 def _send(file: BinaryIO, reply: dict[str, Any]) -> None:
-    data = json.dumps(reply).encode()
+    data = json.dumps(reply, separators=(",", ":")).encode()
     file.write(struct.pack("!I", len(data)) + data)
     file.flush()
 
