@@ -151,7 +151,7 @@ class PythonSession:
         start = time.monotonic()
         deadline = start + seconds + _GRACE
         self._calls += 1
-        data = json.dumps({**request, "number": self._calls}).encode()
+        data = json.dumps(request | {"number": self._calls}).encode()
         assert self._channel is not None
         watch = _CpuWatch(self._channel, self.limits.cpu, start)
         message = "the interpreter was lost, and with it its state"

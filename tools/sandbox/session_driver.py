@@ -21,6 +21,8 @@ import tempfile
 import traceback
 from typing import Any, BinaryIO
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 
 class CallInterrupted(KeyboardInterrupt):
     """The call exceeded its time limit. Not an `Exception`, so that ordinary handlers do not catch it."""
@@ -40,9 +42,9 @@ def _alarm(number: int, frame: object) -> None:
 
 def _arm(request: dict[str, Any]) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    now, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(used.ru_utime + used.ru_stime + request["cpu"]) + 1
-    if hard == resource.RLIM_INFINITY or soft < hard:
+    if soft != now and (hard == resource.RLIM_INFINITY or soft < hard):
         resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
     signal.signal(signal.SIGALRM, _alarm)
     signal.signal(signal.SIGXCPU, _alarm)
@@ -72,7 +74,7 @@ def _format_error(error: BaseException) -> str:
 
 def _run(request: dict[str, Any], name: str, namespace: dict[str, Any]) -> dict[str, Any]:
     code = request["code"]
-    reply: dict[str, Any] = {"value": "", "error": "", "stop": "exit", "number": request["number"]}
+    reply: dict[str, Any] = {"value": "", "error": "", "stop": "", "number": request["number"]}
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
     try:
         try:
@@ -112,13 +114,13 @@ def _stream(number: int) -> io.TextIOWrapper:
 
 
 def _send(file: BinaryIO, reply: dict[str, Any]) -> None:
-    data = json.dumps(reply, separators=(",", ":")).encode()
+    data = _encode(reply).encode()
     file.write(struct.pack("!I", len(data)) + data)
     file.flush()
 
 
 def main() -> None:
-    """Run requests until the input ends."""
+    """Run requests until the input ends; an answer has no field that would be empty."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     files = [_captured(1), _captured(2)]
@@ -144,7 +146,7 @@ def main() -> None:
         reply["stdout"], reply["stderr"] = (_drain(file.fileno(), limit) for file in files)
         for name in ("value", "error"):
             reply[name] = reply[name][:limit]
-        _send(replies, reply)
+        _send(replies, {name: value for name, value in reply.items() if value})
 
 
 if __name__ == "__main__":
