@@ -15,7 +15,7 @@ from toys.sandboxes import ALL, LIMITS, LOCAL, MB, box_of, needed
 from toys.waiting import eventually
 
 from turnwise.envs.bash.shell import Shell
-from turnwise.tools.sandbox import Box, probe
+from turnwise.tools.sandbox import Box, SnapshotError, probe
 from turnwise.tools.sandbox.local import LocalBox
 
 # The first argument is a word that marks the processes.
@@ -233,6 +233,36 @@ def test_nothing_but_files_outlives_a_restore(box: Box) -> None:
     assert box.run(SEEK).stdout == ""
     box.restore(before)
     assert box.snapshot() == before
+
+
+NEST = """
+import os
+for place in {places}:
+    fd = os.open(place, os.O_DIRECTORY)
+    for _ in range({depth}):
+        os.mkdir({name!r}, dir_fd=fd)
+        inner = os.open({name!r}, os.O_DIRECTORY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.fchmod(fd, 0)
+"""
+
+
+@pytest.mark.parametrize(("name", "depth"), [("d", 1500), ("n" * 255, 300)])
+@pytest.mark.parametrize("backend", ALL)
+def test_deep_folders_do_not_outlive_a_restore(backend: str, name: str, depth: int) -> None:
+    """Control: `rm` leaves them in the containers, since it opens a file for each level and gives up."""
+    with box_of(backend, files=4000) as box:
+        before = box.snapshot()
+        places = [".", "/tmp", "/dev/shm"] if backend != "landlock" else [".", "../tmp", "../shm"]
+        assert box.run(NEST.format(places=places, name=name, depth=depth)).ok
+        if backend == "docker":
+            assert not box.run(["rm", "-rf", f"/tmp/{name}"]).ok
+        with pytest.raises(SnapshotError):
+            box.snapshot()
+        box.restore(before)
+        assert box.run(f"import os\nfor place in {places!r}: print(*os.listdir(place))").stdout.strip() == ""
+        assert box.snapshot() == before
 
 
 @pytest.mark.parametrize("backend", ALL)

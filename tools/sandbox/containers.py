@@ -61,11 +61,17 @@ _MAKE_READABLE: Final = (  # all modes of files are printed before one changes, 
     rf"find /work -type f ! -perm -400 -exec sh -c '{_CHANGE_MODE}' sh {{}} \;"
 )
 _SET_MODES: Final = "xargs -0 -n 2 chmod; :"  # errors are ignored: files may be gone by now
+_EMPTY: Final = (  # folders too deep for `rm` are moved up; every program takes a path of 15 names of 255 bytes
+    r"""empty() { n=0; while find "$1" -maxdepth 15 -type d -user 1000 ! -perm -700 -exec chmod u+rwx {} \;; """
+    'find "$1" -mindepth 1 -maxdepth 1 -user 1000 -exec rm -rf {} +; '
+    '[ -n "$(find "$1" -mindepth 1 -maxdepth 1 -user 1000)" ]; do '
+    "n=$((n + 1)); [ $n -le 500 ] || return 1; for deep in 150 15; do "
+    r"""find "$1" -mindepth $deep -maxdepth $deep -type d -exec sh -c 'mv "$1" "$0/.$2-$$"' "$1" {} $n \;; """
+    "done; done; return 0; } 2>/dev/null; "
+)
 _REPLACE_FILES: Final = (
-    r"chmod 700 /work; chmod 1777 /tmp; find /tmp /dev/shm -mindepth 1 -type d ! -perm -700 -exec chmod u+rwx {} \;; "
-    "find /tmp /dev/shm -mindepth 1 -maxdepth 1 -user 1000 -exec rm -rf {} +; touch /work /tmp; "
-    r"find /work -type d ! -perm -700 -exec chmod u+rwx {} \; && "
-    "find /work -mindepth 1 -maxdepth 1 -exec rm -rf {} + && "
+    f"chmod 700 /work; chmod 1777 /tmp; {_EMPTY}"
+    "empty /tmp && empty /dev/shm && empty /work && touch /work /tmp && "
     "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
 )
 _ALONE: Final = (  # who holds a lease on a file, and so makes readers wait, must not only be stopped
@@ -429,7 +435,8 @@ class DockerBox(Box):
         except SnapshotError as error:
             raise SnapshotError(f"cannot take a snapshot: the files have more than {most:,} bytes") from error
         except (BadPath, BoxFull) as error:
-            raise TreeChanged(f"the files of the box cannot be read or replaced: {error}") from error
+            why = "a program prevents it, or folders are nested too deeply"
+            raise TreeChanged(f"the files of the box cannot be read or replaced: {why}") from error
 
     def _paused(self) -> AbstractContextManager[None]:
         return nullcontext()  # our scripts stop the other processes themselves, which saves two commands
