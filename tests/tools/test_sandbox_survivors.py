@@ -248,7 +248,7 @@ for place in {places}:
 """
 
 
-@pytest.mark.parametrize(("name", "depth"), [("d", 1500), ("n" * 255, 300)])
+@pytest.mark.parametrize(("name", "depth"), [("d", 1200), ("n" * 255, 300)])
 @pytest.mark.parametrize("backend", ALL)
 def test_deep_folders_do_not_outlive_a_restore(backend: str, name: str, depth: int) -> None:
     """Control: `rm` leaves them in the containers, since it opens a file for each level and gives up."""

@@ -171,8 +171,9 @@ class PythonSession:
 
     def _result(self, reply: dict[str, object], took: float, *, late: bool, cpu: bool) -> SessionResult:
         """Return the result in an answer; the clocks outside the box decide whether a limit was exceeded."""
-        if reply.get("number") != self._calls:
-            raise UntrustedData(f"the answer is to request {reply.get('number')!r:.40}, not to {self._calls}")
+        number = reply.get("number")
+        if type(number) is not int or number != self._calls:
+            raise UntrustedData(f"the answer is to request {number!r:.40}, not to {self._calls}")
         value, stdout, stderr, error = (text_field(reply, key) for key in ("value", "stdout", "stderr", "error"))
         said = text_field(reply, "stop")
         stop: Stop = "cpu" if cpu or said == "cpu" else "timeout" if late or said == "timeout" else "exit"
