@@ -1,8 +1,10 @@
 """Overhead of the sandbox, and what a hostile box can cost the host.
 
-The first table is a program in a box relative to the same program without one, and a call of a session. All variants
-are repeated alternately and the best time of each counts, since other load can only make them longer. `bare` is
-`python3 -c "print(1)"` with the interpreter of the box; the ratios of the local back ends refer to it.
+The first table is a program in a box relative to the same program without one, a call of a session, and the grading of
+a small candidate of `Code-v0`, with Docker also with a container that is started in advance (`warm`). All variants are
+repeated alternately. `bare` is `python3 -c "print(1)"` with the interpreter of the box, to which the ratios of the local
+back ends refer. The best times count, since other load can only make them longer; beside them is the median of the
+ratios of single rounds.
 
 The second table is the memory and processor time that programs can cost the process that uses the box (see
 `hostile_boxes`), beside a benign program and a benign session.
@@ -15,6 +17,7 @@ Goals: bwrap at most 1.6 times bare; Docker, warm, at most 60 ms; a call of a se
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import time
@@ -30,11 +33,15 @@ from hostile_boxes import measure as measure_hostile
 from rich.console import Console
 from rich.table import Table
 
+from turnwise.envs.code.grading import CodeGrader
+from turnwise.envs.code.task import CallTest
 from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
 
 CODE = "print(1)"
 GOALS = {"bwrap": "1.6 times bare", "docker": "60 ms", "session": "3 ms"}
 LIMITS = Limits(wall=60)
+PAUSE = 0.3  # seconds
+SELDOM = ("start", "grading")  # what is measured in every eighth round
 
 
 def bare(python: str) -> Callable[[], str]:
@@ -44,7 +51,7 @@ def bare(python: str) -> Callable[[], str]:
 def seconds(task: Callable[[], str]) -> float:
     begin = time.perf_counter()
     said = task()
-    took = time.perf_counter() - begin
+    took = getattr(task, "took", time.perf_counter() - begin)
     assert said.strip() == "1", said
     return took
 
@@ -64,7 +71,27 @@ def tasks(stack: ExitStack) -> dict[str, Callable[[], str]]:
         found[backend] = lambda box=box: box.run(CODE).stdout  # type: ignore[misc]
         found[f"session, {backend}"] = lambda session=session: session.run("1").value  # type: ignore[misc]
         found[f"start and close, {backend}"] = lambda backend=backend: whole(backend)  # type: ignore[misc]
+        found[f"grading, {backend}"] = grading(backend)
+    if "docker" in found:
+        found["grading, docker, warm"] = grading("docker", warm=1)
     return found
+
+
+def grading(backend: str, warm: int = 0) -> Callable[[], str]:
+    """Return a function that grades a new candidate, in a new box, and returns "1" if it passed."""
+    limits, numbers = LIMITS.but(processes=16 + warm), itertools.count()
+    grader = CodeGrader(lambda: start(limits, backend=backend, warm=warm), key=f"{backend} {warm}")
+    tests = [CallTest("f", "(1,)", "2")]
+
+    def grade() -> str:
+        time.sleep(PAUSE)  # in which an agent writes its next program
+        source = f"def f(x):\n    return x + 1  # {next(numbers)}\n"
+        begin = time.perf_counter()
+        passed = all(one.passed for one in grader({"solution.py": source}, "solution.py", tests).outcomes)
+        grade.took = time.perf_counter() - begin  # type: ignore[attr-defined]
+        return str(int(passed))
+
+    return grade
 
 
 def whole(backend: str) -> str:
@@ -78,27 +105,29 @@ def measure(rounds: int) -> dict[str, list[float]]:
         todo = tasks(stack)
         for number in range(rounds + 2):
             for name, task in todo.items():
-                if name.startswith("start") and number % 8:
+                if name.startswith(SELDOM) and number % 8:
                     continue
                 took = seconds(task)
-                if number >= 2 or name.startswith("start"):
+                if number >= 2 or name.startswith(SELDOM):
                     times.setdefault(name, []).append(took)
     return times
 
 
 def show(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     table = Table(title=f"{CODE}, milliseconds")
-    for title in ("", "best", "median", "over bare", "goal"):
+    for title in ("", "best", "median", "best over bare", "median over bare", "goal"):
         table.add_column(title, justify="left" if not title else "right")
     rows = {}
     for name, values in times.items():
         best, median = min(values), sorted(values)[len(values) // 2]
         base = times.get(f"bare, as in {name}")
         rows[name] = {"best_ms": best * 1000, "median_ms": median * 1000}
+        shares = ["", ""]
         if base:
-            rows[name]["over_bare"] = best / min(base)
-        share = f"{best / min(base):.2f}" if base else ""
-        table.add_row(name, f"{best * 1000:.2f}", f"{median * 1000:.2f}", share, GOALS.get(name.split(",")[0], ""))
+            ratios = sorted(one / other for one, other in zip(values, base, strict=True))
+            rows[name] |= {"over_bare": best / min(base), "median_over_bare": ratios[len(ratios) // 2]}
+            shares = [f"{rows[name][key]:.2f}" for key in ("over_bare", "median_over_bare")]
+        table.add_row(name, f"{best * 1000:.2f}", f"{median * 1000:.2f}", *shares, GOALS.get(name.split(",")[0], ""))
     Console(width=120).print(table)
     return rows
 
