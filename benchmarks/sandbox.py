@@ -2,8 +2,8 @@
 
 The first table is a program in a box relative to the same program without one, a call of a session, and the grading of
 a small candidate of `Code-v0`, with Docker also with a container that is started in advance (`warm`). All variants are
-repeated alternately. `bare` is `python3 -c "print(1)"` with the interpreter of the box, to which the ratios of the local
-back ends refer. The best times count, since other load can only make them longer; beside them is the median of the
+repeated alternately. `bare` is `python3 -c "print(1)"` with the interpreter of the box; the ratios of the local back
+ends refer to it. The best times count, since other load can only make them longer; beside them is the median of the
 ratios of single rounds.
 
 The second table is the memory and processor time that programs can cost the process that uses the box (see
