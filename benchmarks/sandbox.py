@@ -4,9 +4,10 @@ The first table is a program in a box relative to the same program without one, 
 a small candidate of `Code-v0`, with Docker also with a container that is started in advance (`warm`). All variants are
 repeated alternately. `bare` is `python3 -c "print(1)"` with the interpreter of the box; the ratios of the local back
 ends refer to it. The best times count, since other load can only make them longer; beside them is the median of the
-ratios of single rounds.
+ratios of single rounds. The processor time of the same programs, with all processes that they need, hardly depends on
+other load; docker is missing there, since the daemon's processes are not ours.
 
-The second table is the memory and processor time that programs can cost the process that uses the box (see
+The last tables are the memory and processor time that programs can cost the process that uses the box (see
 `hostile_boxes`), beside a benign program and a benign session.
 
     python benchmarks/sandbox.py [--rounds 40] [--hostile-rounds 3] [--json PATH]
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -36,11 +38,13 @@ from rich.table import Table
 from turnwise.envs.code.grading import CodeGrader
 from turnwise.envs.code.task import CallTest
 from turnwise.tools.sandbox import BACKENDS, Limits, SandboxError, start
+from turnwise.tools.sandbox.fork_client import ForkServerClient
 
 CODE = "print(1)"
 GOALS = {"bwrap": "1.6 times bare", "docker": "60 ms", "session": "3 ms"}
 LIMITS = Limits(wall=60)
 PAUSE = 0.3  # seconds
+LOCAL = ("bwrap", "landlock")
 SELDOM = ("start", "grading")  # what is measured in every eighth round
 
 
@@ -111,6 +115,38 @@ def measure(rounds: int) -> dict[str, list[float]]:
                 if number >= 2 or name.startswith(SELDOM):
                     times.setdefault(name, []).append(took)
     return times
+
+
+def processor_times(rounds: int) -> dict[str, float]:
+    """Return the processor time of a program in seconds, by name: the least of three series that alternate."""
+    with ExitStack() as stack:
+        todo = {name: task for name, task in tasks(stack).items() if name.startswith(("bare", *LOCAL))}
+        pids = (os.getpid(), ForkServerClient.get().process.pid)
+        series: dict[str, list[float]] = {name: [] for name in todo}
+        for _ in range(3):
+            for name, task in todo.items():
+                before = sum(map(cpu_of_family, pids))
+                for _ in range(rounds):
+                    task()
+                series[name].append((sum(map(cpu_of_family, pids)) - before) / rounds)
+    return {name: min(found) for name, found in series.items()}
+
+
+def cpu_of_family(pid: int) -> float:
+    """Return the processor time of a process and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def show_processor_times(found: dict[str, float]) -> dict[str, float]:
+    table = Table(title=f"{CODE}, processor time in milliseconds")
+    for title in ("", "each", "over bare"):
+        table.add_column(title, justify="left" if not title else "right")
+    for name, spent in found.items():
+        base = found.get(f"bare, as in {name}")
+        table.add_row(name, f"{spent * 1000:.1f}", f"{spent / base:.2f}" if base else "")
+    Console(width=120).print(table)
+    return {name: spent * 1000 for name, spent in found.items()}
 
 
 def show(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
@@ -185,6 +221,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     rows: dict[str, Any] = show(measure(arguments.rounds)) if arguments.rounds else {}
+    if arguments.rounds:
+        rows["processor_ms"] = show_processor_times(processor_times(arguments.rounds))
     rows["hostile"] = show_hostile(hostile(arguments.hostile_rounds)) if arguments.hostile_rounds else {}
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2))
