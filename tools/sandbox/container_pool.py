@@ -8,37 +8,49 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from turnwise.tools.sandbox.errors import SandboxError
 from turnwise.tools.sandbox.limits import Limits
-
-if TYPE_CHECKING:
-    from turnwise.tools.sandbox.containers import DockerBox
 
 _MOST_LIMITS: Final = 4  # sets of limits with containers in advance; the oldest one gives way
 _PATIENCE: Final = 10.0  # seconds for a container that is being started when the process ends
 
 
-class ContainerPool:
+class ContainerBox(Protocol):
+    """A box in a container, as far as the pool uses it."""
+
+    def alive(self) -> bool:
+        """Return whether the container still runs."""
+        ...
+
+    def close(self) -> None:
+        """Remove the container."""
+        ...
+
+
+B = TypeVar("B", bound=ContainerBox)
+
+
+class ContainerPool(Generic[B]):
     """Boxes in containers that nobody has used.
 
     Args:
         make: starts a box with these limits.
     """
 
-    def __init__(self, make: Callable[[Limits], DockerBox]) -> None:
+    def __init__(self, make: Callable[[Limits], B]) -> None:
         self._make = make
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._ready: dict[Limits, list[DockerBox]] = {}
+        self._ready: dict[Limits, list[B]] = {}
         self._wanted: dict[Limits, int] = {}
         self._filling: dict[Limits, threading.Thread] = {}
         atexit.register(self.close)
 
-    def take(self, limits: Limits) -> DockerBox | None:
+    def take(self, limits: Limits) -> B | None:
         """Return a box that is started and alive, or None."""
         while True:
             with self._lock:
@@ -50,7 +62,7 @@ class ContainerPool:
 
     def keep(self, limits: Limits, count: int) -> None:
         """Start boxes in the background until `count` with these limits are ready."""
-        surplus: list[DockerBox] = []
+        surplus: list[B] = []
         with self._lock:
             if self._owner != os.getpid():
                 return
@@ -85,7 +97,7 @@ class ContainerPool:
         _close_all(boxes)
 
     def _fill(self, limits: Limits) -> None:
-        box: DockerBox | None = None
+        box: B | None = None
         while True:
             with self._lock:
                 if box is not None and limits in self._wanted:
@@ -102,7 +114,7 @@ class ContainerPool:
         _close_all([box] if box is not None else [])
 
 
-def _close_all(boxes: list[DockerBox]) -> None:
+def _close_all(boxes: Sequence[ContainerBox]) -> None:
     for box in boxes:
         with suppress(Exception):
             box.close()
