@@ -100,7 +100,8 @@ class CodeEnv(SavableEnv):
         wanted = limits or LIMITS
         wanted = wanted.but(wall=max(wanted.wall, 10 * self._seconds), cpu=max(wanted.cpu, 10 * self._seconds))
         box = partial(start, wanted, backend=sandbox, image=image)
-        self._grader = CodeGrader(box, self._seconds, packages, f"{wanted} {sandbox} {image}")
+        # With Docker, the container of the next grading is started while this one is used.
+        self._grader = CodeGrader(partial(box, warm=1), self._seconds, packages, f"{wanted} {sandbox} {image}")
         self._task: CodeTask | None = None
         self._workspace: Workspace | None = None
         self._best = 0.0

@@ -250,7 +250,7 @@ def _runs(python: str) -> bool:
 def test_docker_without_a_daemon_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("docker")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
-    containers.shared.cache_clear()
+    containers._shared.cache_clear()
     with pytest.raises(
         DockerUnavailable, match=r"Docker does not respond at unix://.*no\.sock; start it, or set DOCKER_HOST"
     ):
@@ -363,9 +363,8 @@ def test_docker_images_by_name_and_from_directories(tmp_path: Path) -> None:
     with pytest.raises(DockerUnavailable, match="no Docker image, directory or tar file 'nobody/has-this:1'"):
         start(backend="docker", image="nobody/has-this:1")
     small_root(tmp_path)
-    docker = containers.DockerBackend(str(tmp_path), warm=1)
+    docker = containers.DockerBackend(str(tmp_path))
     try:
-        docker.fill(Limits(wall=20))
         with docker.start(Limits(wall=20)) as box:
             box.put("a", "from a folder")
             assert box.run(["cat", "a"]).stdout == "from a folder"
@@ -374,7 +373,6 @@ def test_docker_images_by_name_and_from_directories(tmp_path: Path) -> None:
         with containers.DockerBackend(name).start(Limits(wall=20)) as box:
             assert box.run(["echo", "by name"]).stdout == "by name\n"
     finally:
-        docker.close()
         docker.client.images.remove(docker.image, force=True)
 
 

@@ -285,6 +285,13 @@ def test_a_lost_session_is_reported_and_restarted(clean: Box) -> None:
         assert session.run("2").value == "2"
 
 
+def test_each_call_has_its_own_output(clean: Box) -> None:
+    with clean.session() as session:
+        for number in range(4):
+            result = session.run(f"import os, sys; print({number}); sys.stdout.flush(); os.system('echo {number} >&2')")
+            assert (result.stdout, result.stderr, result.value) == (f"{number}\n", f"{number}\n", "0")
+
+
 def test_a_session_truncates_output(clean: Box) -> None:
     with clean.session() as session:
         answer = session.run("print('x' * 1_000_000)")

@@ -248,7 +248,7 @@ def test_control_groups_of_both_versions(tmp_path: Path) -> None:
     (tmp_path / "cgroup.procs").touch()
     assert cgroups.create("x", 1000, tmp_path) is None  # a folder without memory.max: the controller is not there
     assert list(tmp_path.glob("turnwise-*")) == []
-    group = cgroups.ControlGroup(tmp_path, "memory.events")
+    group = cgroups.ControlGroup(tmp_path, "memory.events", "cgroup.procs")
     assert group.kills() == 0
     (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     assert group.kills() == 2

@@ -40,6 +40,8 @@ ANSWERS = {
     "infinity": frame(b'{"value":"","number":1e999}'),
     "many digits": frame(b'{"number":' + b"9" * 10_000 + b"}"),
     "another call": answer(number=7),
+    "true for the first call": answer(number=True),
+    "a fraction for the first call": answer(number=1.0),
     "a long value": answer(value="x" * (LIMITS.output + 1000)),
     "not JSON": frame(b"\xff\xfe\0"),
     "nothing": frame(b""),

@@ -71,7 +71,12 @@ class BackendStatus:
 
 
 def start(
-    limits: Limits | None = None, *, backend: str = "auto", readable: Sequence[str] = (), image: str | None = None
+    limits: Limits | None = None,
+    *,
+    backend: str = "auto",
+    readable: Sequence[str] = (),
+    image: str | None = None,
+    warm: int = 0,
 ) -> Box:
     """Start a box with the best back end that works on this machine, or with the named one.
 
@@ -80,6 +85,8 @@ def start(
         backend: "auto", "bwrap", "landlock" or "docker".
         readable: directories of this machine that programs may read, for example one with packages (not for Docker).
         image: the image (Docker only); None: an image built from this machine's own Python.
+        warm: containers to start in the background for the next boxes with these limits and this image. Only Docker
+            needs it: each box is new all the same.
 
     Raises:
         UnknownBackend: no back end has that name, or an image is given for one other than Docker.
@@ -91,7 +98,7 @@ def start(
     if backend == "docker":
         if readable:
             raise BadPath("readable is for 'bwrap' and 'landlock' only; with 'docker', put the files into the image")
-        return containers.shared(image).start(limits)
+        return containers.shared(image).start(limits, warm=warm)
     if backend != "auto" and backend not in BACKENDS:
         raise UnknownBackend(f"unknown back end {backend!r}{suggest(backend, ('auto', *BACKENDS))}")
     if image is not None:

@@ -40,16 +40,17 @@ class Channel(ABC):
 
 def write_all(fd: int, write: Callable[[memoryview], int], data: bytes, deadline: float) -> bool:
     """Write all bytes to a non-blocking descriptor; return False at the deadline or if the other end is closed."""
-    left, poll = memoryview(data), select.poll()
-    poll.register(fd, select.POLLOUT)
+    left, poll = memoryview(data), None
     while left:
         seconds = deadline - time.monotonic()
-        if seconds <= 0 or not poll.poll(seconds * 1000):
+        if seconds <= 0 or (poll and not poll.poll(seconds * 1000)):
             return False
         try:
             left = left[write(left) :]
         except BlockingIOError:
-            continue
+            if poll is None:  # most requests fit into the pipe at once
+                poll = select.poll()
+                poll.register(fd, select.POLLOUT)
         except OSError:
             return False
     return True

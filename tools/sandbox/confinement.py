@@ -34,6 +34,7 @@ class ServedBox:
     readable: list[tuple[str, str]]
     hidden: tuple[str, ...] = ()
     programs: set[int] = field(default_factory=set)
+    granted: tuple[list[str], list[str]] | None = None  # by landlock: what may be read, and what may be listed
 
     def policy(self, backend: str, *, network: bool) -> seccomp.CallPolicy:
         """Return what the programs of the box may call."""
@@ -47,6 +48,12 @@ class ServedBox:
             memory_files=False,
             own_uid=self.lease is None,
         )
+
+    def grants(self) -> tuple[list[str], list[str]]:
+        """Return the paths that programs may read under landlock, and those that they may list; found once."""
+        if self.granted is None:
+            self.granted = hidden.piecewise([*READABLE, *(seen for _, seen in self.readable)], self.hidden)
+        return self.granted
 
 
 def exec_program(box: ServedBox, request: dict[str, Any], fds: list[int], info: int, status: int) -> None:
@@ -112,7 +119,7 @@ def _confine_landlock(box: ServedBox, request: dict[str, Any], fds: list[int], i
     _drop_privileges(box, parent)
     os.chdir(f"{path}/work")
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    read, listed = hidden.piecewise([*READABLE, *(seen for _, seen in box.readable)], box.hidden)
+    read, listed = box.grants()
     write = [f"{path}/{name}" for name in mounts.FOLDERS]
     landlock.restrict(read, write, list(DEVICES), network=request["network"], listed=listed)
     seccomp.install(filter_)

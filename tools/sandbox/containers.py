@@ -14,12 +14,10 @@ Not included: pulling images, volumes, networks, and boxes that outlive this pro
 
 from __future__ import annotations
 
-import atexit
 import io
 import math
 import os
 import tarfile
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -32,6 +30,7 @@ from turnwise.tools.sandbox import container_init, files, rootfs, seccomp
 from turnwise.tools.sandbox.box import Box, stop_reason
 from turnwise.tools.sandbox.channel import Channel
 from turnwise.tools.sandbox.container_counters import ContainerCounters
+from turnwise.tools.sandbox.container_pool import ContainerPool
 from turnwise.tools.sandbox.docker_exec import DockerChannel, DockerExec, first_line
 from turnwise.tools.sandbox.errors import BadPath, BoxFull, BoxLost, DockerUnavailable, SnapshotError
 from turnwise.tools.sandbox.hidden import is_own
@@ -62,11 +61,17 @@ _MAKE_READABLE: Final = (  # all modes of files are printed before one changes, 
     rf"find /work -type f ! -perm -400 -exec sh -c '{_CHANGE_MODE}' sh {{}} \;"
 )
 _SET_MODES: Final = "xargs -0 -n 2 chmod; :"  # errors are ignored: files may be gone by now
+_EMPTY: Final = (  # folders too deep for `rm` are moved up; every program takes a path of 15 names of 255 bytes
+    r"""empty() { n=0; while find "$1" -maxdepth 15 -type d -user 1000 ! -perm -700 -exec chmod u+rwx {} \;; """
+    'find "$1" -mindepth 1 -maxdepth 1 -user 1000 -exec rm -rf {} +; '
+    '[ -n "$(find "$1" -mindepth 1 -maxdepth 1 -user 1000)" ]; do '
+    "n=$((n + 1)); [ $n -le 500 ] || return 1; for deep in 150 15; do "
+    r"""find "$1" -mindepth $deep -maxdepth $deep -type d -exec sh -c 'mv "$1" "$0/.$2-$$"' "$1" {} $n \;; """
+    "done; done; return 0; } 2>/dev/null; "
+)
 _REPLACE_FILES: Final = (
-    r"chmod 700 /work; chmod 1777 /tmp; find /tmp /dev/shm -mindepth 1 -type d ! -perm -700 -exec chmod u+rwx {} \;; "
-    "find /tmp /dev/shm -mindepth 1 -maxdepth 1 -user 1000 -exec rm -rf {} +; touch /work /tmp; "
-    r"find /work -type d ! -perm -700 -exec chmod u+rwx {} \; && "
-    "find /work -mindepth 1 -maxdepth 1 -exec rm -rf {} + && "
+    f"chmod 700 /work; chmod 1777 /tmp; {_EMPTY}"
+    "empty /tmp && empty /dev/shm && empty /work && touch /work /tmp && "
     "umask 0 && exec tar -x -p -f - -C /work"  # busybox takes -p, and applies the mask all the same
 )
 _ALONE: Final = (  # who holds a lease on a file, and so makes readers wait, must not only be stopped
@@ -113,63 +118,47 @@ def _unreachable(error: str) -> str:
     return f"Docker does not respond at {where}; start it, or set DOCKER_HOST"
 
 
-@cache
 def shared(image: str | None = None) -> DockerBackend:
     """Return the Docker back end of this process for an image."""
+    return _shared(image, os.getpid())
+
+
+@cache
+def _shared(image: str | None, process: int) -> DockerBackend:
+    """Return a back end for each process: after a fork, connections to the daemon must not be shared."""
     return DockerBackend(image)
 
 
 class DockerBackend:
-    """Starts boxes in containers of one image, optionally keeping some started in advance.
+    """Starts boxes in containers of one image, optionally with some started in advance.
 
     Args:
         image: a name; a directory or tar file with a root file system; None: this machine's own Python. The image needs
             `sh`, `timeout`, `find` and `tar` (busybox has them), `stat`, `xargs` and `chmod` for snapshots of files
             that their own user cannot read, and `python3` for Python source and sessions.
-        warm: number of containers to keep started for each set of limits that was used.
 
     Raises:
         DockerUnavailable: Docker cannot be used, or has no such image.
     """
 
-    def __init__(self, image: str | None = None, *, warm: int = 0) -> None:
+    def __init__(self, image: str | None = None) -> None:
         self.client = connect()
         self.image = self._image(image)
-        self.warm = warm
-        self._ready: dict[Limits, list[DockerBox]] = {}
-        self._lock = threading.Lock()
-        atexit.register(self.close)
+        self.pool = ContainerPool(lambda limits: DockerBox(self.client, self.image, limits))
 
-    def start(self, limits: Limits | None = None) -> DockerBox:
-        """Return a box, one that is already started if possible."""
+    def start(self, limits: Limits | None = None, *, warm: int = 0) -> DockerBox:
+        """Return a box, one that was started in advance if there is one.
+
+        Args:
+            limits: resource limits; None: the defaults of `Limits`.
+            warm: number of containers with these limits to have ready for the next calls; they are started in the
+                background, and each is used once.
+        """
         limits = limits or Limits()
-        with self._lock:
-            ready = self._ready.setdefault(limits, [])
-            box = ready.pop() if ready else None
-        if self.warm:
-            threading.Thread(target=self.fill, args=(limits,), daemon=True).start()
-        return box or DockerBox(self.client, self.image, limits)
-
-    def fill(self, limits: Limits | None = None) -> None:
-        """Start containers until `warm` are ready."""
-        limits = limits or Limits()
-        while True:
-            with self._lock:
-                if len(self._ready.setdefault(limits, [])) >= self.warm:
-                    return
-            box = DockerBox(self.client, self.image, limits)
-            with self._lock:
-                self._ready[limits].append(box)
-
-    def close(self) -> None:
-        """Remove the containers that were started in advance and not used."""
-        with self._lock:
-            boxes = [box for ready in self._ready.values() for box in ready]
-            self._ready.clear()
-            self.warm = 0
-        for box in boxes:
-            with suppress(Exception):
-                box.close()
+        box = self.pool.take(limits) or DockerBox(self.client, self.image, limits)
+        if warm:
+            self.pool.keep(limits, warm)
+        return box
 
     def _image(self, image: str | None) -> str:
         if image is None:
@@ -299,6 +288,13 @@ class DockerBox(Box):
         with suppress(Exception):
             self.api.remove_container(self.id, force=True)
         raise BoxLost("a program in the container could not be killed, so the container was removed")
+
+    def alive(self) -> bool:
+        """Return whether the container still runs."""
+        try:
+            return bool(self.api.inspect_container(self.id)["State"]["Running"])
+        except Exception:  # it is gone, or Docker is
+            return False
 
     def _check_alive(self) -> None:
         """Raise BoxLost if the container has ended, and with it the program."""
@@ -439,7 +435,8 @@ class DockerBox(Box):
         except SnapshotError as error:
             raise SnapshotError(f"cannot take a snapshot: the files have more than {most:,} bytes") from error
         except (BadPath, BoxFull) as error:
-            raise TreeChanged(f"the files of the box cannot be read or replaced: {error}") from error
+            why = "a program prevents it, or folders are nested too deeply"
+            raise TreeChanged(f"the files of the box cannot be read or replaced: {why}") from error
 
     def _paused(self) -> AbstractContextManager[None]:
         return nullcontext()  # our scripts stop the other processes themselves, which saves two commands

@@ -179,6 +179,8 @@ class ForkServer:
         """Start a program in a box; the reply is sent when it has ended."""
         served = self.boxes[box]
         seccomp.program(served.policy(request["backend"], network=request["network"]))  # made once, not in each child
+        if request["backend"] == "landlock":
+            served.grants()
         info = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if request["backend"] == "bwrap" else (-1, -1)
         pid = os.fork()
         if pid == 0:

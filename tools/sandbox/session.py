@@ -34,6 +34,7 @@ _LOAD: Final = (  # the driver's imports are resolved before files of the box ca
 )
 _CPU_GRACE: Final = 2.0  # CPU seconds beyond the limit, which the interpreter rounds up
 _CPU_INTERVAL: Final = 0.25  # seconds between two looks at the CPU time of a call
+_PROCESSORS: Final = os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class PythonSession:
     ) -> None:
         self.limits = limits
         self.closed = False
+        self._answers = FrameLimits(16 * limits.output + (1 << 20), 1, 8, 24, limits.output + 100)
         self._start, self._python = start, [python, *(("-I", "-B") if isolated else ())]
         self._lock = threading.Lock()
         self._channel: Channel | None = None
@@ -149,7 +151,7 @@ class PythonSession:
         start = time.monotonic()
         deadline = start + seconds + _GRACE
         self._calls += 1
-        data = json.dumps({**request, "number": self._calls}).encode()
+        data = json.dumps(request | {"number": self._calls}).encode()
         assert self._channel is not None
         watch = _CpuWatch(self._channel, self.limits.cpu, start)
         message = "the interpreter was lost, and with it its state"
@@ -169,8 +171,9 @@ class PythonSession:
 
     def _result(self, reply: dict[str, object], took: float, *, late: bool, cpu: bool) -> SessionResult:
         """Return the result in an answer; the clocks outside the box decide whether a limit was exceeded."""
-        if reply.get("number") != self._calls:
-            raise UntrustedData(f"the answer is to request {reply.get('number')!r:.40}, not to {self._calls}")
+        number = reply.get("number")
+        if type(number) is not int or number != self._calls:
+            raise UntrustedData(f"the answer is to request {number!r:.40}, not to {self._calls}")
         value, stdout, stderr, error = (text_field(reply, key) for key in ("value", "stdout", "stderr", "error"))
         said = text_field(reply, "stop")
         stop: Stop = "cpu" if cpu or said == "cpu" else "timeout" if late or said == "timeout" else "exit"
@@ -182,8 +185,7 @@ class PythonSession:
         Raises:
             UntrustedData: it is malformed, or more follows.
         """
-        limits = FrameLimits(16 * self.limits.output + (1 << 20), 1, 8, 24, self.limits.output + 100)
-        buffer = self._buffer
+        limits, buffer = self._answers, self._buffer
         assert self._channel is not None
         while True:
             if len(buffer) >= 4:
@@ -218,7 +220,7 @@ class _CpuWatch:
     def __init__(self, channel: Channel, limit: float, start: float) -> None:
         self.channel, self.limit = channel, limit
         self.exceeded = False
-        self._next = start + limit / (os.cpu_count() or 1)
+        self._next = start + limit / _PROCESSORS
         self._used: float | None = None  # at the first look
 
     def due(self, deadline: float) -> float:

@@ -8,6 +8,7 @@ processes inherit.
 from __future__ import annotations
 
 import ast
+import fcntl
 import io
 import json
 import linecache
@@ -19,6 +20,8 @@ import sys
 import tempfile
 import traceback
 from typing import Any, BinaryIO
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class CallInterrupted(KeyboardInterrupt):
@@ -39,9 +42,9 @@ def _alarm(number: int, frame: object) -> None:
 
 def _arm(request: dict[str, Any]) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    now, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(used.ru_utime + used.ru_stime + request["cpu"]) + 1
-    if hard == resource.RLIM_INFINITY or soft < hard:
+    if soft != now and (hard == resource.RLIM_INFINITY or soft < hard):
         resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
     signal.signal(signal.SIGALRM, _alarm)
     signal.signal(signal.SIGXCPU, _alarm)
@@ -71,7 +74,7 @@ def _format_error(error: BaseException) -> str:
 
 def _run(request: dict[str, Any], name: str, namespace: dict[str, Any]) -> dict[str, Any]:
     code = request["code"]
-    reply: dict[str, Any] = {"value": "", "error": "", "stop": "exit", "number": request["number"]}
+    reply: dict[str, Any] = {"value": "", "error": "", "stop": "", "number": request["number"]}
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
     try:
         try:
@@ -88,15 +91,19 @@ def _run(request: dict[str, Any], name: str, namespace: dict[str, Any]) -> dict[
 
 
 def _drain(fd: int, limit: int) -> str:
+    size = os.fstat(fd).st_size
+    if not size:
+        return ""
     text = os.pread(fd, limit, 0).decode("utf-8", "replace")
-    left = os.fstat(fd).st_size - limit
+    left = size - limit
     os.ftruncate(fd, 0)
     return text + (f"\n[{left:,} more bytes]" if left > 0 else "")
 
 
 def _captured(number: int) -> BinaryIO:
-    """Redirect a descriptor to an unnamed file, opened for appending so that it can be truncated."""
-    file = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115 - it stays open while the interpreter lives
+    """Redirect a descriptor to an unnamed file."""
+    file = tempfile.TemporaryFile("wb+", buffering=0)  # noqa: SIM115 - it stays open while the interpreter lives
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)  # so that output begins at 0 again once the file was truncated
     os.dup2(file.fileno(), number)
     return file
 
@@ -107,13 +114,13 @@ def _stream(number: int) -> io.TextIOWrapper:
 
 
 def _send(file: BinaryIO, reply: dict[str, Any]) -> None:
-    data = json.dumps(reply).encode()
+    data = _encode(reply).encode()
     file.write(struct.pack("!I", len(data)) + data)
     file.flush()
 
 
 def main() -> None:
-    """Run requests until the input ends."""
+    """Run requests until the input ends; an answer has no field that would be empty."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     files = [_captured(1), _captured(2)]
@@ -139,7 +146,7 @@ def main() -> None:
         reply["stdout"], reply["stderr"] = (_drain(file.fileno(), limit) for file in files)
         for name in ("value", "error"):
             reply[name] = reply[name][:limit]
-        _send(replies, reply)
+        _send(replies, {name: value for name, value in reply.items() if value})
 
 
 if __name__ == "__main__":

@@ -97,6 +97,8 @@ def whole_pages(size: int) -> int:
 
 def path_problem(path: str) -> str:
     """Return why a box cannot have a file of that name, or ""."""
+    if len(path) <= MOST_COMPONENTS and path.isascii():
+        return ""  # too short for every limit
     names = [name for name in path.split("/") if name not in ("", ".")]
     try:
         raw = os.fsencode(path)

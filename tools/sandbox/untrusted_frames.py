@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecodeError
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Final, NoReturn
 
 from turnwise.tools.sandbox.errors import UntrustedData
@@ -21,7 +22,6 @@ __all__ = ["FrameLimits", "decode_frame", "text_field"]
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*+")
 _NUMBER: Final = re.compile(r"-?+(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][-+]?+[0-9]++)?+")  # possessive: no backtracking
-_STRINGS: Final = JSONDecoder()
 _LITERALS: Final = {"true": True, "false": False, "null": None}
 
 _Container = dict[str, object] | list[object]
@@ -84,6 +84,7 @@ class _FrameReader:
     def __init__(self, text: str, limits: FrameLimits) -> None:
         self.text, self.limits = text, limits
         self.place = self.items = 0
+        self.escapes = "\\u" in text  # nothing else makes an unpaired surrogate
 
     def read(self) -> object:
         """Return the only value of the text."""
@@ -141,21 +142,21 @@ class _FrameReader:
         if mark in ("{", "["):
             self.place += 1
             return {} if mark == "{" else []
-        for word, value in _LITERALS.items():
-            if self.text.startswith(word, self.place):
-                self.place += len(word)
-                return value
+        if mark in ("t", "f", "n"):
+            for word, value in _LITERALS.items():
+                if self.text.startswith(word, self.place):
+                    self.place += len(word)
+                    return value
         return self._number()
 
     def _string(self) -> str:
         try:
-            found: str
-            found, self.place = _STRINGS.raw_decode(self.text, self.place)  # at a quote, so it cannot recurse
+            found, self.place = scanstring(self.text, self.place + 1)
         except JSONDecodeError:
             self._refuse("has strings that end, with valid escapes")
         if len(found) > self.limits.text:
             self._refuse(f"has strings of at most {self.limits.text:,} characters")
-        return _without_surrogates(found)
+        return _without_surrogates(found) if self.escapes else found
 
     def _number(self) -> int | float:
         match = _NUMBER.match(self.text, self.place)
@@ -173,10 +174,13 @@ class _FrameReader:
 
     def _peek(self) -> str:
         """Return the next character that is not white space; "" at the end."""
-        match = _SPACE.match(self.text, self.place)
-        assert match is not None
-        self.place = match.end()
-        return self.text[self.place : self.place + 1]
+        mark = self.text[self.place : self.place + 1]
+        if mark and mark in " \t\n\r":
+            match = _SPACE.match(self.text, self.place)
+            assert match is not None
+            self.place = match.end()
+            mark = self.text[self.place : self.place + 1]
+        return mark
 
     def _expect(self, mark: str) -> None:
         if self._peek() != mark:
