@@ -12,14 +12,14 @@ const BOX = 138, TALL = 40, GAP_X = 96, GAP_Y = 16;
 
 /** @param {Store} store @param {number} number @param {number} index */
 async function graphPage(store, number, index) {
-  const group = store.iterations.find((one) => one.number === number)?.groups[index], turns = group ? await store.turns(number) : null;
+  const group = store.iteration(number)?.groups[index], turns = group ? await store.turns(number, index) : null;
   if (!group || !turns) return missing("This report does not hold the turns of this group.");
   const members = turns.groups[index]?.members ?? [], { nodes, edges } = graphOf(turns, members, group);
   if (nodes.length > NODES)
     return missing(`This group has ${count(nodes.length)} states to draw; the graph shows up to ${NODES}. \`turnwise credit\` draws larger ones.`);
   const again = store.iterations.flatMap((one) => one.groups.flatMap((other, place) => (other.task === group.task ? [{ n: one.number, place, other }] : [])));
   return [
-    h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " › ", h("a", { href: `#/group/${number}/${index}`, rel: "up" }, `iteration ${number}, group ${index + 1}`), " › graph"),
+    h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " › ", h("a", { href: `#/group/${number}/${index}`, rel: "up" }, store.place(number, index)), " › graph"),
     h("h1", {}, line(group.task, 100)),
     h("p", { class: "quiet" }, "States from the start (left) to the end. Steps are as wide as they are frequent, and coloured by their mean advantage. ",
       "States that only one episode saw, on no way to a success, are folded; turns that stay in their state are counted in its box. Point at a box or a step for details."),
