@@ -199,12 +199,13 @@ let stale = false;
 
 /** Ask the live server again and again; draw again where something is new, unless the reader is in the middle of it. */
 async function follow() {
-  const label = find("live");
+  const label = find("live"), first = feed.revision === 0;
   try {
-    stale = shows(await feed.ask()) || stale;
+    const changed = await feed.ask();
+    stale = first || shows(changed) || stale;
     if (stale && !busy()) {
       stale = false;
-      await rerender();
+      await rerender(!first);
     }
     label.textContent = current().events("done").length || current().run.finished ? "finished" : "live";
     label.className = "";
