@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -84,6 +85,7 @@ def bench(
     write_card(card, scale, place)
     print_card(card, scale)
     say(f"card: {place / 'card.md'}, {place / 'card.json'}; episodes: {place}", "dim")
+    say(f"report: {shlex.join(['turnwise', 'report', str(place)])}", "dim")
 
 
 def load_suite(name: str) -> Suite:

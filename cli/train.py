@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from turnwise.cli.command_line import command
@@ -78,7 +77,7 @@ def train_with_progress(run: Run, *, resume: bool) -> TrainingResult:
 
 def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
     """Return a listener that adds the command line to the run's folder with the first event, when the run has begun."""
-    recorded = click.get_current_context(silent=True) is None  # called by a program, so there is no command
+    recorded = False
 
     def listen(event: dict[str, Any]) -> None:
         nonlocal recorded

@@ -77,14 +77,15 @@ class AblationData:
 
     def collect(self) -> Parts:
         """Return all parts but those of the runs, as they are now."""
+        from turnwise.agents.errors import AgentError
         from turnwise.training.errors import TrainingError
 
         plan, notes = self._plan(), list[str]()
         found: Parts = {}
         try:
             results = self._compute(plan)
-        except (TrainingError, ValueError, KeyError, OSError) as error:
-            results = {"arms": [], "comparisons": [], "runs": [], "curves": {"title": "", "lines": []}}
+        except (TrainingError, AgentError, ValueError, KeyError, TypeError, OSError) as error:
+            results = self._without_results(plan)
             notes.append(f"the results cannot be computed: {error}")
         else:
             notes += results["remarks"]
@@ -134,6 +135,21 @@ class AblationData:
             self._results = _results(plan)
             self._stamps = stamps
         return self._results
+
+    def _without_results(self, plan: Ablation) -> Parts:
+        """Return the names of arms and runs, in the form of `_results`, with nothing known about them."""
+        nothing = {"value": None, "low": None, "high": None, "n": 0, "k": 0}
+        about = {"success": nothing, "pooled": nothing, "gain": nothing, "estimate": None, "diagnostics": {}}
+        unknown = {"state": "not known", "success": None, "seconds": 0, "iterations": 0}
+        names = [WARM, *(arm.name for arm in plan.arms)]
+        return {
+            "arms": [{"name": name, "label": name, **about} for name in names],
+            "runs": [{"arm": name, "seed": seed, **unknown} for name, seed, _ in self._places()],
+            "reference": plan.arms[0].name,
+            "comparisons": [],
+            "curves": {"title": "", "lines": []},
+            "seeds": list(plan.seeds),
+        }
 
 
 def _results(plan: Ablation) -> Parts:

@@ -155,10 +155,10 @@ class BenchmarkData:
         rows = made
         if not rows:
             return None
-        entry = state.get(name, {})
-        settings = entry.get("identity", {}).get("settings", {})
-        panel = Panel("?", tuple(rows))
-        result = EvaluationResult(panel, tuple(rows.values()), name, float(entry.get("seconds", 0.0)), settings)
+        entry = _table(state.get(name))
+        settings, seconds = _table(_table(entry.get("identity")).get("settings")), entry.get("seconds", 0.0)
+        spent = float(seconds) if isinstance(seconds, int | float) else 0.0
+        result = EvaluationResult(Panel("?", tuple(rows)), tuple(rows.values()), name, spent, settings)
         return CardPanel(name, "", "played", "not finished, or not in the card", result)
 
     def _describe(self, card: Card, numbers: Mapping[str, int]) -> Parts:
@@ -205,14 +205,19 @@ class BenchmarkData:
         if not finished:
             notes.insert(0, "The benchmark is not finished: its numbers are those of the episodes that are stored.")
         versions = {
-            **{str(key): str(value) for key, value in dict(about.get("versions") or {}).items()},
-            **{_UNITS.get(str(key), str(key)): str(value) for key, value in dict(about.get("machine") or {}).items()},
+            **{str(key): str(value) for key, value in _table(about.get("versions")).items()},
+            **{_UNITS.get(str(key), str(key)): str(value) for key, value in _table(about.get("machine")).items()},
         }
         found: Parts = {"kind": "benchmark", "name": card.name, "settings": [], "versions": versions, "notes": notes}
         found |= {"env": f"suite {card.suite}" if card.suite else "", "steps": 0, "credit": [], "creditText": []}
         if about.get("command"):
             found |= {"command": str(about["command"]), "recorded": True}
         return found | {"finished": finished}
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    """Return a value that should be a table, or an empty one if it is none."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _rate(result: EvaluationResult) -> Parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,16 @@ def test_tasks_that_flipped_between_arms(tab: Any, ablation: Path) -> None:
     view = visit(tab, file, "#/search?q=sing")
     tab.wait_for_function("() => document.querySelector('#view [role=status]').textContent.includes('15 of 15')")
     assert view.locator(".hits a").first.inner_text().startswith("made, iteration 1")
+
+
+def test_a_torn_evaluation_leaves_the_runs(tab: Any, ablation: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "torn"
+    shutil.copytree(ablation, folder)
+    (folder / "grpo" / "seed-1" / "after.json").write_text('{"rows": [')
+    view = visit(tab, page_of(folder, "torn"), "#/")
+    assert "the results cannot be computed" in view.inner_text()
+    view.locator("tbody a").nth(4).click()
+    tab.wait_for_function("() => location.hash === '#/run/4/' && document.querySelector('.page-overview .plots')")
 
 
 def test_an_ablation_that_continues_sends_what_is_new(ablation: Path) -> None:

@@ -28,7 +28,7 @@ function ablationPage(store) {
 /** @param {any} found @param {any[]} arms */
 function afterTraining(found, arms) {
   const shown = arms.filter((arm) => arm.pooled.n);
-  if (!shown.length) return missing("No run has finished.");
+  if (!shown.length) return missing("There are no results yet.");
   const seeds = (/** @type {any} */ arm) => found.runs.filter((/** @type {any} */ one) => one.arm === arm.name && one.success).map((/** @type {any} */ one) => one.success.value);
   const ends = (/** @type {any} */ arm) => (arm.success.low === null ? arm.pooled : arm.success), clip = (/** @type {number} */ v) => Math.max(0, Math.min(1, v));
   const rows = shown.map((arm) => ({ name: line(arm.name, 60), value: arm.success.value, low: clip(ends(arm).low), high: clip(ends(arm).high), dots: seeds(arm),
