@@ -8,14 +8,13 @@ PLACE:...        the parts of one run, under its place in `results`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.cli.errors import UserError
-from turnwise.cli.run_report.run_data import ChangedFiles, Parts, RunData, evaluation, rounded, stamp_of
+from turnwise.cli.run_report.run_data import ChangedFiles, Parts, RunData, read_evaluation, rounded, stamp_of
 
 if TYPE_CHECKING:
     from turnwise.training.ablation import Ablation
@@ -116,14 +115,13 @@ class AblationData:
         return [(name, seed, plan.place(folder, seed)) for name, folder in arms for seed in plan.seeds]
 
     def _after(self, file: Path, notes: list[str]) -> Parts | None:
-        stamp = stamp_of(file)
-        made: Parts | None = self._evaluations.get(file)
-        if made is None and stamp is not None:
-            try:
-                made = self._evaluations.keep(file, stamp, evaluation(json.loads(file.read_bytes())))
-            except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
-                notes.append(f"{file.parent.parent.name}/{file.parent.name}/{file.name} is left out: {error}")
-        return made
+        if not file.is_file():
+            return None
+        try:
+            return read_evaluation(self._evaluations, file)
+        except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+            notes.append(f"{file.parent.parent.name}/{file.parent.name}/{file.name} is left out: {error}")
+            return None
 
     def _compute(self, plan: Ablation) -> Parts:
         """Return the results, computed again only if a file of a run has changed."""

@@ -72,7 +72,7 @@ class RunData:
 
     def __init__(self, path: Path, settings: CreditSettings | None, against: tuple[Path, ...] = ()) -> None:
         self.path, self.settings, self.against = path, settings, against
-        self._summaries = ChangedFiles()
+        self._summaries, self._evaluations = ChangedFiles(), ChangedFiles()
         if not path.exists():
             raise UserError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
         if path.is_dir() and not any((path / name).exists() for name in (RUN_FILE, "metrics.jsonl", "trajectories")):
@@ -102,9 +102,9 @@ class RunData:
             notes += summary["notes"]
         if self.path.is_dir():
             self._read_events(found)
-            _read_evaluations(self.path, "", found, notes)
+            self._read_evaluations(self.path, "", found, notes)
         for other in self.against:
-            _read_evaluations(other, f"{other.name}: ", found, notes)
+            self._read_evaluations(other, f"{other.name}: ", found, notes)
         found["run"] = describe(self.path, self.settings, notes, bool(files))
         return found
 
@@ -128,6 +128,18 @@ class RunData:
             if event.get("phase") not in _QUIET:
                 found[f"event/{number}"] = {key: rounded(value) for key, value in event.items()}
 
+    def _read_evaluations(self, folder: Path, prefix: str, found: Parts, notes: list[str]) -> None:
+        for file in sorted((folder / "evaluations").glob("[0-9]*.json")):
+            step = int(file.stem)
+            name = f"{prefix}iteration {step}" if step else f"{prefix}before training"
+            try:
+                part = read_evaluation(self._evaluations, file)
+            except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+                notes.append(f"{file.name} is left out of the evaluations: {error}")
+            else:
+                about = {"name": name, "iteration": step, "other": bool(prefix)}
+                found[f"evaluation/{prefix}{file.stem}"] = about | part
+
 
 def summary_of(known: ChangedFiles, file: Path, number: int, label: str = "") -> Parts:
     """Return the outcomes of the episodes of a file, read again only if it has changed."""
@@ -138,16 +150,16 @@ def summary_of(known: ChangedFiles, file: Path, number: int, label: str = "") ->
     return dict(known.keep(file, stamp, made))
 
 
-def _read_evaluations(folder: Path, prefix: str, found: Parts, notes: list[str]) -> None:
-    for file in sorted((folder / "evaluations").glob("[0-9]*.json")):
-        step = int(file.stem)
-        name = f"{prefix}iteration {step}" if step else f"{prefix}before training"
-        try:
-            part = evaluation(json.loads(file.read_bytes()))
-        except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
-            notes.append(f"{file.name} is left out of the evaluations: {error}")
-        else:
-            found[f"evaluation/{prefix}{file.stem}"] = {"name": name, "iteration": step, "other": bool(prefix), **part}
+def read_evaluation(known: ChangedFiles, file: Path) -> Parts:
+    """Return the rows of the file of an evaluation, read again only if it has changed.
+
+    Raises:
+        ValueError, KeyError, TypeError, OSError, RecursionError: it is torn, or no evaluation.
+    """
+    stamp, made = stamp_of(file), known.get(file)
+    if made is None:
+        made = known.keep(file, stamp, evaluation(json.loads(file.read_bytes())))
+    return dict(made)
 
 
 def evaluation(content: Mapping[str, Any], panel: str | None = None) -> Parts:
