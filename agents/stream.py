@@ -30,7 +30,7 @@ from turnwise.agents.rollout_options import RolloutOptions, RolloutReport, Rollo
 from turnwise.agents.samplers.base import Sampler
 from turnwise.agents.trajectory import Group, Trajectory
 
-__all__ = ["GroupSpec", "GroupStream", "number_groups", "stream"]
+__all__ = ["GroupSpec", "GroupStream", "is_replacement", "number_groups", "stream"]
 
 QUARANTINE_ERRORS = 3
 """Consecutive errors after which a task is not played again."""
@@ -200,7 +200,7 @@ class GroupStream:
         if spec is None:
             return
         worker = pool.take()
-        before = worker.failures
+        failures = worker.failures
         try:
             while spec is not None:
                 episode = Episode(self.agent, self.sampler, worker, spec)
@@ -209,6 +209,8 @@ class GroupStream:
                     trajectory = await episode.play()
                 finally:
                     self.playing -= 1
+                    self.report.restarts += worker.failures - failures
+                    failures = worker.failures
                 self._finish(spec, trajectory, episode.env_failed)
                 await asyncio.sleep(0)  # lets Ctrl-C through even if the sampler never waits
                 spec = await self._next()
@@ -216,7 +218,6 @@ class GroupStream:
             worker.close()  # it may be in the middle of a call
             raise
         finally:
-            self.report.restarts += worker.failures - before
             pool.give_back(worker)
 
     async def _next(self) -> EpisodeSpec | None:
@@ -278,6 +279,15 @@ class GroupStream:
 def _episode(spec: GroupSpec, member: int) -> EpisodeSpec:
     name = f"{spec.task}#{member}@{spec.seed}"
     return EpisodeSpec(spec.task, spec.seed, name, sampling_seed(name), (spec.number, member))
+
+
+def is_replacement(episode_id: str) -> bool:
+    """Return whether an episode was played in place of one whose environment failed.
+
+    >>> is_replacement("open-3-1#2@7"), is_replacement("open-3-1#1000002@7")
+    (False, True)
+    """
+    return _member(episode_id) >= REPLACED
 
 
 def _member(episode_id: str) -> int:
