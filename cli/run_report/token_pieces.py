@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from turnwise.cli.run_report.iterations import Pieces
@@ -20,16 +20,8 @@ def pieces_of(path: Path) -> Pieces | None:
     the checkpoint that played it. A token that is a part of
     a character has the text "\\ufffd".
     """
-    folder = _tokenizer_folder(path)
-    if folder is None:
-        return None
-    from turnwise.agents.models import quiet, transformers_library
-
-    try:
-        library = transformers_library()
-        with quiet(library):
-            tokenizer = library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception:  # transformers and tokenizers each raise their own; without a tokenizer, ids are shown
+    tokenizer = next(filter(None, map(_tokenizer_in, _places(path))), None)
+    if tokenizer is None:
         return None
 
     @cache
@@ -51,7 +43,8 @@ def _played_by(folder: Path) -> list[Path]:
     return [Path(checkpoint)] if isinstance(checkpoint, str) else []
 
 
-def _tokenizer_folder(path: Path) -> Path | None:
+def _places(path: Path) -> list[Path]:
+    """Return the folders that may hold the tokenizer, the best first."""
     from turnwise.cli.run_folders import run_of
     from turnwise.training.errors import TrainingError
 
@@ -63,4 +56,16 @@ def _tokenizer_folder(path: Path) -> Path | None:
         run = None
     if run is not None and run.policy.path:
         places.append(Path(run.policy.path).expanduser())
-    return next((one for one in places if (one / _FILE).is_file()), None)
+    return [one for one in places if (one / _FILE).is_file()]
+
+
+def _tokenizer_in(folder: Path) -> Any:
+    """Return the tokenizer of a folder; None if it cannot be read, as in half a checkpoint."""
+    from turnwise.agents.models import quiet, transformers_library
+
+    try:
+        library = transformers_library()
+        with quiet(library):
+            return library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception:  # transformers and tokenizers each raise their own; without a tokenizer, ids are shown
+        return None
