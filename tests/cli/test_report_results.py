@@ -228,6 +228,31 @@ def test_an_ablation_that_continues_sends_what_is_new(ablation: Path) -> None:
     assert news["parts"].keys() == {"8:iteration/3", "8:event/2", "results"}
 
 
+def test_hostile_names_are_text(tab: Any, bench: Path, ablation: Path, tmp_path: Path) -> None:
+    attack = "<img src=x onerror=hacked=1></script><script>hacked=1</script>"
+    folder, arms = tmp_path / "bench", tmp_path / "arms"
+    shutil.copytree(bench, folder)
+    card = json.loads((folder / "card.json").read_text())
+    card |= {"name": attack, "suite": attack, "about": {"command": attack, "versions": {attack: attack}, "machine": 3}}
+    card["cards"][2] |= {"name": attack, "reason": attack}
+    (folder / "card.json").write_text(json.dumps(card))
+    (folder / f"{attack.replace('/', '')}.jsonl").write_bytes((folder / "long.jsonl").read_bytes())
+    shutil.copytree(ablation, arms)
+    plan = (arms / "plan.json").read_text()
+    (arms / "plan.json").write_text(plan.replace('"name": "gigpo"', f'"name": {json.dumps(attack)}'))
+    for file, routes in (
+        (page_of(folder, "hostile"), ("#/", "#/groups", "#/panel/3", "#/compare", "#/failures", "#/search?q=door")),
+        (page_of(arms, "hostile-arms"), ("#/", "#/flips", "#/compare", "#/failures", "#/search?q=go")),
+    ):
+        for route in routes:
+            view = visit(tab, file, route)
+            assert tab.evaluate("window.hacked") is None
+            assert view.locator("img, script").count() == 0
+            assert view.locator("h1").is_visible(), f"{route}: {view.inner_text()}"
+            assert "cannot be shown" not in view.inner_text()
+        assert "<img src=x" in visit(tab, file, routes[0]).inner_text()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_of_results_is_wider_than_a_phone(browser: Any, bench: Path, ablation: Path, scheme: Any) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
