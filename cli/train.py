@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.console import say
+from turnwise.cli.command_line import command
+from turnwise.cli.console import say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.progress import Progress, start_line
-from turnwise.cli.run_folders import RUN_FILE, resume_command
+from turnwise.cli.run_folders import COMMANDS, RUN_FILE, resume_command
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
@@ -67,11 +68,29 @@ def train_with_progress(run: Run, *, resume: bool) -> TrainingResult:
 
     try:
         with Progress(run.name, run.train.steps, start=start_line(run, resume=resume)) as progress:
-            return train_run(run, resume=resume, on_event=progress)
+            return train_run(run, resume=resume, on_event=_recording_command(run.folder, progress))
     except KeyboardInterrupt:
         if (run.folder / RUN_FILE).is_file():
             say(f"stopped; to continue: {resume_command(run.folder)}", "bold yellow")
         raise
+
+
+def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """Return a listener that adds the command line to the run's folder with the first event, when the run has begun."""
+    recorded = False
+
+    def listen(event: dict[str, Any]) -> None:
+        nonlocal recorded
+        if not recorded:
+            recorded = True
+            try:
+                with (folder / COMMANDS).open("a", encoding="utf-8") as file:
+                    file.write(f"{command()}\n")
+            except OSError as error:
+                warn(f"the command is not recorded: {error}")
+        on_event(event)
+
+    return listen
 
 
 def print_outcome(outcome: TrainingResult) -> None:

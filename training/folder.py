@@ -2,6 +2,7 @@
 
 RUN/run.toml            the configuration, defaults included, without keys that have no effect in the run
 RUN/meta.json           versions of packages, platform, revision of the policy
+RUN/commands.txt        command lines that started and continued it, written by `turnwise train`
 RUN/panel.json          ids of the evaluation tasks
 RUN/metrics.jsonl       one event per line
 RUN/before.json         evaluation after the warm start          RUN/after.json     after training
