@@ -241,6 +241,11 @@ class EnvPool:
         self._free: list[EnvWorker] = []
         self._in_use: set[int] = set()
 
+    @property
+    def replaced(self) -> int:
+        """Number of processes that were replaced."""
+        return 0 if self.hosts is None else self.hosts.replaced
+
     def take(self) -> EnvWorker:
         """Return a free worker, or a new one."""
         return self._free.pop() if self._free else EnvWorker(self._make, self._deadline, self._in_use, self.hosts)

@@ -47,7 +47,7 @@ class EnvProcesses:
         if not memory >= 0:
             raise AgentError(f"the memory of a process for environments must be >= 0 GiB, got {memory}")
         self.workers, self.threads, self.memory = workers, threads, memory
-        self.restarts = 0
+        self.replaced = 0
         self._processes: list[_Process] = []
         self._numbers = itertools.count()
         self._failed_starts = 0
@@ -107,14 +107,14 @@ class EnvProcesses:
         """Return the process for the next environment; start one if there are fewer than there may be."""
         for one in [one for one in self._processes if one.process.error is not None]:
             self._processes.remove(one)
-            self.restarts += 1
+            self.replaced += 1
             self._failed_starts = 0 if one.process.ready else self._failed_starts + 1
             if self._failed_starts >= _STARTS:
                 raise AgentError(
                     f"{_STARTS} processes for environments did not start: {one.process.error}; a script that uses them "
                     'needs `if __name__ == "__main__":` around what it does'
                 )
-        usable = [one for one in self._processes if not one.retired]
+        usable = [one for one in self._processes if not self.retire_if_needed(one)]
         if len(usable) < self.workers:
             process = ConcurrentProcess(new_host, threads=self.threads, name="turnwise-environments")
             self._processes.append(_Process(process))
@@ -134,7 +134,7 @@ class EnvProcesses:
             if not one.retired or one.connections or one.closing or one not in self._processes:
                 return
             self._processes.remove(one)
-            self.restarts += 1
+            self.replaced += 1
         one.process.kill()
 
 
@@ -149,10 +149,11 @@ class _Process:
 
 
 class _ProcessConnection:
-    """One environment in a process (`turnwise.envs.host.Connection`)."""
+    """One environment in a process (`turnwise.envs.host.EnvConnection`)."""
 
     def __init__(self, owner: EnvProcesses, host: _Process, number: int) -> None:
         self._owner, self._host, self._number = owner, host, number
+        self._hangs = False
         host.connections.add(self)
 
     @property
@@ -168,6 +169,7 @@ class _ProcessConnection:
             if error is None:
                 answer.set_result(call.result())
             else:
+                self._hangs = self._hangs or isinstance(error, DeadlinePassed)
                 answer.set_exception(_env_error(method, seconds, error))
 
         call = self._host.process.submit(self._number, seconds, self._number, method, *args, **kwargs)
@@ -178,9 +180,12 @@ class _ProcessConnection:
         # Without threads, the environment may have to wait for others, for no known time.
         closed = self.submit("close", _CLOSE if self._owner.threads else None)
         self._host.process.end_lane(self._number)
-        self._host.closing.add(closed)
         self._host.connections.discard(self)
-        closed.add_done_callback(self._is_closed)
+        if self._hangs:
+            self._owner.kill_if_unused(self._host)
+        else:
+            self._host.closing.add(closed)
+            closed.add_done_callback(self._is_closed)
         return closed
 
     def _is_closed(self, closed: Future[Any]) -> None:

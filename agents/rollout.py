@@ -42,6 +42,8 @@ class RolloutReport:
     errors: int = 0
     restarts: int = 0
     """Environments that were closed after a failure."""
+    replaced: int = 0
+    """Processes of environments that died, or were replaced after a failure or because they had grown."""
     skipped: int = 0
     """Episodes that were not played because their task was in quarantine."""
     prompt_tokens: int = 0
@@ -70,6 +72,8 @@ class RolloutReport:
         if self.errors:
             reason, times = self.reasons.most_common(1)[0]
             text += f"; {self.errors} errors ({times} x {reason}), {self.restarts} environments restarted"
+        if self.replaced:
+            text += f"; {self.replaced} processes of environments replaced"
         if self.quarantined:
             text += f"; in quarantine: {', '.join(self.quarantined)} ({self.skipped} episodes not played)"
         return text
@@ -204,6 +208,7 @@ class _Rollout:
             raise AgentError("an EnvPool has its own deadline; set it there and not in the rollout")
         pool = make if isinstance(make, EnvPool) else EnvPool(make, deadline)
         start = time.perf_counter()
+        replaced = pool.replaced
         workers = [asyncio.create_task(self._work(pool)) for _ in range(min(concurrency, len(self.queue)))]
         try:
             await asyncio.gather(*workers)
@@ -212,6 +217,7 @@ class _Rollout:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
             self.report.seconds += time.perf_counter() - start
+            self.report.replaced += pool.replaced - replaced
             if pool is not make:
                 pool.close()
 

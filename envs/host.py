@@ -1,14 +1,14 @@
 """Environments that live in another process: the host that has them there, and what stands for them here.
 
-    EnvHost       holds environments by number, in the process where they run
-    Connection    one environment of a host, as seen from elsewhere; calls return futures
-    RemoteEnv     a Gymnasium environment that makes its calls through a connection
-    EnvHosts      makes environments elsewhere
+    EnvHost        holds environments by number, in the process where they run
+    EnvConnection  one environment of a host, as seen from elsewhere; calls return futures
+    RemoteEnv      a Gymnasium environment that makes its calls through a connection
+    EnvHosts       makes environments elsewhere
 
 Nothing here knows how calls travel. `turnwise.agents.env_processes` sends them to processes of this machine; an actor
-of another framework can hold an `EnvHost` as well. It then needs a `Connection` whose `submit` sends (number, method,
-arguments) to `EnvHost.call`, and an `EnvHosts` whose `open` asks for "make" and returns a `RemoteEnv` when the facts
-arrive. Everything that crosses is picklable. Exceptions arrive as they were raised.
+of another framework can hold an `EnvHost` as well. It then needs an `EnvConnection` whose `submit` sends (number,
+method, arguments) to `EnvHost.call`, and an `EnvHosts` whose `open` asks for "make" and returns a `RemoteEnv` when the
+facts arrive. Everything that crosses is picklable. Exceptions arrive as they were raised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import gymnasium
 from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import EnvError
 
-__all__ = ["Connection", "EnvHost", "EnvHosts", "ProxyEnv", "RemoteEnv", "facts_of", "new_host", "require_portable"]
+__all__ = ["EnvConnection", "EnvHost", "EnvHosts", "ProxyEnv", "RemoteEnv", "facts_of", "new_host", "require_portable"]
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 
@@ -70,7 +70,7 @@ def new_host() -> Callable[..., Any]:
     return EnvHost().call
 
 
-class Connection(Protocol):
+class EnvConnection(Protocol):
     """One environment in a host, as seen from another process."""
 
     @property
@@ -110,7 +110,7 @@ class EnvHosts(Protocol):
         """
 
     @property
-    def restarts(self) -> int:
+    def replaced(self) -> int:
         """Number of hosts that were replaced, after a failure or because they had grown."""
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class ProxyEnv(gymnasium.Env[Any, Any], ABC):
 class RemoteEnv(ProxyEnv):
     """An environment that is called through a connection."""
 
-    def __init__(self, connection: Connection, facts: dict[str, Any], seconds: float | None) -> None:
+    def __init__(self, connection: EnvConnection, facts: dict[str, Any], seconds: float | None) -> None:
         """Stand for an environment.
 
         Args:

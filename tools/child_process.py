@@ -121,14 +121,21 @@ def _begin(target: Callable[..., None], pipe: Connection, *args: Any) -> None:
         os.setsid()
     threading.Thread(target=_end_with_parent, name="turnwise-parent", daemon=True).start()
     target(pipe, *args)
+    _end_with_parent(patience=1.0)  # the pipe of a parent that has just ended may be closed first
 
 
-def _end_with_parent() -> None:
-    """End this process and those that it started as soon as the parent has ended, even during a call."""
+def _end_with_parent(patience: float | None = None) -> None:
+    """End this process and those that it started as soon as the parent has ended, even during a call.
+
+    Args:
+        patience: seconds after which to return if the parent still runs; None: wait for its end.
+    """
     parent = multiprocessing.parent_process()
     if parent is None:
         return
-    parent.join()
+    parent.join(timeout=patience)
+    if patience is not None and parent.is_alive():
+        return
     with contextlib.suppress(OSError, AttributeError):
         if os.getpgid(0) == os.getpid():
             os.killpg(os.getpid(), signal.SIGKILL)

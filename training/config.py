@@ -71,6 +71,14 @@ class EnvSection(Section):
         ge=0,
         description="Time limit of one environment step, in seconds; 0: none (steps then run in a fixed order).",
     )
+    workers: int = Field(
+        default=0, ge=0, description="Processes in which the environments of rollouts live; 0: in this process."
+    )
+    worker_memory: float = Field(
+        default=0.0,
+        ge=0,
+        description="GiB of memory at which such a process is replaced, after its episodes; 0: no limit.",
+    )
 
 
 class AgentSection(Section):

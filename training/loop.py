@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import AgentError
 from turnwise.agents.folder_lock import locked
 from turnwise.agents.models import ModelFolder
@@ -138,7 +137,7 @@ class TrainingLoop:
         self.credit_state: object = None
         self.coefficients = prepared.coefficients.first()
         self.agent = prepared.agent(learner.tokenizer)
-        self.pool = EnvPool(prepared.make, prepared.deadline)
+        self.pool = prepared.env_pool()
         self.engine = RunEngine(prepared, learner, self.agent, self.pool)
         self._watch = LearningWatch(report)
         self._seconds: list[float] = []
