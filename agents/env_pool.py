@@ -238,13 +238,14 @@ class EnvPool:
         if hosts is None and workers != 0:
             hosts = EnvProcesses(workers, threads=deadline is not None)
         self.hosts = hosts
+        self._replaced = 0
         self._free: list[EnvWorker] = []
         self._in_use: set[int] = set()
 
-    @property
-    def replaced(self) -> int:
-        """Number of processes that were replaced."""
-        return 0 if self.hosts is None else self.hosts.replaced
+    def take_replaced(self) -> int:
+        """Return the number of processes that were replaced since the last call."""
+        before, self._replaced = self._replaced, 0 if self.hosts is None else self.hosts.replaced
+        return self._replaced - before
 
     def take(self) -> EnvWorker:
         """Return a free worker, or a new one."""
