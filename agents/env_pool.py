@@ -234,7 +234,7 @@ class EnvPool:
             hosts: makes the environments elsewhere, in place of `workers`; the pool closes it.
         """
         self._make = make
-        self._deadline = deadline
+        self.deadline = deadline
         if hosts is None and workers != 0:
             hosts = EnvProcesses(workers, threads=deadline is not None)
         self.hosts = hosts
@@ -249,7 +249,7 @@ class EnvPool:
 
     def take(self) -> EnvWorker:
         """Return a free worker, or a new one."""
-        return self._free.pop() if self._free else EnvWorker(self._make, self._deadline, self._in_use, self.hosts)
+        return self._free.pop() if self._free else EnvWorker(self._make, self.deadline, self._in_use, self.hosts)
 
     def give_back(self, worker: EnvWorker) -> None:
         """Take a worker back for the next user."""

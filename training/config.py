@@ -74,11 +74,6 @@ class EnvSection(Section):
     workers: int = Field(
         default=0, ge=0, description="Processes in which the environments of rollouts live; 0: in this process."
     )
-    worker_memory: float = Field(
-        default=0.0,
-        ge=0,
-        description="GiB of memory at which such a process is replaced, after its episodes; 0: no limit.",
-    )
 
 
 class AgentSection(Section):

@@ -44,7 +44,6 @@ NEEDS: dict[str, tuple[Condition, str]] = {
     "imitation.noise": (_can_err, "the demonstrations come from a file or a model"),
     "imitation.typos": (_can_err, "the demonstrations come from a file or a model"),
     "policy.attention": (lambda run: not _new_policy(run), "a new model uses the implementation of transformers"),
-    "env.worker_memory": (lambda run: run.env.workers > 0, "env.workers is 0"),
     "sampler.url": (lambda run: run.sampler.engine != "transformers", "the engine transformers is no server"),
     "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
     "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),

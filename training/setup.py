@@ -16,7 +16,6 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.chat_template import chat_fields
 from turnwise.agents.content import has_images
 from turnwise.agents.env_pool import EnvPool
-from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.errors import ModelError, look_up
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.agents.models import ModelFolder, find_model
@@ -85,11 +84,7 @@ class PreparedRun:
         Args:
             make: makes an environment; None: those for training.
         """
-        section, deadline = self.run.env, self.deadline
-        hosts = None
-        if section.workers:
-            hosts = EnvProcesses(section.workers, threads=deadline is not None, memory=section.worker_memory)
-        return EnvPool(make or self.make, deadline, hosts=hosts)
+        return EnvPool(make or self.make, self.deadline, workers=self.run.env.workers)
 
     @property
     def needs_reference(self) -> bool:

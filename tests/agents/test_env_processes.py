@@ -130,7 +130,7 @@ def test_a_task_that_kills_its_process_comes_into_quarantine() -> None:
 def test_a_hang_costs_one_episode_and_the_process_is_replaced_after_the_others() -> None:
     report = RolloutReport()
     with EnvPool(partial(Fragile, "hang"), 10.0, workers=1) as pool:
-        pool._deadline = 60.0  # for construction on a busy machine
+        pool.deadline = 60.0  # for construction on a busy machine
         first = rollout(Agent(max_turns=1), Scripted(["look"]), [SAFE] * 3, make=pool, concurrency=3)
         (old,) = pids(first)
         for worker in pool._free:
