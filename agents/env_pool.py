@@ -23,7 +23,7 @@ from turnwise.agents.content import Content, ImagePart, TextPart, read_observati
 from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Extra, check_extras
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
+from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied
 from turnwise.envs.host import EnvHosts, RemoteEnv
 from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, SCORE, STATE, TASK, TASK_TYPE, TOOLS, VALID, WON
 from turnwise.tools.deadlines import WorkerThread, wait
@@ -36,6 +36,10 @@ CONSTRUCTION_DEADLINES = 10.0
 
 class EnvFailure(Exception):
     """An environment failed; the message says in which call, and how."""
+
+
+class EnvLost(EnvFailure):
+    """An environment was lost with its process, which another environment ended."""
 
 
 class NoPlan(EnvFailure):
@@ -154,7 +158,7 @@ class EnvWorker:
                 return list(plan() if self._thread is None else wait(self._thread.submit(plan), self._deadline))
             except Exception as error:
                 no_plan = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
-                kind = NoPlan if no_plan else EnvFailure
+                kind = NoPlan if no_plan else EnvLost if isinstance(error, HostDied) else EnvFailure
                 raise kind(f"{type(error).__name__} in plan(): {error}") from error
 
         return ask
@@ -276,7 +280,8 @@ async def _answer(what: str, call: Future[Any]) -> Any:
     try:
         return await asyncio.wrap_future(call)
     except Exception as error:
-        raise EnvFailure(f"{type(error).__name__} in {what}: {error}") from error
+        kind = EnvLost if isinstance(error, HostDied) else EnvFailure
+        raise kind(f"{type(error).__name__} in {what}: {error}") from error
 
 
 def _close_result(construction: Future[Any]) -> None:

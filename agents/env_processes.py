@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from turnwise.agents.errors import AgentError
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
+from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied
 from turnwise.envs.host import MakeEnv, RemoteEnv, new_host, require_portable
 from turnwise.tools.concurrent_process import ConcurrentProcess
 from turnwise.tools.deadlines import CallFailed, DeadlinePassed, ProcessDied
@@ -198,7 +198,8 @@ def _env_error(method: str, seconds: float | None, error: BaseException) -> Base
     if isinstance(error, DeadlinePassed):
         return DeadlineExceeded(f"{method}() took longer than {seconds:g} seconds")
     if isinstance(error, ProcessDied):
-        return EnvironmentDied(f"the environment's process ended ({error})", error.exit_code)
+        kind = EnvironmentDied if error.during else HostDied
+        return kind(f"the environment's process ended ({error})", error.exit_code)
     if isinstance(error, CallFailed):
         return EnvError(f"{method}(): {error}")
     return error

@@ -87,7 +87,8 @@ class EnvConnection(Protocol):
             args: of the method.
             kwargs: of the method.
 
-        The future raises what the method raised, DeadlineExceeded if it is late, or EnvironmentDied if the host ended.
+        The future raises what the method raised, DeadlineExceeded if it is late, or EnvironmentDied if the host ended:
+        HostDied, unless this call is known to have ended it.
         """
 
     def close(self) -> Future[Any]:

@@ -26,17 +26,19 @@ __all__ = ["CallFailed", "ChildProcess", "ProcessDied", "answer_bytes", "call_by
 class ProcessDied(Exception):
     """The child process ended during a call; the message says how."""
 
-    def __init__(self, exit_code: int | None, output: str = "") -> None:
+    def __init__(self, exit_code: int | None, output: str = "", *, during: bool = True) -> None:
         """Keep how it ended.
 
         Args:
             exit_code: negative if a signal killed the process, None if unknown.
             output: the last lines that the process printed.
+            during: whether it ended in this call, and not in another one that ran at the time.
         """
         killed = exit_code is not None and exit_code < 0
         how = f"killed by {signal.Signals(-exit_code).name}" if killed else f"exit code {exit_code}"  # type: ignore[operator]
         super().__init__(how + (f", after printing: {output}" if output else ""))
         self.exit_code = exit_code
+        self.during = during
 
 
 class CallFailed(Exception):
@@ -69,6 +71,7 @@ class ChildProcess:
         self._process: Any = context.Process(  # type: ignore[attr-defined]
             target=_begin, args=(target, theirs, *args), name=name, daemon=daemon
         )
+        self._lock = threading.Lock()  # of the decision who reaps the process
         self._process.start()
         self.pid: int = self._process.pid
         self.sentinel: int = self._process.sentinel
@@ -81,8 +84,9 @@ class ChildProcess:
 
     def stop(self) -> None:
         """Kill the process and those that it started; `kill` is still to be called, by whoever uses the pipe."""
-        if self._process is not None:
-            _kill_group(self._process, ended=False)
+        with self._lock:
+            if self._process is not None:
+                _kill_group(self._process, ended=False)
 
     def kill(self, patience: float = 0.0) -> int | None:
         """Close the pipe, and kill the process and the processes that it started.
@@ -93,7 +97,8 @@ class ChildProcess:
         Returns:
             Its exit code if it exited by itself, else None.
         """
-        process, self._process = self._process, None
+        with self._lock:
+            process, self._process = self._process, None
         if process is None:
             return None
         self.pipe.close()

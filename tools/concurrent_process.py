@@ -22,9 +22,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from ctypes import c_longlong
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
@@ -98,7 +100,9 @@ class ConcurrentProcess:
         self._numbers = 0
         self._printed = b""
         self._output, theirs = multiprocessing.Pipe(duplex=False)
-        self._child = ChildProcess(_serve, theirs, pickle.dumps(make), threads, name=name, daemon=False)
+        self._running = RawValue(c_longlong, 0)  # number of the call that the child's main thread runs
+        recipe = pickle.dumps(make)
+        self._child = ChildProcess(_serve, theirs, recipe, threads, self._running, name=name, daemon=False)
         self.pid = self._child.pid
         theirs.close()
         self._writer = threading.Thread(target=self._write, name=f"{name}-calls", daemon=True)
@@ -119,7 +123,7 @@ class ConcurrentProcess:
 
         The future raises what the call raised, or:
             DeadlinePassed: the call took longer than `seconds`.
-            ProcessDied: the process ended first.
+            ProcessDied: the process ended first; `during` says whether in this call, if that is known.
             CallFailed: the arguments, the result or the exception cannot be pickled.
         """
         future: Future[Any] = Future()
@@ -249,13 +253,15 @@ class ConcurrentProcess:
         self._output.close()
         printed = " ".join(self._printed.decode(errors="replace").split())[-_OUTPUT:]
         with self._changed:
-            self.error = error or ProcessDied(code, printed)
-            calls = [*self._sent.values(), *self._waiting]
+            self.error = error or ProcessDied(code, printed, during=False)
+            sent, calls = list(self._sent), [*self._sent.values(), *self._waiting]
             self._sent.clear()
             self._waiting.clear()
+        ran = self._running.value or (sent[0] if len(sent) == 1 else 0)
         for call in calls:
             if call.arguments is not None:
-                call.future.set_exception(self.error)
+                during = call.number == ran
+                call.future.set_exception(error or ProcessDied(code, printed, during=during))
         _open.discard(self)
 
 
@@ -284,11 +290,11 @@ def _complete(future: Future[Any], answer: bytes) -> None:
 # in the child
 
 
-def _serve(pipe: Connection, output: Connection, recipe: bytes, threads: bool) -> None:
+def _serve(pipe: Connection, output: Connection, recipe: bytes, threads: bool, running: Any) -> None:
     """Run in the child: answer calls until the parent closes the pipe."""
     _use_output(output)
-    answers = _Answers(pipe)
-    runner = (_OnThreads if threads else _InOrder)(pickle.loads(recipe)(), answers)
+    answers, function = _Answers(pipe), pickle.loads(recipe)()
+    runner = _OnThreads(function, answers) if threads else _InOrder(function, answers, running)
     answers.send([(_READY, b"")])
     threading.Thread(target=_receive_calls, args=(pipe, runner), name="turnwise-calls", daemon=True).start()
     with contextlib.suppress(OSError):
@@ -329,8 +335,8 @@ class _Answers:
 class _InOrder:
     """Runs all calls on the main thread. Answers are gathered for a moment, since every message has its cost."""
 
-    def __init__(self, function: Callable[..., Any], answers: _Answers) -> None:
-        self._function, self._answers = function, answers
+    def __init__(self, function: Callable[..., Any], answers: _Answers, running: Any) -> None:
+        self._function, self._answers, self._running = function, answers, running
         self._calls: SimpleQueue[tuple[int, bytes] | None] = SimpleQueue()
 
     def put(self, number: int, lane: int, arguments: bytes | None) -> None:
@@ -345,7 +351,9 @@ class _InOrder:
         first = 0.0
         while (call := self._calls.get()) is not None:
             number, arguments = call
+            self._running.value = number
             done.append((number, _answer(self._function, number, arguments)))
+            self._running.value = 0
             now = time.monotonic()
             first = first if done[1:] else now
             if self._calls.empty() or now - first > _GATHER:

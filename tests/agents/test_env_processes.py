@@ -127,6 +127,21 @@ def test_a_task_that_kills_its_process_comes_into_quarantine() -> None:
     assert (report.errors, report.quarantined, report.skipped, report.replaced) == (3, [BAD], 3, 2)
 
 
+def test_who_shares_a_process_with_a_killer_is_not_put_into_quarantine() -> None:
+    report = RolloutReport()
+    looking = Scripted(["look"] * 4)
+    with EnvPool(partial(Fragile, "die"), workers=1) as pool:
+        groups = rollout(
+            Agent(max_turns=4), looking, [BAD, SAFE], make=pool, size=6, concurrency=12, repairs=30, report=report
+        )
+    bad, safe = groups
+    assert report.quarantined == [BAD]
+    assert sum(one.stop == "turns" for one in safe.trajectories) == 6
+    assert any(str(one.error).startswith("HostDied in") for one in safe.trajectories)
+    assert not bad.finished
+    assert report.errors + 6 == report.episodes
+
+
 def test_a_hang_costs_one_episode_and_the_process_is_replaced_after_the_others() -> None:
     report = RolloutReport()
     with EnvPool(partial(Fragile, "hang"), 10.0, workers=1) as pool:

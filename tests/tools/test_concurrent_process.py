@@ -191,12 +191,21 @@ def test_a_death_fails_every_call_and_tells_the_last_words(threads: bool) -> Non
     process = ConcurrentProcess(returns_act, threads=threads, most=2)
     calls = [process.submit(0, None, "die")] + [process.submit(0, None, "echo", 1) for _ in range(9)]
     wait(calls, LONG)
+    at_fault = [call.exception().during for call in calls]  # type: ignore[union-attr]
+    assert at_fault == [not threads] + [False] * 9  # with threads, either of two may have been the one
     for call in calls:
         with pytest.raises(ProcessDied, match="killed by SIGKILL, after printing: the last words"):
             call.result(0)
     with pytest.raises(ProcessDied):
         process.submit(0, None, "echo", 1).result(LONG)
     process.kill()
+
+
+def test_a_call_that_was_alone_with_the_process_has_ended_it(process: ConcurrentProcess) -> None:
+    assert process.submit(0, None, "echo", 1).result(LONG) == 1
+    error = process.submit(0, None, "die").exception(LONG)
+    assert isinstance(error, ProcessDied)
+    assert error.during
 
 
 def test_a_process_that_does_not_start_says_why() -> None:
