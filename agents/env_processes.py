@@ -105,7 +105,7 @@ class EnvProcesses:
 
     def _least_loaded(self) -> _Process:
         """Return the process for the next environment; start one if there are fewer than there may be."""
-        for one in [one for one in self._processes if one.process.error is not None]:
+        for one in [one for one in self._processes if one.process.ended]:
             self._processes.remove(one)
             self.replaced += 1
             self._failed_starts = 0 if one.process.ready else self._failed_starts + 1
@@ -125,7 +125,7 @@ class EnvProcesses:
         """Return whether a process takes no new episodes, and decide it now."""
         if not one.retired:
             grown = self.memory and one.process.memory() > self.memory * 2**30
-            one.retired = bool(grown or one.process.late or one.process.error is not None)
+            one.retired = bool(grown or one.process.late or one.process.ended)
         return one.retired
 
     def kill_if_unused(self, one: _Process) -> None:

@@ -90,8 +90,10 @@ class ConcurrentProcess:
         """Calls that passed their deadline and may still run."""
         self.ready = False
         """Whether the process has started."""
+        self.ended = False
+        """Whether the process has ended, or is about to, and can run no more calls."""
         self.error: Exception | None = None
-        """Why the process can take no more calls."""
+        """Why it has ended."""
         self._most, self._low = most, most - 1 if threads else most // 2
         self._start_by, self._start_seconds = time.monotonic() + start_seconds, start_seconds
         self._changed = threading.Condition()
@@ -164,14 +166,14 @@ class ConcurrentProcess:
     # the writer's thread
 
     def _can_send(self) -> bool:
-        return self.error is not None or (self.ready and bool(self._waiting) and len(self._sent) <= self._low)
+        return self.ended or (self.ready and bool(self._waiting) and len(self._sent) <= self._low)
 
     def _write(self) -> None:
         """Send calls while the child has room for them. A child that reads nothing holds up only this thread."""
         while True:
             with self._changed:
                 self._changed.wait_for(self._can_send)
-                if self.error is not None:
+                if self.ended:
                     return
                 message = self._next_message()
             with contextlib.suppress(OSError, ValueError):  # it has died, as the reader will see
@@ -193,18 +195,23 @@ class ConcurrentProcess:
         """Receive answers and output until the process ends or does not start, then fail the calls that are left."""
         pipe, output = self._child.pipe, self._output
         error: Exception | None = None
-        with selectors.DefaultSelector() as selector, contextlib.suppress(EOFError, OSError):
-            for source in (pipe, output, self._child.sentinel):
-                selector.register(source, selectors.EVENT_READ)
-            while error is None:
-                ready = [key.fileobj for key, _ in selector.select(_LOOK)]
-                if output in ready and not self._keep_output():
-                    selector.unregister(output)
-                if pipe in ready:
-                    self._receive(pipe.recv_bytes())
-                elif self._child.sentinel in ready:
-                    break
-                error = self._check_clock()
+        try:
+            with selectors.DefaultSelector() as selector:
+                for source in (pipe, output, self._child.sentinel):
+                    selector.register(source, selectors.EVENT_READ)
+                while error is None:
+                    ready = [key.fileobj for key, _ in selector.select(_LOOK)]
+                    if output in ready and not self._keep_output():
+                        selector.unregister(output)
+                    if pipe in ready:
+                        self._receive(pipe.recv_bytes())
+                    elif self._child.sentinel in ready:
+                        break
+                    error = self._check_clock()
+        except (EOFError, OSError):
+            pass
+        except Exception as problem:  # nobody may wait for answers that cannot come
+            error = CallFailed(f"an answer cannot be read: {type(problem).__name__}: {problem}")
         self._end(error)
 
     def _keep_output(self) -> bool:
@@ -241,7 +248,7 @@ class ConcurrentProcess:
 
     def _end(self, error: Exception | None) -> None:
         with self._changed:
-            self.error = error or ProcessDied(None)  # nobody may wait for an answer any more
+            self.ended = True
             self._changed.notify()
         if error is not None:
             self._child.stop()

@@ -299,8 +299,7 @@ def test_nothing_is_left_of_a_rollout_that_is_interrupted_or_killed(
     lines = (parent.stdout.readline() for _ in range(40))
     workers = [int(word) for word in list(lines)[-1].split()]
     assert len(workers) == 2
-    session = [os.getsid(pid) for pid in workers]
-    assert session == workers
+    assert eventually(lambda: [os.getsid(pid) for pid in workers] == workers)
     parent.send_signal(end)
     rest = parent.communicate(timeout=LONG)[0]
     assert ("interrupted" in rest) == (end is signal.SIGINT)

@@ -44,6 +44,7 @@ def do_harm(harm: str, kept: list[bytes]) -> None:
         time.sleep(3600)
     if harm == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(3600)  # a thread may run a little after the others have stopped
     if harm == "grow":
         kept.append(bytes(bytearray(64 << 20)))
     if harm == "leave":
