@@ -271,6 +271,11 @@ class TrainSection(Section):
         ge=0,
         description="Groups that are begun beyond those that the iterations need; unfinished ones are carried over.",
     )
+    in_order: bool = Field(
+        default=False,
+        description="With staleness: take groups in order, and let new weights wait for all groups in play; "
+        "repeatable, but slower.",
+    )
     updates: int = Field(default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were.")
     lr: float = Field(default=3e-4, gt=0, le=1, description="Peak learning rate.")
     schedule: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import toys.corridor
-from test_training_loop import CHILD, TABLE, TESTS, lines
+from test_training_loop import CHILD, TABLE, TESTS, assert_same_weights, lines, weights
 from toys.waiting import eventually
 from training_helpers import conversation, random_advantages, trajectory
 
@@ -24,6 +24,7 @@ from turnwise.agents.store import read_trajectories
 from turnwise.agents.trajectory import Group
 from turnwise.training import ConfigError, Run, train
 from turnwise.training.asynchronous import AsynchronousRollouts
+from turnwise.training.audit import audit
 from turnwise.training.batch import pack
 from turnwise.training.config_effects import effective_toml
 from turnwise.training.errors import TrainingError
@@ -113,6 +114,7 @@ def test_a_run_in_step_and_one_ahead_play_the_same_episodes(tmp_path):
     assert [len(names) for names in other] == [6] * 4
     assert not GroupFiles(tmp_path / "async/groups").numbers()
     events = [event for event in lines(tmp_path / "async") if event["phase"] == "train"]
+    assert {"age", "stale", "stale_tokens", "learner_idle", "engine_idle", "requests"} <= events[0].keys()
     assert all(event["age_max"] <= 3 for event in events)
     shares = [sum(value for key, value in event.items() if key[:4] == "age_" and key[4:].isdigit()) for event in events]
     assert shares == pytest.approx([1.0] * 4)
@@ -137,6 +139,20 @@ def test_versions_of_turns_do_not_fall_and_the_batch_carries_them(tmp_path):
         assert (batch.version[batch.mask] == known[batch.turn[batch.mask]]).all()
         assert (batch.version[~batch.mask] == -1).all()
     assert mixed  # an episode was carried over, and went on under new weights
+    assert audit(tmp_path / "run").passed  # and its log-probabilities are those of its versions
+
+
+@pytest.mark.parametrize("staleness", [1, 2])
+def test_in_order_a_run_repeats_bit_for_bit(tmp_path, staleness):
+    words = ["train.in_order=true", f"train.staleness={staleness}", "train.steps=5"]
+    for name in ("one", "other"):
+        train(make_run(tmp_path / name, *words))
+    assert_same_weights(weights(tmp_path / "one", 5), weights(tmp_path / "other", 5))
+    train(make_run(tmp_path / "sync", "train.steps=5"))
+    assert stored(tmp_path / "one") == stored(tmp_path / "sync")  # the same episodes in the same iterations
+    for number, path in enumerate(sorted((tmp_path / "one/trajectories").glob("*.jsonl"))):
+        versions = {turn.version for one in read_trajectories(path) for turn in one.turns}
+        assert versions == {max(0, number - staleness)}
 
 
 def aged(versions):
