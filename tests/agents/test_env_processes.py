@@ -150,14 +150,14 @@ def test_a_hang_costs_one_episode_and_the_process_is_replaced_after_the_others()
         (old,) = pids(first)
         for worker in pool._free:
             assert worker._env is not None
-            worker._env.seconds = 1.0
+            worker._env.seconds = 4.0
         groups = rollout(
             Agent(max_turns=4), Scripted(["look"] * 4), [BAD, SAFE, SAFE], make=pool, concurrency=3, report=report
         )
         bad, *others = [group.trajectories[0] for group in groups]
         assert (bad.stop, bad.error) == (
             "error",
-            "DeadlineExceeded in step(): step() took longer than 1 seconds",
+            "DeadlineExceeded in step(): step() took longer than 4 seconds",
         )
         assert [one.stop for one in others] == ["turns", "turns"]
         again = rollout(Agent(), Scripted(WIN), [SAFE] * 3, make=pool, concurrency=3, report=report)
