@@ -71,6 +71,9 @@ class EnvSection(Section):
         ge=0,
         description="Time limit of one environment step, in seconds; 0: none (steps then run in a fixed order).",
     )
+    workers: int = Field(
+        default=0, ge=0, description="Processes in which the environments of rollouts live; 0: in this process."
+    )
 
 
 class AgentSection(Section):

@@ -15,6 +15,7 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.chat_template import chat_fields
 from turnwise.agents.content import has_images
+from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import ModelError, look_up
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.agents.models import ModelFolder, find_model
@@ -22,8 +23,7 @@ from turnwise.agents.native_tools import chat_with_tools
 from turnwise.agents.samplers.base import MODEL_FREE, SAMPLERS, parse_sampler
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import demonstrators, takes
-from turnwise.envs import make as make_env
+from turnwise.envs import demonstrators, maker, takes
 from turnwise.envs.info import ADMISSIBLE, EXTRAS
 from turnwise.registry import suggest
 from turnwise.training.coefficient_schedules import CoefficientSchedule
@@ -78,6 +78,14 @@ class PreparedRun:
         """Time limit of one environment step, in seconds."""
         return self.run.env.deadline or None
 
+    def env_pool(self, make: MakeEnv | None = None) -> EnvPool:
+        """Return environments for rollouts, in the processes that the run asks for.
+
+        Args:
+            make: makes an environment; None: those for training.
+        """
+        return EnvPool(make or self.make, self.deadline, workers=self.run.env.workers)
+
     @property
     def needs_reference(self) -> bool:
         """Whether the policy before training is needed as a reference."""
@@ -102,13 +110,10 @@ def prepare(run: Run) -> PreparedRun:
         TrainingError, EnvError, CreditError, AgentError: from the parts.
     """
     use_threads(run.threads)
-    env_id, kwargs = run.env.id, dict(run.env.kwargs)
-
-    def make() -> gymnasium.Env[Any, Any]:
-        return make_env(env_id, **kwargs)
-
     agent = agent_maker(run)
     agent(None)  # a wrong option shows now
+    env_id = run.env.id
+    make = maker(env_id, **run.env.kwargs)
     _check_policy(run)
     _check_engine(run)
     _check_demonstrations(run, make)
