@@ -1,13 +1,20 @@
-"""The engine of a run: the sampler that its `[sampler]` section names, for the learner's model."""
+"""The engine of a run: the sampler that its `[sampler]` section names, for the learner's model.
+
+With a `[cluster]` section it is a sampler over several such engines.
+"""
 
 import asyncio
 import time
+from dataclasses import replace
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.cluster.sampler import ClusterSampler
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import look_up
-from turnwise.agents.samplers.base import SAMPLERS, Sampler, SamplerSettings, Sleeps
+from turnwise.agents.samplers.base import SAMPLERS, HasMetrics, Sampler, SamplerSettings, Sleeps
 from turnwise.training.batch import Batch
+from turnwise.training.cluster import cluster_settings, gpus_of_engine
+from turnwise.training.config import Run
 from turnwise.training.engine_probe import EngineProbe, shares_module
 from turnwise.training.errors import ConfigError
 from turnwise.training.first_prompts import first_prompts
@@ -32,7 +39,13 @@ class RunEngine:
         self._agent, self._pool = agent, pool
         self._sampler: Sampler | None = None
         self._probe: EngineProbe | None = None
-        self.metrics: dict[str, float] = {}
+        self._loaded: dict[str, float] = {}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What is known of the last load, and the counts of a sampler that has some."""
+        counts: dict[str, float] = self._sampler.metrics() if isinstance(self._sampler, HasMetrics) else {}
+        return self._loaded | counts
 
     @property
     def sampler(self) -> Sampler:
@@ -51,8 +64,8 @@ class RunEngine:
             AgentError: the engine failed.
         """
         started = time.perf_counter()
-        self.metrics = asyncio.run(self._load(self.sampler, version))
-        self.metrics["load_seconds"] = time.perf_counter() - started
+        self._loaded = asyncio.run(self._load(self.sampler, version))
+        self._loaded["load_seconds"] = time.perf_counter() - started
 
     def rest(self) -> None:
         """Let the engine release its memory until the next load, if it can."""
@@ -93,7 +106,7 @@ def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
         AgentError: the sampler cannot be made.
     """
     run, section = prepared.run, prepared.run.sampler
-    shared = section.engine == "transformers"
+    shared = section.engine == "transformers" and not run.cluster.address
     settings = SamplerSettings(
         model="" if shared else _model_of(prepared, learner),
         url=section.url,
@@ -108,12 +121,24 @@ def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
         module=learner.weights() if shared else None,
         tokenizer=learner.tokenizer,
     )
-    sampler = look_up(SAMPLERS, section.engine)(settings)
+    sampler = _on_cluster(run, settings) if run.cluster.address else look_up(SAMPLERS, section.engine)(settings)
     if sampler.tokenizer is None:
         sampler.close()
         raise ConfigError(f"sampler.engine {section.engine!r} returns no token ids, which training needs")
     require_vocabulary(sampler.tokenizer, vocabulary_fingerprint(learner.tokenizer), f"the engine {section.engine}")
     return sampler
+
+
+def _on_cluster(run: Run, settings: SamplerSettings) -> Sampler:
+    """Return a sampler over the engines of the run's cluster."""
+    import torch
+
+    wanted = cluster_settings(run, settings.device, torch.cuda.device_count())
+    options = dict(settings.options)
+    if run.sampler.engine == "vllm" and gpus_of_engine(run) > 1:  # inside Ray, vLLM would take Ray for its own workers
+        options.setdefault("distributed_executor_backend", "mp")
+    placed = replace(settings, device="cuda" if wanted.gpus else "cpu", options=options)
+    return ClusterSampler(run.sampler.engine, placed, wanted)
 
 
 def _model_of(prepared: PreparedRun, learner: Learner) -> str:

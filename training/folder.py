@@ -35,6 +35,12 @@ MAY_CHANGE = (
     "sampler.url",
     "sampler.memory",
     "sampler.gap_limit",
+    "cluster.address",
+    "cluster.engines",
+    "cluster.cpus",
+    "cluster.gpus",
+    "cluster.wait",
+    "cluster.timeout",
 )
 
 
