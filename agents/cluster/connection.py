@@ -137,8 +137,14 @@ class Cluster:
                 raise SamplerError(self._too_small())
             await asyncio.sleep(POLL)
 
-    def start(self, kind: type, index: int) -> Any:
-        """Return the handle of a new actor in the room of one engine; it may still be starting."""
+    def start(self, kind: type, index: int, *arguments: Any) -> Any:
+        """Return the handle of a new actor in the room of one engine; it may still be starting.
+
+        Args:
+            kind: its class.
+            index: of the engine.
+            arguments: of the class.
+        """
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         place = PlacementGroupSchedulingStrategy(self._room, placement_group_bundle_index=index)
@@ -151,7 +157,7 @@ class Cluster:
                 max_restarts=0,  # a restarted actor has lost its weights; the sampler starts a new one and loads them
                 scheduling_strategy=place,
             )
-            .remote()
+            .remote(*arguments)
         )
 
     def put(self, value: Any) -> Any:

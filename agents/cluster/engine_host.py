@@ -7,7 +7,8 @@ text. An exception that leaves this process is one of `turnwise.agents.errors`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import sys
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -36,7 +37,9 @@ class EngineFacts:
 class EngineHost:
     """The class of the Ray actor of an engine; `open` makes its sampler."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Sequence[str]) -> None:
+        """Find modules where the driver finds them, as far as this node has the folders: samplers of the user's own."""
+        sys.path += [folder for folder in path if folder not in sys.path]
         self._opened: Sampler | None = None
         self._chunks: dict[int, WeightChunk] = {}
         self._running: dict[str, asyncio.Event] = {}
@@ -98,7 +101,7 @@ class EngineHost:
                 f"the model folder {folder} does not exist on an engine's node; nodes need a common disk for folders, "
                 "or policy.path must be an id of the Hugging Face Hub"
             )
-        self._opened = sampler = look_up(SAMPLERS, name)(settings)
+        self._opened = sampler = look_up(SAMPLERS, name, SamplerError)(settings)
         return EngineFacts(
             turnwise=version_of("turnwise"),
             tokenizer=sampler.tokenizer if settings.tokenizer is None else None,

@@ -12,7 +12,9 @@ Not included: engines that draw on the environment's expert, which stays with th
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -32,10 +34,12 @@ START_SECONDS = 1800.0
 """Time in which an engine must start; vLLM compiles a large model for minutes."""
 CLOSE_SECONDS = 10.0
 """Time in which engines may clean up before their processes are ended."""
-MOST_FAILURES = 5
+MOST_FAILURES = 6
 """Losses of an engine in a row, without an answer in between, after which it is not started again."""
-MOST_TRIES = 5
+MOST_TRIES = 4
 """Engines that may be lost over one request, after which it is taken for the cause."""
+SUSPICIOUS = 2
+"""Engines lost over a request, after which it is repeated while no other such request is."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +83,8 @@ class ClusterSampler:
         self._weights: _Weights | None = None
         self._version = self._loads = 0
         self._lost = self._repeated = 0
-        self._asked: set[str] = set()
+        self._asked: dict[str, asyncio.Task[Any]] = {}
+        self._suspects = asyncio.Lock()
         self._splitting = False
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -171,42 +176,54 @@ class ClusterSampler:
     # -- requests --
 
     async def _sample(self, request: Request) -> Completion:
-        if request.episode in self._asked:
+        task = asyncio.current_task()
+        assert task is not None
+        while (other := self._asked.get(request.episode)) is not None and other.cancelling():
+            await asyncio.wait([other])
+        if other is not None:
             raise SamplerError(
                 f"episode {request.episode} already has a request in progress; ids of episodes must be unique"
             )
-        self._asked.add(request.episode)
+        self._asked[request.episode] = task
         try:
             return await self._answer(request)
         finally:
-            self._asked.discard(request.episode)
+            del self._asked[request.episode]
 
     async def _answer(self, request: Request) -> Completion:
         """Ask engines until one lives long enough to answer."""
-        reasons: list[str] = []
-        while len(reasons) < MOST_TRIES:
-            engine = await self._engine_for(request.episode)
-            actor = engine.actor
-            engine.busy += 1
-            try:
-                answer: Completion | None = await self._ask(actor.sample.remote(request))
-            except ActorLost as lost:
-                reasons.append(str(lost))
-                self._lose(engine, actor, str(lost))
-                self._repeated += 1
-                continue
-            finally:
-                engine.busy -= 1
-                self._notify()
-            if answer is None:  # its episode was forgotten
-                raise asyncio.CancelledError
-            engine.failures = 0
-            self._routes.answered(request.episode, engine)
-            return answer
+        reason = ""
+        for losses in range(MOST_TRIES):
+            # One that was there when two engines were lost may be the cause: it takes no other of its kind along.
+            async with self._suspects if losses >= SUSPICIOUS else nullcontext():
+                try:
+                    return await self._ask_engine(request)
+                except ActorLost as lost:
+                    reason = str(lost)
+                    self._repeated += 1
         raise RequestFailed(
             f"episode {request.episode}: {MOST_TRIES} engines were lost over the same request, the last because "
-            f"{reasons[-1]}"
+            f"{reason}"
         )
+
+    async def _ask_engine(self, request: Request) -> Completion:
+        """Return the answer of the episode's engine; one that is lost is started again in the background."""
+        engine = await self._engine_for(request.episode)
+        actor = engine.actor
+        engine.busy += 1
+        try:
+            answer: Completion | None = await self._ask(actor.sample.remote(request))
+        except ActorLost as lost:
+            self._lose(engine, actor, str(lost))
+            raise
+        finally:
+            engine.busy -= 1
+            self._notify()
+        if answer is None:  # its episode was forgotten
+            raise asyncio.CancelledError
+        engine.failures = 0
+        self._routes.answered(request.episode, engine)
+        return answer
 
     async def _engine_for(self, episode: str) -> Engine:
         """Wait for the engine that a request goes to."""
@@ -314,7 +331,7 @@ class ClusterSampler:
 
     async def _start(self, engine: Engine) -> EngineFacts:
         """Start the process of an engine, and make it ready with the current weights."""
-        actor = self._cluster.start(EngineHost, engine.number)
+        actor = self._cluster.start(EngineHost, engine.number, sys.path)
         try:
             facts: EngineFacts = await self._ask(actor.open.remote(self._name, self._settings), START_SECONDS)
             await self._until(lambda: not self._splitting)
