@@ -37,6 +37,7 @@ from turnwise.agents.samplers import (
 )
 from turnwise.agents.statistics import mcnemar_exact, paired_permutation, wilson
 from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
+from turnwise.agents.stream import stream
 from turnwise.agents.templates import PLAIN, REACT, TEMPLATES, Template
 from turnwise.agents.tokens import tokenize_trajectory
 from turnwise.agents.trajectory import Group, Stop, Trajectory, Turn, grouped
@@ -103,6 +104,7 @@ __all__ = [
     "play",
     "read_trajectories",
     "rollout",
+    "stream",
     "tokenize_trajectory",
     "wilson",
 ]

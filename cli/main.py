@@ -32,6 +32,7 @@ from turnwise.cli import (
     evaluate,
     list_command,
     model,
+    plan,
     play,
     report,
     serve,
@@ -159,6 +160,7 @@ def root(
 app.command("demo", short_help="Train an agent on this machine in minutes and show what it learned.")(demo.demo)
 app.command("play", short_help="Play an environment yourself, with hints and a trained agent to ask.")(play.play)
 app.command("train", short_help="Train an agent from a run's TOML file.")(train.train)
+app.command("plan", short_help="Estimate what a run needs on several GPUs.")(plan.plan)
 app.command("eval", short_help="Evaluate an agent on a fixed panel of tasks.")(evaluate.evaluate)
 app.command("bench", short_help="Benchmark an agent on fixed panels of all environments.")(bench.bench)
 app.command("ablate", short_help="Train variants of a run with several seeds and compare them.")(ablate.ablate)

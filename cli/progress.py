@@ -40,6 +40,10 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
     ("clip_fraction", "clipped", percent),
     ("no_variance_groups", "groups without variance", percent),
     ("step_signal", "step signal", percent),
+    ("age", "age of turns", _decimals(2)),
+    ("stale", "stale turns", percent),
+    ("learner_idle", "learner idle", percent),
+    ("engine_idle", "engine idle", percent),
     ("rollout_tokens_per_second", "rollout tok/s", count),
     ("update_tokens_per_second", "training tok/s", count),
     ("loss", "loss", _decimals(4)),
@@ -49,7 +53,7 @@ SHOWN: tuple[tuple[str, str, Format], ...] = (
 )
 """Key of an event, its label, and the format of its number."""
 
-PROBLEMS = frozenset({"errors", "outgrown", "skipped"})
+PROBLEMS = frozenset({"errors", "outgrown", "skipped", "stale"})
 """Keys that are shown only when they are not zero."""
 
 NOTES = frozenset({"note", "warning"})

@@ -30,6 +30,7 @@ class Batch:
         advantages: float64 [B, L]; 0 outside the mask.
         trajectory: int64 [B], number of the row's trajectory in the order of packing.
         turn: int64 [B, L], index of the token's turn in `turns`; -1 for tokens that were not sampled.
+        version: int64 [B, L], version of the weights that sampled the token; -1 outside the mask.
         turns: (trajectory id, turn) of every packed turn.
         reference: float64 [B, L], nats, under a reference policy; None without one.
         rollout: float64 [B, L], nats, from the sampling engine; None where `old` is that already.
@@ -42,6 +43,7 @@ class Batch:
     advantages: NDArray[np.float64]
     trajectory: NDArray[np.int64]
     turn: NDArray[np.int64]
+    version: NDArray[np.int64]
     turns: tuple[tuple[str, int], ...] = ()
     reference: NDArray[np.float64] | None = None
     rollout: NDArray[np.float64] | None = None
@@ -66,6 +68,7 @@ class Batch:
             advantages=self.advantages[index, :width],
             trajectory=self.trajectory[index],
             turn=self.turn[index, :width],
+            version=self.version[index, :width],
             turns=self.turns,
             reference=None if self.reference is None else self.reference[index, :width],
             rollout=None if self.rollout is None else self.rollout[index, :width],
@@ -184,6 +187,7 @@ def _lay_out(
         advantages=np.zeros(shape),
         trajectory=np.array([row.trajectory for row in rows], dtype=np.int64),
         turn=np.full(shape, -1, dtype=np.int64),
+        version=np.full(shape, -1, dtype=np.int64),
         turns=turns,
     )
     for index, row in enumerate(rows):
@@ -196,9 +200,11 @@ def _lay_out(
                 batch.mask[index, start:end] = True
                 batch.old[index, start:end] = turn.logprobs
                 batch.advantages[index, start:end] = values[number]
+                batch.version[index, start:end] = turn.version
     # nothing precedes the first token of a sequence that could predict it
     batch.mask[:, :1] = False
     batch.old[:, :1] = batch.advantages[:, :1] = 0.0
+    batch.version[:, :1] = -1
     return batch
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from turnwise.registry import suggest
 from turnwise.training.errors import ConfigError
@@ -221,7 +221,11 @@ class CreditSection(Section):
 class ObjectiveSection(Section):
     """The loss: an objective by name, how its tokens are aggregated, and additional terms."""
 
-    name: str = Field(default="ppo_clip", description="The objective; see `turnwise list objectives`.")
+    name: str = Field(
+        default="ppo_clip",
+        description="The objective; see `turnwise list objectives`. With train.staleness or train.spare, "
+        '`decoupled` with old = "recomputed" is the default.',
+    )
     options: dict[str, Any] = Field(default={}, description="Options of the objective, such as clip_low, clip_high.")
     sequence: Literal["trajectory", "turn"] = Field(
         default="trajectory", description="What counts as a sequence in sequence-level objectives and corrections."
@@ -275,6 +279,19 @@ class TrainSection(Section):
     )
     group: int = Field(default=8, ge=1, description="Episodes per group.")
     concurrency: int = Field(default=64, ge=1, description="Maximum number of episodes in play at once.")
+    repairs: int = Field(
+        default=1, ge=0, description="Failed episodes of a group that are replaced by playing another one."
+    )
+    staleness: int = Field(
+        default=0,
+        ge=0,
+        description="Updates that rollouts may be ahead of: they go on while the learner works. 0: they take turns.",
+    )
+    spare: int = Field(
+        default=0,
+        ge=0,
+        description="Groups that are begun beyond those that the iterations need; unfinished ones are carried over.",
+    )
     updates: int = Field(default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were.")
     lr: float = Field(default=3e-4, gt=0, le=1, description="Peak learning rate.")
     schedule: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
@@ -292,6 +309,16 @@ class TrainSection(Section):
         default=10, ge=0, description="Iterations between checkpoints; 0: only the first and the last."
     )
     keep: int = Field(default=2, ge=1, description="Number of checkpoints to keep.")
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether episodes may be played with several versions of the weights."""
+        return bool(self.staleness or self.spare)
+
+    @property
+    def oldest(self) -> int:
+        """Largest number of updates between sampling a turn and training on it; older turns carry no loss."""
+        return self.staleness + bool(self.spare)
 
 
 class EvaluationSection(Section):
@@ -330,6 +357,22 @@ class Run(Section):
     objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")
     train: TrainSection = Field(default_factory=TrainSection, description="The loop.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _objective_of_stale_turns(cls, table: Any) -> Any:
+        """Use the decoupled objective for asynchronous rollouts, unless the objective is given."""
+        match table:
+            case {"train": {"staleness": int() | float() as ahead}} if ahead:
+                pass
+            case {"train": {"spare": int() | float() as ahead}} if ahead:
+                pass
+            case _:
+                return table
+        objective = table.get("objective", {})
+        if not isinstance(objective, dict) or {"name", "old"} & objective.keys():
+            return table
+        return {**table, "objective": {**objective, "name": "decoupled", "old": "recomputed"}}
 
     @property
     def folder(self) -> Path:

@@ -30,13 +30,12 @@ class RunEngine:
     Args:
         prepared: the run.
         learner: its weights are loaded.
-        agent: builds the prompts of the probe.
-        pool: environments, from whose first observations these prompts are made.
+        agent: builds the prompts of the probe, from first observations.
     """
 
-    def __init__(self, prepared: PreparedRun, learner: Learner, agent: Agent, pool: EnvPool) -> None:
+    def __init__(self, prepared: PreparedRun, learner: Learner, agent: Agent) -> None:
         self.prepared, self.learner = prepared, learner
-        self._agent, self._pool = agent, pool
+        self._agent = agent
         self._sampler: Sampler | None = None
         self._probe: EngineProbe | None = None
         self._loaded: dict[str, float] = {}
@@ -63,9 +62,12 @@ class RunEngine:
             EngineMismatch: engine and learner differ by more than sampler.gap_limit.
             AgentError: the engine failed.
         """
-        started = time.perf_counter()
-        self._loaded = asyncio.run(self._load(self.sampler, version))
-        self._loaded["load_seconds"] = time.perf_counter() - started
+        sampler = self.sampler  # opening it may need an event loop of its own
+        asyncio.run(self._load(sampler, version))
+
+    async def load_here(self, version: int) -> None:
+        """Do what `load` does, on the running event loop; the sampler must be open."""
+        await self._load(self.sampler, version)
 
     def rest(self) -> None:
         """Let the engine release its memory until the next load, if it can."""
@@ -77,13 +79,14 @@ class RunEngine:
         if self._sampler is not None:
             self._sampler.close()
 
-    async def _load(self, sampler: Sampler, version: int) -> dict[str, float]:
+    async def _load(self, sampler: Sampler, version: int) -> None:
+        started, self._loaded = time.perf_counter(), {}
         await sampler.load(self.learner.weights(), version=version)
-        if self._probe is None:
-            return {}
-        gap = await self._probe.measure(sampler, self._score, version)
-        self._probe.check(gap)
-        return gap.metrics()
+        if self._probe is not None:
+            gap = await self._probe.measure(sampler, self._score, version)
+            self._probe.check(gap)
+            self._loaded |= gap.metrics()
+        self._loaded["load_seconds"] = time.perf_counter() - started
 
     def _score(self, batch: Batch) -> Scores:
         return self.learner.score(batch, micro_tokens=self.prepared.run.train.micro_tokens)
@@ -91,7 +94,8 @@ class RunEngine:
     def _make_probe(self) -> EngineProbe | None:
         prepared = self.prepared
         seed = prepared.seed_for("probe")
-        prompts = first_prompts(self._agent, self.learner.tokenizer, self._pool, prepared.tasks, seed)
+        with EnvPool(prepared.make, prepared.deadline) as pool:
+            prompts = first_prompts(self._agent, self.learner.tokenizer, pool, prepared.tasks, seed)
         return EngineProbe(prompts, limit=prepared.run.sampler.gap_limit, seed=seed) if prompts else None
 
 
@@ -106,7 +110,8 @@ def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
         AgentError: the sampler cannot be made.
     """
     run, section = prepared.run, prepared.run.sampler
-    shared = section.engine == "transformers" and not run.cluster.address
+    alone = not run.train.staleness and not run.cluster.address  # else it samples during updates, or elsewhere
+    shared = section.engine == "transformers" and alone
     settings = SamplerSettings(
         model="" if shared else _model_of(prepared, learner),
         url=section.url,

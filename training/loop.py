@@ -1,15 +1,13 @@
 """The training loop: sample tasks, roll out, assign credit, pack, update, and hand the new weights to the sampler.
 
 Everything after a finished iteration is a pure function of what a checkpoint holds (`turnwise.training.recovery`), so a
-run that was interrupted and resumed ends with the same weights as one that never stopped, bit for bit on a CPU.
-
-Not included: several processes and asynchronous rollouts.
+run that was interrupted and resumed ends with the same weights as one that never stopped, bit for bit on a CPU. With
+asynchronous rollouts (`turnwise.training.asynchronous`), which groups an iteration trains on depends on time as well.
 """
 
 import time
-from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import AgentError
 from turnwise.agents.folder_lock import locked
 from turnwise.agents.models import ModelFolder
-from turnwise.agents.rollout import RolloutReport, rollout
+from turnwise.agents.rollout import RolloutReport
 from turnwise.agents.samplers.base import Sampler
-from turnwise.agents.store import TrajectoryWriter
-from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.credit.steps import Steps
+from turnwise.training.asynchronous import AsynchronousRollouts
 from turnwise.training.batch import Batch, pack, turn_divergence
 from turnwise.training.checkpoint import write_merged
 from turnwise.training.config import Run
@@ -43,10 +40,11 @@ from turnwise.training.metrics import credit_metrics, group_metrics, play_metric
 from turnwise.training.objectives import Objective
 from turnwise.training.optimizers import learning_rate
 from turnwise.training.recovery import Recovery, find_restart, open_metrics, restore_learner
+from turnwise.training.rollouts import Played, Rollouts, SynchronousRollouts
 from turnwise.training.setup import PreparedRun, find_policy, prepare, remarks
+from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
 from turnwise.training.state_json import from_json, to_json
 from turnwise.training.steps import steps_of
-from turnwise.training.tasks import TaskSampler
 from turnwise.training.warmstart import warm_start
 
 
@@ -134,12 +132,12 @@ class TrainingLoop:
         self.prepared, self.config = prepared, prepared.run
         self.learner, self.report, self.recovery = learner, report, recovery
         self.step = 0
-        self.tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
         self.credit_state: object = None
         self.coefficients = prepared.coefficients.first()
         self.agent = prepared.agent(learner.tokenizer)
-        self.pool = EnvPool(prepared.make, prepared.deadline)
-        self.engine = RunEngine(prepared, learner, self.agent, self.pool)
+        self.engine = RunEngine(prepared, learner, self.agent)
+        make = AsynchronousRollouts if prepared.run.train.asynchronous else SynchronousRollouts
+        self.rollouts: Rollouts = make(prepared, self.agent, self.engine, report)
         self._watch = LearningWatch(report)
         self._seconds: list[float] = []
         learner.limit.note = lambda text: report.event("note", self.step + 1, text=text)
@@ -153,38 +151,41 @@ class TrainingLoop:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.pool.close()
+        self.rollouts.close()
         self.engine.close()
 
     def run(self) -> None:
         """Load the weights and iterate until the run is finished, evaluating and saving when it is due."""
         while True:
-            self.engine.load(self.step)
+            self.rollouts.load(self.step)
             evaluate_if_due(self.prepared, self.step, self.agent, self.sampler, self.report)
             if self.step >= self.config.train.steps:
                 break
             self.iteration()
-            self.recovery.save_if_due(self)
+            if self.recovery.save_if_due(self):
+                self.rollouts.saved()
 
     def iteration(self) -> None:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
         started = time.perf_counter()
-        groups, played = self._roll_out(self.tasks.next(self.config.train.tasks))
+        played = self._roll_out()
+        groups = played.groups
         steps = steps_of(groups, anchor=self.config.credit.anchor)
         advantages = self._assign_credit(steps, groups)
-        batch = pack(groups, advantages)
-        self.engine.rest()
+        batch = pack(groups, self._without_stale(advantages, groups))
         with self.recovery.update(self):
             batch, shares = self._score(batch, groups)
+            ages = self._age_metrics(groups, batch)
             stats = self.learner.update(batch, self._objective(), self._plan())
             self._advance(advantages, stats, groups)
             self._seconds.append(time.perf_counter() - started)
-            self._report(groups, steps, advantages, stats | shares | _speeds(played, stats), batch)
+            more = {**stats, **shares, **_speeds(played.report, stats), **played.metrics, **ages}
+            self._report(groups, steps, advantages, more, batch)
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps beside the weights and the learner's state, as JSON can hold it."""
         return {
-            "tasks": self.tasks.state_dict(),
+            **self.rollouts.state(),
             "credit": to_json(self.credit_state),
             "coefficients": dict(self.coefficients),
         }
@@ -192,51 +193,31 @@ class TrainingLoop:
     def load_state(self, step: int, state: Mapping[str, Any]) -> None:
         """Continue after `step` iterations with what `state` returned then."""
         self.step = step
-        self.tasks.load_state_dict(state["tasks"])
+        self.rollouts.load_state(state)
         self.credit_state = from_json(state.get("credit"))
         self.coefficients = dict(state.get("coefficients", self.coefficients))
 
     # -- the parts of an iteration --
 
-    def _roll_out(self, tasks: list[str]) -> tuple[list[Group], RolloutReport]:
-        """Play one iteration's groups; trajectories are stored as they finish."""
-        run, played = self.config, RolloutReport()
-        path = run.folder / "trajectories" / f"{self.step + 1:06d}{run.trajectories}"
-        if run.trajectories:
-            path.parent.mkdir(exist_ok=True)
-        tick = self.report.counting("rollout", len(tasks) * run.train.group)
-        with TrajectoryWriter(path) if run.trajectories else nullcontext() as writer:
+    def _roll_out(self) -> Played:
+        """Return the groups of this iteration; if all of them failed, the iterations before it are saved."""
+        try:
+            played = self.rollouts.next(self.step)
+        except TrainingError:
+            self.recovery.save(self)
+            raise
+        if played.report.errors:
+            self.report.event("note", self.step + 1, text=played.report.sentence())
+        return played
 
-            def finished(trajectory: Trajectory) -> None:
-                if writer is not None:
-                    writer.write(trajectory)
-                tick(trajectory)
+    def _without_stale(self, advantages: Advantages, groups: list[Group]) -> Advantages:
+        """Return the advantages without the turns that are too old to train on."""
+        limit = self.config.train.oldest
+        return without_stale(advantages, turn_ages(groups, self.step), limit) if limit else advantages
 
-            groups = rollout(
-                self.agent,
-                self.sampler,
-                tasks,
-                make=self.pool,
-                size=run.train.group,
-                seed=self.prepared.seed_for("rollout", self.step),
-                concurrency=run.train.concurrency,
-                on_finish=finished,
-                report=played,
-            )
-        if played.errors:
-            self.report.event("note", self.step + 1, text=played.sentence())
-        if not any(one.turns for group in groups for one in group.finished):
-            self._refuse_empty_iteration(groups, played)
-        return groups, played
-
-    def _refuse_empty_iteration(self, groups: list[Group], played: RolloutReport) -> None:
-        self.recovery.save(self)
-        reason = Counter(one.error for group in groups for one in group.trajectories).most_common(1)[0][0]
-        what = "failed" if played.errors == played.episodes else "ended before its first turn"
-        raise TrainingError(
-            f"every episode of iteration {self.step + 1} {what} ({reason}); the iterations before it are saved, and "
-            "--resume continues from there"
-        )
+    def _age_metrics(self, groups: list[Group], batch: Batch) -> dict[str, float]:
+        limit = self.config.train.oldest
+        return age_metrics(groups, self.step, limit) | ratio_metrics(batch, self.step) if limit else {}
 
     def _assign_credit(self, steps: Steps, groups: list[Group]) -> Advantages:
         """Return the advantages of all turns; the KL term is subtracted from the rewards where it belongs there."""

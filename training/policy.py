@@ -70,16 +70,12 @@ def build_policy(
     check_sizes(hidden=hidden, layers=layers, heads=heads, context=context)
     torch, transformers = _libraries()
     tokenizer = build_tokenizer(texts, vocab=vocab, context=context)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=hidden,
-        intermediate_size=32 * math.ceil(hidden * 8 / 3 / 32),
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=heads,
-        max_position_embeddings=context,
-        tie_word_embeddings=True,
-        bos_token_id=None,
+    config = policy_config(
+        vocab=len(tokenizer),
+        hidden=hidden,
+        layers=layers,
+        heads=heads,
+        context=context,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
@@ -88,6 +84,30 @@ def build_policy(
         model = transformers.LlamaForCausalLM(config)
         _initialise(model, layers)
     return model.eval(), tokenizer
+
+
+def policy_config(*, vocab: int, hidden: int, layers: int, heads: int, context: int, **special: int) -> Any:
+    """Return the configuration of a new model; see `build_policy`.
+
+    Args:
+        vocab: rows of the embedding.
+        hidden, layers, heads, context: as in `build_policy`.
+        special: ids of special tokens, as transformers names them; the others are None.
+
+    Raises:
+        TrainingError: torch or transformers is not installed.
+    """
+    return _libraries()[1].LlamaConfig(
+        vocab_size=vocab,
+        hidden_size=hidden,
+        intermediate_size=32 * math.ceil(hidden * 8 / 3 / 32),
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=context,
+        tie_word_embeddings=True,
+        **{"bos_token_id": None, **special},
+    )
 
 
 def build_tokenizer(texts: Iterable[str], *, vocab: int = 1024, context: int = 1024) -> Any:

@@ -85,11 +85,13 @@ class Recovery:
             yield
             self._mark(loop)
 
-    def save_if_due(self, loop: Recoverable) -> None:
-        """Save the last boundary if the run asks for a checkpoint there."""
+    def save_if_due(self, loop: Recoverable) -> bool:
+        """Save the last boundary if the run asks for a checkpoint there; return whether it does."""
         every = self.run.train.checkpoint_every
-        if loop.step == self.run.train.steps or (every and loop.step % every == 0):
+        due = loop.step == self.run.train.steps or bool(every and loop.step % every == 0)
+        if due:
             self.save(loop)
+        return due
 
     def save(self, loop: Recoverable) -> None:
         """Save the last boundary, unless it is saved already."""

@@ -32,7 +32,7 @@ from turnwise.training.config import Run
 from turnwise.training.config_effects import check_effects
 from turnwise.training.errors import ConfigError, TrainingError
 from turnwise.training.lora import LoraOptions
-from turnwise.training.objectives import Objective
+from turnwise.training.objectives import Objective, objectives
 from turnwise.training.policy import check_sizes, device_of
 from turnwise.training.steps import COLUMNS
 from turnwise.training.threads import use_threads
@@ -125,8 +125,27 @@ def prepare(run: Run) -> PreparedRun:
         tasks=list_tasks(make, run.train.pool or None, seed_for(run.seed, "pool")),
         panel=make_panel(env_id, run.evaluation_kwargs(), run.evaluation.episodes) if run.evaluation.episodes else None,
     )
+    _check_staleness(run, prepared.objective)
     check_effects(run)
     return prepared
+
+
+def _check_staleness(run: Run, objective: Objective) -> None:
+    """Refuse asynchronous rollouts with an objective that takes old samples for new ones."""
+    recomputed = run.objective.old == "recomputed"
+    if not run.train.asynchronous or objective.corrects_stale(recomputed):
+        return
+    key = "train.staleness" if run.train.staleness else "train.spare"
+    able = ", ".join(name for name, info in objectives().items() if not info.on_policy)
+    advice = (
+        'set objective.correction, such as "tis_token", or objective.name to "decoupled"'
+        if recomputed
+        else f"choose one of {able}"
+    )
+    raise ConfigError(
+        f"{key} > 0 trains on samples of older weights, which objective.name = {objective.name!r} with objective.old = "
+        f"{run.objective.old!r} does not correct: {advice}"
+    )
 
 
 MANY_REPEATS = 5

@@ -42,13 +42,17 @@ class TaskSampler:
         """Return the next `count` ids of the stream."""
         return [self._next() for _ in range(count)]
 
-    def _next(self) -> str:
-        epoch, index = divmod(self._position, len(self._tasks))
+    def at(self, position: int) -> str:
+        """Return the id at a position of the stream, counted from 0."""
+        epoch, index = divmod(position, len(self._tasks))
         if epoch != self._epoch:
             self._epoch = epoch
             self._order = np.random.default_rng([self._seed, epoch]).permutation(len(self._tasks))
-        self._position += 1
         return self._tasks[int(self._order[index])]
+
+    def _next(self) -> str:
+        self._position += 1
+        return self.at(self._position - 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the stream, JSON-serializable."""

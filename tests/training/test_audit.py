@@ -344,7 +344,7 @@ def test_nucleus_sampling_moves_log_probabilities_by_a_known_amount(audited):
     from turnwise.training.logprobs import TokenScorer
 
     scorer = TokenScorer(load_model(folder / "checkpoints/000000"))
-    list(wrong.measure(1, stored, lambda batch: scorer.score(batch, temperature=0.7)))
+    list(wrong.measure(1, stored[0].turns[0].version, stored, lambda batch: scorer.score(batch, temperature=0.7)))
     assert 1e-3 < wrong.whole.mean < -torch.log(torch.tensor(0.8))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.dialogue import Dialogue
 from turnwise.agents.episode import storable
-from turnwise.agents.rollout import QUARANTINE_ERRORS
+from turnwise.agents.stream import QUARANTINE_ERRORS, is_replacement
 from turnwise.agents.trajectory import Group, Trajectory, Turn
 from turnwise.training.batch import Batch, pack
 from turnwise.training.config import Run
@@ -103,13 +103,16 @@ def _bad_numbers(turn: Turn, vocabulary: int) -> Iterator[str]:
 # -- versions --
 
 
-def wrong_versions(_: AuditedRun, iteration: int, trajectory: Trajectory) -> Found:
-    """Yield turns that other weights sampled than those at the beginning of the iteration, version iteration - 1."""
-    wanted, last = iteration - 1, 0
+def wrong_versions(audited: AuditedRun, iteration: int, trajectory: Trajectory) -> Found:
+    """Yield turns that other weights sampled than those at the beginning of the iteration, version iteration - 1.
+
+    With asynchronous rollouts they may be older, and newer in groups from before the run was resumed.
+    """
+    wanted, last, exact = iteration - 1, 0, not audited.run.train.asynchronous
     for number, turn in enumerate(trajectory.turns):
         if turn.version < last:
             yield number, f"sampled by version {turn.version} after a turn by version {last}"
-        elif turn.version != wanted:
+        elif exact and turn.version != wanted:
             kind = "older" if turn.version < wanted else "newer"
             yield number, f"sampled by version {turn.version}, {kind} than version {wanted} of this iteration"
         last = turn.version
@@ -262,7 +265,7 @@ def _wrong_ending(audited: AuditedRun, turn: Turn) -> str:
 
 TRAJECTORY_CHECKS: tuple[TrajectoryCheck, ...] = (
     TrajectoryCheck("numbers", "ids in the vocabulary, one finite log-probability <= 0 a token, rewards", bad_numbers),
-    TrajectoryCheck("versions", "every turn is by the weights of its iteration", wrong_versions),
+    TrajectoryCheck("versions", "every turn is by weights that its iteration may have", wrong_versions),
     TrajectoryCheck("prompts", "every prompt is the one that the agent builds", wrong_prompts, _needs_tokenizer),
     TrajectoryCheck("masks", "loss on sampled tokens, and on nothing else", wrong_masks),
     TrajectoryCheck("texts", "ids decode to the recorded text", wrong_texts, _needs_tokenizer),
@@ -304,10 +307,12 @@ class IterationCheck:
 def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:
     """Yield ids that occur twice or belong to another task or seed, and groups that are not complete.
 
-    A group may lack members if its task failed so often that the rollout gave it up.
+    A group may lack members if its task failed so often that the rollout gave it up, and have more than its size if
+    failed ones were replaced. With asynchronous rollouts, it may have begun in another iteration.
     """
     section = audited.run.train
-    seed = seed_for(audited.run.seed, "rollout", iteration - 1)
+    begun = range(section.steps) if section.asynchronous else [iteration - 1]
+    seeds = {seed_for(audited.run.seed, "rollout", number) for number in begun}
     failed = Counter(one.task for one in episodes if not one.finished)
     given_up = {task for task, count in failed.items() if count >= QUARANTINE_ERRORS}
     for name, times in Counter(one.id for one in episodes).items():
@@ -315,16 +320,15 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
             yield name, f"{times} trajectories have this id"
     for one in episodes:
         task, _, rest = one.id.rpartition("#")
-        if task != one.task or rest.partition("@")[2] != str(one.seed) or one.seed != seed:
-            yield (
-                one.id,
-                f"the id does not belong to task {one.task} and seed {one.seed} (seed {seed} in this iteration)",
-            )
-    for task, count in Counter(one.task for one in episodes).items():
+        if task != one.task or rest.partition("@")[2] != str(one.seed) or one.seed not in seeds:
+            known = "" if section.asynchronous else f" (seed {min(seeds)} in this iteration)"
+            yield one.id, f"the id does not belong to task {one.task} and seed {one.seed}{known}"
+    first = [one for one in episodes if not is_replacement(one.id)]
+    for task, count in Counter(one.task for one in first).items():
         if count % section.group and task not in given_up:
             yield None, f"task {task} has {count} trajectories, expected groups of {section.group}"
-    if len(episodes) != section.tasks * section.group and not given_up:
-        yield None, f"{len(episodes)} trajectories are stored, expected {section.tasks} x {section.group}"
+    if len(first) != section.tasks * section.group and not given_up:
+        yield None, f"{len(first)} trajectories are stored, expected {section.tasks} x {section.group}"
 
 
 def wrong_metrics(audited: AuditedRun, iteration: int, episodes: Sequence[EpisodeEnd]) -> OfIteration:

@@ -78,8 +78,17 @@ class GapMeter:
     worst: tuple[float, Place | None] = (-1.0, None)
     _suspect: dict[int, tuple[Place, float]] = field(default_factory=dict)
 
-    def measure(self, iteration: int, chunk: list[Trajectory], score: Score) -> Iterator[tuple[Place, str]]:
-        """Score the trajectories of one iteration, and yield the turns with a token whose gap is too large."""
+    def measure(
+        self, iteration: int, version: int, chunk: list[Trajectory], score: Score
+    ) -> Iterator[tuple[Place, str]]:
+        """Score the turns of one iteration by one version, and yield those with a token whose gap is too large.
+
+        Args:
+            iteration: that was trained on them.
+            version: of the weights that `score` has; turns by other versions are left out.
+            chunk: trajectories.
+            score: recomputes the log-probabilities of a batch.
+        """
         kept = [one for one in chunk if one.finished and len(one.turns)]
         batch = pack([Group(one.task, (one,)) for one in kept])
         recomputed = score(batch).logprobs[batch.mask]
@@ -90,9 +99,11 @@ class GapMeter:
         of_turn = batch.turn[batch.mask]
         for start, end in _runs(of_turn):
             trajectory, number = turns[int(of_turn[start])]
+            if trajectory.turns[number].version != version:
+                continue
             place = Place(iteration, trajectory.id, number)
             offset = len(trajectory.turns[number].response) - (end - start)  # 1 if nothing precedes the first token
-            yield from self._turn(place, trajectory.turns[number].version, gaps[start:end], offset)
+            yield from self._turn(place, version, gaps[start:end], offset)
 
     def _turn(self, place: Place, version: int, gaps: NDArray[np.float64], offset: int) -> Iterator[tuple[Place, str]]:
         """Add the gaps of one turn."""

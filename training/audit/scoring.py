@@ -39,14 +39,17 @@ class VersionScorer:
     missing: list[int] = field(default_factory=list)
     _scorer: TokenScorer | None = None
     _iteration: int = 0
+    _version: int = 0
     _chunk: list[Trajectory] = field(default_factory=list)
     _tokens: int = 0
 
     def begin(self, iteration: int) -> None:
-        """Load the weights at the beginning of an iteration, if they are kept."""
+        """Load the newest weights that are kept of those which sampled for an iteration."""
         self._iteration, self._scorer = iteration, None
         gc.collect()
-        folder = self.weights.get(iteration - 1)
+        oldest = iteration - 1 - self.run.train.oldest
+        self._version = next((one for one in range(iteration - 1, oldest - 1, -1) if one in self.weights), -1)
+        folder = self.weights.get(self._version)
         if folder is None:
             self.missing.append(iteration - 1)
             return
@@ -78,7 +81,7 @@ class VersionScorer:
         """Score what was taken, and yield its problems."""
         chunk, self._chunk, self._tokens = self._chunk, [], 0
         if chunk and self._scorer is not None:
-            yield from self.meter.measure(self._iteration, chunk, self._score)
+            yield from self.meter.measure(self._iteration, self._version, chunk, self._score)
 
     def _score(self, batch: Batch) -> Scores:
         assert self._scorer is not None

@@ -44,6 +44,8 @@ class ObjectiveInfo:
         evidence: what the formula was checked against: "reference code", the "paper", or "our reading" of an abstract.
         use: when to use it, in one line.
         function: (logprobs, old, advantages, mask, *, ref, rollout, entropy, **options) -> (loss, stats).
+        on_policy: whether it is only right for samples of the policy that is updated, since it has no ratio to the one
+            that sampled.
     """
 
     name: str
@@ -53,6 +55,7 @@ class ObjectiveInfo:
     evidence: Evidence
     use: str
     function: ObjectiveFunction
+    on_policy: bool = False
 
     def __call__(self, *tensors: Any, **options: Any) -> Any:
         """Return loss and statistics; see `ObjectiveFunction.__call__`."""
@@ -100,7 +103,7 @@ BUILTIN = (
           "Some of those tokens lose their gradient.", clip_cov),
     # Without a trust region.
     ObjectiveInfo("reinforce", "REINFORCE", None, (), "reference code",
-          "The plain policy gradient; use one optimizer step per batch.", reinforce),
+          "The plain policy gradient; use one optimizer step per batch.", reinforce, on_policy=True),
     ObjectiveInfo("asymre", "Asymmetric REINFORCE", "2506.20520", (), "paper",
           "A lower baseline: good actions weigh more than bad ones.", asymre),
     ObjectiveInfo("opmd", "Online Policy Mirror Descent", "2505.17826", (), "paper",

@@ -98,6 +98,15 @@ class Objective(Terms):
         """Whether the sampling engine's log-probabilities are needed beside the trainer's own."""
         return bool(self.correction) or "rollout" in self.info.needs
 
+    def corrects_stale(self, recomputed: bool) -> bool:
+        """Return whether samples of an older policy are trained on with their importance ratio.
+
+        Args:
+            recomputed: whether `old` is recomputed before the update, so that the ratio to it does not know the
+                sampling policy.
+        """
+        return self.needs_rollout if recomputed else not self.info.on_policy
+
     def loss(self, tokens: Tokens, weights: Tensor) -> tuple[Tensor, Stats]:
         """Return the loss of some tokens, and sums over them; see `whole_loss`.
 

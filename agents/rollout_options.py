@@ -1,0 +1,97 @@
+"""Options and counts of a rollout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from turnwise.agents.errors import AgentError
+from turnwise.agents.trajectory import Trajectory
+
+__all__ = ["RolloutOptions", "RolloutReport", "RolloutSettings"]
+
+OnFinish = Callable[[Trajectory], None]
+
+
+@dataclass(slots=True)
+class RolloutReport:
+    """Counts of a rollout."""
+
+    episodes: int = 0
+    turns: int = 0
+    unparsable: int = 0
+    inadmissible: int = 0
+    errors: int = 0
+    restarts: int = 0
+    """Environments that were closed after a failure."""
+    repaired: int = 0
+    """Episodes that were played in place of one whose environment failed."""
+    skipped: int = 0
+    """Episodes that were not played because their task was in quarantine."""
+    prompt_tokens: int = 0
+    response_tokens: int = 0
+    """Tokens as sampled, or as a server counted them."""
+    seconds: float = 0.0
+    quarantined: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    """How often each failure message occurred."""
+
+    def count(self, trajectory: Trajectory) -> None:
+        """Add a finished episode."""
+        self.episodes += 1
+        self.turns += len(trajectory.turns)
+        self.unparsable += trajectory.unparsable
+        self.inadmissible += trajectory.inadmissible
+        self.prompt_tokens += trajectory.prompt_tokens
+        self.response_tokens += trajectory.response_tokens
+        if trajectory.stop == "error":
+            self.errors += 1
+            self.reasons[str(trajectory.error)] += 1
+
+    def sentence(self) -> str:
+        """Return the report in one line, with the most frequent failure."""
+        text = f"{self.episodes} episodes, {self.turns} turns in {self.seconds:.1f} s"
+        if self.errors:
+            reason, times = self.reasons.most_common(1)[0]
+            text += f"; {self.errors} errors ({times} x {reason}), {self.restarts} environments restarted"
+        if self.repaired:
+            text += f", {self.repaired} episodes played again"
+        if self.quarantined:
+            text += f"; in quarantine: {', '.join(self.quarantined)} ({self.skipped} episodes not played)"
+        return text
+
+
+class RolloutOptions(TypedDict, total=False):
+    """Options of a rollout."""
+
+    concurrency: int
+    """Most environments, and so most episodes, at once; 64 by default."""
+    deadline: float | None
+    """Seconds for each reset and step; environments then run on threads. None (the default): no limit, no threads."""
+    repairs: int
+    """How many episodes of a group whose environment failed are replaced by another one; 0 by default. Failed episodes
+    stay in the group."""
+    on_finish: OnFinish | None
+    """Called with every trajectory as it finishes, for example to store it."""
+    report: RolloutReport | None
+    """Receives the counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSettings:
+    """The options with their defaults, checked."""
+
+    concurrency: int = 64
+    deadline: float | None = None
+    repairs: int = 0
+    on_finish: OnFinish | None = None
+    report: RolloutReport | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of range."""
+        if self.concurrency < 1:
+            raise AgentError(f"concurrency must be >= 1, got {self.concurrency}")
+        if self.repairs < 0:
+            raise AgentError(f"repairs must be >= 0, got {self.repairs}")

@@ -1,0 +1,126 @@
+"""A sampler that can be paused: new requests wait, and those in progress are finished.
+
+An engine takes new weights only while it answers nothing, since an answer would mix two versions. Episodes that are in
+play while it is paused go on afterwards, with their next turn under the new weights.
+
+Not included: pausing inside an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from turnwise.agents.samplers.base import Completion, Request, Sampler
+from turnwise.agents.tokenization import Tokenizer
+
+__all__ = ["PausableSampler", "Usage"]
+
+SETTLING_ROUNDS = 16
+"""Rounds of the event loop after the last answer, in which the engine's own tasks come to their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a sampler did in a period."""
+
+    seconds: float
+    """Length of the period."""
+    idle: float
+    """Seconds without any request in progress."""
+    requests: float
+    """Mean number of requests in progress."""
+
+
+class PausableSampler:
+    """Passes requests on to a sampler, unless it is paused. It belongs to one event loop; a fresh one is paused.
+
+    Args:
+        sampler: answers the requests; it is not closed.
+    """
+
+    def __init__(self, sampler: Sampler) -> None:
+        """Keep the sampler."""
+        self.sampler = sampler
+        self._running = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._in_progress = 0
+        self._since = self._changed = time.perf_counter()
+        self._idle = self._area = 0.0
+
+    @property
+    def version(self) -> int:
+        """Version of the weights in use."""
+        return self.sampler.version
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The sampler's tokenizer."""
+        return self.sampler.tokenizer
+
+    @property
+    def context(self) -> int | None:
+        """Most tokens of prompt plus response."""
+        return self.sampler.context
+
+    @property
+    def images(self) -> bool:
+        """Whether the sampler can use images."""
+        return bool(getattr(self.sampler, "images", False))
+
+    async def sample(self, request: Request) -> Completion:
+        """Return the sampler's answer, after the end of a pause."""
+        await self._running.wait()
+        self._count(1)
+        try:
+            return await self.sampler.sample(request)
+        finally:
+            self._count(-1)
+
+    def forget(self, episode: str) -> None:
+        """Drop what is kept for an episode that is over."""
+        self.sampler.forget(episode)
+
+    async def load(self, weights: Any, version: int) -> None:
+        """Load new weights; the sampler should be paused."""
+        await self.sampler.load(weights, version)
+
+    def close(self) -> None:
+        """Do nothing: whoever made the sampler closes it."""
+
+    async def pause(self) -> None:
+        """Let new requests wait, and return when those in progress are answered."""
+        self._running.clear()
+        await self._quiet.wait()
+        for _ in range(SETTLING_ROUNDS):
+            await asyncio.sleep(0)
+
+    def resume(self) -> None:
+        """Let waiting requests through."""
+        self._running.set()
+
+    def usage(self) -> Usage:
+        """Return what the sampler did since the last call."""
+        self._measure()
+        now = self._changed
+        seconds = max(now - self._since, 1e-9)
+        usage = Usage(seconds, self._idle, self._area / seconds)
+        self._since, self._idle, self._area = now, 0.0, 0.0
+        return usage
+
+    def _count(self, change: int) -> None:
+        self._measure()
+        self._in_progress += change
+        if self._in_progress:
+            self._quiet.clear()
+        else:
+            self._quiet.set()
+
+    def _measure(self) -> None:
+        now = time.perf_counter()
+        self._area += self._in_progress * (now - self._changed)
+        self._idle += 0.0 if self._in_progress else now - self._changed
+        self._changed = now

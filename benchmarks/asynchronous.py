@@ -1,0 +1,187 @@
+"""Groups per second of synchronous, over-provisioned and asynchronous rollouts, and how far from the bound they are.
+
+The engine answers after a time that is proportional to the number of tokens, and the learner updates for a fixed time;
+both only wait, so the figures are those of the loop's schedule and not of this machine. The numbers of turns and of
+tokens are those of 1,024 episodes of examples/demo.toml (episode_lengths.json): 67 tokens on average, and 230 in the
+longest. `--run FOLDER` takes those of another run.
+Everything else is real: the stream of groups, the capacity rule, pauses for new weights, the buffer on disk.
+
+The bound: with all slots busy all the time, slots / (tokens of a group x seconds per token) groups per second, or as
+many as the learner can use, whichever is less.
+
+    python benchmarks/asynchronous.py [--iterations 16] [--token 0.03] [--update 1.2] [--json PATH]
+
+Goal: at least 2.5 times the groups per second of synchronous rollouts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+from rich.console import Console
+from rich.table import Table
+
+from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.store import read_trajectories
+from turnwise.envs import register
+from turnwise.envs.spaces import Text
+from turnwise.training import Run
+from turnwise.training.asynchronous import AsynchronousRollouts
+from turnwise.training.rollouts import Rollouts, SynchronousRollouts
+from turnwise.training.setup import prepare
+
+GOAL = 2.5
+TASKS, GROUP = 16, 8
+MODES: dict[str, dict[str, int]] = {
+    "synchronous": {},
+    "8 spare groups": {"spare": 8},
+    "16 spare groups": {"spare": 16},
+    "staleness 1": {"staleness": 1},
+    "staleness 2": {"staleness": 2},
+    "staleness 4": {"staleness": 4},
+}
+
+
+class Waiting(gymnasium.Env[str, str]):
+    """An environment without content, whose episodes end when the engine says so."""
+
+    observation_space, action_space = Text(10), Text(10)
+
+    def task_ids(self, count: int | None = None) -> list[str]:
+        return [f"task-{number}" for number in range(1000)][:count]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        return "go", {"task": (options or {}).get("task", "task-0")}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "go", 0.0, action == "end", False, {"valid": True}
+
+
+class WaitingEngine:
+    """An engine and its sampler in one, which waits as long as the recorded answers would take."""
+
+    tokenizer = context = None
+
+    def __init__(self, episodes: list[list[int]], seconds_per_token: float) -> None:
+        self.episodes, self.seconds_per_token = episodes, seconds_per_token
+        self.version = 0
+        self.sampler = self
+        self.busy = 0.0
+
+    async def sample(self, request: Request) -> Completion:
+        answers = self.episodes[request.seed % len(self.episodes)]
+        seconds = answers[request.turn] * self.seconds_per_token
+        await asyncio.sleep(seconds)
+        self.busy += seconds
+        text = "end" if request.turn + 1 == len(answers) else "on"
+        return Completion((), (), text, self.version, "stop")
+
+    def load(self, version: int) -> None:
+        self.version = version
+
+    async def load_here(self, version: int) -> None:
+        self.version = version
+
+    def forget(self, episode: str) -> None:
+        """Keep nothing."""
+
+    def rest(self) -> None:
+        """Go on."""
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+class Silent:
+    """A reporter that shows nothing."""
+
+    def tick(self, *_: Any, **__: Any) -> None:
+        """Show nothing."""
+
+    def counting(self, *_: Any) -> Any:
+        return lambda _: None
+
+
+def play(mode: dict[str, int], engine: WaitingEngine, update: float, iterations: int, folder: Path) -> dict[str, float]:
+    """Return groups per second, share of slots in use, and age of the turns."""
+    register("turnwise-benchmarks/Waiting-v0", f"{__name__}:Waiting")
+    train = {"steps": iterations, "tasks": TASKS, "group": GROUP, "concurrency": TASKS * GROUP, **mode}
+    run = Run.parse(
+        {
+            "output": str(folder),
+            "trajectories": "",
+            "env": {"id": "turnwise-benchmarks/Waiting-v0"},
+            "imitation": {"episodes": 1},
+            "evaluation": {"episodes": 0},
+            "train": train,
+        }
+    )
+    prepared = prepare(run)
+    kind = AsynchronousRollouts if run.train.asynchronous else SynchronousRollouts
+    rollouts: Rollouts = kind(prepared, prepared.agent(None), engine, Silent())  # type: ignore[arg-type]
+    ages: list[int] = []
+    folder.mkdir(parents=True)
+    started = time.perf_counter()
+    try:
+        for step in range(iterations):
+            rollouts.load(step)
+            played = rollouts.next(step)
+            ages += [step - turn.version for group in played.groups for one in group.trajectories for turn in one.turns]
+            time.sleep(update)
+    finally:
+        seconds = time.perf_counter() - started
+        rollouts.close()
+    return {
+        "groups_per_second": iterations * TASKS / seconds,
+        "slots": engine.busy / (seconds * TASKS * GROUP),
+        "age": sum(ages) / len(ages),
+        "oldest": max(ages),
+    }
+
+
+def main() -> None:
+    """Play every mode and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--iterations", type=int, default=16)
+    parser.add_argument("--token", type=float, default=0.03, help="seconds per token")
+    parser.add_argument("--update", type=float, default=1.2, help="seconds of an update")
+    parser.add_argument("--run", type=Path, help="take the lengths of this run's episodes")
+    parser.add_argument("--json", type=Path)
+    words = parser.parse_args()
+    if words.run:
+        files = sorted((words.run / "trajectories").glob("*"))
+        episodes = [[max(1, len(t.response)) for t in one.turns] for path in files for one in read_trajectories(path)]
+    else:
+        episodes = json.loads((Path(__file__).parent / "episode_lengths.json").read_text())
+    mean = sum(map(sum, episodes)) / len(episodes)
+    bound = min(TASKS / (mean * words.token), TASKS / words.update)
+    results: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, mode in MODES.items():
+            engine = WaitingEngine(episodes, words.token)
+            results[name] = play(mode, engine, words.update, words.iterations, Path(folder) / name.replace(" ", "-"))
+    first = results["synchronous"]["groups_per_second"]
+    table = Table(title=f"bound: {bound:.1f} groups per second; {TASKS} groups of {GROUP}, update {words.update} s")
+    for column in ("rollouts", "groups/s", "of the bound", "to synchronous", "slots in use", "mean age", "oldest"):
+        table.add_column(column, justify="left" if column == "rollouts" else "right")
+    for name, one in results.items():
+        one |= {"of_bound": one["groups_per_second"] / bound, "ratio": one["groups_per_second"] / first}
+        numbers = (f"{one['groups_per_second']:.1f}", f"{one['of_bound']:.0%}", f"{one['ratio']:.2f}")
+        table.add_row(name, *numbers, f"{one['slots']:.0%}", f"{one['age']:.2f}", f"{one['oldest']:.0f}")
+    Console().print(table)
+    best = max(one["ratio"] for one in results.values())
+    Console().print(f"best: {best:.2f} times synchronous (goal {GOAL})")
+    if words.json:
+        words.json.write_text(json.dumps({"bound": bound, "modes": results}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""`turnwise plan`: what a run would need on several GPUs, estimated before any of them is rented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from turnwise.cli.console import count, duration, out, say
+from turnwise.cli.errors import UserError
+from turnwise.cli.train import load_run
+
+if TYPE_CHECKING:
+    from turnwise.training.config import Run
+    from turnwise.training.plan import Device, Episodes, Plan
+
+GIB = 2**30
+
+
+def plan(
+    path: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run's file, or a run folder.")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Other values.")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs.")] = 1,
+    memory: Annotated[float, typer.Option(min=0.1, help="Memory of a GPU in GiB.")] = 80.0,
+    tflops: Annotated[float, typer.Option(min=1e-6, help="Operations per second that are reached, in 10^12.")] = 400.0,
+    bandwidth: Annotated[float, typer.Option(min=1e-3, help="GB per second of memory that are reached.")] = 2500.0,
+    like: Annotated[
+        Path | None, typer.Option(help="Folder of a run whose episodes are as long. Default: the longest allowed.")
+    ] = None,
+) -> None:
+    """Estimate memory by part, seconds per iteration, and which side idles."""
+    from turnwise.training.plan import Device, make_plan
+
+    run = load_run(path, overrides or [], None)
+    device = Device(memory * GIB, tflops * 1e12, bandwidth * 1e9)
+    made = make_plan(run, _config(run), gpus, device, _episodes(run, like))
+    _print_needs(made, like)
+    _print_splits(made, device)
+
+
+def _config(run: Run) -> object:
+    """Return the configuration of the run's model, from its folder or from its sizes."""
+    from turnwise.agents.models import find_model, transformers_library
+    from turnwise.training.policy import policy_config
+
+    if not run.policy.path:
+        sizes = run.policy.model_dump(include={"vocab", "hidden", "layers", "heads", "context"})
+        return policy_config(**sizes)
+    folder = find_model(run.policy.path, weights=False).path
+    return transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True)
+
+
+def _episodes(run: Run, like: Path | None) -> Episodes:
+    from turnwise.agents.store import read_trajectories
+    from turnwise.training.metrics import read_events
+    from turnwise.training.plan import Episodes
+
+    if like is None:
+        return Episodes.most(run)
+    if not (like / "metrics.jsonl").is_file():
+        raise UserError(f"expected the folder of a run with metrics.jsonl, but {like} is none")
+    files = sorted((like / "trajectories").glob("[0-9]*"))[-3:]
+    ratios = []
+    for file in files:
+        tokens = [one.response_tokens for one in read_trajectories(file)]
+        ratios.append(max(tokens, default=1) * len(tokens) / max(1, sum(tokens)))
+    return Episodes.of_events(run, read_events(like / "metrics.jsonl"), sum(ratios) / len(ratios) if ratios else 1.0)
+
+
+def _print_needs(made: Plan, like: Path | None) -> None:
+    episodes = made.episodes
+    where = "the longest that the run allows" if like is None else f"as long as those of {like}"
+    say(f"{count(made.parameters)} parameters; {episodes.count} episodes per iteration, {where}:")
+    say(f"  {count(episodes.sampled)} sampled tokens, {count(episodes.computed)} tokens in the update")
+    say("memory of an update on one GPU:")
+    for name, size in made.memory.parts.items():
+        if size:
+            say(f"  {name:<12} {size / GIB:8.2f} GiB")
+    say()
+
+
+def _print_splits(made: Plan, device: Device) -> None:
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for name in ("engine", "learner", "rollout", "update", "iteration", "idle", "GiB of each", ""):
+        table.add_column(name, no_wrap=True)
+    fitting = [one for one in made.splits if one.fits(device)]
+    best = min(fitting, key=lambda one: one.seconds, default=None)
+    for one in made.splits:
+        side, share = one.idle
+        sizes = f"{one.engine_bytes / GIB:.1f} / {one.learner_bytes / GIB:.1f}"
+        verdict = "fastest" if one is best else "" if one.fits(device) else "too big"
+        table.add_row(
+            _gpus(one.engines) if one.engines else "shared",
+            _gpus(one.learners),
+            _time(one.rollout),
+            _time(one.update),
+            _time(one.seconds),
+            f"{side} {share:.0%}",
+            sizes,
+            verdict,
+        )
+    out().print(table)
+    if best is not None and best.engines:
+        rate = made.episodes.sampled / best.update
+        say(f"An engine that samples {count(rate)} tokens per second keeps {_gpus(best.learners)} of the learner busy.")
+    say("An estimate: environments, network and Python are not counted (docs/scale.md).")
+
+
+def _gpus(number: int) -> str:
+    return f"{number} GPU" if number == 1 else f"{number} GPUs"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 10 else duration(seconds)

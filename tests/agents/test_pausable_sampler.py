@@ -1,0 +1,70 @@
+"""Pausing a sampler: nothing is in progress while it is paused, nothing is lost, and its idle time is measured."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+from toys.corridor import Corridor
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.rollout import arollout, rollout
+from turnwise.agents.samplers.base import Completion, Request
+from turnwise.agents.samplers.pausable import PausableSampler
+from turnwise.agents.samplers.scripted import Random
+
+
+class Slow(Random):
+    """Answers after some rounds of the event loop, and counts what is in progress."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_progress = 0
+
+    async def sample(self, request: Request) -> Completion:
+        self.in_progress += 1
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.in_progress -= 1
+        return await super().sample(request)
+
+
+@given(pauses=st.lists(st.integers(0, 40), max_size=5))
+def test_a_rollout_with_pauses_is_the_same_rollout(pauses: list[int]) -> None:
+    tasks = ["open-3-1", "fetch-4-2"]
+
+    async def run() -> list[list[object]]:
+        inner = Slow()
+        sampler = PausableSampler(inner)
+        playing = asyncio.create_task(arollout(Agent(), sampler, tasks, make=Corridor, size=2))
+        for rounds in pauses:
+            sampler.resume()
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            await sampler.pause()
+            assert inner.in_progress == 0
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert inner.in_progress == 0
+        sampler.resume()
+        return [[one.turns for one in group.trajectories] for group in await playing]
+
+    plain = rollout(Agent(), Random(), tasks, make=Corridor, size=2)
+    assert asyncio.run(run()) == [[one.turns for one in group.trajectories] for group in plain]
+
+
+def test_a_paused_sampler_is_idle() -> None:
+    async def run() -> tuple[float, float]:
+        sampler = PausableSampler(Slow())
+        waiting = asyncio.create_task(arollout(Agent(), sampler, ["open-3-1"], make=Corridor))
+        await asyncio.sleep(0.05)
+        idle = sampler.usage()
+        sampler.resume()
+        await waiting
+        busy = sampler.usage()
+        assert busy.idle < busy.seconds
+        assert busy.requests > 0
+        return idle.idle / idle.seconds, idle.requests
+
+    assert asyncio.run(run()) == (1.0, 0.0)

@@ -1,0 +1,37 @@
+"""`turnwise plan`: the table for a new model, for a run's own episodes, and what cannot be planned."""
+
+from pathlib import Path
+
+import pytest
+from commands import Call
+
+EXAMPLE = Path(__file__).parents[2] / "examples/demo.toml"
+
+
+def test_a_plan_names_the_fastest_way_that_fits(turnwise: Call) -> None:
+    said = turnwise("plan", EXAMPLE, "--gpus", "4", "--tflops", "1", "--bandwidth", "100")
+    assert said.code == 0, said.err
+    for words in ("128 episodes per iteration", "fastest", "shared", "1 GPU", "3 GPUs", "optimizer", "idle"):
+        assert words in said.out
+
+
+def test_what_is_too_large_is_marked(turnwise: Call) -> None:
+    said = turnwise("plan", EXAMPLE, "policy.hidden=512", "policy.layers=8", "--gpus", "2", "--memory", "0.2")
+    assert said.code == 0, said.err
+    assert "too big" in said.out
+    assert "fastest" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.toml"], "missing.toml does not exist"),
+        ([EXAMPLE, "--gpus", "0"], "--gpus"),
+        ([EXAMPLE, "--like", "missing"], "expected the folder of a run with metrics.jsonl, but missing is none"),
+        ([EXAMPLE, "policy.hiden=3"], "policy.hidden"),
+    ],
+)
+def test_what_cannot_be_planned(turnwise: Call, words: list[object], message: str) -> None:
+    said = turnwise("plan", *words)
+    assert said.code != 0
+    assert message in " ".join(said.err.split())

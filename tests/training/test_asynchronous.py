@@ -1,0 +1,277 @@
+"""Asynchronous rollouts: how far ahead they may be, what each turn knows, and what a killed run keeps."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import toys.corridor
+from test_training_loop import CHILD, TABLE, TESTS, lines
+from toys.waiting import eventually
+from training_helpers import conversation, random_advantages, trajectory
+
+from turnwise.agents.samplers.scripted import Random
+from turnwise.agents.store import read_trajectories
+from turnwise.agents.trajectory import Group
+from turnwise.training import ConfigError, Run, train
+from turnwise.training.asynchronous import AsynchronousRollouts
+from turnwise.training.audit import audit
+from turnwise.training.batch import pack
+from turnwise.training.config_effects import effective_toml
+from turnwise.training.errors import TrainingError
+from turnwise.training.group_files import GroupFiles
+from turnwise.training.setup import prepare
+from turnwise.training.staleness import age_metrics, ratio_metrics, turn_ages, without_stale
+
+torch.set_num_threads(1)
+
+
+def make_run(folder, *overrides):
+    return Run.parse(TABLE, [f'output="{folder}"', "evaluation.episodes=0", *overrides])
+
+
+def stored(folder):
+    """Return the groups of each iteration, by task and seed, with the ids of their members."""
+    return [
+        sorted(one.id for one in read_trajectories(path)) for path in sorted((folder / "trajectories").glob("*.jsonl"))
+    ]
+
+
+class Engine:
+    """An engine whose version the test decides; the sampler notes the version that each group began with."""
+
+    def __init__(self):
+        self.sampler = Noting()
+        self.rested = 0
+
+    async def load_here(self, version):
+        self.sampler.version = version
+
+    def rest(self):
+        self.rested += 1
+
+
+class Noting(Random):
+    def __init__(self):
+        super().__init__()
+        self.began = {}
+
+    async def sample(self, request):
+        self.began.setdefault(request.episode.partition("@")[2], self.version)
+        return await super().sample(request)
+
+
+class Silent:
+    def tick(self, *_, **__):
+        """Show nothing."""
+
+
+def rollouts(run, engine):
+    prepared = prepare(run)
+    return AsynchronousRollouts(prepared, prepared.agent(None), engine, Silent())
+
+
+@pytest.mark.parametrize(("staleness", "spare"), [(1, 0), (3, 0), (0, 1), (2, 3)])
+def test_no_group_begins_before_the_capacity_rule_lets_it(tmp_path, staleness, spare):
+    run = make_run(tmp_path / "run", f"train.staleness={staleness}", f"train.spare={spare}", "train.steps=6")
+    engine = Engine()
+    playing = rollouts(run, engine)
+    seen = []
+    try:
+        for step in range(6):
+            playing.load(step)
+            most = min((staleness + step + 1) * 2 + spare, 12)
+            seen += playing.next(step).groups
+            assert playing.state()["groups"]["next"] <= most
+            if staleness:  # everything that may begin, begins while the learner works
+                assert eventually(lambda most=most: playing.state()["groups"]["next"] == most)
+    finally:
+        playing.close()
+    assert len(seen) == 12
+    names = Counter(one.id for group in seen for one in group.trajectories)
+    assert len(names) == 36
+    assert set(names.values()) == {1}
+    for seed, version in engine.sampler.began.items():
+        first = next(k for k in range(6) if str(prepare(run).seed_for("rollout", k)) == seed) * 2
+        assert first < (staleness + version + 1) * 2 + spare
+
+
+def test_a_run_in_step_and_one_ahead_play_the_same_episodes(tmp_path):
+    """Tasks, seeds and members are those of the synchronous run; only when they are trained on may differ."""
+    train(make_run(tmp_path / "sync", "train.steps=4"))
+    train(make_run(tmp_path / "async", "train.steps=4", "train.staleness=2"))
+    one, other = stored(tmp_path / "sync"), stored(tmp_path / "async")
+    assert sorted(chain(*one)) == sorted(chain(*other))
+    assert [len(names) for names in other] == [6] * 4
+    assert not GroupFiles(tmp_path / "async/groups").numbers()
+    events = [event for event in lines(tmp_path / "async") if event["phase"] == "train"]
+    assert {"age", "stale", "stale_tokens", "learner_idle", "engine_idle", "requests"} <= events[0].keys()
+    assert all(event["age_max"] <= 3 for event in events)
+    shares = [sum(value for key, value in event.items() if key[:4] == "age_" and key[4:].isdigit()) for event in events]
+    assert shares == pytest.approx([1.0] * 4)
+    assert events[0]["ratio_0"] == pytest.approx(1.0, abs=1e-4)
+    table = Run.load(tmp_path / "async/run.toml")
+    assert (table.objective.name, table.objective.old) == ("decoupled", "recomputed")
+
+
+def test_versions_of_turns_do_not_fall_and_the_batch_carries_them(tmp_path):
+    train(make_run(tmp_path / "run", "train.steps=5", "train.spare=3", "train.concurrency=3"))
+    mixed = 0
+    for number, path in enumerate(sorted((tmp_path / "run/trajectories").glob("*.jsonl"))):
+        played = list(read_trajectories(path))
+        for one in played:
+            versions = [turn.version for turn in one.turns]
+            assert versions == sorted(versions)
+            assert versions[-1] <= number
+            mixed += versions[0] != versions[-1]
+        batch = pack([Group(one.task, (one,)) for one in played])
+        of_turn = {(one.id, time): turn.version for one in played for time, turn in enumerate(one.turns)}
+        known = np.array([of_turn[key] for key in batch.turns])
+        assert (batch.version[batch.mask] == known[batch.turn[batch.mask]]).all()
+        assert (batch.version[~batch.mask] == -1).all()
+    assert mixed  # an episode was carried over, and went on under new weights
+    assert audit(tmp_path / "run").passed  # and its log-probabilities are those of its versions
+
+
+def aged(versions):
+    rng = np.random.default_rng(0)
+    turns = conversation(rng, len(versions))
+    return [Group("t", (trajectory([replace(turn, version=v) for turn, v in zip(turns, versions, strict=True)]),))]
+
+
+def test_ages_by_hand():
+    groups = aged([3, 3, 4, 5, 7])
+    assert turn_ages(groups, 5) == {("t#0@0", k): age for k, age in enumerate([2, 2, 1, 0, 2])}
+    advantages = without_stale(random_advantages(np.random.default_rng(1), groups), turn_ages(groups, 5), 1)
+    assert advantages.keep.tolist() == [False, False, True, True, False]
+    batch = pack(groups, advantages)
+    assert set(batch.turn[batch.mask].tolist()) == {2, 3}  # stale turns are context and carry no loss
+    found = age_metrics(groups, 5, 1)
+    assert (found["age"], found["age_max"], found["stale"]) == (1.4, 2.0, 0.6)
+    assert [found[f"age_{k}"] for k in range(3)] == [0.2, 0.2, 0.6]
+
+
+def test_ratios_by_hand():
+    groups = aged([4, 5])
+    batch = pack(groups)
+    assert ratio_metrics(batch, 5) == {}
+    age = 5 - batch.version
+    recomputed = replace(batch, rollout=batch.old, old=batch.old + np.log(2.0) * (age == 1) * batch.mask)
+    assert ratio_metrics(recomputed, 5) == pytest.approx({"ratio_0": 1.0, "ratio_1": 2.0})
+
+
+def test_kill_minus_nine_loses_no_finished_group(tmp_path):
+    """A process is killed in its fourth iteration, two after its checkpoint; the finished groups are used again."""
+    folder, file = tmp_path / "killed", tmp_path / "run.toml"
+    run = make_run(folder, "train.staleness=2", "train.steps=6")
+    file.write_text(effective_toml(run))
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(file), "train  ", "3"], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert "here\n" in child.stdout
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+    assert len(stored(folder)) == 3  # of which the checkpoint knows two
+    files = GroupFiles(folder / "groups")
+    kept = {one.id: one.turns for number in files.numbers() for one in files.read(number)}
+    assert set(stored(folder)[2]) <= set(kept)
+    assert train(Run.load(file), resume=True).step == 6
+    again = {
+        one.id: one.turns
+        for path in sorted((folder / "trajectories").glob("*.jsonl"))
+        for one in read_trajectories(path)
+    }
+    assert len(again) == 36
+    assert {name: again[name] for name in kept} == kept  # the same episodes, not played again
+    assert not files.numbers()
+
+
+def test_an_engine_that_fails_ends_the_run_with_a_checkpoint(tmp_path, monkeypatch):
+    from turnwise.agents.errors import EngineFailed
+    from turnwise.agents.samplers.transformers.sampler import TransformersSampler
+
+    plain = TransformersSampler.sample
+
+    async def sample(self, request):
+        if self.version == 2:
+            raise EngineFailed("the engine is gone")
+        return await plain(self, request)
+
+    monkeypatch.setattr(TransformersSampler, "sample", sample)
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=6")
+    with pytest.raises(EngineFailed, match="the engine is gone"):
+        train(run)
+    monkeypatch.undo()
+    assert train(run, resume=True).step == 6
+    assert not [one for one in threading.enumerate() if one.name == "turnwise-rollouts"]
+
+
+def test_when_every_episode_fails_the_run_says_why_and_can_go_on(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=4", "train.checkpoint_every=1")
+
+    def reset(self, **_):
+        raise RuntimeError("the door is jammed")
+
+    def jam(event):
+        if event["phase"] == "train":
+            monkeypatch.setattr(toys.corridor.Corridor, "reset", reset)
+
+    with pytest.raises(TrainingError, match=r"every episode of iteration \d failed .*the door is jammed"):
+        train(run, on_event=jam)
+    monkeypatch.undo()
+    assert train(run, resume=True).step == 4
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["objective.name=reinforce"],
+            r"train.staleness > 0 .*'reinforce'.* does not correct: choose one of .*decoupled",
+        ),
+        (['objective.old="recomputed"'], r"does not correct: set objective.correction, such as .tis_token."),
+        (["objective.name=gspo", "objective.old=recomputed"], r"'gspo'"),
+    ],
+)
+def test_an_objective_that_takes_old_samples_for_new_is_refused(tmp_path, overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        prepare(make_run(tmp_path / "run", "train.staleness=2", *overrides))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["objective.name=ppo_clip"],
+        ['objective.old="recomputed"', "objective.correction=tis_token"],
+        ["objective.name=reinforce", 'objective.old="recomputed"', "objective.correction=icepop"],
+        ["objective.name=decoupled", 'objective.old="recomputed"'],
+    ],
+)
+def test_objectives_with_a_ratio_to_the_sampling_policy_are_accepted(tmp_path, overrides):
+    prepare(make_run(tmp_path / "run", "train.staleness=2", *overrides))
+
+
+def test_a_torn_member_is_played_again(tmp_path):
+    files = GroupFiles(tmp_path / "groups")
+    one, two = (trajectory(conversation(np.random.default_rng(k), 2), name=f"t#{k}@0") for k in (0, 1))
+    files.write(7, one)
+    files.write(7, two)
+    path = Path(tmp_path / "groups/000007.jsonl")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert [found.id for found in files.read(7)] == ["t#0@0"]
+    files.write(7, two)
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["t#0@0", "t#1@0"]
+    assert (files.numbers(), files.read(8)) == ([7], ())
+    files.remove(7)
+    assert files.numbers() == []

@@ -1,0 +1,103 @@
+"""The plan of a run on several GPUs: its arithmetic by hand, and laws that hold for every run."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnwise.training import ConfigError, Run
+from turnwise.training.memory import cache_bytes
+from turnwise.training.plan import Device, Episodes, Split, make_plan, rollout_seconds, update_seconds
+from turnwise.training.policy import policy_config
+
+SIZES = {"vocab": 300, "hidden": 32, "layers": 2, "heads": 2, "context": 128}
+CONFIG = policy_config(**SIZES)
+DEVICE = Device(memory=8 * 2**30, flops=1e12, bandwidth=1e9)
+
+
+def make_run(*overrides):
+    return Run.parse({"policy": SIZES, "imitation": {"episodes": 1}}, list(overrides))
+
+
+EPISODES = Episodes(count=64, sampled=6400.0, computed=64000.0, length=100, tail=3.0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "passes"),
+    [
+        ([], 6),
+        (["policy.checkpointing=true"], 8),
+        (['objective.old="recomputed"'], 8),
+        (["objective.kl=0.1"], 8),
+        (["train.staleness=1"], 8),  # recomputes by default
+        (["policy.lora={rank=4}", 'policy.path="x"'], 4),
+    ],
+)
+def test_an_update_by_hand(overrides, passes):
+    assert update_seconds(make_run(*overrides), 1_000_000, 2, DEVICE, EPISODES) == pytest.approx(
+        passes * 1e6 * 64000 / 2e12
+    )
+
+
+def test_a_rollout_by_hand():
+    """64 episodes on 2 GPUs: 32 at once; a step reads the weights and half a full cache of each."""
+    cache = cache_bytes(CONFIG, dtype="bfloat16") * 50
+    step = max((2e6 + 32 * cache) / 1e9, 2e6 * 32 / 1e12)
+    alone = (2e6 + cache) / 1e9
+    prompts = 2e6 * (64000 - 6400) / 2e12
+    busy = 6400 / 2 / 32 * step + prompts
+    assert rollout_seconds(make_run(), CONFIG, 1_000_000, 2, DEVICE, EPISODES) == pytest.approx(busy + 200 * alone)
+    ahead = make_run("train.staleness=2")  # nobody waits for the longest episode
+    assert rollout_seconds(ahead, CONFIG, 1_000_000, 2, DEVICE, EPISODES) == pytest.approx(busy)
+
+
+@settings(max_examples=20)
+@given(gpus=st.integers(1, 9))
+def test_laws_of_the_splits(gpus):
+    plan = make_plan(make_run(), CONFIG, gpus, DEVICE, EPISODES)
+    assert plan.parameters == sum(
+        [300 * 32, 2 * (4 * 32 * 32 + 3 * 32 * 96 + 2 * 32), 32]
+    )  # embedding (tied), layers, last norm
+    shared, *apart = plan.splits
+    assert (shared.engines, shared.learners, len(apart)) == (0, gpus, gpus - 1)
+    assert all(one.engines + one.learners == gpus for one in apart)
+    assert shared.seconds == pytest.approx(shared.rollout + shared.update)
+    assert all(one.seconds == max(one.rollout, one.update) for one in apart)
+    assert all(0 <= one.idle[1] < 1 for one in plan.splits)
+    updates = [one.update for one in apart]
+    assert updates == sorted(updates)  # fewer learners take longer
+    assert all(one.learner_bytes >= shared.learner_bytes - 1 for one in apart)  # and hold larger shards
+    assert math.isclose(plan.splits[0].learner_bytes * 1.0, sum_of_parts(plan, gpus))
+
+
+def sum_of_parts(plan, gpus):
+    parts = plan.memory.parts
+    divided = sum(parts[name] for name in ("weights", "gradients", "optimizer", "reference"))
+    return divided / gpus + sum(parts.values()) - divided
+
+
+def test_who_waits():
+    assert Split(2, 2, 10.0, 4.0, 1, 1).idle == ("learner", pytest.approx(0.6))
+    assert Split(2, 2, 4.0, 10.0, 1, 1).idle == ("engine", pytest.approx(0.6))
+    assert Split(0, 4, 6.0, 2.0, 1, 1).idle == ("engine", pytest.approx(0.25))
+    assert Split(0, 4, 1, 1, 3.0, 6.0).fits(Device(9.0, 1, 1))
+    assert not Split(0, 4, 1, 1, 3.0, 6.1).fits(Device(9.0, 1, 1))
+    assert Split(2, 2, 1, 1, 9.0, 9.0).fits(Device(9.0, 1, 1))
+
+
+def test_episodes_of_a_run_and_the_longest():
+    events = [
+        {"phase": "train", "episodes": 10, "tokens": 100, "sequence_tokens": 500},
+        {"phase": "train", "episodes": 10, "tokens": 300, "sequence_tokens": 700},
+        {"phase": "evaluation"},
+    ]
+    run = make_run("train.tasks=2", "train.group=3")
+    found = Episodes.of_events(run, events, 2.0)
+    assert (found.count, found.sampled, found.computed, found.tail) == (6, 120.0, 360.0, 2.0)
+    with pytest.raises(ConfigError, match="no finished iteration"):
+        Episodes.of_events(run, events[2:], 1.0)
+    most = Episodes.most(make_run("agent.max_turns=3", "agent.max_tokens=10", "train.tasks=2", "train.group=3"))
+    assert (most.sampled, most.computed) == (6 * 30, 6 * 128)
+    with pytest.raises(ConfigError, match="gpus must be >= 1"):
+        make_plan(run, CONFIG, 0, DEVICE, found)

@@ -1,0 +1,247 @@
+"""Asynchronous rollouts: episodes go on while the learner updates, at most a number of versions ahead.
+
+Group n of the stream may begin when n < (staleness + version + 1) * tasks + spare; the rule is AReaL's (arXiv
+2505.24298), the spare groups are APRIL's (arXiv 2509.18521). An iteration takes the groups that were complete first.
+Unfinished episodes wait while new weights are loaded and go on under them, so nothing is generated twice; each turn
+knows its version. With staleness 0 and spare groups, episodes also wait during the update.
+
+The episodes run on the event loop of a thread. Finished members are written to the run's folder "groups" at once, so
+that a run that was killed loses no finished group.
+
+Not included: interrupting an answer. New weights wait for the answers in progress, one turn at most.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, suppress
+from typing import Any
+
+from turnwise.agents.agent import Agent
+from turnwise.agents.errors import SamplerError
+from turnwise.agents.rollout_options import RolloutReport, RolloutSettings
+from turnwise.agents.samplers.background import BackgroundLoop
+from turnwise.agents.samplers.pausable import PausableSampler
+from turnwise.agents.stream import GroupSpec, GroupStream
+from turnwise.agents.trajectory import Group, Trajectory
+from turnwise.training.engine import RunEngine
+from turnwise.training.events import Reporter
+from turnwise.training.group_files import GroupFiles
+from turnwise.training.rollouts import Played, refuse_empty, stored_trajectories
+from turnwise.training.setup import PreparedRun
+from turnwise.training.tasks import TaskSampler
+
+POLL = 0.2
+"""Seconds between two looks for Ctrl-C and for progress while the learner waits."""
+
+
+class AsynchronousRollouts:
+    """Plays groups on a thread of its own.
+
+    Args:
+        prepared: the run.
+        agent: plays.
+        engine: samples; it must not share the learner's module if episodes go on during an update.
+        report: receives ticks.
+    """
+
+    def __init__(self, prepared: PreparedRun, agent: Agent, engine: RunEngine, report: Reporter) -> None:
+        self._prepared, self._agent, self._engine, self._report = prepared, agent, engine, report
+        self._train = prepared.run.train
+        self._tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
+        self._files = GroupFiles(prepared.folder / "groups")
+        self._thread = BackgroundLoop("turnwise-rollouts")
+        self._lock = threading.Condition()  # guards the five below
+        self._next = self._rejected = 0  # number of the next group; groups that were complete without a turn
+        self._unused: set[int] = set()  # begun, and not trained on
+        self._restored: dict[int, tuple[Trajectory, ...]] = {}  # their members, when a run is resumed
+        self._complete: list[tuple[GroupSpec, Group]] = []
+        self._failure: BaseException | None = None
+        self._members = 0  # finished episodes of groups that were not trained on
+        self._used: list[int] = []  # trained on since the last checkpoint
+        self._sampler: PausableSampler | None = None
+        self._stream: GroupStream | None = None
+        self._playing: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()  # set when the capacity may have grown
+        self._version = 0
+        self._returned = time.perf_counter()
+
+    # -- what the loop calls --
+
+    def load(self, version: int) -> None:
+        """Let the episodes wait, and give the learner's weights to the engine."""
+        sampler = self._engine.sampler  # opened here, on the main thread
+        self._thread.call(self._load(sampler, version))
+
+    def next(self, step: int) -> Played:
+        """Let the episodes go on, and return the groups of the next iteration as soon as there are enough."""
+        assert self._sampler is not None, "next() before load()"
+        started, wanted = time.perf_counter(), self._train.tasks
+        self._thread.call(self._resume())
+        with self._lock:
+            while len(self._complete) < wanted:
+                if self._failure is not None:
+                    raise self._failure
+                self._lock.wait(POLL)
+                self._tick()
+            taken = sorted(self._complete[:wanted], key=lambda one: one[0].number)
+            del self._complete[:wanted]
+            numbers = [spec.number for spec, _ in taken]
+            self._unused.difference_update(numbers)
+            self._members -= sum(len(group.trajectories) for _, group in taken)
+        waited = time.perf_counter() - started
+        metrics, report = self._thread.call(self._measured(waited))
+        if not self._train.staleness:
+            self._engine.rest()
+        groups = [group for _, group in taken]
+        refuse_empty(groups, step)
+        with stored_trajectories(self._prepared.run, step) as store:
+            for group in groups:
+                for trajectory in group.trajectories:
+                    store(trajectory)
+        self._used += numbers
+        return Played(groups, report, metrics)
+
+    def saved(self) -> None:
+        """Remove the files of groups that a checkpoint has trained on."""
+        used, self._used = self._used, []
+        for number in used:
+            self._files.remove(number)
+
+    def state(self) -> dict[str, Any]:
+        """Return which groups were begun and not trained on."""
+        with self._lock:
+            own = {"next": self._next, "unused": sorted(self._unused), "rejected": self._rejected}
+        return {"tasks": self._tasks.state_dict(), "groups": own}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Continue with the finished members of all groups that the checkpoint has not trained on."""
+        self._tasks.load_state_dict(state["tasks"])
+        own = state["groups"]
+        found = self._files.numbers()
+        self._next = max([own["next"], *(number + 1 for number in found)])
+        self._rejected = own["rejected"]
+        self._unused = {*own["unused"], *range(own["next"], self._next)}
+        for number in found:
+            if number in self._unused:
+                self._restored[number] = self._files.read(number)
+            else:
+                self._files.remove(number)
+
+    def close(self) -> None:
+        """End the episodes in play; their finished members stay on disk."""
+        with suppress(SamplerError):
+            self._thread.call(self._stop())
+        self._thread.close()
+
+    # -- what runs on the thread --
+
+    async def _load(self, sampler: Any, version: int) -> None:
+        if self._sampler is None:
+            self._sampler = PausableSampler(sampler)
+            settings = RolloutSettings(self._train.concurrency, self._prepared.deadline, self._train.repairs)
+            self._stream = GroupStream(self._agent, self._sampler, self._specs(), settings, self._keep)
+        await self._sampler.pause()
+        await self._engine.load_here(version)
+        self._version = version
+        self._room.set()
+
+    async def _resume(self) -> None:
+        assert self._sampler is not None
+        self._sampler.resume()
+        if self._playing is None:
+            self._playing = asyncio.create_task(self._play())
+
+    async def _measured(self, waited: float) -> tuple[dict[str, float], RolloutReport]:
+        """Return metrics and counts since the last iteration; episodes that must wait for the update do so from now."""
+        assert self._sampler is not None
+        assert self._stream is not None
+        if not self._train.staleness:
+            await self._sampler.pause()
+        usage, now = self._sampler.usage(), time.perf_counter()
+        report, self._stream.report = self._stream.report, RolloutReport()
+        report.seconds, self._returned = now - self._returned, now
+        metrics = {
+            "learner_idle": waited / max(report.seconds, 1e-9),
+            "engine_idle": usage.idle / usage.seconds,
+            "requests": usage.requests,
+            "complete_groups": float(len(self._complete)),
+            "open_groups": float(len(self._unused) - len(self._complete)),
+            "playing": float(self._stream.playing),
+        }
+        return metrics, report
+
+    async def _play(self) -> None:
+        """Play the stream, and hand over every group when it is complete."""
+        assert self._stream is not None
+        try:
+            async with aclosing(self._stream.play(self._prepared.make)) as complete:
+                async for spec, group in complete:
+                    self._hand_over(spec, group)
+        except Exception as error:
+            with self._lock:
+                self._failure = error
+                self._lock.notify()
+
+    def _hand_over(self, spec: GroupSpec, group: Group) -> None:
+        with self._lock:
+            if any(one.turns for one in group.finished) or self._rejected >= self._most_rejected:
+                self._complete.append((spec, group))
+            else:  # nothing to learn from: another group takes its place
+                self._rejected += 1
+                self._unused.discard(spec.number)
+                self._used.append(spec.number)
+                self._members -= len(group.trajectories)
+                self._room.set()
+            self._lock.notify()
+
+    async def _specs(self) -> AsyncIterator[GroupSpec]:
+        """Yield the groups of before the run was resumed, then new ones when there is room for them."""
+        for number in sorted(self._unused):
+            yield self._spec(number, self._restored.pop(number, ()))
+        while True:
+            while self._next >= self._capacity:
+                self._room.clear()
+                await self._room.wait()
+            with self._lock:
+                number, self._next = self._next, self._next + 1
+                self._unused.add(number)
+            yield self._spec(number)
+
+    @property
+    def _capacity(self) -> int:
+        """Number of groups that may have begun by now; more than the whole run needs are never begun."""
+        train = self._train
+        ahead = (train.staleness + self._version + 1) * train.tasks + train.spare
+        return min(ahead, train.steps * train.tasks) + self._rejected
+
+    @property
+    def _most_rejected(self) -> int:
+        """Number of groups without a turn that are replaced; after that, the loop sees them and says why."""
+        return self._train.tasks * (self._version + 2)
+
+    def _spec(self, number: int, played: tuple[Trajectory, ...] = ()) -> GroupSpec:
+        """Return group `number`, with the task and the seed that a synchronous run would give it."""
+        iteration = number // self._train.tasks
+        task = self._tasks.at(number)
+        before = [self._tasks.at(other) for other in range(iteration * self._train.tasks, number)]
+        seed = self._prepared.seed_for("rollout", iteration)
+        size = self._train.group
+        self._members += len(played)
+        return GroupSpec(task, seed, size, number, before.count(task) * size, played)
+
+    def _keep(self, spec: GroupSpec, trajectory: Trajectory) -> None:
+        self._files.write(spec.number, trajectory)
+        self._members += 1
+
+    async def _stop(self) -> None:
+        if self._playing is not None:
+            self._playing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._playing
+
+    def _tick(self) -> None:
+        """Show how many episodes of the next iteration are finished."""
+        total = self._train.tasks * self._train.group
+        self._report.tick("rollout", min(self._members, total), total)

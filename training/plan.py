@@ -1,0 +1,232 @@
+"""What a run would need on several GPUs, from arithmetic: memory by part, and which side waits for the other.
+
+With P parameters, the learner computes 2 P floating-point operations per token in a forward pass and 4 P in a backward
+pass; a decoding step of the engine reads all weights and the cache of its episodes once, and computes 2 P per episode.
+Real programs reach a part of a device's peak: `Device.flops` and `Device.bandwidth` are what they reach.
+
+Not included: the time of environments, the network, attention's own operations (small below some thousand tokens), and
+everything that Python does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turnwise.training.config import Run
+from turnwise.training.errors import ConfigError
+from turnwise.training.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate
+
+LEARNER_PARTS = ("weights", "gradients", "optimizer", "reference")
+"""Parts of the learner's memory that are divided among its GPUs; the others are needed on each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU: its memory in bytes, and the operations and bytes per second that programs reach on it."""
+
+    memory: float
+    flops: float
+    bandwidth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """What an iteration plays.
+
+    Attributes:
+        count: number of episodes.
+        sampled: tokens that are sampled, in all episodes.
+        computed: tokens of all sequences, prompts included.
+        length: of the longest sequence.
+        tail: sampled tokens of the longest episode relative to the mean.
+    """
+
+    count: int
+    sampled: float
+    computed: float
+    length: int
+    tail: float
+
+    @classmethod
+    def most(cls, run: Run) -> "Episodes":
+        """Return the longest episodes that a run allows: every turn is played, and every answer and context is full."""
+        agent, count = run.agent, run.train.tasks * run.train.group
+        return cls(
+            count=count,
+            sampled=float(count * min(agent.max_turns * agent.max_tokens, run.policy.context)),
+            computed=float(count * run.policy.context * (1 if agent.prompt == "conversation" else agent.max_turns)),
+            length=run.policy.context,
+            tail=1.0,
+        )
+
+    @classmethod
+    def of_events(cls, run: Run, events: Sequence[Mapping[str, Any]], tail: float) -> "Episodes":
+        """Return the means of the iterations of a run that was made, for the episodes of another one.
+
+        Args:
+            run: that is planned.
+            events: of metrics.jsonl.
+            tail: of its episodes.
+
+        Raises:
+            ConfigError: there is no finished iteration.
+        """
+        done = [event for event in events if event.get("phase") == "train" and event.get("episodes")]
+        if not done:
+            raise ConfigError("the run has no finished iteration to take the lengths of episodes from")
+        count, played = run.train.tasks * run.train.group, sum(event["episodes"] for event in done)
+        return cls(
+            count=count,
+            sampled=count * sum(event["tokens"] for event in done) / played,
+            computed=count * sum(event["sequence_tokens"] for event in done) / played,
+            length=run.policy.context,
+            tail=tail,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One way to use the GPUs.
+
+    Attributes:
+        engines: GPUs of the engine; 0: engine and learner take turns on all of them.
+        learners: GPUs of the learner.
+        rollout: seconds of an iteration's rollouts.
+        update: seconds of its update.
+        learner_bytes: memory of the learner on each of its GPUs.
+        engine_bytes: memory of the engine on each of its GPUs.
+    """
+
+    engines: int
+    learners: int
+    rollout: float
+    update: float
+    learner_bytes: float
+    engine_bytes: float
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of an iteration: one after the other on shared GPUs, else whichever side takes longer."""
+        return self.rollout + self.update if not self.engines else max(self.rollout, self.update)
+
+    @property
+    def idle(self) -> tuple[str, float]:
+        """The side that waits, and the share of time in which it does."""
+        if not self.engines:
+            return "engine", self.update / self.seconds
+        waits = "learner" if self.rollout > self.update else "engine"
+        return waits, 1 - min(self.rollout, self.update) / self.seconds
+
+    def fits(self, device: Device) -> bool:
+        """Return whether every GPU has the memory."""
+        if not self.engines:
+            return self.learner_bytes + self.engine_bytes <= device.memory
+        return max(self.learner_bytes, self.engine_bytes) <= device.memory
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The needs of a run.
+
+    Attributes:
+        parameters: of the model.
+        memory: of an update on one GPU.
+        episodes: of one iteration.
+        splits: the ways to use the GPUs, shared ones first.
+    """
+
+    parameters: int
+    memory: MemoryEstimate
+    episodes: Episodes
+    splits: tuple[Split, ...]
+
+
+def make_plan(run: Run, config: Any, gpus: int, device: Device, episodes: Episodes) -> Plan:
+    """Return what a run needs on some GPUs.
+
+    Args:
+        run: the configuration.
+        config: of its model, from transformers.
+        gpus: number of GPUs, all of one kind.
+        device: what each of them does.
+        episodes: of an iteration.
+
+    Raises:
+        ConfigError: gpus is below 1, or policy.lora is wrong for this model.
+    """
+    if gpus < 1:
+        raise ConfigError(f"gpus must be >= 1, got {gpus}")
+    section = run.policy
+    needs = MemoryNeeds(
+        tokens=run.train.micro_tokens,
+        length=section.context,
+        dtype=section.dtype,
+        lora=section.lora,
+        optimizer=run.train.optimizer,
+        checkpointing=section.checkpointing,
+        packing=run.train.packing,
+        attention=section.attention,
+        reference=bool(run.objective.kl),
+    )
+    memory = estimate(config, needs)
+    bytes_per_weight = 2 if section.lora and section.dtype == "bfloat16" else 4
+    parameters = memory.weights // bytes_per_weight
+    tensor = int(run.sampler.options.get("tensor_parallel_size", 1))
+    layouts = [(0, gpus), *((engines, gpus - engines) for engines in range(tensor, gpus, tensor))]
+    splits = tuple(
+        Split(
+            engines=engines,
+            learners=learners,
+            rollout=rollout_seconds(run, config, parameters, engines or gpus, device, episodes),
+            update=update_seconds(run, parameters, learners, device, episodes),
+            learner_bytes=_learner_bytes(memory, learners),
+            engine_bytes=_engine_bytes(run, config, parameters, engines or gpus, tensor, episodes),
+        )
+        for engines, learners in layouts
+    )
+    return Plan(parameters, memory, episodes, splits)
+
+
+def update_seconds(run: Run, parameters: int, gpus: int, device: Device, episodes: Episodes) -> float:
+    """Return the seconds of an update: forward and backward passes over every token, once.
+
+    passes = 2 + 4, + 2 with policy.checkpointing, + 2 with recomputed log-probabilities, + 2 with a reference;
+    a LoRA adapter saves the gradient of the weights, 2 of the backward pass.
+    """
+    passes = 6 + 2 * run.policy.checkpointing + 2 * (run.objective.old == "recomputed") + 2 * bool(run.objective.kl)
+    passes -= 2 * bool(run.policy.lora)
+    return passes * parameters * episodes.computed / (gpus * device.flops)
+
+
+def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: Device, episodes: Episodes) -> float:
+    """Return the seconds of an iteration's rollouts; the longest episodes of synchronous ones play alone at the end.
+
+    A decoding step of b episodes takes max((2 P + b c) / bandwidth, 2 P b / flops), with c the bytes of an episode's
+    cache and weights in bfloat16. Every other token is computed once, since prompts extend what is cached.
+    """
+    batch = max(1.0, min(episodes.count, run.train.concurrency) / gpus)
+    cache = cache_bytes(config, dtype="bfloat16") * episodes.length / 2
+
+    def step(episodes_at_once: float) -> float:
+        read = (2 * parameters + episodes_at_once * cache) / device.bandwidth
+        return max(read, 2 * parameters * episodes_at_once / device.flops)
+
+    mean = episodes.sampled / episodes.count
+    decoding = episodes.sampled / gpus / batch * step(batch)
+    if not run.train.asynchronous:
+        decoding += (episodes.tail - 1) * mean * step(1.0)
+    prompts = max(0.0, episodes.computed - episodes.sampled)
+    return decoding + 2 * parameters * prompts / (gpus * device.flops)
+
+
+def _learner_bytes(memory: MemoryEstimate, gpus: int) -> float:
+    parts = memory.parts
+    return sum(size / gpus if name in LEARNER_PARTS else size for name, size in parts.items())
+
+
+def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, tensor: int, episodes: Episodes) -> float:
+    cached = run.sampler.memory * 2**30
+    if not cached:
+        at_once = min(episodes.count, run.train.concurrency) / max(1, gpus // tensor)
+        cached = at_once * episodes.length * cache_bytes(config, dtype="bfloat16")
+    return (2 * parameters + cached) / tensor
