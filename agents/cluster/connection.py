@@ -21,7 +21,7 @@ from typing import Any
 
 from turnwise.agents.errors import SamplerError
 
-__all__ = ["ActorLost", "Cluster", "ClusterSettings", "Node", "require_ray"]
+__all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "require_ray"]
 
 POLL = 0.2
 """Seconds between two looks at whether room was found."""
@@ -55,7 +55,7 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     """A node of a cluster that is alive."""
 
     address: str
@@ -105,11 +105,13 @@ class Cluster:
             Cluster._users += 1
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ClusterNode]:
         """The nodes that are alive."""
         alive = [node for node in self._ray.nodes() if node["Alive"]]
         return [
-            Node(node["NodeManagerAddress"], node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
+            ClusterNode(
+                node["NodeManagerAddress"], node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0)
+            )
             for node in alive
         ]
 

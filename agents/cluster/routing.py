@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["Engine", "Routes", "State"]
+__all__ = ["Engine", "EngineState", "Routes"]
 
 
-class State(Enum):
+class EngineState(Enum):
     """What an engine does."""
 
     STARTING = "starting"
@@ -30,7 +30,7 @@ class Engine:
     """An engine as the driver sees it."""
 
     number: int
-    state: State = State.STARTING
+    state: EngineState = EngineState.STARTING
     actor: Any = None
     loads: int = 0
     """How often the driver had sent weights when those of this engine were sent; versions may be numbered at will."""
@@ -61,10 +61,12 @@ class Routes:
         with older weights than it has seen.
         """
         home = self._homes.get(episode)
-        if home is not None and home.state is State.LOADING:
+        if home is not None and home.state is EngineState.LOADING:
             return None
         least = self._seen.get(episode)
-        able = [one for one in self._engines if one.state is State.READY and (least is None or one.loads >= least)]
+        able = [
+            one for one in self._engines if one.state is EngineState.READY and (least is None or one.loads >= least)
+        ]
         if home in able:
             return home
         if not able:

@@ -22,7 +22,7 @@ from typing import Any
 
 from turnwise.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
 from turnwise.agents.cluster.engine_host import EngineFacts, EngineHost
-from turnwise.agents.cluster.routing import Engine, Routes, State
+from turnwise.agents.cluster.routing import Engine, EngineState, Routes
 from turnwise.agents.cluster.weight_chunks import CHUNK, split_weights
 from turnwise.agents.errors import AgentError, EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.samplers.background import BackgroundLoop
@@ -120,7 +120,7 @@ class ClusterSampler:
 
     def metrics(self) -> dict[str, float]:
         """Return counts since the start: engines that can answer, losses of engines, repeated requests, moves."""
-        ready = sum(engine.state in (State.READY, State.LOADING) for engine in self._engines)
+        ready = sum(engine.state in (EngineState.READY, EngineState.LOADING) for engine in self._engines)
         return {
             "engines": ready,
             "engines_lost": self._lost,
@@ -256,21 +256,21 @@ class ClusterSampler:
     # -- weights --
 
     async def _load(self, weights: Any, version: int) -> None:
-        ready = [engine for engine in self._engines if engine.state is State.READY]
+        ready = [engine for engine in self._engines if engine.state is EngineState.READY]
         for engine in ready:
-            engine.state = State.LOADING
+            engine.state = EngineState.LOADING
         try:
             self._weights = await self._put(weights, version)
             results = await asyncio.gather(*(self._reload(engine) for engine in ready), return_exceptions=True)
         finally:
             for engine in ready:
-                if engine.state is State.LOADING:
-                    engine.state = State.READY  # with the weights that it has
+                if engine.state is EngineState.LOADING:
+                    engine.state = EngineState.READY  # with the weights that it has
             self._notify()
         for result in results:
             if isinstance(result, BaseException):
                 raise result
-        await self._until(lambda: self._all_ended or any(one.state is State.READY for one in self._engines))
+        await self._until(lambda: self._all_ended or any(one.state is EngineState.READY for one in self._engines))
         if self._all_ended:
             raise self._failure()
         self._version = version
@@ -299,7 +299,7 @@ class ClusterSampler:
             self._lose(engine, actor, str(lost))
             return
         if engine.actor is actor:
-            engine.state = State.READY  # before the slowest engine is
+            engine.state = EngineState.READY  # before the slowest engine is
             self._notify()
 
     async def _send(self, engine: Engine, actor: Any) -> None:
@@ -343,7 +343,7 @@ class ClusterSampler:
         except BaseException:
             self._cluster.kill(actor)
             raise
-        engine.actor, engine.state = actor, State.READY
+        engine.actor, engine.state = actor, EngineState.READY
         self._notify()
         return facts
 
@@ -351,7 +351,7 @@ class ClusterSampler:
         """Give up an engine's process, once, and start another one in the background."""
         if engine.actor is not actor or self._closed:
             return
-        engine.actor, engine.state, engine.reason = None, State.STARTING, reason
+        engine.actor, engine.state, engine.reason = None, EngineState.STARTING, reason
         engine.failures += 1
         self._lost += 1
         self._routes.lost(engine)
@@ -369,11 +369,11 @@ class ClusterSampler:
             except (ActorLost, AgentError) as error:
                 engine.reason = str(error)
                 engine.failures += 1
-        engine.state = State.ENDED
+        engine.state = EngineState.ENDED
         self._notify()
 
     async def _sleep(self) -> None:
-        awake = [engine for engine in self._engines if engine.state is State.READY]
+        awake = [engine for engine in self._engines if engine.state is EngineState.READY]
         for engine in awake:
             actor = engine.actor
             try:
@@ -395,7 +395,7 @@ class ClusterSampler:
 
     @property
     def _all_ended(self) -> bool:
-        return all(engine.state is State.ENDED for engine in self._engines)
+        return all(engine.state is EngineState.ENDED for engine in self._engines)
 
     def _failure(self) -> EngineFailed:
         last = self._engines[-1]

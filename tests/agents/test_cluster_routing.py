@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.cluster.routing import Engine, Routes, State
+from turnwise.agents.cluster.routing import Engine, EngineState, Routes
 
 EPISODES = [f"task#{number}@0" for number in range(6)]
 STEPS = st.one_of(
@@ -24,7 +24,7 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=60))
 def test_no_episode_goes_back_to_older_weights_or_leaves_a_live_engine(steps: list[tuple[str, Any]]) -> None:
-    engines = [Engine(number, State.READY) for number in range(3)]
+    engines = [Engine(number, EngineState.READY) for number in range(3)]
     routes, current = Routes(engines), 0
     homes: dict[str, Engine] = {}
     seen: dict[str, int] = {}
@@ -32,9 +32,9 @@ def test_no_episode_goes_back_to_older_weights_or_leaves_a_live_engine(steps: li
         if what == "ask":
             found = routes.choose(which)
             home = homes.get(which)
-            able = [one for one in engines if one.state is State.READY and one.loads >= seen.get(which, 0)]
+            able = [one for one in engines if one.state is EngineState.READY and one.loads >= seen.get(which, 0)]
             if found is None:
-                assert not able or (home is not None and home.state is State.LOADING)
+                assert not able or (home is not None and home.state is EngineState.LOADING)
                 continue
             assert found in able
             if home is not None and home in able:
@@ -48,17 +48,17 @@ def test_no_episode_goes_back_to_older_weights_or_leaves_a_live_engine(steps: li
         elif what == "forget":
             assert routes.forget(which) is homes.pop(which, None)
             seen.pop(which, None)
-        elif what == "lose" and engines[which].state is not State.STARTING:
-            engines[which].state = State.STARTING
+        elif what == "lose" and engines[which].state is not EngineState.STARTING:
+            engines[which].state = EngineState.STARTING
             routes.lost(engines[which])
             homes = {name: one for name, one in homes.items() if one is not engines[which]}
-        elif what == "start" and engines[which].state is State.STARTING:
-            engines[which].state, engines[which].loads = State.READY, current
-        elif what == "drain" and engines[which].state is State.READY:
-            engines[which].state = State.LOADING
-        elif what == "load" and engines[which].state is State.LOADING:
+        elif what == "start" and engines[which].state is EngineState.STARTING:
+            engines[which].state, engines[which].loads = EngineState.READY, current
+        elif what == "drain" and engines[which].state is EngineState.READY:
+            engines[which].state = EngineState.LOADING
+        elif what == "load" and engines[which].state is EngineState.LOADING:
             current += 1
-            engines[which].state, engines[which].loads = State.READY, current
+            engines[which].state, engines[which].loads = EngineState.READY, current
     for engine in engines:
         assert engine.episodes == {name for name, one in homes.items() if one is engine}
 

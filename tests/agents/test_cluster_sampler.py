@@ -102,6 +102,7 @@ def test_a_rollout_gives_the_same_trajectories_as_without_a_cluster() -> None:
         sampler.close()
 
 
+@pytest.mark.slow
 def test_a_model_plays_the_same_on_two_engines_as_in_this_process(tmp_path: Path) -> None:
     from turnwise.training.policy import build_policy, save_policy
 

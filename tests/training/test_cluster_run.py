@@ -13,7 +13,7 @@ from toys.waiting import eventually
 
 ray = pytest.importorskip("ray")
 
-from turnwise.agents.cluster.routing import State  # noqa: E402
+from turnwise.agents.cluster.routing import EngineState  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.models import load_model  # noqa: E402
 from turnwise.training import Run, engine, train  # noqa: E402
@@ -73,7 +73,7 @@ def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
         while len(kills) < 3 and not over.is_set():
             over.wait(chance.uniform(0.0, 0.05))
             engines = opened[0]._engines if opened else []
-            busy = [one for one in engines if one.state is State.READY and one.busy]
+            busy = [one for one in engines if one.state is EngineState.READY and one.busy]
             if len(busy) < 2:
                 continue
             actor = chance.choice(busy).actor
