@@ -14,7 +14,7 @@ from turnwise.cli.train import load_run
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
-    from turnwise.training.plan import Device, Episodes, Plan
+    from turnwise.training.plan import EpisodeLengths, Gpu, RunPlan
 
 GIB = 2**30
 
@@ -31,10 +31,10 @@ def plan(
     ] = None,
 ) -> None:
     """Estimate memory by part, seconds per iteration, and which side idles."""
-    from turnwise.training.plan import Device, make_plan
+    from turnwise.training.plan import Gpu, make_plan
 
     run = load_run(path, overrides or [], None)
-    device = Device(memory * GIB, tflops * 1e12, bandwidth * 1e9)
+    device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9)
     made = make_plan(run, _config(run), gpus, device, _episodes(run, like))
     _print_needs(made, like)
     _print_splits(made, device)
@@ -52,13 +52,13 @@ def _config(run: Run) -> object:
     return transformers_library().AutoConfig.from_pretrained(folder, local_files_only=True)
 
 
-def _episodes(run: Run, like: Path | None) -> Episodes:
+def _episodes(run: Run, like: Path | None) -> EpisodeLengths:
     from turnwise.agents.store import read_trajectories
     from turnwise.training.metrics import read_events
-    from turnwise.training.plan import Episodes
+    from turnwise.training.plan import EpisodeLengths
 
     if like is None:
-        return Episodes.most(run)
+        return EpisodeLengths.most(run)
     if not (like / "metrics.jsonl").is_file():
         raise UserError(f"expected the folder of a run with metrics.jsonl, but {like} is none")
     files = sorted((like / "trajectories").glob("[0-9]*"))[-3:]
@@ -66,10 +66,12 @@ def _episodes(run: Run, like: Path | None) -> Episodes:
     for file in files:
         tokens = [one.response_tokens for one in read_trajectories(file)]
         ratios.append(max(tokens, default=1) * len(tokens) / max(1, sum(tokens)))
-    return Episodes.of_events(run, read_events(like / "metrics.jsonl"), sum(ratios) / len(ratios) if ratios else 1.0)
+    return EpisodeLengths.of_events(
+        run, read_events(like / "metrics.jsonl"), sum(ratios) / len(ratios) if ratios else 1.0
+    )
 
 
-def _print_needs(made: Plan, like: Path | None) -> None:
+def _print_needs(made: RunPlan, like: Path | None) -> None:
     episodes = made.episodes
     where = "the longest that the run allows" if like is None else f"as long as those of {like}"
     say(f"{count(made.parameters)} parameters; {episodes.count} episodes per iteration, {where}:")
@@ -81,7 +83,7 @@ def _print_needs(made: Plan, like: Path | None) -> None:
     say()
 
 
-def _print_splits(made: Plan, device: Device) -> None:
+def _print_splits(made: RunPlan, device: Gpu) -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for name in ("engine", "learner", "rollout", "update", "iteration", "idle", "GiB of each", ""):
         table.add_column(name, no_wrap=True)

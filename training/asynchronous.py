@@ -5,6 +5,9 @@ Group n of the stream may begin when n < (staleness + version + 1) * tasks + spa
 Unfinished episodes wait while new weights are loaded and go on under them, so nothing is generated twice; each turn
 knows its version. With staleness 0 and spare groups, episodes also wait during the update.
 
+In order, an iteration takes the groups of its own number, and new weights wait for all groups in play. Then batch k is
+played by version max(0, k - staleness), and the run repeats bit for bit as a synchronous one does.
+
 The episodes run on the event loop of a thread. Finished members are written to the run's folder "groups" at once, so
 that a run that was killed loses no finished group.
 
@@ -14,7 +17,7 @@ Not included: interrupting an answer. New weights wait for the answers in progre
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -72,22 +75,22 @@ class AsynchronousRollouts:
     def load(self, version: int) -> None:
         """Let the episodes wait, and give the learner's weights to the engine."""
         sampler = self._engine.sampler  # opened here, on the main thread
+        if self._train.in_order and self._playing is not None:
+            with self._lock:
+                self._wait_for(lambda: self._next >= self._capacity and len(self._complete) == len(self._unused))
         self._thread.call(self._load(sampler, version))
 
     def next(self, step: int) -> Played:
         """Let the episodes go on, and return the groups of the next iteration as soon as there are enough."""
         assert self._sampler is not None, "next() before load()"
-        started, wanted = time.perf_counter(), self._train.tasks
+        started = time.perf_counter()
         self._thread.call(self._resume())
         with self._lock:
-            while len(self._complete) < wanted:
-                if self._failure is not None:
-                    raise self._failure
-                self._lock.wait(POLL)
-                self._tick()
-            taken = sorted(self._complete[:wanted], key=lambda one: one[0].number)
-            del self._complete[:wanted]
-            numbers = [spec.number for spec, _ in taken]
+            self._wait_for(lambda: len(self._takable()) == self._train.tasks)
+            numbers = self._takable()
+            taken = [one for one in self._complete if one[0].number in numbers]
+            taken.sort(key=lambda one: one[0].number)
+            self._complete = [one for one in self._complete if one[0].number not in numbers]
             self._unused.difference_update(numbers)
             self._members -= sum(len(group.trajectories) for _, group in taken)
         waited = time.perf_counter() - started
@@ -102,6 +105,21 @@ class AsynchronousRollouts:
                     store(trajectory)
         self._used += numbers
         return Played(groups, report, metrics)
+
+    def _wait_for(self, holds: Callable[[], bool]) -> None:
+        """Wait until a condition holds, with progress; the lock is held, but for the time of waiting."""
+        while not holds():
+            if self._failure is not None:
+                raise self._failure
+            self._lock.wait(POLL)
+            self._tick()
+
+    def _takable(self) -> list[int]:
+        """Return the numbers of the groups that the next iteration may take: the first complete ones, or in order."""
+        complete, tasks = [spec.number for spec, _ in self._complete], self._train.tasks
+        if not self._train.in_order:
+            return complete[:tasks]
+        return [number for number in sorted(self._unused)[:tasks] if number in complete]
 
     def saved(self) -> None:
         """Remove the files of groups that a checkpoint has trained on."""
@@ -145,11 +163,11 @@ class AsynchronousRollouts:
         await self._sampler.pause()
         await self._engine.load_here(version)
         self._version = version
-        self._room.set()
 
     async def _resume(self) -> None:
         assert self._sampler is not None
         self._sampler.resume()
+        self._room.set()
         if self._playing is None:
             self._playing = asyncio.create_task(self._play())
 

@@ -39,7 +39,6 @@ def cluster_settings(run: Run, device: str, gpus: int) -> ClusterSettings:
         engines=section.engines,
         cpus=section.cpus,
         gpus=each,
-        wait=section.wait,
         timeout=section.timeout,
         visible=engine_devices(os.environ.get("CUDA_VISIBLE_DEVICES"), device, gpus) if each >= 1 else None,
     )

@@ -164,7 +164,6 @@ class ClusterSection(Section):
         description="GPUs reserved for each engine; 0: tensor_parallel_size of sampler.options if the policy is on a "
         "GPU, else none. Below 1, engines share GPUs, with the policy as well.",
     )
-    wait: float = Field(default=60.0, ge=0, description="Seconds to wait for nodes that join a running cluster late.")
     timeout: float = Field(
         default=600.0,
         gt=0,
@@ -291,6 +290,11 @@ class TrainSection(Section):
         default=0,
         ge=0,
         description="Groups that are begun beyond those that the iterations need; unfinished ones are carried over.",
+    )
+    in_order: bool = Field(
+        default=False,
+        description="With staleness: take groups in order, and let new weights wait for all groups in play; "
+        "repeatable, but slower.",
     )
     updates: int = Field(default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were.")
     lr: float = Field(default=3e-4, gt=0, le=1, description="Peak learning rate.")

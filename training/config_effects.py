@@ -49,10 +49,11 @@ NEEDS: dict[str, tuple[Condition, str]] = {
     "imitation.typos": (_can_err, "the demonstrations come from a file or a model"),
     "policy.attention": (lambda run: not _new_policy(run), "a new model uses the implementation of transformers"),
     "sampler.url": (lambda run: run.sampler.engine != "transformers", "the engine transformers is no server"),
-    **{
-        f"cluster.{key}": (_on_cluster, "cluster.address is empty")
-        for key in ("engines", "cpus", "gpus", "wait", "timeout")
-    },
+    **{f"cluster.{key}": (_on_cluster, "cluster.address is empty") for key in ("engines", "cpus", "gpus", "timeout")},
+    "train.in_order": (
+        lambda run: run.train.staleness > 0 and not run.train.spare,
+        "it needs train.staleness > 0 and train.spare = 0",
+    ),
     "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
     "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),
     "objective.kl_estimator": (lambda run: run.objective.kl > 0, "objective.kl is 0"),

@@ -39,7 +39,6 @@ MAY_CHANGE = (
     "cluster.engines",
     "cluster.cpus",
     "cluster.gpus",
-    "cluster.wait",
     "cluster.timeout",
 )
 

@@ -2,7 +2,7 @@
 
 With P parameters, the learner computes 2 P floating-point operations per token in a forward pass and 4 P in a backward
 pass; a decoding step of the engine reads all weights and the cache of its episodes once, and computes 2 P per episode.
-Real programs reach a part of a device's peak: `Device.flops` and `Device.bandwidth` are what they reach.
+Real programs reach a part of a device's peak: `Gpu.flops` and `Gpu.bandwidth` are what they reach.
 
 Not included: the time of environments, the network, attention's own operations (small below some thousand tokens), and
 everything that Python does.
@@ -21,7 +21,7 @@ LEARNER_PARTS = ("weights", "gradients", "optimizer", "reference")
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class Gpu:
     """One GPU: its memory in bytes, and the operations and bytes per second that programs reach on it."""
 
     memory: float
@@ -30,7 +30,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Episodes:
+class EpisodeLengths:
     """What an iteration plays.
 
     Attributes:
@@ -48,7 +48,7 @@ class Episodes:
     tail: float
 
     @classmethod
-    def most(cls, run: Run) -> "Episodes":
+    def most(cls, run: Run) -> "EpisodeLengths":
         """Return the longest episodes that a run allows: every turn is played, and every answer and context is full."""
         agent, count = run.agent, run.train.tasks * run.train.group
         return cls(
@@ -60,7 +60,7 @@ class Episodes:
         )
 
     @classmethod
-    def of_events(cls, run: Run, events: Sequence[Mapping[str, Any]], tail: float) -> "Episodes":
+    def of_events(cls, run: Run, events: Sequence[Mapping[str, Any]], tail: float) -> "EpisodeLengths":
         """Return the means of the iterations of a run that was made, for the episodes of another one.
 
         Args:
@@ -117,7 +117,7 @@ class Split:
         waits = "learner" if self.rollout > self.update else "engine"
         return waits, 1 - min(self.rollout, self.update) / self.seconds
 
-    def fits(self, device: Device) -> bool:
+    def fits(self, device: Gpu) -> bool:
         """Return whether every GPU has the memory."""
         if not self.engines:
             return self.learner_bytes + self.engine_bytes <= device.memory
@@ -125,7 +125,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """The needs of a run.
 
     Attributes:
@@ -137,11 +137,11 @@ class Plan:
 
     parameters: int
     memory: MemoryEstimate
-    episodes: Episodes
+    episodes: EpisodeLengths
     splits: tuple[Split, ...]
 
 
-def make_plan(run: Run, config: Any, gpus: int, device: Device, episodes: Episodes) -> Plan:
+def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLengths) -> RunPlan:
     """Return what a run needs on some GPUs.
 
     Args:
@@ -184,10 +184,10 @@ def make_plan(run: Run, config: Any, gpus: int, device: Device, episodes: Episod
         )
         for engines, learners in layouts
     )
-    return Plan(parameters, memory, episodes, splits)
+    return RunPlan(parameters, memory, episodes, splits)
 
 
-def update_seconds(run: Run, parameters: int, gpus: int, device: Device, episodes: Episodes) -> float:
+def update_seconds(run: Run, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
     """Return the seconds of an update: forward and backward passes over every token, once.
 
     passes = 2 + 4, + 2 with policy.checkpointing, + 2 with recomputed log-probabilities, + 2 with a reference;
@@ -198,7 +198,7 @@ def update_seconds(run: Run, parameters: int, gpus: int, device: Device, episode
     return passes * parameters * episodes.computed / (gpus * device.flops)
 
 
-def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: Device, episodes: Episodes) -> float:
+def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
     """Return the seconds of an iteration's rollouts; the longest episodes of synchronous ones play alone at the end.
 
     A decoding step of b episodes takes max((2 P + b c) / bandwidth, 2 P b / flops), with c the bytes of an episode's
@@ -224,7 +224,7 @@ def _learner_bytes(memory: MemoryEstimate, gpus: int) -> float:
     return sum(size / gpus if name in LEARNER_PARTS else size for name, size in parts.items())
 
 
-def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, tensor: int, episodes: Episodes) -> float:
+def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, tensor: int, episodes: EpisodeLengths) -> float:
     cached = run.sampler.memory * 2**30
     if not cached:
         at_once = min(episodes.count, run.train.concurrency) / max(1, gpus // tensor)

@@ -21,6 +21,7 @@ APPS: Final[tuple[str, ...]] = (
     "turnwise.envs.android.apps.files",
     "turnwise.envs.android.apps.gallery",
     "turnwise.envs.android.apps.mail",
+    "turnwise.envs.android.apps.maps",
     "turnwise.envs.android.apps.messages",
     "turnwise.envs.android.apps.music",
     "turnwise.envs.android.apps.notes",

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import toys.corridor
-from test_training_loop import CHILD, TABLE, TESTS, lines
+from test_training_loop import CHILD, TABLE, TESTS, assert_same_weights, lines, weights
 from toys.waiting import eventually
 from training_helpers import conversation, random_advantages, trajectory
 
@@ -140,6 +140,19 @@ def test_versions_of_turns_do_not_fall_and_the_batch_carries_them(tmp_path):
         assert (batch.version[~batch.mask] == -1).all()
     assert mixed  # an episode was carried over, and went on under new weights
     assert audit(tmp_path / "run").passed  # and its log-probabilities are those of its versions
+
+
+@pytest.mark.parametrize("staleness", [1, 2])
+def test_in_order_a_run_repeats_bit_for_bit(tmp_path, staleness):
+    words = ["train.in_order=true", f"train.staleness={staleness}", "train.steps=5"]
+    for name in ("one", "other"):
+        train(make_run(tmp_path / name, *words))
+    assert_same_weights(weights(tmp_path / "one", 5), weights(tmp_path / "other", 5))
+    train(make_run(tmp_path / "sync", "train.steps=5"))
+    assert stored(tmp_path / "one") == stored(tmp_path / "sync")  # the same episodes in the same iterations
+    for number, path in enumerate(sorted((tmp_path / "one/trajectories").glob("*.jsonl"))):
+        versions = {turn.version for one in read_trajectories(path) for turn in one.turns}
+        assert versions == {max(0, number - staleness)}
 
 
 def aged(versions):

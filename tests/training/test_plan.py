@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from turnwise.training import ConfigError, Run
 from turnwise.training.memory import cache_bytes
-from turnwise.training.plan import Device, Episodes, Split, make_plan, rollout_seconds, update_seconds
+from turnwise.training.plan import EpisodeLengths, Gpu, Split, make_plan, rollout_seconds, update_seconds
 from turnwise.training.policy import policy_config
 
 SIZES = {"vocab": 300, "hidden": 32, "layers": 2, "heads": 2, "context": 128}
 CONFIG = policy_config(**SIZES)
-DEVICE = Device(memory=8 * 2**30, flops=1e12, bandwidth=1e9)
+DEVICE = Gpu(memory=8 * 2**30, flops=1e12, bandwidth=1e9)
 
 
 def make_run(*overrides):
     return Run.parse({"policy": SIZES, "imitation": {"episodes": 1}}, list(overrides))
 
 
-EPISODES = Episodes(count=64, sampled=6400.0, computed=64000.0, length=100, tail=3.0)
+EPISODES = EpisodeLengths(count=64, sampled=6400.0, computed=64000.0, length=100, tail=3.0)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_who_waits():
     assert Split(2, 2, 10.0, 4.0, 1, 1).idle == ("learner", pytest.approx(0.6))
     assert Split(2, 2, 4.0, 10.0, 1, 1).idle == ("engine", pytest.approx(0.6))
     assert Split(0, 4, 6.0, 2.0, 1, 1).idle == ("engine", pytest.approx(0.25))
-    assert Split(0, 4, 1, 1, 3.0, 6.0).fits(Device(9.0, 1, 1))
-    assert not Split(0, 4, 1, 1, 3.0, 6.1).fits(Device(9.0, 1, 1))
-    assert Split(2, 2, 1, 1, 9.0, 9.0).fits(Device(9.0, 1, 1))
+    assert Split(0, 4, 1, 1, 3.0, 6.0).fits(Gpu(9.0, 1, 1))
+    assert not Split(0, 4, 1, 1, 3.0, 6.1).fits(Gpu(9.0, 1, 1))
+    assert Split(2, 2, 1, 1, 9.0, 9.0).fits(Gpu(9.0, 1, 1))
 
 
 def test_episodes_of_a_run_and_the_longest():
@@ -93,11 +93,11 @@ def test_episodes_of_a_run_and_the_longest():
         {"phase": "evaluation"},
     ]
     run = make_run("train.tasks=2", "train.group=3")
-    found = Episodes.of_events(run, events, 2.0)
+    found = EpisodeLengths.of_events(run, events, 2.0)
     assert (found.count, found.sampled, found.computed, found.tail) == (6, 120.0, 360.0, 2.0)
     with pytest.raises(ConfigError, match="no finished iteration"):
-        Episodes.of_events(run, events[2:], 1.0)
-    most = Episodes.most(make_run("agent.max_turns=3", "agent.max_tokens=10", "train.tasks=2", "train.group=3"))
+        EpisodeLengths.of_events(run, events[2:], 1.0)
+    most = EpisodeLengths.most(make_run("agent.max_turns=3", "agent.max_tokens=10", "train.tasks=2", "train.group=3"))
     assert (most.sampled, most.computed) == (6 * 30, 6 * 128)
     with pytest.raises(ConfigError, match="gpus must be >= 1"):
         make_plan(run, CONFIG, 0, DEVICE, found)

@@ -110,7 +110,7 @@ def _new_tab(ctx: Context) -> list[Widget]:
         Spacer(16),
         TextField("words", "Search the web", icon="search", on_submit=do(search)),
         Spacer(16),
-        Grid(tiles, columns=4),
+        Grid(tiles, columns=4 if float(ctx.setting("font_scale") or "1") < 1.1 else 3),
         Section("Bookmarks"),
         *recent,
     ]

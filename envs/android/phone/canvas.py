@@ -22,12 +22,13 @@ __all__ = ["Canvas"]
 
 Colour = tuple[int, int, int]
 _OVER: Final = 4  # times that masks are drawn larger
+_SMOOTH: Final = 2  # times that parts are drawn larger
 
 
 class Canvas:
     """An image to draw on. Coordinates and sizes are in the phone's pixels; `scale` makes them the image's."""
 
-    __slots__ = ("draw", "image", "scale")
+    __slots__ = ("draw", "image", "reduced", "scale")
 
     def __init__(self, size: tuple[int, int], scale: float, colour: Colour) -> None:
         """Fill an image of `size` pixels.
@@ -42,6 +43,7 @@ class Canvas:
         self.image: Image.Image = Image.new("RGB", size, colour)
         self.draw: drawing.ImageDraw = ImageDraw.Draw(self.image)
         self.scale = scale
+        self.reduced = False  # a part, which is drawn larger and then reduced: hard edges will do
 
     def _at(self, value: float) -> int:
         return round(value * self.scale)
@@ -85,6 +87,10 @@ class Canvas:
     def disc(self, x: float, y: float, radius: float, colour: Colour) -> None:
         """Fill a disc around a point."""
         size = max(1, self._at(2 * radius))
+        if self.reduced:
+            left, top = self._at(x - radius), self._at(y - radius)
+            self.draw.ellipse((left, top, left + size - 1, top + size - 1), colour)
+            return
         self.image.paste(colour, (self._at(x - radius), self._at(y - radius)), _disc(size))
 
     def icon(self, name: str, x: float, y: float, size: float, colour: Colour) -> None:
@@ -99,6 +105,37 @@ class Canvas:
             mask, dx, dy = _text(text, max(4, self._at(size)), bold)
             if mask is not None:
                 self.image.paste(colour, (self._at(x) + dx, self._at(y) + dy), mask)
+
+    def label(
+        self, text: str, x: float, y: float, size: float, colour: Colour, angle: float, halo: Colour | None
+    ) -> None:
+        """Write a line around a point, turned clockwise by an angle in degrees, on a halo of a colour."""
+        mask, edge = _label(text, max(4, self._at(size)), round(angle))
+        if mask is not None and edge is not None:
+            at = (self._at(x) - mask.width // 2, self._at(y) - mask.height // 2)
+            if halo is not None:
+                self.image.paste(halo, at, edge)
+            self.image.paste(colour, at, mask)
+
+    def part(self, width: float, height: float) -> Canvas:
+        """Return a canvas of this size to be `put` on this one; what is drawn beyond its edges is cut."""
+        size = max(1, self._at(width) * _SMOOTH), max(1, self._at(height) * _SMOOTH)
+        canvas = Canvas(size, self.scale * _SMOOTH, (0, 0, 0))
+        canvas.reduced = True
+        return canvas
+
+    def put(self, part: Canvas, left: float, top: float, radius: float) -> None:
+        """Put a part with its upper left corner at a point, with round corners."""
+        image, at = part.image.reduce(_SMOOTH), (self._at(left), self._at(top))
+        mask = _rounded(image.size, self._at(radius)) if radius else None
+        self.image.paste(image, at, mask)
+
+    def put_back(self, before: Image, left: float, top: float, right: float, bottom: float) -> None:
+        """Make everything outside of a rectangle as it was in an image of the same size."""
+        area = self._at(left), self._at(top), self._at(right), self._at(bottom)
+        inside = self.image.crop(area)
+        self.image.paste(before)
+        self.image.paste(inside, area[:2])
 
     def line(self, points: Sequence[tuple[float, float]], colour: Colour, width: float) -> None:
         """Draw a line through points."""
@@ -135,6 +172,35 @@ def _gradient(size: tuple[int, int], top: Colour, bottom: Colour) -> Image:
         part = y / 63
         column.putpixel((0, y), tuple(round(a + (b - a) * part) for a, b in zip(top, bottom, strict=True)))
     return column.resize(size, Image.Resampling.BICUBIC)
+
+
+@lru_cache(maxsize=32)
+def _rounded(size: tuple[int, int], radius: int) -> Image:
+    """Return a mask of a rectangle with round corners."""
+    from PIL import Image, ImageDraw
+
+    mask = Image.new("L", (size[0] * 2, size[1] * 2), 0)
+    ImageDraw.Draw(mask).rounded_rectangle((0, 0, size[0] * 2 - 1, size[1] * 2 - 1), radius * 2, 255)
+    return mask.reduce(2)
+
+
+@lru_cache(maxsize=2048)
+def _label(text: str, size: int, angle: int) -> tuple[Image | None, Image | None]:
+    """Return a line as a mask, turned by an angle, and the mask of its halo."""
+    from PIL import Image, ImageDraw
+
+    font, halo = _font(size, True), max(2, size // 5)
+    left, top, right, bottom = (int(part) for part in font.getbbox(text))
+    if right <= left or bottom <= top:
+        return None, None
+    box = (right - left + 2 * halo, bottom - top + 2 * halo)
+    mask, edge = Image.new("L", box, 0), Image.new("L", box, 0)
+    ImageDraw.Draw(mask).text((halo - left, halo - top), text, 255, font=font)
+    ImageDraw.Draw(edge).text((halo - left, halo - top), text, 255, font=font, stroke_width=halo)
+    if angle % 360:
+        turn = Image.Resampling.BICUBIC
+        mask, edge = mask.rotate(-angle, turn, expand=True), edge.rotate(-angle, turn, expand=True)
+    return mask, edge
 
 
 @lru_cache(maxsize=512)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from turnwise.envs.android.phone.app import BrokenApp
@@ -28,6 +29,7 @@ from turnwise.envs.android.phone.widgets import (
 __all__ = ["place", "scrolled", "stack"]
 
 _EDGE: Final = dp(16)
+_LEAST: Final = dp(120)  # height of a picture that fills what is left
 _INSET: Final = (Text, Button, Chip, IconButton, Avatar, Icon, Card, Picture)  # these have no margin of their own
 
 
@@ -141,12 +143,17 @@ def scrolled(pen: Pen, widgets: Sequence[Widget], viewport: UiBox, scroll: int |
         if isinstance(widget, List):
             row = place(pen, widget.row(widget.items[0]), left, 0, width) if widget.items else None
             pieces.append((row.bottom * len(widget.items) if row else 0, widget))
+        elif isinstance(widget, Picture) and widget.fill:
+            rest = max(_LEAST, viewport.bottom - y - (scroll or 0))
+            box = place(pen, replace(widget, height=rest * widget.width / width), left, y, width)
+            pieces.append((rest, box))
         else:
             box = stack(pen, [widget], left, y, width)[0]
             pieces.append((box.bottom - y, box))
         y += pieces[-1][0]
     room = viewport.bottom - viewport.top
-    limit = max(0, sum(height for height, _ in pieces) + (_EDGE if pieces else 0) - room)
+    edge = 0 if not widgets or (isinstance(widgets[-1], Picture) and widgets[-1].fill) else _EDGE
+    limit = max(0, sum(height for height, _ in pieces) + edge - room)
     at = min(limit, scroll if scroll is not None else limit if from_end else 0)
     focus = _focus(pieces, start) if pen.page.focus else None
     y = viewport.top - at

@@ -3,47 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from turnwise.envs.android.phone.box import UiBox, dp
-from turnwise.envs.android.phone.canvas import Canvas
-from turnwise.envs.android.phone.fonts import fit, text_width
+from turnwise.envs.android.phone.brush import Brush
+from turnwise.envs.android.phone.fonts import fit, text_width, wrap
 from turnwise.envs.android.phone.layout import STATUS
-from turnwise.envs.android.phone.theme import avatar_colour, palette, rgb
-from turnwise.envs.android.phone.widgets import Picture
+from turnwise.envs.android.phone.pictures import paint_picture
+from turnwise.envs.android.phone.theme import avatar_colour, rgb
 
-if TYPE_CHECKING:
-    pass
-
-
-__all__ = ["PAINTERS", "Brush"]
+__all__ = ["PAINTERS"]
 
 
 Colour = tuple[int, int, int]
-
-
-class Brush:
-    """A canvas with the colours of the window that is being painted."""
-
-    __slots__ = ("canvas", "colours", "dark")
-
-    def __init__(self, canvas: Canvas, accent: str, dark: bool) -> None:
-        """Paint in the colours around an accent."""
-        self.canvas = canvas
-        self.dark = dark
-        self.colours = palette(accent, dark)
-
-    def colour(self, role: str) -> Colour:
-        """Return a colour by role or as '#rrggbb'."""
-        if role.startswith("#"):
-            return rgb(role)
-        return self.colours.get(role, self.colours["text"])
-
-    def middle(self, text: str, left: int, right: int, y: int, size: int, colour: Colour, bold: bool = False) -> None:
-        """Write a line in the middle between left and right, its middle at y."""
-        shown = fit(text, size, max(1, right - left), bold)
-        x = (left + right - text_width(shown, size, bold)) / 2
-        self.canvas.text(shown, x, y - size * 0.58, size, colour, bold)
 
 
 # Windows and bars
@@ -390,7 +362,10 @@ def _tile(
             middle - dp(28), top + dp(4), middle + dp(28), top + dp(60), brush.colour(colour or "primary"), dp(18)
         )
         canvas.icon(icon, middle - dp(15), top + dp(17), dp(30), (255, 255, 255))
-        brush.middle(text, left - dp(4), right + dp(4), top + dp(78), size, brush.colour(role))
+        lines = wrap(text, size, right - left + dp(8))[:2]
+        for n, line in enumerate(lines):
+            low = top + dp(78) + round((n - (len(lines) - 1) / 2) * size * 1.2) + dp(4) * (len(lines) - 1)
+            brush.middle(line, left - dp(4), right + dp(4), low, size, brush.colour(role))
     elif kind == "toggle":
         back, front = ("primary", "on_primary") if selected else ("line", "text")
         canvas.box(left, top + 4, right, bottom - 4, brush.colour(back), dp(24))
@@ -416,32 +391,6 @@ def _tile(
         brush.middle(text, left, right, (top + bottom) // 2, 60, brush.colour("text"))
 
 
-def _picture(brush: Brush, box: UiBox, picture: Picture) -> None:
-    left, top, right, _ = box.full
-    unit = (right - left) / picture.width
-    canvas = brush.canvas
-    for shape in picture.shapes:
-        points = [(left + x * unit, top + y * unit) for x, y in shape.points]
-        colour = brush.colour(shape.colour)
-        if shape.kind == "polygon":
-            canvas.polygon(points, colour)
-        elif shape.kind == "line":
-            canvas.line(points, colour, shape.width * unit)
-        elif shape.kind == "text":
-            size = max(8, round(shape.width * unit))
-            x, y = round(points[0][0]), round(points[0][1])
-            if len(points) == 1:
-                brush.middle(shape.text, x - 1000, x + 1000, y, size, colour, True)
-            else:
-                canvas.text(fit(shape.text, size, max(1, round(points[1][0]) - x)), x, y, size, colour)
-        else:
-            (x1, y1), (x2, y2) = points
-            if shape.kind == "box":
-                canvas.box(x1, y1, x2, y2, colour, shape.radius * unit)
-            else:
-                canvas.disc((x1 + x2) / 2, (y1 + y2) / 2, (x2 - x1) / 2, colour)
-
-
 PAINTERS: Final[dict[str, Callable[..., None]]] = {
     "avatar": _avatar,
     "bar": _bar,
@@ -462,7 +411,7 @@ PAINTERS: Final[dict[str, Callable[..., None]]] = {
     "link_dark": _link_dark,
     "panel": _panel,
     "picker": _picker,
-    "picture": _picture,
+    "picture": paint_picture,
     "radio": _radio,
     "round": _round,
     "screen": _screen,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any, Final
 
-from turnwise.envs.android.phone.box import Paint, Pen, UiBox, dp
+from turnwise.envs.android.phone.box import Paint, Pen, UiBox, clip, dp
 from turnwise.envs.android.phone.fonts import fit, wrap
 from turnwise.envs.android.phone.widgets import (
     Avatar,
@@ -366,16 +366,27 @@ def _picture(pen: Pen, w: Picture, x: int, y: int, width: int) -> UiBox:
     box = pen.box("android.widget.ImageView", x, y, width, round(width * w.height / w.width))
     if w.on_tap or w.on_long_press:
         touch(box, w, w.on_tap is not None, w.on_long_press is not None)
+    if w.on_drag:
+        box.widget, box.scrollable = w, True
     box.description = w.description
     box.paint = (("picture", w),)
     unit = width / w.width
-    for spot in w.spots:
-        box.children.append(_spot(pen, spot, x, y, unit))
+    left, top = x - w.origin[0] * unit, y - w.origin[1] * unit
+    spots = [_spot(pen, spot, left, top, unit) for spot in w.spots]
+    box.children = [spot for spot in spots if not w.cut or _inside(spot, box)]
     return box
 
 
-def _spot(pen: Pen, spot: Spot, x: int, y: int, unit: float) -> UiBox:
-    left, top = x + round(spot.left * unit), y + round(spot.top * unit)
+def _inside(spot: UiBox, box: UiBox) -> bool:
+    """Cut a part of a picture to what is seen of it; return False if its middle is not."""
+    if not box.contains(*spot.center):
+        return False
+    spot.left, spot.right = max(box.left, spot.left), min(box.right, spot.right)
+    return clip(spot, box.top, box.bottom)
+
+
+def _spot(pen: Pen, spot: Spot, x: float, y: float, unit: float) -> UiBox:
+    left, top = round(x + spot.left * unit), round(y + spot.top * unit)
     wide, high = round((spot.right - spot.left) * unit), round((spot.bottom - spot.top) * unit)
     box = pen.box("android.view.View", left, top, max(1, wide), max(1, high))
     box.description, box.selected = spot.description, spot.selected

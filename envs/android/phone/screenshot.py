@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from turnwise.envs.android.phone.box import UiBox, dp
+from turnwise.envs.android.phone.brush import Brush
 from turnwise.envs.android.phone.canvas import Canvas
 from turnwise.envs.android.phone.layout import STATUS, Frame
-from turnwise.envs.android.phone.painter import PAINTERS, Brush
+from turnwise.envs.android.phone.painter import PAINTERS
 from turnwise.envs.android.phone.state import AppPage
 from turnwise.envs.android.phone.widgets import Screen
 
@@ -83,7 +84,12 @@ def _box(brush: Brush, box: UiBox, viewport: UiBox | None) -> None:
         PAINTERS[paint_one[0]](brush, box, *paint_one[1:])
     children = box.children
     if viewport is not None and any(child is viewport for child in children):
-        children = [viewport, *(child for child in children if child is not viewport)]
+        children = [child for child in children if child is not viewport]
+        panel = viewport.scrollable and any(paint_one[0] == "panel" for paint_one in box.paint)
+        before = brush.canvas.image.copy() if panel else None
+        _box(brush, viewport, viewport)
+        if before is not None:  # a panel has nothing that would cover the overhang
+            brush.canvas.put_back(before, *viewport.bounds)
     for child in children:
         _box(brush, child, viewport)  # type: ignore[arg-type]
 

@@ -53,6 +53,44 @@ _DARK: Final = {
     "shadow": "#08080a",
     "shade": "#16171b",
 }
+_MAP_LIGHT: Final = {
+    "map_land": "#f4f1ea",
+    "map_meadow": "#e6efd6",
+    "map_field": "#efead2",
+    "map_building": "#e0dace",
+    "map_water": "#a6d0ea",
+    "map_park": "#c8e4b4",
+    "map_tree": "#b2d69c",
+    "map_market": "#f6e3c6",
+    "map_road": "#ffffff",
+    "map_main": "#fbdf94",
+    "map_path": "#f3ead2",
+    "map_edge": "#d8d2c4",
+    "map_rail": "#a9a59e",
+    "map_label": "#5f5c55",
+    "map_halo": "#ffffff",
+    "map_route": "#2f6fe4",
+    "map_route_edge": "#1a4aa8",
+}
+_MAP_DARK: Final = {
+    "map_land": "#25282e",
+    "map_meadow": "#222b27",
+    "map_field": "#2a2c26",
+    "map_building": "#343942",
+    "map_water": "#1d3f59",
+    "map_park": "#2a4433",
+    "map_tree": "#325240",
+    "map_market": "#453d30",
+    "map_road": "#4a505a",
+    "map_main": "#75653a",
+    "map_path": "#4c4a40",
+    "map_edge": "#1b1d22",
+    "map_rail": "#686b72",
+    "map_label": "#cfd1d7",
+    "map_halo": "#1f2227",
+    "map_route": "#7fb0ff",
+    "map_route_edge": "#2b4f8f",
+}
 _WALLPAPER: Final = {"wallpaper": "#31507d", "wallpaper_low": "#b98d96", "on_wallpaper": "#ffffff"}
 
 AVATARS: Final = ("#5b7fd9", "#3f9b8b", "#c76b58", "#8d6fc4", "#c08a2e", "#5f9a4f", "#b8628f", "#4d94b8")
@@ -88,6 +126,7 @@ def palette(accent: str, dark: bool) -> dict[str, Colour]:
     roles = {
         **(_DARK if dark else _LIGHT),
         **_WALLPAPER,
+        **(_MAP_DARK if dark else _MAP_LIGHT),
         "primary": _tone(accent, 0.78 if dark else 0.40, vivid),
         "on_primary": _tone(accent, 0.16, vivid) if dark else "#ffffff",
         "container": _tone(accent, 0.28 if dark else 0.88, vivid * 0.8),

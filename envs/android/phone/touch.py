@@ -20,6 +20,7 @@ from turnwise.envs.android.phone.widgets import (
     Dialog,
     Do,
     Item,
+    Picture,
     Radio,
     Screen,
     Slider,
@@ -199,14 +200,25 @@ def swipe(phone: Phone, start: tuple[int, int], end: tuple[int, int], millisecon
         phone.open_shade()
         return
     slider = next((box for box in path if isinstance(box.widget, Slider)), None)
+    picture = next((box for box in path if isinstance(box.widget, Picture) and box.widget.on_drag), None)
     if slider is not None:
         _slide(phone, frame, slider, *end)
+    elif picture is not None:
+        _drag(phone, frame, picture, right, down)
     elif abs(right) > abs(down):
         swiped = next((box for box in path if isinstance(box.widget, Item) and box.widget.on_swipe), None)
         if swiped is not None:
             phone.run(swiped.widget.on_swipe, frame.page.package, frame=frame)
     elif path[-1] is frame.root:
         _scroll(phone, frame, -down)
+
+
+def _drag(phone: Phone, frame: Frame, box: UiBox, right: int, down: int) -> None:
+    """Tell the app how far a finger has moved on a picture, in the picture's units."""
+    unit = (box.right - box.left) / box.widget.width
+    drag: Do = box.widget.on_drag
+    moved = (("right", round(right / unit, 1)), ("down", round(down / unit, 1)))
+    phone.run(Do(drag.function, (*drag.arguments, *moved)), frame.page.package, frame=frame)
 
 
 def _scroll(phone: Phone, frame: Frame, by: int) -> None:

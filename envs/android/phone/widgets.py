@@ -363,8 +363,8 @@ class Grid(Widget):
 class Shape:
     """A figure of a picture. Points are in the picture's own units.
 
-    Kinds: box (two corners), disc (two corners), line, polygon, text (one point, its centre; or two, the upper left
-    corner and the right edge, where it is cut).
+    Kinds: box, disc and icon (two corners; `text` names the icon), line, polygon, text (one point, its centre; or two,
+    the upper left corner and the right edge, where it is cut). A text at a centre may be turned and have a halo.
     """
 
     kind: str
@@ -373,6 +373,8 @@ class Shape:
     width: float = 0.0  # of a line, or the height of a text
     text: str = ""
     radius: float = 0.0
+    angle: float = 0.0  # of a text, in degrees, clockwise
+    halo: str = ""  # colour around a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,16 +392,23 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Picture(Widget):
-    """A drawing of shapes, as wide as there is room; `width` and `height` are its own units."""
+    """A drawing of shapes, as wide as there is room; `width` and `height` are its own units.
 
-    shapes: tuple[Shape, ...]
+    One with `cut` is a window on a larger drawing: its upper left corner is at `origin`, what lies outside is not
+    drawn, and edges are smooth. `on_drag` gets `right` and `down`, in its units, from a finger that moves on it.
+    """
+
+    shapes: tuple[Shape, ...] | Callable[[], tuple[Shape, ...]]  # a function is called for screenshots only
     width: float
     height: float
     description: str = ""
     spots: tuple[Spot, ...] = ()
     on_tap: Do | None = None
     on_long_press: Do | None = None
-    rounded: bool = True
+    on_drag: Do | None = None
+    origin: tuple[float, float] = (0.0, 0.0)
+    cut: bool = False
+    fill: bool = False  # as wide as the screen, and as high as what is left of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from turnwise.envs.android.tasks.effects import (
     NewId,
     UpdateRow,
 )
-from turnwise.envs.android.tasks.hand import Hand, Script
+from turnwise.envs.android.tasks.hand import Finding, Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 
 PACKAGE: Final = "org.turnwise.music"
@@ -174,19 +174,24 @@ def _delete_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.done()
 
 
-def _seconds_solve(hand: Hand, p: Params) -> Iterator[str]:
+def _about(hand: Hand, title: str) -> Finding:
+    """Return what stands below a song: artist and length; of a row that is cut by the edge it cannot be seen."""
     yield from hand.open("Music")
     yield from hand.tap("Songs", scroll=False)
-    row = yield from hand.look_for(p["title"])
-    minutes, seconds = row.texts[1].split(" · ")[1].split(":")
+    yield from hand.fill("Search songs", title)
+    row = yield from hand.look_for(title, where=lambda e: len(e.texts) > 1 and " · " in e.texts[1])
+    return row.texts[1]
+
+
+def _seconds_solve(hand: Hand, p: Params) -> Iterator[str]:
+    about = yield from _about(hand, p["title"])
+    minutes, seconds = about.split(" · ")[1].split(":")
     yield from hand.answer(int(minutes) * 60 + int(seconds))
 
 
 def _artist_solve(hand: Hand, p: Params) -> Iterator[str]:
-    yield from hand.open("Music")
-    yield from hand.tap("Songs", scroll=False)
-    row = yield from hand.look_for(p["title"])
-    yield from hand.answer(row.texts[1].split(" · ")[0])
+    about = yield from _about(hand, p["title"])
+    yield from hand.answer(about.split(" · ")[0])
 
 
 def _count_draw(d: Draw) -> Params | None:

@@ -77,6 +77,8 @@ __all__ = [
 
 MODULES: Final[tuple[str, ...]] = (
     "turnwise.envs.android.tasks.alarms",
+    "turnwise.envs.android.tasks.browser",
+    "turnwise.envs.android.tasks.browser_forms",
     "turnwise.envs.android.tasks.calendar",
     "turnwise.envs.android.tasks.clock",
     "turnwise.envs.android.tasks.contacts",
@@ -87,6 +89,9 @@ MODULES: Final[tuple[str, ...]] = (
     "turnwise.envs.android.tasks.gallery",
     "turnwise.envs.android.tasks.infeasible",
     "turnwise.envs.android.tasks.mail",
+    "turnwise.envs.android.tasks.maps",
+    "turnwise.envs.android.tasks.maps_and_more",
+    "turnwise.envs.android.tasks.maps_ways",
     "turnwise.envs.android.tasks.messages",
     "turnwise.envs.android.tasks.music",
     "turnwise.envs.android.tasks.notes",

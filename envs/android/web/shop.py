@@ -49,9 +49,13 @@ def stock(seed: int | str) -> Catalogue:
 
 @lru_cache(maxsize=_CATALOGUES)
 def _catalogue(seed: int) -> Catalogue:
+    from turnwise.envs.shop.catalogue import Catalogue
     from turnwise.envs.shop.generator import catalogue
 
-    return catalogue("tiny", seed=seed)
+    by_name: dict[str, Product] = {}  # a shop on a phone has one product of a name, so that a name says which
+    for product in catalogue("tiny", seed=seed):
+        by_name.setdefault(product.name, product)
+    return Catalogue(by_name.values())
 
 
 def price_of(product: Product) -> float:

@@ -6,6 +6,8 @@ import pytest
 
 from turnwise.envs.android.phone import Phone
 from turnwise.envs.android.phone.app import Context
+from turnwise.envs.android.phone.box import STYLES, dp
+from turnwise.envs.android.phone.fonts import text_width, wrap
 from turnwise.envs.android.web import encyclopedia, news, shop
 from turnwise.envs.android.web.sites import SITES, find, open_page
 
@@ -169,3 +171,22 @@ def test_a_bookmark_is_added_renamed_and_deleted(phone, user):
     user.tap("More options")
     user.tap("Remove bookmark")
     assert not [row for row in rows(phone, "bookmarks") if row["url"] == url]
+
+
+@pytest.mark.parametrize("font", [0.85, 1.0, 1.15, 1.3])
+def test_the_names_of_all_sites_are_readable_on_a_new_tab(phone, user, font):
+    """A tile has two lines for its name."""
+    phone.set_setting("font_scale", str(font))
+    phone.launch("Browser")
+    for site in SITES.values():
+        tile = user.see(site.name)
+        size = int(STYLES["caption"].size * font)
+        lines = wrap(site.name, size, tile.right - tile.left + 2 * dp(4))
+        assert len(lines) <= 2
+        assert all(text_width(line, size) <= tile.right - tile.left + 2 * dp(4) for line in lines)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_two_products_of_the_shop_share_a_name(seed):
+    names = [product.name for product in shop.stock(seed)]
+    assert len(set(names)) == len(names) > 50

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 from turnwise.envs.android.direct import DirectDevice
@@ -10,7 +14,7 @@ from turnwise.envs.android.tasks.effects import Answer, InsertRow, Shown, Update
 from turnwise.envs.android.tasks.expert import play
 from turnwise.envs.android.tasks.judge import Verdict, content, judge
 from turnwise.envs.android.tasks.near_misses import Outcome, apply, near_misses, right_outcome
-from turnwise.envs.android.tasks.template import PhoneTask, all_templates, make_task
+from turnwise.envs.android.tasks.template import HELD_OUT_APPS, PhoneTask, all_templates, make_task
 
 SEEDS = range(3)
 ALL = pytest.mark.parametrize("name", sorted(all_templates()))
@@ -93,3 +97,20 @@ def _on_the_phone(phone: Phone, value: str) -> bool:
         for row in t.rows.values()
     ]
     return any(value in map(str, row.values()) for row in rows)
+
+
+def test_the_manual_counts_the_templates() -> None:
+    text = (Path(__file__).parents[3] / "docs/android.md").read_text(encoding="utf-8")
+    templates = all_templates().values()
+    uses = Counter(app for template in templates for app in template.apps)
+    assert dict(re.findall(r"^\| ([A-Z]\w+) \| .* \| (\d+) \|$", text, re.MULTILINE)) == {
+        app: str(count) for app, count in uses.items()
+    }
+    several = sum(len(template.apps) > 1 for template in templates)
+    cannot = sum("infeasible" in template.tags for template in templates)
+    assert (
+        f"There are {len(templates)} templates; {several} go through several apps, and {cannot} cannot be done" in text
+    )
+    splits = Counter("apps" if {*t.apps} & {*HELD_OUT_APPS} else t.split for t in templates)
+    rows = dict(re.findall(r"^\| `(train|templates|apps)` \| .* \| (\d+) \|$", text, re.MULTILINE))
+    assert rows == {"train": str(splits["train"]), "templates": str(splits["held_out"]), "apps": str(splits["apps"])}
