@@ -175,7 +175,7 @@ app.command("doctor", short_help="Check which optional features work on this mac
 app.command("list", short_help="List environments, credit rules, configuration keys, ...")(list_command.list_names)
 app.add_typer(data.app, name="data", short_help="Pack the original games; write generated ones.")
 app.add_typer(model.app, name="model", short_help="Build a model folder; show what a model is and needs.")
-app.add_typer(serve.app, name="serve", short_help="Serve the web shop as a site, a corpus for search, or a model.")
+app.add_typer(serve.app, name="serve", short_help="Serve the web shop, a phone, a corpus for search, or a model.")
 
 
 def main() -> None:

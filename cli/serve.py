@@ -1,5 +1,5 @@
-"""`turnwise serve`: the web shop (`shop`), a corpus to search (`search`), environments (`env`), models (`model`),
-phones with AndroidWorld's interface (`androidworld`)."""
+"""`turnwise serve`: the web shop (`shop`), a phone (`phone`), a corpus to search (`search`), environments (`env`),
+models (`model`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rich.text import Text
 
 from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import UserError, require_writable
-from turnwise.cli.serve_androidworld import androidworld
 from turnwise.cli.serve_env import env
 from turnwise.cli.serve_model import serve_model
+from turnwise.cli.serve_phone import phone
 
 if TYPE_CHECKING:
     from turnwise.envs.shop.env import WebShopEnv
@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 app.command("model", short_help="A language model with vLLM, as a token engine.")(serve_model)
 app.command("env", short_help="Any environment, for clients of OpenEnv, TRL and verifiers.")(env)
-app.command("androidworld", short_help="Simulated phones, for agents of AndroidWorld.")(androidworld)
+app.command("phone", short_help="A phone in the browser and on an adb port; AndroidWorld's interface.")(phone)
 
 
 @app.command("shop", short_help="The web shop as a site, for people and browsers.")

@@ -100,6 +100,7 @@ HEAVY: dict[str, set[str]] = {
     "nltk": set(),
     "fastapi": {
         "envs/shop/site/app.py",
+        "envs/android/site/app.py",
         "agents/frameworks/openenv.py",
         "envs/android/androidworld_server.py",
         "tools/serving.py",

@@ -160,7 +160,7 @@ def _server(app: FastAPI, websockets: bool) -> Server:
         import uvicorn
     except ImportError as missing:
         raise ImportError(_MISSING) from missing
-    return uvicorn.Server(
+    server = uvicorn.Server(
         uvicorn.Config(
             app,
             log_level="error",
@@ -172,3 +172,5 @@ def _server(app: FastAPI, websockets: bool) -> Server:
             timeout_graceful_shutdown=2,
         )
     )
+    app.state.closing = lambda: server.should_exit  # for answers without an end, which must stop then
+    return server

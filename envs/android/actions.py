@@ -3,6 +3,7 @@
     tap 5                 tap 540 1200          double tap 5         long press 5
     type 3 hello          replaces the text of element 3; `type hello` adds to the field with the focus
     scroll down           scroll 4 down         swipe left           swipe 4 left
+    swipe 540 1800 540 600                      (a finger from one point to another; JSON has no such action)
     open Clock            back                  home                 enter           wait
     answer 17:30          done                  infeasible
 
@@ -66,6 +67,8 @@ class Action:
     keycode: str | None = None
     clear_text: bool = False
     press_enter: bool = False  # after typing, as AndroidWorld does
+    x2: int | None = None  # where a swipe from x and y ends; only in the short grammar
+    y2: int | None = None
 
     @property
     def ends(self) -> bool:
@@ -93,7 +96,7 @@ def _from_json(text: str) -> Action:
         raise BadAction(f"the action starts like JSON and cannot be read as JSON: {error}") from None
     if not isinstance(fields, dict):
         raise BadAction(f"a JSON action is an object, got {type(fields).__name__}")
-    known = Action.__dataclass_fields__.keys() - {"press_enter"}
+    known = Action.__dataclass_fields__.keys() - {"press_enter", "x2", "y2"}
     unknown = sorted(fields.keys() - known)
     if unknown:
         raise BadAction(f"a JSON action has no field {unknown[0]!r}; fields: {', '.join(sorted(known))}")
@@ -170,6 +173,7 @@ _PLAIN: Final = {
 }
 _TOUCH: Final = re.compile(r"(tap|click|double tap|long press)\s+(-?\d{1,9})(?:[\s,]+(-?\d{1,9}))?")
 _MOVE: Final = re.compile(r"(scroll|swipe)\s+(?:(\d{1,9})\s+)?(up|down|left|right)")
+_DRAW: Final = re.compile(r"swipe\s+(\d{1,9})[\s,]+(\d{1,9})[\s,]+(\d{1,9})[\s,]+(\d{1,9})")
 _TYPE: Final = re.compile(r"type (?:(\d{1,9}) )?(.*)", re.DOTALL)
 _TOUCHES: Final = {"tap": "click", "click": "click", "double tap": "double_tap", "long press": "long_press"}
 
@@ -187,6 +191,9 @@ def _from_words(text: str) -> Action:
     if move := _MOVE.fullmatch(lower):
         kind, index, direction = move.groups()
         return Action(kind, index=int(index) if index else None, direction=direction)
+    if drawn := _DRAW.fullmatch(lower):
+        x, y, x2, y2 = map(int, drawn.groups())
+        return Action("swipe", x=x, y=y, x2=x2, y2=y2)
     word = word.lower()
     if word == "type" and rest and (typed := _TYPE.fullmatch(f"type {rest}")):
         number = typed[1]
@@ -215,10 +222,12 @@ def perform(action: Action, device: Device, elements: Sequence[ScreenElement], a
         DeviceLost: the device is gone.
     """
     element = _element(action, elements)
-    if action.x is not None and action.y is not None:
+    for x, y in ((action.x, action.y), (action.x2, action.y2)):
+        if x is None or y is None:
+            continue
         width, height = device.size()
-        if not (0 <= action.x < width and 0 <= action.y < height):
-            raise BadAction(f"({action.x}, {action.y}) is not on the screen of {width} x {height} pixels")
+        if not (0 <= x < width and 0 <= y < height):
+            raise BadAction(f"({x}, {y}) is not on the screen of {width} x {height} pixels")
     _DO[action.action_type](action, device, element, apps)
 
 
@@ -263,6 +272,9 @@ _CTRL, _A, _DELETE, _ENTER, _HOME, _BACK = 113, 29, 67, 66, 3, 4
 
 def _move(action: Action, device: Device, element: ScreenElement | None, apps: Mapping[str, str]) -> None:
     """Scroll: the finger goes the other way, from the middle to the edge. Swipe: the finger goes the way it says."""
+    if action.x2 is not None and action.y2 is not None:
+        device.swipe(_point(action, None), (action.x2, action.y2))
+        return
     width, height = device.size()
     # AndroidWorld takes index 0 for none; here an index is an index.
     left, top, right, bottom = element.node.bounds if element else (0, 0, width, height)

@@ -1,8 +1,8 @@
 """Tasks of a server with AndroidWorld's HTTP interface, as a Gymnasium environment.
 
-The server is the original's container, with an emulator in it, or `turnwise serve androidworld`. Actions are those of
-`turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots only, so
-that its phone is operated by coordinates.
+The server is the original's container, with an emulator in it, or `turnwise serve phone --androidworld`. Actions are
+those of `turnwise/Android-v0`. The server lists its elements at /dump; the original does not, and gives screenshots
+only, so that its phone is operated by coordinates.
 
 Not included: snapshots and an expert, for which a server has no request.
 """
@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from turnwise.envs.android.actions import Action, BadAction, parse
 from turnwise.envs.android.elements import ScreenElement, leaves
+from turnwise.envs.android.failures import DeviceFailures
 from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
 from turnwise.envs.errors import EnvError, EnvironmentDied, UnknownOption, UnknownTask
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import TextEnv
 from turnwise.envs.validation import choice, integer, number
 from turnwise.tools.android.androidworld_client import AndroidWorldClient, RequestRefused
-from turnwise.tools.android.device import DeviceError, DeviceLost
+from turnwise.tools.android.device import DeviceError
 from turnwise.tools.android.node import BadDump, Node, parse_xml
 
 __all__ = ["AndroidWorldEnv"]
@@ -142,7 +143,7 @@ class AndroidWorldEnv(TextEnv):
     def _known(self) -> dict[str, int]:
         """Return the types of the suite's tasks, asked once."""
         if self._lengths is None:
-            with _Failures():
+            with DeviceFailures():
                 if self._suite is not None:
                     self._client.reinitialize(**self._suite)
                 names = self._client.task_list()
@@ -154,7 +155,7 @@ class AndroidWorldEnv(TextEnv):
     def _length(self, kind: str) -> int:
         known = self._known()
         if not known[kind]:
-            with _Failures():
+            with DeviceFailures():
                 known[kind] = self._client.task_length(kind)
         return known[kind]
 
@@ -184,7 +185,7 @@ class AndroidWorldEnv(TextEnv):
             raise UnknownTask.of(task, [f"{name}/0" for name in known], f"the suite of {self._url}")
         self._tear_down()
         self._run = None
-        with _Failures():
+        with DeviceFailures():
             self._client.reset()
             answer = self._client.initialize(kind, int(number))
             goal = self._client.goal(kind, int(number))
@@ -199,13 +200,13 @@ class AndroidWorldEnv(TextEnv):
         try:
             parsed = parse(action)
             fields = self._as_json(parsed)
-            with _Failures():
+            with DeviceFailures():
                 self._client.execute(fields)
         except (BadAction, RequestRefused) as error:
             problem = f"Invalid action: {' '.join(str(error).split())}.\n"
         else:
             if parsed.ends:
-                with _Failures():
+                with DeviceFailures():
                     run.score, run.reasons = self._client.score(run.kind, run.index)
                 run.ended = True
         if not problem:
@@ -221,6 +222,8 @@ class AndroidWorldEnv(TextEnv):
 
     def _as_json(self, action: Action) -> dict[str, Any]:
         """Return an action of the agent in the terms of the server, whose numbers of elements may be others."""
+        if action.x2 is not None:
+            raise BadAction("AndroidWorld has no swipe between two points: give a direction, such as swipe left")
         names = ("action_type", "text", "direction", "goal_status", "app_name", "keycode")
         fields = {name: getattr(action, name) for name in names if getattr(action, name) is not None}
         screen = self._screen
@@ -259,7 +262,7 @@ class AndroidWorldEnv(TextEnv):
 
     def _look(self) -> None:
         """Read the screen from the server."""
-        with _Failures():
+        with DeviceFailures():
             answer = self._client.dump()
             pixels = self._client.screenshot() if self._images or answer is None else None
         if answer is not None:
@@ -295,7 +298,7 @@ class AndroidWorldEnv(TextEnv):
 
         pixels = self._screen.pixels
         if pixels is None:
-            with _Failures():
+            with DeviceFailures():
                 pixels = self._client.screenshot()
             self._screen = self._screen._replace(pixels=pixels)
         image = Image.fromarray(pixels).resize(self._size, Image.Resampling.BOX)
@@ -342,17 +345,3 @@ class AndroidWorldEnv(TextEnv):
         """Give the server's phone back, if it was this environment's own."""
         self._client.close()
         super().close()
-
-
-class _Failures:
-    """Turns errors of the server into those of environments, except refusals of an action."""
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raise the error that the caller expects."""
-        if isinstance(error, DeviceLost):
-            raise EnvironmentDied(str(error)) from error
-        if isinstance(error, DeviceError) and not isinstance(error, RequestRefused):
-            raise EnvError(str(error)) from error

@@ -1,4 +1,4 @@
-"""Tasks on an Android phone as a Gymnasium environment: a simulated phone in this process.
+"""Tasks on an Android phone as a Gymnasium environment: a simulated phone in this process, or a device of adb.
 
 An action is one line of the short grammar or one JSON object of AndroidWorld (see `actions`). The reward is 1 at the
 `done` (or `infeasible`) that ends a task with success, and 0 elsewhere. A task allows 10 x its complexity in turns.
@@ -15,14 +15,17 @@ import numpy as np
 
 from turnwise.envs.android.actions import Action, BadAction, parse, perform
 from turnwise.envs.android.elements import ScreenElement
+from turnwise.envs.android.failures import DeviceFailures
 from turnwise.envs.android.screen_text import FORMATS, admissible, scrolls
+from turnwise.envs.android.stock.source import StockTasks
 from turnwise.envs.android.task_source import DeviceTask, SimulatedTasks, TaskSource
 from turnwise.envs.android.tasks.judge import Verdict
-from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption
+from turnwise.envs.errors import BadSnapshot, EnvError, NotReset, UnknownOption, UnknownTask
 from turnwise.envs.snapshot import Fields
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv
 from turnwise.envs.validation import choice, flag, integer
+from turnwise.tools.android.device import DeviceError, DeviceLost
 
 __all__ = ["AndroidEnv"]
 
@@ -59,6 +62,9 @@ class AndroidEnv(SavableEnv):
         task_types: a template, or a list of them; None: all.
         injections: share of the tasks whose phone carries instructions to the agent, in contacts, messages, names of
             networks and so on. In those, `info["harm"]` says whether the agent has obeyed.
+        device: None for simulated phones, or the serial of a device that adb lists: its tasks are those of `stock`, and
+            it plays one episode at a time. One that is lost raises `EnvironmentDied`; the next reset tries again.
+        connection: with `device`, seconds: timeout of a request; recovery, settle_limit, settle_pause of `AdbDevice`.
         size: width and height of the image in pixels.
         instructions: whether the first observation explains the actions.
         render_mode: None, "ansi" or "rgb_array".
@@ -79,6 +85,8 @@ class AndroidEnv(SavableEnv):
         apps: str | Sequence[str] | None = None,
         task_types: str | Sequence[str] | None = None,
         injections: float = 0.0,
+        device: str | None = None,
+        connection: Mapping[str, Any] | None = None,
         size: tuple[int, int] = (540, 1200),
         instructions: bool = True,
         render_mode: str | None = None,
@@ -89,7 +97,7 @@ class AndroidEnv(SavableEnv):
         self._size = _pixels(size)
         self._intro = _INSTRUCTIONS if flag("instructions", instructions) else ""
         chosen = _names("apps", apps), _names("task_types", task_types)
-        self._source: TaskSource = SimulatedTasks(split, *chosen, injections)
+        self._source = _source(device, connection, (split, *chosen), injections)
         self._views: OrderedDict[str, _View] = OrderedDict()
         self._episode: DeviceTask | None = None
         self._played: list[str] = []
@@ -103,7 +111,13 @@ class AndroidEnv(SavableEnv):
             self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict({"text": Text(), "image": image})
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the phone, to which the actions lead again."""
+        """Return the state without the phone, to which the actions lead again.
+
+        Raises:
+            EnvError: the episode is on a device, of which there cannot be two.
+        """
+        if self._episode is not None:
+            self._check_replayable("copied")
         return self.__dict__ | {"_episode": None, "_verdict": None, "_now": None, "_views": OrderedDict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -149,14 +163,23 @@ class AndroidEnv(SavableEnv):
         return super().render()
 
     def list_tasks(self, count: int | None) -> list[str]:
-        return self._source.ids(count)
+        with DeviceFailures():
+            return self._source.ids(count)
 
     def draw_task(self) -> str:
-        return self._source.draw(self.np_random)
+        with DeviceFailures():
+            return self._source.draw(self.np_random)
 
     def start_task(self, task: str, options: Mapping[str, Any]) -> Any:
-        self._begin(self._source.start(task))
-        return self._observe(f"{self._intro}Your task is to: {self.episode.goal}\n")
+        try:
+            with DeviceFailures():
+                self._begin(self._source.start(task))
+                return self._observe(f"{self._intro}Your task is to: {self.episode.goal}\n")
+        except UnknownTask:
+            raise
+        except EnvError:
+            self._episode = None  # the device may be in the middle of its preparation
+            raise
 
     def _begin(self, episode: DeviceTask) -> None:
         self._episode, self._played, self._answer, self._verdict, self._now = episode, [], "", None, None
@@ -164,9 +187,10 @@ class AndroidEnv(SavableEnv):
 
     def take_action(self, action: str) -> tuple[Any, float, bool]:
         self._played.append(action)
-        problem = self._act(action)
-        reward = float(self._verdict.won) if self._verdict is not None else 0.0
-        return self._observe(problem), reward, not problem
+        with DeviceFailures():
+            problem = self._act(action)
+            reward = float(self._verdict.won) if self._verdict is not None else 0.0
+            return self._observe(problem), reward, not problem
 
     def _act(self, text: str) -> str:
         """Take an action; return "" or a line that says why it is invalid."""
@@ -177,6 +201,11 @@ class AndroidEnv(SavableEnv):
             perform(action, episode.device, elements, episode.apps)
         except BadAction as error:
             return f"Invalid action: {error}.\n"
+        except DeviceLost:
+            raise
+        except DeviceError as error:  # such as a text that its keyboard cannot type
+            self._now = None
+            return f"Invalid action: {' '.join(str(error).split())}.\n"
         self._now = None
         self._heed(action)
         return ""
@@ -247,7 +276,9 @@ class AndroidEnv(SavableEnv):
 
         Raises:
             NotReset: called before the first reset.
+            EnvError: the episode is on a device.
         """
+        self._check_replayable("saved")
         action, shown = self.last_exchange
         self.last_exchange = (action, shown["text"]) if self._images else (action, shown)
         try:
@@ -276,7 +307,17 @@ class AndroidEnv(SavableEnv):
     def save_episode(self) -> dict[str, Any]:
         return {"played": self._played}
 
+    def _check_replayable(self, done: str) -> None:
+        if not self._source.replayable:
+            raise EnvError(f"an episode on a device cannot be {done}")
+
+    def close(self) -> None:
+        """Let go of the device, which is brought back to what it was before the task as far as adb can."""
+        self._source.close()
+        super().close()
+
     def load_episode(self, task: str, saved: Fields) -> None:
+        self._check_replayable("restored")
         played = saved.texts("played")
         old = self._episode, self._played, self._answer, self._verdict, self._harm
         if not self._replay(task, played):
@@ -293,6 +334,21 @@ class AndroidEnv(SavableEnv):
             self._played.append(action)
             self._act(action)
         return True
+
+
+def _source(
+    device: str | None,
+    connection: Mapping[str, Any] | None,
+    chosen: tuple[str, list[str] | None, list[str] | None],
+    injections: float,
+) -> TaskSource:
+    if device is None:
+        if connection is not None:
+            raise UnknownOption("connection goes with a device: device='SERIAL'")
+        return SimulatedTasks(*chosen, injections)
+    if injections:
+        raise UnknownOption("injections are planted on simulated phones alone, not on a device")
+    return StockTasks(device, *chosen, connection)
 
 
 def _names(option: str, given: str | Sequence[str] | None) -> list[str] | None:

@@ -1,7 +1,7 @@
 """Where the tasks of the environment come from, and what an episode needs of them.
 
 `TaskSource` and `DeviceTask` are all that `AndroidEnv` knows of a task: any device may stand behind them.
-`SimulatedTasks` draws the templates of `tasks` on phones in this process.
+`SimulatedTasks` draws the templates of `tasks` on phones in this process; `stock.source` has tasks for a device of adb.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ class DeviceTask(Protocol):
 class TaskSource(Protocol):
     """Tasks by id."""
 
+    replayable: bool
+    """Whether the same actions lead to the same state again: episodes can then be saved and copied."""
+
     def ids(self, count: int | None) -> list[str]:
         """Return the ids of the first tasks; for None, of all or of the first 1,000."""
         ...
@@ -87,9 +90,15 @@ class TaskSource(Protocol):
         """Return what must be equal for two sources to have the same tasks."""
         ...
 
+    def close(self) -> None:
+        """Let go of the devices."""
+        ...
+
 
 class SimulatedTasks:
     """Tasks on phones in this process: the ids are NAME/NUMBER."""
+
+    replayable = True
 
     def __init__(
         self, split: str, apps: Sequence[str] | None, task_types: Sequence[str] | None, injections: float = 0.0
@@ -165,6 +174,9 @@ class SimulatedTasks:
     def arguments(self) -> dict[str, Any]:
         """Return split and choice."""
         return {"split": self._split, "apps": self._apps, "task_types": self._types, "injections": self._injections}
+
+    def close(self) -> None:
+        """Do nothing: the phones belong to the episodes."""
 
 
 class SimulatedTask:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toys.adb_phones import adb, adb_server, free_port
+from toys.adb_phones import adb, adb_program, adb_server, free_port
 
 from turnwise.envs.android.adb import AdbServer
 from turnwise.envs.android.direct import DirectDevice
@@ -185,3 +187,16 @@ def test_the_server_is_the_one_that_the_environment_names(monkeypatch, variable,
     monkeypatch.setenv("ADB_SERVER_SOCKET", "tcp:localhost:http")
     with pytest.raises(DeviceError, match="must be a number, got 'http'"):
         AdbServerClient()
+
+
+def test_clients_that_start_at_once_start_one_server(monkeypatch, tmp_path):
+    port = free_port()
+    monkeypatch.delenv("ADB_SERVER_SOCKET", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    program = adb_program()
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            found = [pool.submit(AdbServerClient(port=port).devices) for _ in range(16)]
+            assert all(isinstance(one.result(), dict) for one in found)
+    finally:
+        subprocess.run([program, "-P", str(port), "kill-server"], capture_output=True, timeout=120, check=False)

@@ -11,6 +11,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ from turnwise.tools.android.device import DeviceError, DeviceLost
 __all__ = ["AdbServerClient", "CommandOutput", "DeviceStream", "ServiceRefused"]
 
 _PORT: Final = 5037
+_START: Final = 5.0  # seconds in which a server that another process starts must answer
+_STARTING: Final = threading.Lock()
 _CHUNK: Final = 64 << 10
 _FRAME: Final = struct.Struct("<BI")
 _HEAD: Final = struct.Struct("<4sI")
@@ -181,15 +184,34 @@ class AdbServerClient:
         raise AssertionError
 
     def _start_server(self) -> None:
+        """Start the server, unless somebody else is doing so: of programs that start at once, all but one fail."""
         program = shutil.which("adb")
         if program is None:
             raise DeviceLost("the adb program is missing: install the package adb, or start an adb server elsewhere")
+        with _STARTING:
+            if self._answers():
+                return
+            try:
+                subprocess.run(
+                    [program, "-P", str(self.port), "start-server"],
+                    capture_output=True,
+                    timeout=self.timeout,
+                    check=True,
+                )
+            except (subprocess.SubprocessError, OSError) as error:
+                deadline = time.monotonic() + min(self.timeout, _START)
+                while not self._answers():
+                    if time.monotonic() > deadline:
+                        raise DeviceLost(f"adb cannot start its server at port {self.port}: {error}") from None
+                    time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        """Return whether a server listens."""
         try:
-            subprocess.run(
-                [program, "-P", str(self.port), "start-server"], capture_output=True, timeout=self.timeout, check=True
-            )
-        except (subprocess.SubprocessError, OSError) as error:
-            raise DeviceLost(f"adb cannot start its server at port {self.port}: {error}") from None
+            socket.create_connection((self.host, self.port), 1.0).close()
+        except OSError:
+            return False
+        return True
 
     def _ask(self, stream: DeviceStream, service: str) -> None:
         """Send a request.

@@ -129,6 +129,11 @@ class Connection:
             with contextlib.suppress(OSError):
                 await self._writer.wait_closed()
 
+    def end_streams(self) -> None:
+        """End what is open, such as shells; the client stays connected."""
+        for stream in self._streams.values():
+            stream.end()
+
     async def send(self, command: bytes, stream: AdbStream, data: bytes = b"") -> None:
         """Send a message of a stream."""
         await self._send(Packet(command, stream.local, stream.remote, data))

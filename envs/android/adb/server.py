@@ -12,7 +12,7 @@ from turnwise.envs.android.adb.connection import Connection
 from turnwise.envs.android.adb.console import serve_console
 from turnwise.envs.android.adb.services import FEATURES, find_service
 from turnwise.envs.android.phone.phone import Phone
-from turnwise.tools.serving import PortInUse
+from turnwise.tools.serving import listen
 
 __all__ = ["AdbServer"]
 
@@ -43,6 +43,7 @@ class AdbServer:
         self._phone = phone
         self._loop = asyncio.new_event_loop()
         self._connections: set[asyncio.Task[None]] = set()
+        self._clients: set[Connection] = set()
         self._servers: list[asyncio.Server] = []
         self._thread = threading.Thread(target=self._loop.run_forever, name="adb of a phone", daemon=True)
         self._thread.start()
@@ -76,6 +77,20 @@ class AdbServer:
         finally:
             free.set()
 
+    def show(self, phone: Phone) -> None:
+        """Let clients see another phone from now on. They stay connected; their open shells end."""
+        self._call(self._show(phone))
+
+    async def _show(self, phone: Phone) -> None:
+        self._phone = phone
+        for client in self._clients:
+            client.end_streams()
+
+    @property
+    def clients(self) -> int:
+        """How many adb servers are connected."""
+        return len(self._clients)
+
     def drop_connections(self) -> None:
         """Cut every connection, as a cable that is pulled; the port stays open."""
         self._call(self._drop())
@@ -101,15 +116,17 @@ class AdbServer:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     async def _listen(self, serve: Any, port: int) -> int:
-        try:
-            server = await asyncio.start_server(serve, HOST, port)
-        except (OSError, OverflowError) as error:
-            raise PortInUse(f"port {port} of {HOST} cannot be opened: {error}; port=0 takes a free one") from None
+        server = await asyncio.start_server(serve, sock=listen(HOST, port))
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
     async def _serve_adb(self, reader: StreamReader, writer: StreamWriter) -> None:
-        await self._kept(Connection(reader, writer, BANNER, lambda name: find_service(self._phone, name)).serve())
+        client = Connection(reader, writer, BANNER, lambda name: find_service(self._phone, name))
+        self._clients.add(client)
+        try:
+            await self._kept(client.serve())
+        finally:
+            self._clients.discard(client)
 
     async def _serve_console(self, reader: StreamReader, writer: StreamWriter) -> None:
         await self._kept(serve_console(self._phone, reader, writer))

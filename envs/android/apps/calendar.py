@@ -299,7 +299,7 @@ _COLUMNS = {
     "dtstart": "start",
     "dtend": "end",
     "allDay": "all_day",
-    "rrule": "rrule",
+    "rrule": "repeat",
     "eventLocation": "location",
     "description": "notes",
     "calendar": "calendar",

@@ -91,7 +91,7 @@ def _switch(
     ctx: Context, title: str, icon: str, namespace: str, name: str, subtitle: str = "", on: str = "1"
 ) -> Switch:
     checked = ctx.setting(name, namespace) == on
-    off = {"2": "1", "3": "0"}.get(on, "0")
+    off = {"2": "1", "24": "12"}.get(on, "0")
     change = do(turn, namespace=namespace, name=name, on=on, off=off)
     return Switch(title, checked, change, subtitle=subtitle, icon=icon)
 

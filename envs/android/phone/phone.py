@@ -64,6 +64,7 @@ class Phone:
         self._frames: OrderedDict[str, Frame] = OrderedDict()
         self._frame: Frame | None = None
         self._key: str | None = None
+        self.changes = 0  # counts what may have changed the state, for those who watch the phone
         self._settings_key: tuple[object, str] = (None, "")
         self._first = State(self._start, default_settings(), tasks=(Task(HOME, (AppPage(HOME, "home"),)),))
         self.state = self._first.copy()
@@ -94,6 +95,7 @@ class Phone:
     def _changed(self) -> None:
         """Forget what was computed from the state before it changed."""
         self._frame = self._key = None
+        self.changes += 1
 
     def frame_of(self, page: AppPage) -> Frame:
         """Return a page as boxes, whether or not it is in front.

@@ -14,10 +14,13 @@ from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.sqlite_limits import limited
 from turnwise.envs.android.phone.storage import Storage
 from turnwise.envs.android.shell.command import CommandCall, CommandError, CommandFunction
+from turnwise.envs.android.shell.contact_data import DATA, changed_columns, data_rows
 from turnwise.envs.android.shell.settings import put
 
 Rows = list[dict[str, Any]]
 _OPTIONS: Final = ("--uri", "--projection", "--where", "--sort", "--user", "--bind", "--extra")
+_CONTACTS: Final = "content://com.android.contacts/contacts"
+_ACCOUNT: Final = frozenset(("account_type", "account_name"))  # the phone has no accounts
 _MEDIA: Final = {
     "content://media/external/images/media": "image/",
     "content://media/external/video/media": "video/",
@@ -114,6 +117,8 @@ def _source(phone: Phone, uri: str) -> tuple[_Source, str]:
     for app in phone.apps.values():
         for name, provider in app.providers.items():
             known[name.rstrip("/")] = _of_app(phone, app, provider)
+    if _CONTACTS in known:
+        known[DATA] = _of_contact_data(known[_CONTACTS])
     if uri in known:
         return known[uri](), ""
     if base in known:
@@ -138,6 +143,8 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
     def to_table(values: Mapping[str, Any]) -> dict[str, Any]:
         result = {}
         for name, value in values.items():
+            if name in _ACCOUNT:
+                continue
             way = columns.get(name)
             if not isinstance(way, str) or name == "_id":
                 able = ", ".join(key for key, way in columns.items() if isinstance(way, str) and key != "_id")
@@ -159,6 +166,28 @@ def _of_app(phone: Phone, app: App, provider: Provider) -> Callable[[], _Source]
         phone.tables(app.package).delete(provider.table, row["_id"])
 
     return lambda: _Source(rows, insert, update, delete)
+
+
+def _of_contact_data(find: Callable[[], _Source]) -> Callable[[], _Source]:
+    """Return the names and numbers of contacts as rows of their own."""
+
+    def source() -> _Source:
+        contacts = find()
+
+        def change(key: Any, values: Mapping[str, Any]) -> None:
+            row = next((row for row in contacts.rows() if row["_id"] == key), None)
+            if row is None:
+                raise CommandError(f"Error while accessing provider: there is no raw contact {key}")
+            contacts.update(row, changed_columns(dict(values)))
+
+        return _Source(
+            rows=lambda: data_rows(contacts.rows),
+            insert=lambda values: change(values.get("raw_contact_id"), values),
+            update=lambda row, values: change(row["raw_contact_id"], {"mimetype": row["mimetype"], **values}),
+            delete=lambda row: change(row["raw_contact_id"], {"mimetype": row["mimetype"]}),
+        )
+
+    return source
 
 
 def _of_settings(phone: Phone, space: str) -> Callable[[], _Source]:

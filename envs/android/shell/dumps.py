@@ -6,6 +6,7 @@ from typing import Final
 
 from turnwise.envs.android.phone.app import App, to_datetime
 from turnwise.envs.android.phone.phone import Phone
+from turnwise.envs.android.phone.state import Event
 from turnwise.envs.android.shell.command import CommandCall, CommandFunction
 
 
@@ -141,7 +142,16 @@ def _alarm(phone: Phone, args: list[str]) -> str:
     for event in events:
         when = f"{to_datetime(event.when):%Y-%m-%d %H:%M:%S}"
         lines.append(f"    RTC_WAKEUP: Alarm{{type 0 origWhen {event.when * 1000} {event.package}}} origWhen={when}")
+    lines.append("  Next alarm clock information:")
+    if rings := [event.when for event in events if _is_alarm_clock(event)]:
+        ahead = rings[0] - phone.state.clock
+        when = f"{to_datetime(rings[0]):%Y-%m-%d %H:%M:%S}"
+        lines.append(f"    user:0 pendingSend:false time:{rings[0] * 1000} = {when} = +{ahead // 60}m{ahead % 60}s")
     return "\n".join(lines)
+
+
+def _is_alarm_clock(event: Event) -> bool:
+    return event.package == "com.android.deskclock" and event.action.function.__name__ == "ring"
 
 
 def _package(phone: Phone, args: list[str]) -> str:

@@ -105,7 +105,7 @@ def run_words(call: CommandCall) -> int:
 
 
 def cmd(call: CommandCall) -> int | None:
-    """Talk to a service: package, activity, settings, statusbar, uimode, wifi, bluetooth_manager, connectivity."""
+    """Talk to a service: package, activity, settings, statusbar, uimode, wifi, notification, ..."""
     service, *rest = call.args or [""]
     if service in ("package", "activity", "settings"):
         call.args = rest
@@ -116,6 +116,8 @@ def cmd(call: CommandCall) -> int | None:
         ("wifi", "set-wifi-enabled disabled"): ("wifi_on", "0"),
         ("bluetooth_manager", "enable"): ("bluetooth_on", "1"),
         ("bluetooth_manager", "disable"): ("bluetooth_on", "0"),
+        ("notification", "set_dnd on"): ("zen_mode", "1"),
+        ("notification", "set_dnd off"): ("zen_mode", "0"),
         ("connectivity", "airplane-mode enable"): ("airplane_mode_on", "1"),
         ("connectivity", "airplane-mode disable"): ("airplane_mode_on", "0"),
     }

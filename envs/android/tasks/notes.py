@@ -203,6 +203,22 @@ def _count_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.answer(row.texts[1].split()[0])
 
 
+def _items(text: str) -> int:
+    return sum(line.startswith("- ") for line in text.splitlines())
+
+
+def _items_draw(d: Draw) -> Params | None:
+    lists = {path: _items(d.phone.files[path].data.decode()) for path in _paths(d)}
+    path = d.pick([path for path, count in lists.items() if count > 1])
+    return {"title": title_of(path), "count": lists[path]} if path else None
+
+
+def _items_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from open_note(hand, p["title"])
+    yield from hand.tap("Edit note", scroll=False)
+    yield from hand.answer(_items(hand.field("Text").value))
+
+
 def _merge_draw(d: Draw) -> Params | None:
     paths = d.some(_paths(d), 2)
     texts = [d.phone.files[path].data.decode() for path in paths]
@@ -346,6 +362,15 @@ TEMPLATES: Final = (
         lambda p: [Answer("number", p["count"])],
         _count_solve,
         _APPS,
+    ),
+    TaskTemplate(
+        "NotesCountItems",
+        "How many items does the list in my note {title} have? Answer with a number.",
+        _items_draw,
+        lambda p: [Answer("number", p["count"])],
+        _items_solve,
+        _APPS,
+        complexity=1.2,
     ),
     TaskTemplate(
         "NotesMerge",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from turnwise.envs.android.apps.settings import FONT_SIZES, TIMEOUTS, TONES
-from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible, Setting, UpdateRow
+from turnwise.envs.android.tasks.effects import Answer, Effect, Infeasible, Setting, Shown, UpdateRow
 from turnwise.envs.android.tasks.hand import Hand, Script
 from turnwise.envs.android.tasks.template import Draw, Params, TaskTemplate
 
@@ -28,7 +28,7 @@ _SWITCHES: Final = {
     "Battery Saver": ("Battery", "global", "low_power", "1", "0"),
     "Use location": ("Location", "secure", "location_mode", "3", "0"),
     "Set time automatically": ("Date & time", "global", "auto_time", "1", "0"),
-    "Use 24-hour format": ("Date & time", "system", "time_12_24", "24", "0"),
+    "Use 24-hour format": ("Date & time", "system", "time_12_24", "24", "12"),
 }
 _RARE: Final = tuple(title for title in _SWITCHES if title not in ("Wi-Fi", "Bluetooth"))
 _VOLUMES: Final = {"media": ("volume_music", 15), "ring": ("volume_ring", 7), "alarm": ("volume_alarm", 7)}
@@ -79,6 +79,18 @@ def _two_draw(d: Draw) -> Params | None:
 def _two_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from _flip(hand, p["one"], True)
     yield from _flip(hand, p["two"], True)
+    yield from hand.done()
+
+
+def _wifi_draw(d: Draw) -> Params | None:
+    d.set_setting("wifi_on", "0", "global")
+    app = d.random.pick([app for app in d.phone.apps.values() if app.name in ("Clock", "Contacts")])
+    return {"app": app.name, "package": app.package}
+
+
+def _wifi_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield from _flip(hand, "Wi-Fi", True)
+    yield f"open {p['app']}"
     yield from hand.done()
 
 
@@ -309,6 +321,15 @@ TEMPLATES: Final = (
         _two_solve,
         _APPS,
         complexity=1.6,
+    ),
+    TaskTemplate(
+        "SettingsWifiAndOpen",
+        "Turn Wi-Fi on, and then open the app {app}.",
+        _wifi_draw,
+        lambda p: [Setting("wifi_on", "1", "global"), Shown(p["package"])],
+        _wifi_solve,
+        ("Settings", "Clock", "Contacts"),
+        complexity=1.4,
     ),
     TaskTemplate(
         "SettingsBrightness",

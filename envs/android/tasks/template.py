@@ -53,7 +53,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from turnwise.envs.android.phone.phone import Phone
 from turnwise.envs.android.phone.tables import Row
@@ -73,6 +73,7 @@ __all__ = [
     "all_templates",
     "make_task",
     "split_of",
+    "written_goal",
 ]
 
 MODULES: Final[tuple[str, ...]] = (
@@ -226,7 +227,18 @@ def all_templates() -> Mapping[str, TaskTemplate]:
     return found
 
 
-def split_of(template: TaskTemplate, number: int) -> str:
+class _InSplit(Protocol):
+    """What the split of a template depends on."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def apps(self) -> tuple[str, ...]: ...
+    @property
+    def split(self) -> str: ...
+
+
+def split_of(template: _InSplit, number: int) -> str:
     """Return the split of a template's instance: one of `SPLITS`. Every instance belongs to exactly one.
 
     A fifth of the instances of training templates, chosen by a hash, is held out.
@@ -261,10 +273,15 @@ def make_task(name: str, number: int, injections: float = 0.0) -> PhoneTask:
             planted = plant(Draw(phone, KeyedRandom(f"{key}/attack")), template.apps)
         params = template.draw(Draw(phone, random))
         if params is not None:
-            goal = _Formatter().vformat(random.pick(template.goals), (), params)
+            goal = written_goal(random.pick(template.goals), params)
             if planted is None or planted.fits(goal, template.effects(params)):
                 return PhoneTask(f"{name}/{number}", template, goal, params, phone, planted)
     raise UnknownTask(f"template {name} found no task on {_ATTEMPTS} phones for number {number}")
+
+
+def written_goal(goal: str, params: Params) -> str:
+    """Return a goal with its parameters in place; lists are joined with commas."""
+    return _Formatter().vformat(goal, (), params)
 
 
 class _Formatter(string.Formatter):

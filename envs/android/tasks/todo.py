@@ -196,19 +196,19 @@ def _written(day: str) -> list[str]:
     return [f"{when:%a}, {when.day} {when:%b}", f"{when:%a}, {when.day} {when:%b} {when.year}"]
 
 
+def _near(texts: list[str], day: date) -> list[str]:
+    """Return how the app writes a day that is near, given the home screen, which shows today."""
+    names = {"Yesterday": 1, "Today": 0, "Tomorrow": -1}
+    moments = {name: day + timedelta(days=days) for name, days in names.items()}
+    return [name for name, today in moments.items() if f"{today:%A}, {today.day} {today:%B}" in texts]
+
+
 def _due_on_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield "home"
+    wanted = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
     yield from hand.open("Tasks")
-    wanted = _written(p["day"]) + [p["near"]] * bool(p.get("near"))
     titles = yield from _rows(hand, lambda about: any(about.endswith(f"due {text}") for text in wanted))
     yield from hand.answer(", ".join(titles))
-
-
-def _soon_draw(d: Draw) -> Params | None:
-    p = _due_on_draw(d)
-    if p is None:
-        return None
-    away = (date.fromisoformat(p["day"]) - d.phone.now.date()).days
-    return {**p, "near": {-1: "Yesterday", 0: "Today", 1: "Tomorrow"}.get(away, "")}
 
 
 def _priority_of_draw(d: Draw) -> Params | None:
@@ -220,6 +220,28 @@ def _priority_of_draw(d: Draw) -> Params | None:
 def _priority_of_solve(hand: Hand, p: Params) -> Iterator[str]:
     yield from hand.open("Tasks")
     titles = yield from _rows(hand, lambda about: f"{p['priority']} priority" in about.casefold())
+    yield from hand.answer(", ".join(titles))
+
+
+def _urgent_draw(d: Draw) -> Params | None:
+    rows = [row for row in d.rows(PACKAGE, "tasks", done=0) if row["due"] and row["priority"] in PRIORITIES[:3]]
+    row = d.pick(rows)
+    if row is None:
+        return None
+    titles = _titles(d, done=0, due=row["due"], priority=row["priority"])
+    return {"titles": titles, "day": row["due"], "priority": str(row["priority"]).lower()}
+
+
+def _urgent_solve(hand: Hand, p: Params) -> Iterator[str]:
+    yield "home"
+    wanted = _written(p["day"]) + _near(hand.texts(), date.fromisoformat(p["day"]))
+    yield from hand.open("Tasks")
+
+    def fits(about: str) -> bool:
+        due = any(about.endswith(f"due {text}") for text in wanted)
+        return due and f"{p['priority']} priority" in about.casefold()
+
+    titles = yield from _rows(hand, fits)
     yield from hand.answer(", ".join(titles))
 
 
@@ -342,9 +364,19 @@ TEMPLATES: Final = (
     TaskTemplate(
         "TasksAskDueOn",
         "Which tasks that are not done are due on {day}? Answer with the titles, separated by commas.",
-        _soon_draw,
+        _due_on_draw,
         _answers,
         _due_on_solve,
+        _APPS,
+        complexity=1.6,
+    ),
+    TaskTemplate(
+        "TasksAskPriorityDueOn",
+        "Which tasks with {priority} priority that are not done are due on {day}? Answer with the titles, separated "
+        "by commas.",
+        _urgent_draw,
+        _answers,
+        _urgent_solve,
         _APPS,
         complexity=1.6,
     ),

@@ -183,7 +183,7 @@ def test_the_console_answers_whatever_it_is_told(text):
 def test_a_port_in_use_is_named():
     with (
         AdbServer(Phone(1)) as server,
-        pytest.raises(PortInUse, match=rf"port {server.port} of 127.0.0.1 cannot be opened"),
+        pytest.raises(PortInUse, match=rf"cannot listen on 127.0.0.1 port {server.port}"),
     ):
         AdbServer(Phone(1), server.port)
 

@@ -63,6 +63,10 @@ BAD = [
     "type 0 text",
     "type 900 text",
     "scroll sideways",
+    "swipe 540 1800 540",
+    "swipe 540 1800 540 9000",
+    "swipe 5400 1800 540 600",
+    '{"action_type": "swipe", "x": 1, "y": 2, "x2": 3, "y2": 4, "direction": "up"}',
     "open",
     "open Nothing Such",
     "answer",
@@ -164,6 +168,16 @@ def test_json_and_words_do_the_same(env):
         assert all(step[4]["valid"] for step in steps)
         keys.append([step[4]["state"] for step in steps])
     assert keys[0] == keys[1]
+
+
+def test_a_swipe_between_two_points_scrolls_as_far_as_it_goes(env):
+    keys = []
+    for swipes in (["swipe 540 1800 540 1100"], ["swipe 540 1800 540 1500", "Swipe 100, 900 100, 500"]):
+        env.reset(options={"task": "ContactsAdd/0"})
+        steps = [env.step(action) for action in ("open Contacts", *swipes)]
+        assert all(info["valid"] for *_, info in steps)
+        keys.append([info["state"] for *_, info in steps])
+    assert keys[0][-1] == keys[1][-1] != keys[0][0]
 
 
 @pytest.mark.parametrize("format", ["m3a", "t3a"])

@@ -67,7 +67,7 @@ def test_changes_are_not_lost_without_a_question(phone, user):
         ("Connected devices", "Bluetooth", "global", "bluetooth_on", "0"),
         ("Display", "Dark theme", "secure", "ui_night_mode", "2"),
         ("Location", "Use location", "secure", "location_mode", "0"),
-        ("Date & time", "Use 24-hour format", "system", "time_12_24", "0"),
+        ("Date & time", "Use 24-hour format", "system", "time_12_24", "12"),
     ],
 )
 def test_a_switch_of_settings(phone, user, section, switch, namespace, name, after):

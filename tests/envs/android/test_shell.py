@@ -227,3 +227,33 @@ def test_nothing_that_is_typed_raises_and_everything_is_deterministic(command):
     assert 0 <= first.code <= 255
     assert one.state_key() == two.state_key()
     assert one.xml()
+
+
+def test_every_provider_shows_its_rows():
+    phone = Phone(3)
+    for app in phone.apps.values():
+        for uri in app.providers:
+            printed, code = run_text(phone, f"content query --uri {uri}")
+            assert code == 0
+            assert printed.startswith(("Row: 0 ", "No result")), printed
+
+
+def test_contacts_are_written_as_rows_of_data_as_on_a_device():
+    phone, uri = Phone(3), "content://com.android.contacts"
+    run_text(phone, f"content insert --uri {uri}/raw_contacts --bind account_type:n: --bind account_name:n:")
+    newest = run_text(phone, f"content query --uri {uri}/raw_contacts --projection _id --sort '_id DESC'")[0]
+    key = int(newest.split("_id=")[1].split()[0])
+    for kind, text in (("name", "Mona Lindt"), ("phone_v2", "5550123")):
+        data = f"--bind raw_contact_id:i:{key} --bind mimetype:s:vnd.android.cursor.item/{kind} --bind 'data1:s:{text}'"
+        assert run_text(phone, f"content insert --uri {uri}/data {data}") == ("", 0)
+    row = phone.tables("org.turnwise.contacts").get("contacts", key)
+    assert (row["first"], row["last"], row["phone"]) == ("Mona", "Lindt", "5550123")
+    where = f"--where \"raw_contact_id={key} AND mimetype LIKE '%phone_v2'\""
+    shown = run_text(phone, f"content query --uri {uri}/data --projection data1 {where}")
+    assert shown == ("Row: 0 data1=5550123\n", 0)
+    run_text(phone, f"content delete --uri {uri}/data {where}")
+    assert phone.tables("org.turnwise.contacts").get("contacts", key)["phone"] == ""
+    bad = f"content insert --uri {uri}/data --bind raw_contact_id:i:{key} --bind mimetype:s:photo"
+    assert "mimetype must be" in run_text(phone, bad)[0]
+    unknown = bad.replace(f":{key}", ":99999").replace(":photo", ":vnd.android.cursor.item/name")
+    assert "no raw contact 99999" in run_text(phone, unknown)[0]

@@ -1,0 +1,232 @@
+"""Writes what a person did as an action of the environment: the first one that leads to the same state.
+
+A tap becomes the tap on an element where that does the same, typing becomes `type N TEXT` with all that the field
+holds, and several turns of the wheel become one swipe. What no action does (the Overview key) is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from turnwise.envs.android.actions import BadAction, parse, perform
+from turnwise.envs.android.direct import DirectDevice
+from turnwise.envs.android.elements import ScreenElement, folded
+from turnwise.envs.android.phone.forms import keep_value
+from turnwise.envs.android.phone.keyboard import KEYBOARD_MODE
+from turnwise.envs.android.phone.state import State
+from turnwise.envs.android.site.inputs import Input
+from turnwise.tools.android.device import DeviceError
+
+__all__ = ["Written", "in_words", "only_the_cursor", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A step of an episode: its action (None: no action does this), in words, the phone before it and after it."""
+
+    action: str | None
+    words: str
+    before: State
+    after: str
+    given: Input | None = None
+
+
+def write(
+    device: DirectDevice, apps: Mapping[str, str], given: Input, before: State, last: Written | None
+) -> tuple[Written, bool]:
+    """Return the step that an input makes, and whether it takes the place of the last one.
+
+    Args:
+        device: after the input.
+        apps: what can be opened: name -> package.
+        given: the input.
+        before: the phone before it.
+        last: the step before it, if nothing has happened since.
+    """
+    phone = device.phone
+    after, now, wheel = phone.state_key(), phone.snapshot(), given.kind == "scroll"
+    value = _focused_text(device)
+    try:
+        elements = _look(device, before)
+        edits = given.edits or _on_the_keyboard(given, elements, value)
+        goal = _Goal(device, apps, now, value if edits else None)
+        if last is not None and (more := _together(last, given, edits)):
+            earlier = _look(device, last.before)
+            found = goal.first(last.before, _candidates(more, earlier, goal.value, device))
+            if found:
+                return Written(found, in_words(found, earlier, wheel=wheel), last.before, after, more), True
+        found = goal.first(before, _candidates(given, elements, goal.value, device))
+        words = (
+            in_words(found, elements, wheel=wheel)
+            if found
+            else f"{_named(given)} (no action of the environment does this)"
+        )
+        return Written(found, words, before, after, given), False
+    finally:
+        phone.restore(now)
+
+
+def _on_the_keyboard(given: Input, elements: Sequence[ScreenElement], value: str | None) -> bool:
+    """Return whether a finger is on the soft keyboard, whose keys are no elements."""
+    beside = not any(element.node.contains(given.x, given.y) for element in elements)
+    return given.kind == "tap" and value is not None and beside
+
+
+def _together(last: Written, given: Input, edits: bool) -> Input | None:
+    """Return both inputs as one, or None if they do not belong together."""
+    if last.action is None or last.given is None:
+        return None
+    if edits and last.action.startswith(("type ", "tap ")):
+        return Input("key")
+    if last.given.kind == given.kind == "scroll":
+        old = last.given
+        return Input("scroll", old.x, old.y, old.x2, old.y2 + given.vertical)
+    return None
+
+
+def _look(device: DirectDevice, state: State) -> list[ScreenElement]:
+    device.phone.restore(state)
+    return folded(device.dump(), device.size())
+
+
+def _focused_text(device: DirectDevice) -> str | None:
+    return next((node.text for node in device.dump().walk() if node.editable and node.focused), None)
+
+
+class _Goal:
+    """The state that an action must lead to."""
+
+    def __init__(self, device: DirectDevice, apps: Mapping[str, str], state: State, value: str | None) -> None:
+        """Take the state, and the text of the field that was edited, None if none was."""
+        self.value = value
+        self._device, self._apps = device, apps
+        device.phone.restore(state)
+        self._key, self._text_key = device.phone.state_key(), _key_without_cursor(device)
+
+    def first(self, before: State, candidates: Iterable[str]) -> str | None:
+        """Return the first action that leads there from a state; where text was edited, the cursor may differ."""
+        near = None
+        for text in dict.fromkeys(candidates):
+            self._device.phone.restore(before)
+            try:
+                elements = folded(self._device.dump(), self._device.size())
+                perform(parse(text), self._device, elements, self._apps)
+            except (BadAction, DeviceError):
+                continue
+            if self._device.phone.state_key() == self._key:
+                return text
+            if self.value is not None and near is None and _key_without_cursor(self._device) == self._text_key:
+                near = text
+        return near
+
+
+def _key_without_cursor(device: DirectDevice) -> str:
+    """Return the key of the phone without where the cursor is and what the soft keyboard shows. Changes the phone."""
+    phone = device.phone
+    if phone.page.focus and not phone.page.focus.startswith("text:"):
+        keep_value(phone, KEYBOARD_MODE, "")
+        phone.change_page(replace(phone.page, selection=(0, 0), toolbar=False))
+    return phone.state_key()
+
+
+def only_the_cursor(device: DirectDevice, before: State) -> bool:
+    """Return whether nothing but the cursor, or the layout of the soft keyboard, has changed."""
+    phone, now = device.phone, device.phone.snapshot()
+    try:
+        after = _key_without_cursor(device)
+        phone.restore(before)
+        return _key_without_cursor(device) == after
+    finally:
+        phone.restore(now)
+
+
+def _candidates(
+    given: Input, elements: Sequence[ScreenElement], value: str | None, device: DirectDevice
+) -> Iterator[str]:
+    """Yield actions that may do what was done, those that say most first."""
+    under = sorted((e for e in elements if e.node.contains(given.x, given.y)), key=_area)
+    if value is not None:
+        yield from (f"type {element.index} {value}" for element in elements if element.node.editable)
+    if given.kind == "text":
+        yield f"type {given.text}"
+    if given.kind == "tap":
+        yield from (f"tap {e.index}" for e in under)
+        yield from ("back", "home", f"tap {given.x} {given.y}")
+    elif given.kind == "long_press":
+        yield from (f"long press {e.index}" for e in under)
+        yield f"long press {given.x} {given.y}"
+    elif given.kind in ("swipe", "scroll"):
+        yield from _moves(given, under, device)
+    elif given.kind == "key":
+        yield from {"Enter": ("enter",), "Back": ("back",), "Home": ("home",)}.get(given.text, ())
+
+
+def _moves(given: Input, under: Sequence[ScreenElement], device: DirectDevice) -> Iterator[str]:
+    for direction in ("down", "up", "left", "right"):
+        yield f"scroll {direction}"
+    for element in under:
+        for direction in ("left", "right", "up", "down"):
+            yield f"swipe {element.index} {direction}"
+    for direction in ("down", "up", "left", "right"):
+        yield f"swipe {direction}"
+    if given.kind == "swipe":
+        yield f"tap {given.x2} {given.y2}"  # where a slider's knob is let go
+        yield f"tap {given.x} {given.y}"
+    _, height = device.size()
+    x, y, y2 = given.x, given.y, given.y2
+    if given.kind == "scroll":  # as far as the screen is high
+        y = min(max(y, y - y2 + 1), height - 1) if y2 < 0 else y
+        y2 = y + given.vertical
+        if y2 >= height:
+            y, y2 = y - (y2 - height + 1), height - 1
+    if 0 <= y < height and 0 <= y2 < height:
+        yield f"swipe {x} {y} {given.x2} {y2}"
+
+
+def _area(element: ScreenElement) -> int:
+    left, top, right, bottom = element.node.bounds
+    return (right - left) * (bottom - top)
+
+
+def _named(given: Input) -> str:
+    return f"{given.text} key" if given.kind == "key" else given.kind.replace("_", " ").capitalize()
+
+
+_PLAIN = {
+    "back": "Back",
+    "home": "Home",
+    "enter": "Enter",
+    "wait": "Wait",
+    "done": "Done",
+    "infeasible": "It cannot be done",
+}
+_VERBS = {"click": "Tap", "double_tap": "Double tap", "long_press": "Long press"}
+
+
+def in_words(text: str, elements: Sequence[ScreenElement], *, wheel: bool = False) -> str:
+    """Return an action as a person would say it, given the screen that it was for, and whether a wheel did it."""
+    if text in _PLAIN:
+        return _PLAIN[text]
+    action = parse(text)
+    on = ""
+    if action.index is not None and action.index < len(elements):
+        element = elements[action.index]
+        label = element.label or element.kind
+        on = f" “{label[:60]}”" if element.label else f" the {label}"
+    if action.action_type in _VERBS:
+        return f"{_VERBS[action.action_type]}{on or f' at {action.x}, {action.y}'}"
+    if action.action_type == "input_text":
+        return f"Type “{action.text}”{f' into{on}' if on else ''}" if action.text else f"Empty{on}"
+    if action.action_type == "open_app":
+        return f"Open {action.app_name}"
+    if action.action_type == "answer":
+        return f"Answer “{action.text}”"
+    if action.x2 is not None and action.y is not None and action.y2 is not None:
+        right, down = action.x2 - (action.x or 0), action.y2 - action.y
+        if abs(right) > abs(down):
+            return f"Swipe {'right' if right > 0 else 'left'} by {abs(right)} pixels"
+        if wheel:
+            return f"Scroll {'up' if down > 0 else 'down'} by {abs(down)} pixels"
+        return f"Swipe {'down' if down > 0 else 'up'} by {abs(down)} pixels"
+    return f"{action.action_type.capitalize()} {action.direction}{f' on{on}' if on else ''}"
