@@ -151,6 +151,29 @@ class SamplerSection(Section):
     )
 
 
+class ClusterSection(Section):
+    """Engines on a Ray cluster, on this machine or on several; without an address, everything runs in this process."""
+
+    address: str = Field(
+        default="",
+        description='"local" starts a cluster on this machine and stops it; "auto" or "host:port" joins a running one. '
+        "Empty: none.",
+    )
+    engines: int = Field(default=1, ge=1, description="Number of engines, each in a process of its own.")
+    cpus: float = Field(default=1.0, ge=0, description="CPUs reserved for each engine.")
+    gpus: float = Field(
+        default=0.0,
+        ge=0,
+        description="GPUs reserved for each engine; 0: tensor_parallel_size of sampler.options if the policy is on a "
+        "GPU, else none. Below 1, engines share GPUs, with the policy as well.",
+    )
+    timeout: float = Field(
+        default=600.0,
+        gt=0,
+        description="Seconds in which an engine must answer a request or load weights; it is started again after that.",
+    )
+
+
 class ImitationSection(Section):
     """Warm start: supervised training on demonstrations before reinforcement learning."""
 
@@ -335,6 +358,7 @@ class Run(Section):
     agent: AgentSection = Field(default_factory=AgentSection, description="The agent.")
     policy: PolicySection = Field(default_factory=PolicySection, description="The model.")
     sampler: SamplerSection = Field(default_factory=SamplerSection, description="The engine that samples.")
+    cluster: ClusterSection = Field(default_factory=ClusterSection, description="Engines on a Ray cluster.")
     imitation: ImitationSection = Field(default_factory=ImitationSection, description="The warm start.")
     credit: CreditSection = Field(default_factory=CreditSection, description="Credit assignment.")
     objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")

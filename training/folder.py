@@ -36,6 +36,11 @@ MAY_CHANGE = (
     "sampler.url",
     "sampler.memory",
     "sampler.gap_limit",
+    "cluster.address",
+    "cluster.engines",
+    "cluster.cpus",
+    "cluster.gpus",
+    "cluster.timeout",
 )
 
 

@@ -26,6 +26,7 @@ from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, maker, takes
 from turnwise.envs.info import ADMISSIBLE, EXTRAS
 from turnwise.registry import suggest
+from turnwise.training.cluster import check_cluster
 from turnwise.training.coefficient_schedules import CoefficientSchedule
 from turnwise.training.config import Run
 from turnwise.training.config_effects import check_effects
@@ -249,6 +250,7 @@ def _check_engine(run: Run) -> None:
     """Refuse an engine that is unknown, or from which no policy can be trained."""
     engine = run.sampler.engine
     look_up(SAMPLERS, engine)
+    check_cluster(run)
     if engine in MODEL_FREE:
         raise ConfigError(f"sampler.engine {engine!r} is not a model, so it cannot sample from the policy")
     if engine == "openai" and not run.sampler.options.get("tokens"):
