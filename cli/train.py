@@ -12,11 +12,13 @@ from turnwise.cli.command_line import command
 from turnwise.cli.console import say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.progress import Progress, start_line
+from turnwise.cli.ranks import started_with_others, train_with_others
 from turnwise.cli.run_folders import COMMANDS, RUN_FILE, resume_command
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
     from turnwise.training.loop import TrainingResult
+    from turnwise.training.rank_commands import Leader
 
 
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
@@ -54,12 +56,13 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def train_with_progress(run: Run, *, resume: bool) -> TrainingResult:
+def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None) -> TrainingResult:
     """Train a run with its progress shown. Ctrl-C stops it after the current step, with a checkpoint.
 
     Args:
         run: the configuration.
         resume: continue from the last checkpoint.
+        leader: commands the other ranks, if several train the policy.
 
     Raises:
         KeyboardInterrupt: Ctrl-C before anything could be saved; how to continue has been printed.
@@ -68,7 +71,8 @@ def train_with_progress(run: Run, *, resume: bool) -> TrainingResult:
 
     try:
         with Progress(run.name, run.train.steps, start=start_line(run, resume=resume)) as progress:
-            return train_run(run, resume=resume, on_event=_recording_command(run.folder, progress))
+            recorded = _recording_command(run.folder, progress)
+            return train_run(run, resume=resume, on_event=recorded, leader=leader)
     except KeyboardInterrupt:
         if (run.folder / RUN_FILE).is_file():
             say(f"stopped; to continue: {resume_command(run.folder)}", "bold yellow")
@@ -117,8 +121,17 @@ def train(
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
 ) -> None:
     """Train an agent: imitation and reinforcement learning as configured in the run's file."""
-    run = load_run(file, options or (), output)
-    outcome = train_with_progress(run, resume=resume)
-    print_outcome(outcome)
-    if not outcome.finished:
-        raise typer.Exit(INTERRUPTED)
+
+    def load() -> Run:
+        return load_run(file, options or (), output)
+
+    def train_here(run: Run, leader: Leader | None = None) -> None:
+        outcome = train_with_progress(run, resume=resume, leader=leader)
+        print_outcome(outcome)
+        if not outcome.finished:
+            raise typer.Exit(INTERRUPTED)
+
+    if started_with_others():
+        train_with_others(load, train_here)
+    else:
+        train_here(load())

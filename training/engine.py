@@ -152,5 +152,5 @@ def _model_of(prepared: PreparedRun, learner: Learner) -> str:
     if run.policy.path:
         return run.policy.path
     folder = run.folder / "engine"
-    save_policy(learner.model, learner.tokenizer, folder)
+    save_policy(learner.weights(), learner.tokenizer, folder)
     return str(folder)

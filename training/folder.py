@@ -32,6 +32,7 @@ MAY_CHANGE = (
     "train.steps",
     "train.checkpoint_every",
     "train.keep",
+    "train.micro_tokens",
     "evaluation.every",
     "sampler.url",
     "sampler.memory",
@@ -112,15 +113,16 @@ def _refuse_remains(folder: Path) -> None:
 
 def differences(one: Run, other: Run) -> list[str]:
     """Return the dotted names of the keys in which two runs differ."""
-    mine, yours = _flat(one.model_dump()), _flat(other.model_dump())
+    mine, yours = flat(one.model_dump()), flat(other.model_dump())
     return sorted(key for key in mine.keys() | yours.keys() if mine.get(key) != yours.get(key))
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested table as one of dotted names."""
+    found: dict[str, Any] = {}
     for key, value in table.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
 
 
 def describe() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -38,6 +38,9 @@ from turnwise.training.steps import COLUMNS
 from turnwise.training.threads import use_threads
 from turnwise.training.token_advantages import AppliedTransform
 
+if TYPE_CHECKING:
+    from turnwise.training.rank_commands import Leader
+
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
 
@@ -56,6 +59,7 @@ class PreparedRun:
         coefficients: how the coefficients change.
         tasks: ids of the training tasks.
         panel: the evaluation panel, independent of the run's seed; None without evaluation.
+        leader: commands the other ranks that train the policy; None for one process.
     """
 
     run: Run
@@ -68,6 +72,7 @@ class PreparedRun:
     coefficients: CoefficientSchedule
     tasks: tuple[str, ...]
     panel: Panel | None
+    leader: "Leader | None" = None
 
     @property
     def folder(self) -> Path:
