@@ -7,7 +7,8 @@ section that its own switch turns off (`imitation.episodes = 0`, `evaluation.epi
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from turnwise.training.config import Run, Section
+from turnwise.training.config import Run
+from turnwise.training.config_sections import Section
 from turnwise.training.errors import ConfigError
 from turnwise.training.toml import render
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch import Batch, pack
-from turnwise.training.config import ImitationSection
+from turnwise.training.config_sections import ImitationSection
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.gradient import clip_gradient
 from turnwise.training.learner import Learner

@@ -5,7 +5,7 @@ from typing import Any
 
 from turnwise.agents.adapters import attach, is_adapter
 from turnwise.agents.models import ModelFolder, find_model, load_model
-from turnwise.training.config import PolicySection
+from turnwise.training.config_sections import PolicySection
 from turnwise.training.errors import ConfigError
 from turnwise.training.events import Reporter
 from turnwise.training.learner import Learner

@@ -13,7 +13,7 @@ from training_helpers import play, random_advantages, tiny_llama
 
 from turnwise.agents.adapters import adapter_tensors
 from turnwise.training.batch import deal, pack
-from turnwise.training.config import ImitationSection
+from turnwise.training.config_sections import ImitationSection
 from turnwise.training.distributed_learner import DistributedLearner
 from turnwise.training.errors import RankLost
 from turnwise.training.gradient import UpdatePlan
