@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 import re
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -215,7 +216,7 @@ class Cluster:
         elif address != "auto":
             _check_address(address)
         try:
-            with _visible(self.settings.visible):
+            with _visible(self.settings.visible), _sigterm_kept():
                 self._ray.init(**options)
         except ConnectionError as error:
             raise SamplerError(
@@ -244,6 +245,17 @@ class Cluster:
             f"the cluster has no room for {wanted.engines} engines of {each}{late}: its {count} {has}{taken}; lower "
             "cluster.engines, or add nodes"
         )
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Keep what SIGTERM does in this process: Ray would end it at once, without a checkpoint."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _times(has: float, need: float) -> float:

@@ -239,6 +239,12 @@ def test_weights_wait_for_the_requests_in_progress_and_versions_never_go_back() 
         sampler.close()
 
 
+def test_sigterm_does_what_it_did_before_the_cluster(toy: ClusterSampler) -> None:
+    """Ray's own handler would end the process without a checkpoint."""
+    assert toy.version == 0
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
 def test_errors_of_an_engine_are_those_of_its_sampler(toy: ClusterSampler) -> None:
     with pytest.raises(ContextOverflow, match="too long"):
         ask(toy, request(prompt=(1, 2)))
