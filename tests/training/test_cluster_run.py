@@ -48,8 +48,13 @@ def trained(folder):
 @pytest.mark.slow
 def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
     alone = train(make_run(tmp_path / "alone", "train.concurrency=1"))
-    other = train(make_run(tmp_path / "cluster", "train.concurrency=1", *CLUSTER))
+    before, during = signal.getsignal(signal.SIGTERM), set()
+    other = train(
+        make_run(tmp_path / "cluster", "train.concurrency=1", *CLUSTER),
+        on_event=lambda _: during.add(signal.getsignal(signal.SIGTERM)),
+    )
     assert not ray.is_initialized()  # the cluster was stopped
+    assert during == {before}  # Ray's own handler would end the run without a checkpoint
     mine, same = (load_model(one.checkpoint).state_dict() for one in (alone, other))
     assert all(torch.equal(mine[name], same[name]) for name in mine)
     for event in trained(tmp_path / "cluster"):
