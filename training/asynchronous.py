@@ -181,6 +181,7 @@ class AsynchronousRollouts:
         report, self._stream.report = self._stream.report, RolloutReport()
         report.seconds, self._returned = now - self._returned, now
         metrics = {
+            "rollout_seconds": waited,  # the time that they cost; they go on during the update
             "learner_idle": waited / max(report.seconds, 1e-9),
             "engine_idle": usage.idle / usage.seconds,
             "requests": usage.requests,
