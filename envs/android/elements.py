@@ -110,8 +110,8 @@ def _roots(root: Node, size: tuple[int, int]) -> Iterator[Node]:
 
 
 def _visible(node: Node, width: int, height: int) -> bool:
-    left, top = max(0, node.left), max(0, node.top)
-    return left < min(width, node.right) and top < min(height, node.bottom)
+    left, right, top, bottom = node.left, node.right, node.top, node.bottom
+    return left < right and left < width and right > 0 and top < bottom and top < height and bottom > 0
 
 
 def _gather(node: Node, texts: list[str], state: list[bool]) -> None:

@@ -156,10 +156,11 @@ def _month(ctx: Context, day: date) -> list[Widget]:
     events = by_day(ctx.db.rows("events"), day.replace(day=1), day.replace(day=last))
     cells: list[Widget] = [Tile(name, kind="day", colour="muted") for name in "MTWTFSS"]
     cells += [Tile("", kind="day")] * day.replace(day=1).weekday()
+    month = f"{day:%B %Y}"
     for number in range(1, last + 1):
         one = day.replace(day=number)
         count = len(events.get(one, ()))
-        label = f"{one.day} {one:%B %Y}" + (f", {count} event{'s' * (count > 1)}" if count else "")
+        label = f"{number} {month}" + (f", {count} event{'s' * (count > 1)}" if count else "")
         tap, marked = do(choose_day, day=one.isoformat()), one == ctx.today
         cells.append(Tile(str(number), tap, "", "", "day", one == day, marked, label, dots=count))
     return [Grid(cells, columns=7, gap=4, padding=8), Spacer(8), Section(_say(day)), *_items(events.get(day, []))]

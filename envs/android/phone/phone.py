@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,12 +33,29 @@ CLOCK: Final = datetime(2023, 10, 15, 15, 34)
 
 HOME: Final = "com.android.launcher3"
 SYSTEM: Final = "com.android.systemui"
-_KEPT_FRAMES: Final = 64  # per phone: users and agents come back to the same screens
+_KEPT_FRAMES: Final = 8  # per phone: what is one step back; more would keep the garbage collector busy
+_KEPT_CONTENTS: Final = 64  # of different seeds
 _SIZE: Final = (1080, 2400)
 
 
 class UnknownApp(LookupError):
     """No app of the phone has this package, activity or name."""
+
+
+class _Content:
+    """What apps are filled with from a seed, as far as it was needed. Shared by phones, since these values never change."""
+
+    __slots__ = ("files", "tables")
+
+    def __init__(self) -> None:
+        self.files: Mapping[str, File] | None = None
+        self.tables: dict[str, dict[str, Table]] = {}
+
+
+@lru_cache(maxsize=_KEPT_CONTENTS)
+def _content(seed: str, start: int) -> _Content:
+    """Return the content of phones with all apps of the registry; the agents of a group play on one such phone each."""
+    return _Content()
 
 
 class Phone:
@@ -59,8 +77,7 @@ class Phone:
         self.seed = seed
         self.apps: Mapping[str, App] = installed(apps)
         self._start = to_clock(clock or CLOCK)
-        self._seeded: dict[str, dict[str, Table]] = {}
-        self._first_files: Mapping[str, File] | None = None
+        self._content = _content(repr(seed), self._start) if apps is None else _Content()
         self._frames: OrderedDict[str, Frame] = OrderedDict()
         self._frame: Frame | None = None
         self._key: str | None = None
@@ -241,12 +258,13 @@ class Phone:
         state = self.state
         if self._settings_key[0] is not state.settings:
             self._settings_key = (state.settings, settings_key(state.settings))
-        tables = [
-            (package, name, table.digest.hex())
-            for package, tables in sorted(state.databases.items())
-            for name, table in sorted(tables.items())
-            if table is not (first := self._first_tables(package)[name]) and table.digest != first.digest
-        ]
+        tables = []
+        for package, now in state.databases.items():
+            first = self._first_tables(package)
+            for name, table in now.items():
+                if table is not first[name] and table.digest != first[name].digest:
+                    tables.append((package, name, table.digest.hex()))
+        tables.sort()
         files = self._changed_files()
         rest = (self.seed, self._start, self._settings_key[1], files, pages_key(state))
         content = repr((tables, rest)).encode("utf-8", "surrogatepass")
@@ -255,14 +273,14 @@ class Phone:
     def _changed_files(self) -> object:
         """Return the key of the files, or None if they are those of the start."""
         now = self.state.files
-        if now is None or now is self._first_files:
+        if now is None or now is self._content.files:
             return None
-        if self._first_files is None:
+        if self._content.files is None:
             self.state.files, kept = None, now
             _ = self.files
             self.state.files = kept
         key = files_key(now)
-        return None if key == files_key(self._first_files) else key
+        return None if key == files_key(self._content.files) else key
 
     def snapshot(self) -> State:
         """Return the state, to be restored on this phone or on one with the same seed, clock and apps."""
@@ -303,14 +321,15 @@ class Phone:
 
     def _first_tables(self, package: str) -> dict[str, Table]:
         """Return the tables of an app as the seed fills them."""
-        if package not in self._seeded:
+        first = self._content.tables.get(package)
+        if first is None:
             app = self.apps[package]
             with self._at_start() as state:
                 state.databases[package] = empty_tables(app.schema)
                 if app.fill:
                     call(package, app.fill, Context(self, package), {})
-            self._seeded[package] = state.databases[package]
-        return self._seeded[package]
+            first = self._content.tables.setdefault(package, state.databases[package])
+        return first
 
     @contextmanager
     def _at_start(self) -> Iterator[State]:
@@ -345,9 +364,9 @@ class Phone:
     def files(self) -> Mapping[str, File]:
         """The files of the storage by absolute path. Read only."""
         if self.state.files is None:
-            if self._first_files is None:
-                self._first_files = self._fill_files()
-            self.state.files = self._first_files
+            if self._content.files is None:
+                self._content.files = self._fill_files()
+            self.state.files = self._content.files
         return self.state.files
 
     def _fill_files(self) -> Mapping[str, File]:

@@ -172,12 +172,17 @@ def say_day(moment: datetime) -> str:
 
 def plans(ctx: Context) -> list[Plan]:
     """Return the appointments of the next three weeks in the order of their time, one a day at most."""
-    random = KeyedRandom(f"{ctx.phone.seed}/plans")
-    known = random.shuffled(people(ctx))
+    return list(_drawn(ctx.phone.seed, ctx.now, tuple(people(ctx))))
+
+
+@lru_cache(maxsize=8)  # calendar, messages and mail of a phone ask one after the other
+def _drawn(seed: int | str, now: datetime, who_is_known: tuple[Person, ...]) -> list[Plan]:
+    random = KeyedRandom(f"{seed}/plans")
+    known = random.shuffled(who_is_known)
     days = random.shuffled(list(range(1, 22)))
     result = []
     for kind, who, ahead in zip(random.shuffled(list(_KINDS)), known, days, strict=False):
-        day = ctx.now.replace(hour=random.pick(kind.hours), minute=random.pick((0, 0, 30)), second=0)
+        day = now.replace(hour=random.pick(kind.hours), minute=random.pick((0, 0, 30)), second=0)
         start = day + timedelta(days=ahead)
         at_home = who.address or f"{random.between(1, 90)} {random.pick(STREETS)}, {random.pick(TOWNS)}"
         place = random.pick(kind.places) or at_home
