@@ -43,7 +43,7 @@ class UnknownApp(LookupError):
 
 
 class _Content:
-    """What apps are filled with from a seed, as far as it was needed. Shared by phones, since these values never change."""
+    """What apps are filled with from a seed, as far as it was needed; these values never change."""
 
     __slots__ = ("files", "tables")
 

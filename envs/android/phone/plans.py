@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.content import STREETS, TOWNS, Person, person
+from turnwise.envs.android.phone.tables import Table
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["CONTACTS", "Plan", "digits", "name_of_number", "owner", "people", "plans", "say_day"]
@@ -159,10 +160,16 @@ def name_of_number(ctx: Context, number: str) -> str:
     """Return the name of the contact with a phone number, "" if there is none."""
     wanted = digits(number)
     if CONTACTS in ctx.phone.apps and wanted:
-        for row in ctx.of(CONTACTS).rows("contacts"):
-            if digits(str(row["phone"])) == wanted:
-                return f"{row['first']} {row['last']}".strip()
+        return _names_by_digits(ctx.of(CONTACTS).tables["contacts"]).get(wanted, "")
     return ""
+
+
+@lru_cache(maxsize=64)
+def _names_by_digits(contacts: Table) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for row in contacts.rows.values():
+        found.setdefault(digits(str(row["phone"])), f"{row['first']} {row['last']}".strip())
+    return found
 
 
 def say_day(moment: datetime) -> str:

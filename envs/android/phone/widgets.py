@@ -1,7 +1,7 @@
 """What a screen may contain. Dataclasses that say what is shown and what a touch does; none of them has a state.
 
-They are values: nobody changes one after it is built. Yet they are not frozen, which would triple the time that building
-one takes, and a phone builds thousands a second.
+They are values: nobody changes one after it is built. Yet they are not frozen, since that would triple the time that
+building one takes, and a phone builds thousands a second.
 
 Sizes are in dp (1 dp is 2.625 pixels). `on_tap` and its like take `do(action, ...)`. A widget with a `key` keeps its
 value in the page under this name (`ctx.get(key)`, `ctx.form[key]`) until the page is closed.
