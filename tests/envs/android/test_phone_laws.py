@@ -145,6 +145,18 @@ def test_every_screen_can_be_painted_the_same_twice(actions: list[tuple]) -> Non
     assert one.screenshot((270, 600)).tobytes() == two.screenshot((270, 600)).tobytes()
 
 
+@RELAXED
+@given(PLAYS, PLAYS)
+def test_a_phone_does_not_notice_what_was_done_on_others_of_its_seed(before: list[tuple], actions: list[tuple]) -> None:
+    play(Phone(7), before)
+    phone, alone = Phone(7), Phone(7, apps=all_apps())  # the second shares no content
+    for action in actions:
+        play(phone, [action])
+        play(alone, [action])
+        assert phone.state_key() == alone.state_key()
+        assert phone.xml() == alone.xml()
+
+
 def test_seeds_give_different_contents() -> None:
     contents = {
         str([row["phone"] for row in Phone(seed).tables("org.turnwise.contacts").rows("contacts")]) for seed in range(8)
@@ -153,7 +165,7 @@ def test_seeds_give_different_contents() -> None:
 
 
 def test_the_order_in_which_apps_are_opened_does_not_change_their_contents() -> None:
-    one, two = Phone(3), Phone(3)
+    one, two = Phone(3, apps=all_apps()), Phone(3, apps=all_apps())  # such phones share no content
     packages = [app.package for app in all_apps()]
     two.advance(86_400)
     for package in packages:
