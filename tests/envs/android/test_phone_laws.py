@@ -84,7 +84,7 @@ def test_nothing_that_a_user_does_raises_and_every_element_can_be_hit(actions: l
 @RELAXED
 @given(PLAYS)
 def test_the_same_seed_and_actions_give_the_same_phone(actions: list[tuple]) -> None:
-    one, two = Phone(5), Phone(5)
+    one, two = Phone(5), Phone(5, apps=all_apps())
     play(one, actions)
     play(two, actions)
     assert one.state_key() == two.state_key()
@@ -108,7 +108,7 @@ def test_a_restored_snapshot_is_the_state_in_which_it_was_taken(before: list[tup
 @RELAXED
 @given(PLAYS)
 def test_a_snapshot_continues_on_another_phone_of_the_same_seed(actions: list[tuple]) -> None:
-    one, two = Phone(2), Phone(2)
+    one, two = Phone(2), Phone(2, apps=all_apps())
     play(one, actions)
     two.restore(one.snapshot())
     assert two.state_key() == one.state_key()
@@ -139,7 +139,7 @@ def test_xml_can_be_read_back(actions: list[tuple]) -> None:
 @given(PLAYS)
 def test_every_screen_can_be_painted_the_same_twice(actions: list[tuple]) -> None:
     pytest.importorskip("PIL")
-    one, two = Phone(7), Phone(7)
+    one, two = Phone(7), Phone(7, apps=all_apps())
     play(one, actions)
     play(two, actions)
     assert one.screenshot((270, 600)).tobytes() == two.screenshot((270, 600)).tobytes()
