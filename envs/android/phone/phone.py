@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.android.phone import keys, text_input, touch
 from turnwise.envs.android.phone.app import App, BrokenApp, Context, call, to_clock, to_datetime
-from turnwise.envs.android.phone.digests import files_key, pages_key, settings_key
+from turnwise.envs.android.phone.digests import files_key, pages_key, settings_key, tables_key
 from turnwise.envs.android.phone.layout import Frame, lay_out
+from turnwise.envs.android.phone.seed_content import SeedContent, shared_content
 from turnwise.envs.android.phone.state import AppPage, File, Notification, State, Task, default_settings
 from turnwise.envs.android.phone.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
 from turnwise.envs.android.phone.widgets import Do, Screen, Window
@@ -33,29 +33,12 @@ CLOCK: Final = datetime(2023, 10, 15, 15, 34)
 
 HOME: Final = "com.android.launcher3"
 SYSTEM: Final = "com.android.systemui"
-_KEPT_FRAMES: Final = 8  # per phone: what is one step back; more would keep the garbage collector busy
-_KEPT_CONTENTS: Final = 64  # of different seeds
+_KEPT_FRAMES: Final = 8  # per phone: the latest; more would keep the garbage collector busy
 _SIZE: Final = (1080, 2400)
 
 
 class UnknownApp(LookupError):
     """No app of the phone has this package, activity or name."""
-
-
-class _Content:
-    """What apps are filled with from a seed, as far as it was needed; these values never change."""
-
-    __slots__ = ("files", "tables")
-
-    def __init__(self) -> None:
-        self.files: Mapping[str, File] | None = None
-        self.tables: dict[str, dict[str, Table]] = {}
-
-
-@lru_cache(maxsize=_KEPT_CONTENTS)
-def _content(seed: str, start: int) -> _Content:
-    """Return the content of phones with all apps of the registry; the agents of a group play on one such phone each."""
-    return _Content()
 
 
 class Phone:
@@ -77,7 +60,7 @@ class Phone:
         self.seed = seed
         self.apps: Mapping[str, App] = installed(apps)
         self._start = to_clock(clock or CLOCK)
-        self._content = _content(repr(seed), self._start) if apps is None else _Content()
+        self._content = shared_content(repr(seed), self._start) if apps is None else SeedContent()
         self._frames: OrderedDict[str, Frame] = OrderedDict()
         self._frame: Frame | None = None
         self._key: str | None = None
@@ -258,13 +241,7 @@ class Phone:
         state = self.state
         if self._settings_key[0] is not state.settings:
             self._settings_key = (state.settings, settings_key(state.settings))
-        tables = []
-        for package, now in state.databases.items():
-            first = self._first_tables(package)
-            for name, table in now.items():
-                if table is not first[name] and table.digest != first[name].digest:
-                    tables.append((package, name, table.digest.hex()))
-        tables.sort()
+        tables = tables_key(state.databases, self._first_tables)
         files = self._changed_files()
         rest = (self.seed, self._start, self._settings_key[1], files, pages_key(state))
         content = repr((tables, rest)).encode("utf-8", "surrogatepass")
