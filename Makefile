@@ -1,6 +1,7 @@
 # Every target works as the first command on a fresh clone: it makes .venv and installs what it needs.
 #   make demo     train an agent on generated household games and show the result
 #   make test     run the tests          make check   lint, format, types, layers
+#   make check-page  the types of the report's scripts, where npm can be had
 #   make test-slow   the tests that take minutes
 #   make test-vllm   the tests that need vLLM, in an environment of its own
 #   make bench    the benchmarks         GPU=1        let pip choose a CUDA build of torch
@@ -13,12 +14,13 @@ VLLM_VENV  ?= .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 FRAMEWORKS_VENV  ?= .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
+TSC    := .tsc/node_modules/.bin/tsc
 SEED   ?= 0
 ifndef GPU
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 endif
 
-.PHONY: demo test test-slow test-vllm test-frameworks check install links bench clean
+.PHONY: demo test test-slow test-vllm test-frameworks check check-page install links bench clean
 
 install: $(STAMP) links
 
@@ -76,8 +78,16 @@ check: install
 	$(BIN)/mypy -p turnwise
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
+# The scripts of the report's page have their types in comments, which TypeScript checks; npm installs it.
+check-page:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(TSC) && $(TSC) -p cli/run_report/page/tsconfig.json; \
+	else echo "the types of the report's scripts are not checked: there is no npm"; fi
+
+$(TSC):
+	npm install --silent --no-save --no-package-lock --no-audit --no-fund --prefix .tsc typescript@5.9.3
+
 bench: install
 	for script in household credit rollout merge; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) .links .pytest_cache .mypy_cache .ruff_cache build *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(FRAMEWORKS_VENV) .links .tsc .pytest_cache .mypy_cache .ruff_cache build *.egg-info

@@ -2,8 +2,9 @@
 
 Without a deadline the environment is called on the event loop, which is fastest and fixes the order of calls. With a
 deadline it lives on a thread of its own, so that a slow environment delays no other. A thread cannot be killed: an
-environment that overruns is abandoned and a new one is made for the next episode. `turnwise.envs.Isolated` runs an
-environment in a process that can be killed. An `EnvPool` keeps workers between rollouts.
+environment that overruns is abandoned and a new one is made for the next episode. Environments that need much CPU time,
+or that may crash, live in other processes (`turnwise.agents.env_processes`), and their calls are awaited. An `EnvPool`
+keeps workers between rollouts.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from typing import Any
 import gymnasium
 
 from turnwise.agents.content import Content, ImagePart, TextPart, read_observation
+from turnwise.agents.env_processes import EnvProcesses
 from turnwise.agents.errors import AgentError
 from turnwise.agents.trajectory import Extra, check_extras
-from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
+from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied
+from turnwise.envs.host import EnvHosts, RemoteEnv
 from turnwise.envs.info import ADMISSIBLE, EXTRAS, FREE, SCORE, STATE, TASK, TASK_TYPE, TOOLS, VALID, WON
 from turnwise.tools.deadlines import WorkerThread, wait
 
@@ -33,6 +36,10 @@ CONSTRUCTION_DEADLINES = 10.0
 
 class EnvFailure(Exception):
     """An environment failed; the message says in which call, and how."""
+
+
+class EnvLost(EnvFailure):
+    """An environment was lost with its process, which another environment ended."""
 
 
 class NoPlan(EnvFailure):
@@ -72,14 +79,22 @@ class StepResult:
 class EnvWorker:
     """One environment, made when it is first needed and again after a failure."""
 
-    def __init__(self, make: MakeEnv, deadline: float | None = None, in_use: set[int] | None = None) -> None:
+    def __init__(
+        self,
+        make: MakeEnv,
+        deadline: float | None = None,
+        in_use: set[int] | None = None,
+        hosts: EnvHosts | None = None,
+    ) -> None:
         """Keep how to make it.
 
         Args:
             make: makes the environment.
             deadline: seconds for each reset and each step; None: no limit.
             in_use: ids of the environments of all workers, shared among them.
+            hosts: makes the environment elsewhere; None: in this process.
         """
+        self._hosts = hosts
         self._in_use = set() if in_use is None else in_use
         self._make = make
         self._deadline = deadline
@@ -93,8 +108,10 @@ class EnvWorker:
         Raises:
             EnvFailure: construction or reset failed, overran, or returned something invalid.
         """
+        if (remote := self._remote) is not None and remote.connection.retired:
+            self.close()
         if self._env is None:
-            self._env = await self._call("the construction", CONSTRUCTION_DEADLINES, self._make)
+            self._env = await self._construct()
             # Two episodes in one environment would play each other's moves without any error.
             if id(self._env) in self._in_use:
                 self._env = None
@@ -103,9 +120,8 @@ class EnvWorker:
                     "concurrency=1"
                 )
             self._in_use.add(id(self._env))
-        result = await self._call(
-            "reset()", 1.0, self._env.reset, seed=seed, options=None if task is None else {"task": task}
-        )
+        options = None if task is None else {"task": task}
+        result = await self._call("reset", seed=seed, options=options)
         try:
             observation, info = result
             return step_result(observation, 0.0, False, False, info)
@@ -119,7 +135,7 @@ class EnvWorker:
             EnvFailure: the step failed, overran, or returned something invalid.
         """
         assert self._env is not None, "step() before reset()"
-        result = await self._call("step()", 1.0, self._env.step, action)
+        result = await self._call("step", action)
         try:
             observation, reward, terminated, truncated, info = result
             return step_result(observation, float(reward), bool(terminated), bool(truncated), info)
@@ -142,7 +158,7 @@ class EnvWorker:
                 return list(plan() if self._thread is None else wait(self._thread.submit(plan), self._deadline))
             except Exception as error:
                 no_plan = isinstance(error, EnvError) and not isinstance(error, DeadlineExceeded | EnvironmentDied)
-                kind = NoPlan if no_plan else EnvFailure
+                kind = NoPlan if no_plan else EnvLost if isinstance(error, HostDied) else EnvFailure
                 raise kind(f"{type(error).__name__} in plan(): {error}") from error
 
         return ask
@@ -153,17 +169,42 @@ class EnvWorker:
         self.close()
 
     def close(self) -> None:
-        """Close the environment; one that hangs is closed by its thread if it ever returns."""
-        env, thread = self._env, self._thread
+        """Close the environment, without waiting if it hangs or lives elsewhere."""
+        env, thread, remote = self._env, self._thread, self._remote
         self._env = self._thread = None
         self._in_use.discard(id(env))
-        if thread is not None:
+        if remote is not None:
+            remote.connection.close()
+        elif thread is not None:
             thread.stop(None if env is None else env.close)
         elif env is not None:
             with suppress(Exception):
                 env.close()
 
-    async def _call(self, what: str, deadlines: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    @property
+    def _remote(self) -> RemoteEnv | None:
+        """The environment, if it lives in another process."""
+        return self._env if self._hosts is not None and isinstance(self._env, RemoteEnv) else None
+
+    async def _construct(self) -> gymnasium.Env[Any, Any]:
+        if self._hosts is None:
+            return await self._run("the construction", CONSTRUCTION_DEADLINES, self._make)  # type: ignore[no-any-return]
+        limit = None if self._deadline is None else CONSTRUCTION_DEADLINES * self._deadline
+        opening = self._hosts.open(self._make, self._deadline, limit)
+        try:
+            return await _answer("the construction", opening)  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_result)
+            raise
+
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a method of the environment."""
+        if (remote := self._remote) is not None:
+            return await _answer(f"{method}()", remote.submit(method, *args, **kwargs))
+        return await self._run(f"{method}()", 1.0, getattr(self._env, method), *args, **kwargs)
+
+    async def _run(self, what: str, deadlines: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a call in this process."""
         try:
             if self._deadline is None:
                 return function(*args, **kwargs)
@@ -185,25 +226,45 @@ class EnvWorker:
 class EnvPool:
     """Workers that outlive a rollout, so that environments are not made again in every iteration of training."""
 
-    def __init__(self, make: MakeEnv, deadline: float | None = None) -> None:
-        """Keep how to make environments; ``deadline`` is in seconds for each reset and each step, None: no limit."""
+    def __init__(
+        self, make: MakeEnv, deadline: float | None = None, *, workers: int = 0, hosts: EnvHosts | None = None
+    ) -> None:
+        """Keep how to make environments.
+
+        Args:
+            make: makes an environment; has to be picklable if environments live elsewhere.
+            deadline: seconds for each reset and each step; None: no limit.
+            workers: processes in which the environments live; 0: in this one.
+            hosts: makes the environments elsewhere, in place of `workers`; the pool closes it.
+        """
         self._make = make
-        self._deadline = deadline
+        self.deadline = deadline
+        if hosts is None and workers != 0:
+            hosts = EnvProcesses(workers, threads=deadline is not None)
+        self.hosts = hosts
+        self._replaced = 0
         self._free: list[EnvWorker] = []
         self._in_use: set[int] = set()
 
+    def take_replaced(self) -> int:
+        """Return the number of processes that were replaced since the last call."""
+        before, self._replaced = self._replaced, 0 if self.hosts is None else self.hosts.replaced
+        return self._replaced - before
+
     def take(self) -> EnvWorker:
         """Return a free worker, or a new one."""
-        return self._free.pop() if self._free else EnvWorker(self._make, self._deadline, self._in_use)
+        return self._free.pop() if self._free else EnvWorker(self._make, self.deadline, self._in_use, self.hosts)
 
     def give_back(self, worker: EnvWorker) -> None:
         """Take a worker back for the next user."""
         self._free.append(worker)
 
     def close(self) -> None:
-        """Close the environments of all free workers."""
+        """Close the environments of all free workers, and end the processes in which they lived."""
         while self._free:
             self._free.pop().close()
+        if self.hosts is not None:
+            self.hosts.close()
 
     def __enter__(self) -> EnvPool:
         """Return the pool itself."""
@@ -214,10 +275,20 @@ class EnvPool:
         self.close()
 
 
+async def _answer(what: str, call: Future[Any]) -> Any:
+    """Return the result of a call in another process."""
+    try:
+        return await asyncio.wrap_future(call)
+    except Exception as error:
+        kind = EnvLost if isinstance(error, HostDied) else EnvFailure
+        raise kind(f"{type(error).__name__} in {what}: {error}") from error
+
+
 def _close_result(construction: Future[Any]) -> None:
-    """Close an environment whose construction overran and has now returned."""
+    """Close an environment that nobody waits for any more."""
     with suppress(Exception):
-        construction.result().close()
+        env = construction.result()
+        env.connection.close() if isinstance(env, RemoteEnv) else env.close()
 
 
 def step_result(

@@ -12,7 +12,7 @@ import gymnasium
 from turnwise.agents.agent import Agent
 from turnwise.agents.content import ImagePart
 from turnwise.agents.dialogue import Dialogue, Prompt
-from turnwise.agents.env_pool import EnvFailure, EnvWorker, StepResult
+from turnwise.agents.env_pool import EnvFailure, EnvLost, EnvWorker, StepResult
 from turnwise.agents.errors import AgentError, ContextOverflow, RequestFailed, SamplerError
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import Completion, Request, Sampler, UsesPlanner
@@ -77,6 +77,8 @@ class Episode:
         self.error: str | None = None
         self.env_failed = True
         """Whether an episode that ended as ``error`` did so because of its environment, and not of the sampler."""
+        self.env_lost = False
+        """Whether its environment was lost through no fault of its own, with a process of several."""
         self._lists = agent.prompt.template.lists
         self._extras: dict[str, Extra] = {}
 
@@ -87,7 +89,7 @@ class Episode:
         try:
             stop = await self._run()
         except EnvFailure as failure:
-            stop, self.error = "error", str(failure)
+            stop, self.error, self.env_lost = "error", str(failure), isinstance(failure, EnvLost)
             self.worker.discard()
         except ContextOverflow as overflow:
             stop, self.error = "tokens", str(overflow)

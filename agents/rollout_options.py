@@ -26,6 +26,8 @@ class RolloutReport:
     errors: int = 0
     restarts: int = 0
     """Environments that were closed after a failure."""
+    replaced: int = 0
+    """Processes of environments that were replaced: they had died, hung, or grown."""
     repaired: int = 0
     """Episodes that were played in place of one whose environment failed."""
     skipped: int = 0
@@ -58,6 +60,8 @@ class RolloutReport:
             text += f"; {self.errors} errors ({times} x {reason}), {self.restarts} environments restarted"
         if self.repaired:
             text += f", {self.repaired} episodes played again"
+        if self.replaced:
+            text += f"; {self.replaced} processes of environments replaced"
         if self.quarantined:
             text += f"; in quarantine: {', '.join(self.quarantined)} ({self.skipped} episodes not played)"
         return text

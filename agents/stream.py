@@ -211,7 +211,8 @@ class GroupStream:
                     self.playing -= 1
                     self.report.restarts += worker.failures - failures
                     failures = worker.failures
-                self._finish(spec, trajectory, episode.env_failed)
+                    self.report.replaced += pool.take_replaced()
+                self._finish(episode, trajectory)
                 await asyncio.sleep(0)  # lets Ctrl-C through even if the sampler never waits
                 spec = await self._next()
         except BaseException:
@@ -246,22 +247,23 @@ class GroupStream:
         if not left:
             self._settle(self._open[spec.number])
 
-    def _finish(self, spec: EpisodeSpec, trajectory: Trajectory, env_failed: bool) -> None:
+    def _finish(self, episode: Episode, trajectory: Trajectory) -> None:
         """Keep a finished episode; replace it if its environment failed and the group may still be repaired."""
+        spec = episode.spec
         number, member = spec.position
         one = self._open[number]
         one.found[member] = trajectory
         self.report.count(trajectory)
         if trajectory.stop != "error":
             self._failed_in_a_row[spec.task] = 0
-        elif env_failed:
+        elif episode.env_failed and not episode.env_lost:
             self._failed_in_a_row[spec.task] += 1
             if self._failed_in_a_row[spec.task] == QUARANTINE_ERRORS:
                 self.report.quarantined.append(spec.task)
         if self.settings.on_finish is not None:
             self.settings.on_finish(trajectory)
         self._on_member(one.spec, trajectory)
-        failed = trajectory.stop == "error" and env_failed
+        failed = trajectory.stop == "error" and episode.env_failed
         if failed and one.repairs < self.settings.repairs and self._failed_in_a_row[spec.task] < QUARANTINE_ERRORS:
             one.repairs += 1
             self.report.repaired += 1

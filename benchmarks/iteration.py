@@ -41,7 +41,7 @@ from turnwise.agents.samplers.transformers.sampler import TransformersSampler
 from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import Text
 from turnwise.training.batch import pack
-from turnwise.training.config import ObjectiveSection
+from turnwise.training.config_sections import ObjectiveSection
 from turnwise.training.gradient import UpdatePlan
 from turnwise.training.learner import Learner
 from turnwise.training.objectives import Objective

@@ -85,7 +85,7 @@ def trained_policy(level: str, hidden: int, seconds: float) -> tuple[Any, Any]:
     from turnwise.agents.samplers.expert import Expert
     from turnwise.agents.tokens import tokenize_trajectory
     from turnwise.training.batch import pack
-    from turnwise.training.config import ImitationSection
+    from turnwise.training.config_sections import ImitationSection
     from turnwise.training.imitation import imitate
     from turnwise.training.learner import Learner
     from turnwise.training.policy import build_policy

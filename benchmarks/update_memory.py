@@ -48,6 +48,7 @@ def random_batch(tokens: int, vocabulary: int) -> Batch:
         advantages=np.where(mask, rng.normal(size=(rows, 1)), 0.0),
         trajectory=np.arange(rows),
         turn=np.where(mask, number, -1),
+        version=np.where(mask, 0, -1),
         turns=tuple((str(row), 0) for row in range(rows)),
     )
 

@@ -257,3 +257,4 @@ def _print_results(ablation: Ablation, found: dict[str, Any]) -> None:
     for name in ("results.md", "results.json", "curves.png"):
         if (ablation.folder / name).exists():
             say(f"  {ablation.folder / name}", "dim")
+    say(f"  report: {shlex.join(['turnwise', 'report', str(ablation.folder)])}", "dim")

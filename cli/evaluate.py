@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,7 +81,13 @@ class EpisodeCounter:
 
 
 def play_panel(
-    player: Player, panel: Panel, *, concurrency: int = 64, deadline: float | None = None, keep: Path | None = None
+    player: Player,
+    panel: Panel,
+    *,
+    concurrency: int = 64,
+    deadline: float | None = None,
+    workers: int = 0,
+    keep: Path | None = None,
 ) -> EvaluationResult:
     """Return the result of a player on a panel; the terminal shows how many episodes are finished.
 
@@ -91,15 +96,18 @@ def play_panel(
         panel: the tasks.
         concurrency: maximum number of episodes at a time.
         deadline: time limit of an environment step in seconds, with environments on threads; None for no limit.
+        workers: processes in which the environments live; 0 for this one.
         keep: file for the trajectories, or None.
     """
     from contextlib import ExitStack
 
+    from turnwise.agents.env_pool import EnvPool
     from turnwise.agents.evaluation import evaluate as evaluate_panel
     from turnwise.agents.store import TrajectoryWriter
-    from turnwise.envs import make
+    from turnwise.envs import maker
 
     with ExitStack() as stack:
+        pool = stack.enter_context(EnvPool(maker(panel.env, **panel.kwargs), deadline, workers=workers))
         counter = stack.enter_context(EpisodeCounter(len(panel.tasks)))
         writer = None if keep is None else stack.enter_context(TrajectoryWriter(keep))
 
@@ -112,10 +120,9 @@ def play_panel(
             player.agent,
             player.sampler,
             panel,
-            partial(make, panel.env, **panel.kwargs),
+            pool,
             name=player.name,
             concurrency=concurrency,
-            deadline=deadline,
             on_finish=finished,
         )
 
@@ -231,6 +238,9 @@ def evaluate(
         float | None,
         typer.Option(min=0, help="Time limit of an environment step in seconds, 0 for none. Default: the run's."),
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Processes for the environments, 0 for this one. Default: the run's.")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:N or auto. Default: the run's.")] = None,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads. Default: the run's, else 1 for a small model.")] = 0,
     dtype: Annotated[str | None, typer.Option(help=f"Type of the weights: {', '.join(DTYPES)}.")] = None,
@@ -256,7 +266,14 @@ def evaluate(
     player = load_player(who, agent_options, env_id=fixed.env, seed=seed, model=model)
     try:
         limit = player.deadline if deadline is None else deadline
-        result = play_panel(player, fixed, concurrency=concurrency, deadline=limit or None, keep=trajectories)
+        result = play_panel(
+            player,
+            fixed,
+            concurrency=concurrency,
+            deadline=limit or None,
+            workers=player.workers if workers is None else workers,
+            keep=trajectories,
+        )
     except (KeyboardInterrupt, EngineFailed) as error:
         finished = sum(len(group.trajectories) for group in getattr(error, "groups", None) or ())
         if finished or isinstance(error, KeyboardInterrupt):

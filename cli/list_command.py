@@ -96,7 +96,8 @@ def _templates() -> Rows:
 
 
 def _keys() -> Rows:
-    from turnwise.training.config import Run, Section
+    from turnwise.training.config import Run
+    from turnwise.training.config_sections import Section
     from turnwise.training.toml import literal
 
     def walk(section: type[Section], prefix: str) -> Rows:

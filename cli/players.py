@@ -40,6 +40,7 @@ class Player:
         sampler: answers the prompts.
         folder: its checkpoint; None for a sampler without a model.
         deadline: time limit of an environment step in its run, in seconds; None for no limit.
+        workers: processes for environments in its run; 0 for none.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Player:
     sampler: Sampler
     folder: Path | None = None
     deadline: float | None = None
+    workers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ def _load_sampler(
     agent = Agent.from_options(**values, **chat_fields(chat, sampler.tokenizer))
     deadline = (run.env.deadline or None) if run else None
     name = run.name if run else folder.name if folder else model or engine
-    return Player(name, agent, sampler, folder, deadline)
+    return Player(name, agent, sampler, folder, deadline, run.env.workers if run else 0)
 
 
 def _device(choice: ModelOptions, run: Run | None) -> str:

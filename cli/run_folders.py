@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from turnwise.training.config import Run
 
 RUN_FILE = "run.toml"
+COMMANDS = "commands.txt"
+"""The command lines that started and continued a run, one a line."""
 
 
 def run_of(path: Path) -> Run | None:

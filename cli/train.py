@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnwise.cli.console import say
+from turnwise.cli.command_line import command
+from turnwise.cli.console import say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.progress import Progress, start_line
-from turnwise.cli.run_folders import RUN_FILE, resume_command
+from turnwise.cli.ranks import started_with_others, train_with_others
+from turnwise.cli.run_folders import COMMANDS, RUN_FILE, resume_command
 
 if TYPE_CHECKING:
     from turnwise.training.config import Run
     from turnwise.training.loop import TrainingResult
+    from turnwise.training.rank_commands import Leader
 
 
 def load_run(path: Path, words: Sequence[str], output: Path | None) -> Run:
@@ -53,12 +56,13 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def train_with_progress(run: Run, *, resume: bool) -> TrainingResult:
+def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None) -> TrainingResult:
     """Train a run with its progress shown. Ctrl-C stops it after the current step, with a checkpoint.
 
     Args:
         run: the configuration.
         resume: continue from the last checkpoint.
+        leader: commands the other ranks, if several train the policy.
 
     Raises:
         KeyboardInterrupt: Ctrl-C before anything could be saved; how to continue has been printed.
@@ -67,11 +71,30 @@ def train_with_progress(run: Run, *, resume: bool) -> TrainingResult:
 
     try:
         with Progress(run.name, run.train.steps, start=start_line(run, resume=resume)) as progress:
-            return train_run(run, resume=resume, on_event=progress)
+            recorded = _recording_command(run.folder, progress)
+            return train_run(run, resume=resume, on_event=recorded, leader=leader)
     except KeyboardInterrupt:
         if (run.folder / RUN_FILE).is_file():
             say(f"stopped; to continue: {resume_command(run.folder)}", "bold yellow")
         raise
+
+
+def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """Return a listener that adds the command line to the run's folder with the first event, when the run has begun."""
+    recorded = False
+
+    def listen(event: dict[str, Any]) -> None:
+        nonlocal recorded
+        if not recorded:
+            recorded = True
+            try:
+                with (folder / COMMANDS).open("a", encoding="utf-8") as file:
+                    file.write(f"{command()}\n")
+            except OSError as error:
+                warn(f"the command is not recorded: {error}")
+        on_event(event)
+
+    return listen
 
 
 def print_outcome(outcome: TrainingResult) -> None:
@@ -98,8 +121,17 @@ def train(
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
 ) -> None:
     """Train an agent: imitation and reinforcement learning as configured in the run's file."""
-    run = load_run(file, options or (), output)
-    outcome = train_with_progress(run, resume=resume)
-    print_outcome(outcome)
-    if not outcome.finished:
-        raise typer.Exit(INTERRUPTED)
+
+    def load() -> Run:
+        return load_run(file, options or (), output)
+
+    def train_here(run: Run, leader: Leader | None = None) -> None:
+        outcome = train_with_progress(run, resume=resume, leader=leader)
+        print_outcome(outcome)
+        if not outcome.finished:
+            raise typer.Exit(INTERRUPTED)
+
+    if started_with_others():
+        train_with_others(load, train_here)
+    else:
+        train_here(load())

@@ -27,7 +27,7 @@ from turnwise.envs.errors import (
 )
 from turnwise.envs.info import Demonstrator, HasPlan, HasSnapshot, HasTasks, Info
 from turnwise.envs.isolated import Isolated
-from turnwise.envs.registration import demonstrators, env_ids, load_plugins, make, register, register_envs, takes
+from turnwise.envs.registration import demonstrators, env_ids, load_plugins, make, maker, register, register_envs, takes
 from turnwise.envs.spaces import Text
 from turnwise.envs.text import SavableEnv, TextEnv
 from turnwise.envs.vector import make_vec
@@ -70,6 +70,7 @@ __all__ = [
     "load_plugins",
     "make",
     "make_vec",
+    "maker",
     "register",
     "register_envs",
     "save",

@@ -11,6 +11,7 @@
     ├── BadSnapshot        bytes that cannot be restored here
     ├── DeadlineExceeded   a call took longer than its deadline; the environment is dead
     └── EnvironmentDied    the process of the environment has ended (exit code)
+        └── HostDied       it ended while it ran another environment, or none
 
 The command line prints their messages as they are. All of them can be pickled, since they cross process boundaries.
 `UndeclaredType` is a warning.
@@ -29,6 +30,7 @@ __all__ = [
     "EnvError",
     "EnvironmentDied",
     "GameFileError",
+    "HostDied",
     "NoGames",
     "NotReset",
     "StepAfterEnd",
@@ -127,3 +129,7 @@ class EnvironmentDied(EnvError):
     def __str__(self) -> str:
         """Return the message without the exit code."""
         return str(self.args[0])
+
+
+class HostDied(EnvironmentDied):
+    """The process of several environments has ended, as far as is known not because of this one."""

@@ -6,21 +6,20 @@ A dead environment stays dead: the agent loop counts the lost episode and makes 
 from __future__ import annotations
 
 import contextlib
-import pickle
 from collections.abc import Callable
 from functools import partial
-from typing import Any, SupportsFloat
+from typing import Any
 
 import gymnasium
 
-from turnwise.envs.branch import OPTIONAL_METHODS, find_method
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied
+from turnwise.envs.host import EnvHost, ProxyEnv, require_portable
 from turnwise.tools.deadlines import CallFailed, DeadlinePassed, ProcessDied, WorkerProcess
 
 __all__ = ["Isolated"]
 
 
-class Isolated(gymnasium.Env[Any, Any]):
+class Isolated(ProxyEnv):
     """An environment that runs in a child process, which is killed if a call is late.
 
     Observations, info and exceptions come through unchanged; an exception carries the child's traceback as a note.
@@ -51,13 +50,7 @@ class Isolated(gymnasium.Env[Any, Any]):
         """
         if not seconds > 0 or not start_seconds > 0:
             raise ValueError(f"seconds must be above 0, got {seconds!r} and {start_seconds!r}")
-        try:
-            pickle.dumps(make_fn)
-        except Exception as error:
-            raise EnvError(
-                f"{make_fn!r} cannot be sent to another process ({error}); "
-                'use a function of a module, or functools.partial(turnwise.envs.make, "...")'
-            ) from error
+        require_portable(make_fn)
         self.seconds = float(seconds)
         self._dead: EnvError | None = None
         start = partial(
@@ -68,40 +61,12 @@ class Isolated(gymnasium.Env[Any, Any]):
             name="turnwise-env",
         )
         self._worker: WorkerProcess = self._guarded("make", start_seconds, start)
-        facts = self._call("_facts")
-        self.observation_space = facts["observation_space"]
-        self.action_space = facts["action_space"]
-        self.metadata = facts["metadata"]
-        self.render_mode = facts["render_mode"]
-        self.spec = facts["spec"]
-        self._optional: frozenset[str] = facts["optional"]
+        self._copy(self._call("facts"))
 
     @property
     def pid(self) -> int:
         """Process id of the child."""
         return self._worker.pid
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in the child.
-
-        Raises:
-            DeadlineExceeded: it took too long; the child has been killed.
-            EnvironmentDied: the process has ended.
-        """
-        return self._call("reset", seed=seed, options=options)  # type: ignore[no-any-return]
-
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Take an action in the child.
-
-        Raises:
-            DeadlineExceeded: it took too long; the child has been killed.
-            EnvironmentDied: the process has ended.
-        """
-        return self._call("step", action)  # type: ignore[no-any-return]
-
-    def render(self) -> Any:
-        """Return what the environment renders."""
-        return self._call("render")
 
     def close(self) -> None:
         """Close the environment and end its process."""
@@ -110,12 +75,6 @@ class Isolated(gymnasium.Env[Any, Any]):
                 self._call("close")
             self._dead = self._dead or EnvError("the environment has been closed; make a new one")
         self._worker.kill()
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an optional method that the environment in the child has."""
-        if name not in self.__dict__.get("_optional", ()):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return partial(self._call, name)
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the environment in the child."""
@@ -139,26 +98,10 @@ class Isolated(gymnasium.Env[Any, Any]):
 
 def _serve(make_fn: Callable[[], gymnasium.Env[Any, Any]]) -> Callable[..., Any]:
     """Make the environment in the child, and return the function that calls its methods."""
-    env = make_fn()
+    host = EnvHost()
+    facts = host.call(0, "make", make_fn)
 
     def call(method: str, *args: Any, **kwargs: Any) -> Any:
-        return _facts(env) if method == "_facts" else find_method(env, method)(*args, **kwargs)
+        return facts if method == "facts" else host.call(0, method, *args, **kwargs)
 
     return call
-
-
-def _facts(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
-    """Return the attributes that the parent copies."""
-    spec = env.spec
-    try:
-        pickle.loads(pickle.dumps(spec))
-    except Exception:
-        spec = None
-    return {
-        "observation_space": env.observation_space,
-        "action_space": env.action_space,
-        "metadata": env.metadata,
-        "render_mode": env.render_mode,
-        "spec": spec,
-        "optional": frozenset(name for name in OPTIONAL_METHODS if env.has_wrapper_attr(name)),
-    }

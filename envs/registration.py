@@ -17,6 +17,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ __all__ = [
     "find",
     "load_plugins",
     "make",
+    "maker",
     "register",
     "register_envs",
     "takes",
@@ -253,6 +255,25 @@ def make(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
         reason = str(error).split(" was raised from the environment creator", 1)[0]
         raise UnknownOption(f"{spec.id} cannot be made with {given}: {reason}") from error
     return env
+
+
+def maker(id: str, **kwargs: Any) -> Callable[[], gymnasium.Env[Any, Any]]:
+    """Return a function that makes an environment, here or in a process in which nobody has registered its id.
+
+    Args:
+        id: see `find`.
+        kwargs: see `make`.
+
+    Raises:
+        UnknownEnv: no environment has this id.
+    """
+    return partial(_make_registered, find(id), kwargs)
+
+
+def _make_registered(spec: EnvSpec, kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+    """Make an environment whose registration came along."""
+    gymnasium.registry.setdefault(spec.id, spec)
+    return make(spec.id, **kwargs)
 
 
 def takes(id: str, option: str) -> bool:

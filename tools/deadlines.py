@@ -12,18 +12,24 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import multiprocessing
-import os
 import pickle
-import signal
 import threading
-import traceback
 from collections.abc import Callable
 from concurrent import futures
 from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
+
+from turnwise.tools.child_process import (
+    CallFailed,
+    ChildProcess,
+    ProcessDied,
+    answer_bytes,
+    call_bytes,
+    result_of,
+    run_call,
+)
 
 __all__ = ["CallFailed", "DeadlinePassed", "ProcessDied", "WorkerProcess", "WorkerThread", "call_in_thread", "wait"]
 
@@ -34,20 +40,6 @@ _START: Final = 60.0
 
 class DeadlinePassed(Exception):
     """A call took longer than its deadline."""
-
-
-class ProcessDied(Exception):
-    """The child process ended during a call; the message says how."""
-
-    def __init__(self, exit_code: int | None) -> None:
-        """Keep the exit code: negative if a signal killed the process, None if unknown."""
-        killed = exit_code is not None and exit_code < 0
-        super().__init__(f"killed by {signal.Signals(-exit_code).name}" if killed else f"exit code {exit_code}")  # type: ignore[operator]
-        self.exit_code = exit_code
-
-
-class CallFailed(Exception):
-    """A call in a child process raised an exception, or returned a value, that cannot be pickled."""
 
 
 def wait(future: futures.Future[T], seconds: float | None) -> T:
@@ -123,8 +115,7 @@ class WorkerThread:
 class WorkerProcess:
     """A child process that runs calls one after the other, and is killed when one is late.
 
-    The child leads a session of its own: signals from the terminal do not reach it, and killing it kills the processes
-    that it started. It exits when its parent does, even during a call. Arguments and results are pickled.
+    See `turnwise.tools.child_process` for what is true of every child. Arguments and results are pickled.
     """
 
     def __init__(
@@ -146,14 +137,9 @@ class WorkerProcess:
         Raises:
             DeadlinePassed, ProcessDied, CallFailed: see `call`. Anything that `make` raises is raised here as well.
         """
-        recipe = pickle.dumps(make)
-        context = multiprocessing.get_context(start_method)
         self._number = 0
-        self._pipe, theirs = context.Pipe()
-        self._process: Any = context.Process(target=_serve, args=(theirs, recipe), name=name, daemon=True)  # type: ignore[attr-defined]
-        self._process.start()
-        self.pid: int = self._process.pid
-        theirs.close()
+        self._child = ChildProcess(_serve, pickle.dumps(make), name=name, start_method=start_method)
+        self.pid: int = self._child.pid
         try:
             self._answer(seconds)
         except BaseException:
@@ -168,52 +154,29 @@ class WorkerProcess:
             ProcessDied: the process ended during the call.
             CallFailed: the arguments, the result or the exception cannot be pickled. The process lives on.
         """
-        try:
-            message = pickle.dumps((args, kwargs))
-        except Exception as error:
-            raise CallFailed(f"the arguments cannot be sent to another process: {error}") from error
+        message = call_bytes(args, kwargs)
         self._number += 1
         try:
-            self._pipe.send_bytes(message)
+            self._child.pipe.send_bytes(message)
         except OSError:
             raise ProcessDied(self.kill(patience=5.0)) from None
         return self._answer(seconds)
 
     def kill(self, patience: float = 0.0) -> int | None:
-        """Kill the process and the processes that it started.
-
-        Args:
-            patience: seconds in which the process may exit by itself.
-
-        Returns:
-            Its exit code if it exited by itself, else None.
-        """
-        process, self._process = self._process, None
-        if process is None:
-            return None
-        self._pipe.close()
-        process.join(timeout=patience)
-        code: int | None = process.exitcode
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            # Before the child has called setsid, it is still in our own group.
-            if code is not None or os.getpgid(process.pid) == process.pid:
-                os.killpg(process.pid, signal.SIGKILL)
-        if process.is_alive():
-            process.kill()
-        process.join(timeout=5.0)
-        process.close()
-        return code
+        """Kill the process and the processes that it started; see `ChildProcess.kill`."""
+        return self._child.kill(patience)
 
     def __del__(self) -> None:
         """Kill the process with its owner."""
-        if self.__dict__.get("_process") is not None:
+        if "_child" in self.__dict__ and not self._child.killed:
             self.kill()
 
     def _answer(self, seconds: float | None) -> Any:
         """Return the answer to the last call; answers to calls that were interrupted (Ctrl-C) are dropped."""
+        pipe = self._child.pipe
         try:
-            while self._pipe.poll(_limit(seconds)):
-                number, error, value = pickle.loads(self._pipe.recv_bytes())
+            while pipe.poll(_limit(seconds)):
+                number, error, value = pickle.loads(pipe.recv_bytes())
                 if number == self._number:
                     break
             else:
@@ -228,49 +191,12 @@ class WorkerProcess:
 
 def _serve(pipe: Connection, recipe: bytes) -> None:
     """Run in the child: answer calls until the parent closes the pipe or exits."""
-    with contextlib.suppress(OSError, AttributeError):
-        os.setsid()
-    threading.Thread(target=_exit_with_parent, name="turnwise-parent", daemon=True).start()
-    error, function = _result(lambda: pickle.loads(recipe)())
+    error, function = result_of(lambda: pickle.loads(recipe)())
     number, value = 0, None
     with contextlib.suppress(EOFError, OSError):
         while True:
-            pipe.send_bytes(_message(number, error, value))
+            pipe.send_bytes(answer_bytes(number, error, value))
             if function is None:
                 return
-            error, value = _result(partial(_call, function, pipe.recv_bytes()))
+            error, value = result_of(partial(run_call, function, pipe.recv_bytes()))
             number += 1
-
-
-def _call(function: Callable[..., Any], arguments: bytes) -> Any:
-    args, kwargs = pickle.loads(arguments)
-    return function(*args, **kwargs)
-
-
-def _message(number: int, error: Exception | None, value: Any) -> bytes:
-    """Return the answer to a call as bytes."""
-    try:
-        return pickle.dumps((number, error, value))
-    except Exception as problem:
-        return pickle.dumps((number, CallFailed(f"the result cannot be sent between processes: {problem}"), None))
-
-
-def _result(function: Callable[[], Any]) -> tuple[Exception | None, Any]:
-    """Return (exception that can be pickled, None), or (None, value)."""
-    try:
-        return None, function()
-    except Exception as error:
-        error.add_note("in the child process:\n" + "".join(traceback.format_exception(error)))
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            return CallFailed(f"{type(error).__name__}: {error}\n{error.__notes__[-1]}"), None
-        return error, None
-
-
-def _exit_with_parent() -> None:
-    """Exit as soon as the parent has, even during a call."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

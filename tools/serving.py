@@ -172,5 +172,6 @@ def _server(app: FastAPI, websockets: bool) -> Server:
             timeout_graceful_shutdown=2,
         )
     )
-    app.state.closing = lambda: server.should_exit  # for answers without an end, which must stop then
+    if hasattr(app, "state"):  # an application of starlette
+        app.state.closing = lambda: server.should_exit  # for answers without an end, which must stop then
     return server

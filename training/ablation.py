@@ -21,7 +21,8 @@ from typing import Any
 from turnwise.credit.errors import CreditError
 from turnwise.credit.registry import get as credit_rule
 from turnwise.registry import suggest
-from turnwise.training.config import CreditSection, ObjectiveSection, Run, Section, parse_value
+from turnwise.training.config import Run, parse_value
+from turnwise.training.config_sections import CreditSection, ObjectiveSection, Section
 from turnwise.training.errors import ConfigError, RunExists, TrainingError
 from turnwise.training.folder import describe, differences, write_json
 from turnwise.training.toml import literal

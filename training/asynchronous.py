@@ -158,7 +158,7 @@ class AsynchronousRollouts:
     async def _load(self, sampler: Any, version: int) -> None:
         if self._sampler is None:
             self._sampler = PausableSampler(sampler)
-            settings = RolloutSettings(self._train.concurrency, self._prepared.deadline, self._train.repairs)
+            settings = RolloutSettings(self._train.concurrency, repairs=self._train.repairs)
             self._stream = GroupStream(self._agent, self._sampler, self._specs(), settings, self._keep)
         await self._sampler.pause()
         await self._engine.load_here(version)
@@ -194,9 +194,10 @@ class AsynchronousRollouts:
         """Play the stream, and hand over every group when it is complete."""
         assert self._stream is not None
         try:
-            async with aclosing(self._stream.play(self._prepared.make)) as complete:
-                async for spec, group in complete:
-                    self._hand_over(spec, group)
+            with self._prepared.env_pool() as pool:
+                async with aclosing(self._stream.play(pool)) as complete:
+                    async for spec, group in complete:
+                        self._hand_over(spec, group)
         except Exception as error:
             with self._lock:
                 self._failure = error

@@ -254,3 +254,25 @@ def micro_batches(lengths: NDArray[np.int64], budget: int, *, packed: bool = Fal
         cuts.append(block[lengths[block] > 0])
         start += count
     return cuts
+
+
+def deal(lengths: NDArray[np.int64], ranks: int) -> list[NDArray[np.int64]]:
+    """Return the rows of each rank, with nearly as many tokens as every other: the longest first, to whoever has least.
+
+    Args:
+        lengths: int64 [B], tokens.
+        ranks: how many.
+
+    Returns:
+        Row numbers. Rows of length 0 are left out where there are several ranks.
+    """
+    if ranks == 1:
+        return [np.arange(len(lengths))]
+    shares: list[list[int]] = [[] for _ in range(ranks)]
+    loads = [0] * ranks
+    for row in np.argsort(-lengths, kind="stable").tolist():
+        if lengths[row] > 0:
+            least = min(range(ranks), key=loads.__getitem__)
+            shares[least].append(row)
+            loads[least] += int(lengths[row])
+    return [np.array(share, dtype=np.int64) for share in shares]

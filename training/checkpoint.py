@@ -6,7 +6,9 @@ A checkpoint is written to a temporary folder (".000012.part"), synced and renam
 is complete. Its manifest holds the size and SHA-256 of every file, and loading falls back to the last intact
 checkpoint. A full disk never destroys an earlier checkpoint.
 
-Not included: sharded and remote checkpoints.
+The optimizer of several ranks lies beside it in parts (`turnwise.training.optimizer_shards`); the model is whole.
+
+Not included: remote checkpoints.
 """
 
 import errno
@@ -79,7 +81,13 @@ class Checkpoints:
         return self.folder / f"{step:06d}"
 
     def save(
-        self, step: int, model: Any, tokenizer: Any, learner_state: dict[str, Any] | None, state: dict[str, Any]
+        self,
+        step: int,
+        model: Any,
+        tokenizer: Any,
+        learner_state: dict[str, Any] | None,
+        state: dict[str, Any],
+        save_shards: Callable[[Path], None] | None = None,
     ) -> Path:
         """Write a checkpoint, then remove the oldest ones beyond `keep`, and later ones.
 
@@ -92,6 +100,7 @@ class Checkpoints:
             tokenizer: its tokenizer.
             learner_state: of `Learner.state`; None keeps none.
             state: counters, JSON-serializable.
+            save_shards: writes what several ranks hold in parts into a folder.
 
         Returns:
             The checkpoint's folder.
@@ -102,6 +111,10 @@ class Checkpoints:
         part = self.folder / f".{step:06d}.part"
         final = self.path(step)
         try:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            if save_shards is not None:
+                save_shards(part)
             self._write(part, model, tokenizer, learner_state, {**state, "version": VERSION, "step": step})
             if final.exists():
                 shutil.rmtree(final)
@@ -119,8 +132,6 @@ class Checkpoints:
     def _write(
         self, part: Path, model: Any, tokenizer: Any, learner_state: dict[str, Any] | None, state: dict[str, Any]
     ) -> None:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
         save_policy(model, tokenizer, part)
         with (part / "trainer.pt").open("wb") as file:
             torch.save({**(learner_state or {}), **random_states()}, file)

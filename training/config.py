@@ -1,8 +1,8 @@
 """The configuration of a run: one TOML file, read into one pydantic model.
 
-Every key has one line of documentation, from which docs/config.md is rendered. An unknown key is an error that suggests
-the nearest one. A key that is set and has no effect in the run is an error too: `turnwise.training.config_effects`
-declares when each key matters.
+The sections are in `turnwise.training.config_sections`; docs/config.md is rendered from them. An unknown key is an
+error that suggests the nearest one. A key that is set and has no effect in the run is an error too:
+`turnwise.training.config_effects` declares when each key matters.
 """
 
 import tomllib
@@ -10,305 +10,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from turnwise.registry import suggest
+from turnwise.training.config_sections import (
+    AgentSection,
+    Choice,
+    ClusterSection,
+    CreditSection,
+    EnvSection,
+    EvaluationSection,
+    ImitationSection,
+    ObjectiveSection,
+    PolicySection,
+    SamplerSection,
+    Section,
+    TrainSection,
+)
 from turnwise.training.errors import ConfigError
 from turnwise.training.toml import literal, render
 
 MOST_PROBLEMS = 5
 """Maximum number of problems that an error message lists."""
-Choice = str | dict[str, Any]
-"""Something by name: "gigpo", or a table with the name and its options: {name = "window", history = 2}."""
-
-
-def chosen(choice: Choice, key: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the options of a choice.
-
-    >>> chosen({"name": "window", "history": 2}, "agent.prompt")
-    ('window', {'history': 2})
-
-    Args:
-        choice: a name, or a table with a name and options.
-        key: the key that holds it, for the message.
-
-    Raises:
-        ConfigError: the table has no name.
-    """
-    if isinstance(choice, str):
-        return choice, {}
-    options = dict(choice)
-    name = options.pop("name", None)
-    if not isinstance(name, str):
-        raise ConfigError(f'{key} must be a name or a table with a name, such as {{name = "..."}}; got {choice!r}')
-    return name, options
-
-
-class Section(BaseModel):
-    """A table of the file. Unknown keys are errors, and values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*")
-    @classmethod
-    def _no_nul(cls, value: Any) -> Any:
-        """Refuse NUL, which no path and no line of text can hold."""
-        if isinstance(value, str) and "\0" in value:
-            raise ValueError("the text must not contain NUL")
-        return value
-
-
-class EnvSection(Section):
-    """The environment that the policy is trained in."""
-
-    id: str = Field(default="turnwise/Household-v0", description="Gymnasium id of the environment.")
-    kwargs: dict[str, Any] = Field(default={}, description="Arguments of the environment.")
-    eval: dict[str, Any] = Field(
-        default={}, description='Arguments that differ in evaluation, such as {split = "held_out"}.'
-    )
-    deadline: float = Field(
-        default=0.0,
-        ge=0,
-        description="Time limit of one environment step, in seconds; 0: none (steps then run in a fixed order).",
-    )
-
-
-class AgentSection(Section):
-    """How the policy is prompted, and how its answers are read."""
-
-    prompt: Choice = Field(
-        default="conversation",
-        description='The prompt builder: "conversation" (the whole episode) or {name = "window", history = 2}.',
-    )
-    template: Choice = Field(
-        default="plain",
-        description='The prompt template: a name, or a table of its strings such as {base = "react", ask = "..."}.',
-    )
-    parser: str = Field(
-        default="bare", description="How an action is read from an answer; see `turnwise list parsers`."
-    )
-    max_turns: int = Field(default=50, ge=1, description="Turns after which an episode is stopped.")
-    max_tokens: int = Field(default=32, ge=1, description="Maximum number of tokens in one answer.")
-    temperature: float = Field(
-        default=1.0, gt=0, description="Sampling temperature in training; the loss uses the same distribution."
-    )
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus sampling in training; 1: off.")
-    stop: list[str] = Field(
-        default=[], description='Strings that end an answer, which contains them; ["\\n"] for base models.'
-    )
-    chat: bool | dict[str, Any] = Field(
-        default=True,
-        description="Use the tokenizer's chat template, if it has one; or a table of the template's arguments, such as "
-        "{enable_thinking = false, keep_history = true}.",
-    )
-
-
-class PolicySection(Section):
-    """The model: a Hugging Face model, or a new small Llama with a tokenizer trained on demonstrations."""
-
-    path: str = Field(
-        default="",
-        description='Folder or Hugging Face id, such as "Qwen/Qwen2.5-1.5B-Instruct@REVISION"; empty: a new model.',
-    )
-    dtype: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="Type of the computation; the trained weights are always float32."
-    )
-    attention: Literal["", "sdpa", "eager", "flash_attention_2"] = Field(
-        default="", description="Attention implementation; empty: chosen by transformers."
-    )
-    checkpointing: bool = Field(
-        default=False, description="Recompute activations in the backward pass: less memory, a third more time."
-    )
-    lora: dict[str, Any] = Field(
-        default={}, description="Train a LoRA adapter only, such as {rank = 16, alpha = 32}; empty: all weights."
-    )
-    vocab: int = Field(default=512, ge=260, description="Vocabulary size of the new tokenizer.")
-    hidden: int = Field(default=128, ge=8, description="Hidden size of the new model.")
-    layers: int = Field(default=4, ge=1, description="Number of layers of the new model.")
-    heads: int = Field(default=4, ge=1, description="Number of attention heads of the new model.")
-    context: int = Field(default=1024, ge=16, description="Maximum number of tokens in a prompt and its answer.")
-    device: str = Field(default="cpu", description="Device of the model: cpu, cuda, cuda:N, or auto.")
-
-
-class SamplerSection(Section):
-    """The engine that samples from the policy."""
-
-    engine: str = Field(default="transformers", description="The sampler; see `turnwise list samplers`.")
-    url: str = Field(default="", description="Base URL of a server, for engines that are one.")
-    dtype: Literal["", "float32", "bfloat16", "float16"] = Field(
-        default="", description="Type of the engine's weights; empty: policy.dtype."
-    )
-    memory: float = Field(default=0.0, ge=0, description="Memory of the KV cache in GiB; 0: chosen by the engine.")
-    options: dict[str, Any] = Field(default={}, description="Options of the engine.")
-    gap_limit: float = Field(
-        default=0.1,
-        ge=0,
-        description="Most mean difference of log-probabilities (nats) of engine and learner after new weights are "
-        "loaded; a run with a larger one stops. 0: no limit.",
-    )
-
-
-class ImitationSection(Section):
-    """Warm start: supervised training on demonstrations before reinforcement learning."""
-
-    episodes: int = Field(default=0, ge=0, description="Number of demonstrations; 0: no warm start.")
-    demonstrator: str = Field(
-        default="expert",
-        description='Who demonstrates: "expert", a demonstrator of the environment, a sampler such as '
-        '"openai:MODEL@URL", or a file of trajectories.',
-    )
-    noise: float = Field(
-        default=0.0, ge=0, le=1, description="Probability that a demonstrator's action is replaced by a random one."
-    )
-    slips: float = Field(default=0.5, ge=0, le=1, description="Share of the random actions that are inadmissible.")
-    typos: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Probability of one wrong word in an action that the environment cannot list (an edit, a query).",
-    )
-    won_only: bool = Field(default=True, description="Imitate successful demonstrations only.")
-    observations: float = Field(
-        default=0.0, ge=0, description="Loss weight of observation tokens; tokens of the answers have weight 1."
-    )
-    epochs: int = Field(default=1, ge=0, description="Passes over the demonstrations.")
-    lr: float = Field(default=1e-3, gt=0, le=1, description="Peak learning rate (5 % linear warm-up, then cosine).")
-    batch: int = Field(default=1024, ge=1, description="Tokens per optimizer step.")
-    target: float = Field(
-        default=0.0, ge=0, description="Loss (nats per answer token) at which the warm start ends early; 0: never."
-    )
-
-
-class CreditSection(Section):
-    """Credit assignment: one advantage per turn."""
-
-    method: str = Field(default="gigpo", description="The credit rule; see `turnwise list credit`.")
-    anchor: Literal["state", "observation"] = Field(
-        default="state",
-        description="What makes two turns comparable: the environment's state key, or the observation's text.",
-    )
-    options: dict[str, Any] = Field(default={}, description="Options of the credit rule.")
-    token_transform: Choice = Field(
-        default="",
-        description="A transform of token advantages, with its options; see `turnwise list transforms`. Empty: none.",
-    )
-
-
-class ObjectiveSection(Section):
-    """The loss: an objective by name, how its tokens are aggregated, and additional terms."""
-
-    name: str = Field(
-        default="ppo_clip",
-        description="The objective; see `turnwise list objectives`. With train.staleness or train.spare, "
-        '`decoupled` with old = "recomputed" is the default.',
-    )
-    options: dict[str, Any] = Field(default={}, description="Options of the objective, such as clip_low, clip_high.")
-    sequence: Literal["trajectory", "turn"] = Field(
-        default="trajectory", description="What counts as a sequence in sequence-level objectives and corrections."
-    )
-    aggregation: str = Field(
-        default="",
-        description="How token losses are averaged; see `turnwise list objectives`. Empty: the objective's own.",
-    )
-    norm: float = Field(
-        default=1024.0, gt=0, description="Divisor of aggregations whose name contains `norm`, in tokens."
-    )
-    kl: float = Field(default=0.0, ge=0, description="Coefficient of the KL divergence from the reference policy.")
-    kl_estimator: str = Field(default="k3", description="KL estimator: k1, k2, k3, k3+ or k3-unbounded.")
-    kl_in: Literal["loss", "reward"] = Field(
-        default="loss", description="Add the KL term to the loss, or subtract it from the reward of each turn."
-    )
-    kl_corrected: bool = Field(
-        default=False, description="Weight the KL term in the loss by the importance ratio of the old policy."
-    )
-    kl_target: float = Field(
-        default=0.0, ge=0, description="Adapt the coefficient towards this divergence (nats per token); 0: keep it."
-    )
-    kl_horizon: float = Field(default=10000.0, gt=0, description="Episodes over which the coefficient adapts.")
-    entropy: float = Field(default=0.0, description="Coefficient of the entropy bonus.")
-    entropy_target: float = Field(
-        default=0.0, ge=0, description="Mean entropy (nats) above which there is no bonus; 0: always a bonus."
-    )
-    entropy_step: float = Field(
-        default=0.0, ge=0, description="Change of the entropy coefficient per iteration towards the target."
-    )
-    correction: Choice = Field(
-        default="",
-        description='Correction of the sampler mismatch, such as {name = "tis_token", high = 2.0}. Empty: none.',
-    )
-    llds: float = Field(
-        default=0.0, ge=0, description="Coefficient of the penalty on good actions that became less likely."
-    )
-    old: Literal["sampled", "recomputed"] = Field(
-        default="sampled",
-        description="Old log-probabilities: those of the sampler, or recomputed by the learner before the update.",
-    )
-
-
-class TrainSection(Section):
-    """The reinforcement-learning loop."""
-
-    steps: int = Field(default=100, ge=0, description="Iterations: sample tasks, roll out, update.")
-    tasks: int = Field(default=8, ge=1, description="Groups (task instances) per iteration.")
-    pool: int = Field(
-        default=0, ge=0, description="Number of distinct training tasks; 0: as many as the environment lists."
-    )
-    group: int = Field(default=8, ge=1, description="Episodes per group.")
-    concurrency: int = Field(default=64, ge=1, description="Maximum number of episodes in play at once.")
-    repairs: int = Field(
-        default=1, ge=0, description="Failed episodes of a group that are replaced by playing another one."
-    )
-    staleness: int = Field(
-        default=0,
-        ge=0,
-        description="Updates that rollouts may be ahead of: they go on while the learner works. 0: they take turns.",
-    )
-    spare: int = Field(
-        default=0,
-        ge=0,
-        description="Groups that are begun beyond those that the iterations need; unfinished ones are carried over.",
-    )
-    in_order: bool = Field(
-        default=False,
-        description="With staleness: take groups in order, and let new weights wait for all groups in play; "
-        "repeatable, but slower.",
-    )
-    updates: int = Field(default=2, ge=1, description="Optimizer steps per iteration, however long the episodes were.")
-    lr: float = Field(default=3e-4, gt=0, le=1, description="Peak learning rate.")
-    schedule: Literal["constant", "cosine"] = Field(default="constant", description="Learning rate after the warm-up.")
-    warmup: int = Field(default=0, ge=0, description="Optimizer steps of linear warm-up.")
-    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
-    grad_clip: float = Field(default=1.0, gt=0, description="Maximum norm of the gradient.")
-    optimizer: Literal["adamw", "adamw_fused", "adamw_8bit"] = Field(
-        default="adamw", description="AdamW, with fused kernels or with 8-bit moments (CUDA)."
-    )
-    micro_tokens: int = Field(default=4096, ge=1, description="Tokens per micro-batch, padding included.")
-    packing: bool = Field(
-        default=False, description="Compute the sequences of a micro-batch as one row, without padding."
-    )
-    checkpoint_every: int = Field(
-        default=10, ge=0, description="Iterations between checkpoints; 0: only the first and the last."
-    )
-    keep: int = Field(default=2, ge=1, description="Number of checkpoints to keep.")
-
-    @property
-    def asynchronous(self) -> bool:
-        """Whether episodes may be played with several versions of the weights."""
-        return bool(self.staleness or self.spare)
-
-    @property
-    def oldest(self) -> int:
-        """Largest number of updates between sampling a turn and training on it; older turns carry no loss."""
-        return self.staleness + bool(self.spare)
-
-
-class EvaluationSection(Section):
-    """Evaluation on a fixed panel of tasks: before, during and after training."""
-
-    every: int = Field(default=0, ge=0, description="Iterations between evaluations; 0: only before and after.")
-    episodes: int = Field(default=100, ge=0, description="Tasks in the panel, one episode each; 0: no evaluation.")
-    during: int = Field(default=0, ge=0, description="Tasks of an evaluation during training; 0: the whole panel.")
-    temperature: float = Field(default=1.0, ge=0, description="Sampling temperature; 0: greedy.")
 
 
 class Run(Section):
@@ -332,6 +55,7 @@ class Run(Section):
     agent: AgentSection = Field(default_factory=AgentSection, description="The agent.")
     policy: PolicySection = Field(default_factory=PolicySection, description="The model.")
     sampler: SamplerSection = Field(default_factory=SamplerSection, description="The engine that samples.")
+    cluster: ClusterSection = Field(default_factory=ClusterSection, description="Engines on a Ray cluster.")
     imitation: ImitationSection = Field(default_factory=ImitationSection, description="The warm start.")
     credit: CreditSection = Field(default_factory=CreditSection, description="Credit assignment.")
     objective: ObjectiveSection = Field(default_factory=ObjectiveSection, description="The loss.")

@@ -7,7 +7,8 @@ section that its own switch turns off (`imitation.episodes = 0`, `evaluation.epi
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from turnwise.training.config import Run, Section
+from turnwise.training.config import Run
+from turnwise.training.config_sections import Section
 from turnwise.training.errors import ConfigError
 from turnwise.training.toml import render
 
@@ -36,6 +37,10 @@ def _whole_sequences(run: Run) -> bool:
     return Objective.from_section(run.objective).together in {"sequence", "turn", "batch"}
 
 
+def _on_cluster(run: Run) -> bool:
+    return bool(run.cluster.address)
+
+
 NEEDS: dict[str, tuple[Condition, str]] = {
     "policy.vocab": (_new_policy, "the model of policy.path has its own size"),
     "policy.hidden": (_new_policy, "the model of policy.path has its own size"),
@@ -45,6 +50,7 @@ NEEDS: dict[str, tuple[Condition, str]] = {
     "imitation.typos": (_can_err, "the demonstrations come from a file or a model"),
     "policy.attention": (lambda run: not _new_policy(run), "a new model uses the implementation of transformers"),
     "sampler.url": (lambda run: run.sampler.engine != "transformers", "the engine transformers is no server"),
+    **{f"cluster.{key}": (_on_cluster, "cluster.address is empty") for key in ("engines", "cpus", "gpus", "timeout")},
     "train.in_order": (
         lambda run: run.train.staleness > 0 and not run.train.spare,
         "it needs train.staleness > 0 and train.spare = 0",

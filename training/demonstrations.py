@@ -131,16 +131,16 @@ def _demonstrator(prepared: PreparedRun) -> tuple[Sampler, Agent]:
 def _played(
     prepared: PreparedRun, sampler: Sampler, agent: Agent, tasks: Sequence[str], on_finish: OnFinish | None
 ) -> list[Trajectory]:
-    groups = rollout(
-        agent,
-        sampler,
-        tasks,
-        make=prepared.make,
-        seed=prepared.seed_for("demonstrations"),
-        concurrency=prepared.run.train.concurrency,
-        deadline=prepared.deadline,
-        on_finish=on_finish,
-    )
+    with prepared.env_pool() as pool:
+        groups = rollout(
+            agent,
+            sampler,
+            tasks,
+            make=pool,
+            seed=prepared.seed_for("demonstrations"),
+            concurrency=prepared.run.train.concurrency,
+            on_finish=on_finish,
+        )
     return [trajectory for group in groups for trajectory in group.trajectories]
 
 

@@ -1,13 +1,20 @@
-"""The engine of a run: the sampler that its `[sampler]` section names, for the learner's model."""
+"""The engine of a run: the sampler that its `[sampler]` section names, for the learner's model.
+
+With a `[cluster]` section it is a sampler over several such engines.
+"""
 
 import asyncio
 import time
+from dataclasses import replace
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.cluster.sampler import ClusterSampler
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import look_up
-from turnwise.agents.samplers.base import SAMPLERS, Sampler, SamplerSettings, Sleeps
+from turnwise.agents.samplers.base import SAMPLERS, HasMetrics, Sampler, SamplerSettings, Sleeps
 from turnwise.training.batch import Batch
+from turnwise.training.cluster import cluster_settings, gpus_of_engine
+from turnwise.training.config import Run
 from turnwise.training.engine_probe import EngineProbe, shares_module
 from turnwise.training.errors import ConfigError
 from turnwise.training.first_prompts import first_prompts
@@ -31,7 +38,13 @@ class RunEngine:
         self._agent = agent
         self._sampler: Sampler | None = None
         self._probe: EngineProbe | None = None
-        self.metrics: dict[str, float] = {}
+        self._loaded: dict[str, float] = {}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What is known of the last load, and the counts of a sampler that has some."""
+        counts: dict[str, float] = self._sampler.metrics() if isinstance(self._sampler, HasMetrics) else {}
+        return self._loaded | counts
 
     @property
     def sampler(self) -> Sampler:
@@ -67,13 +80,13 @@ class RunEngine:
             self._sampler.close()
 
     async def _load(self, sampler: Sampler, version: int) -> None:
-        started, self.metrics = time.perf_counter(), {}
+        started, self._loaded = time.perf_counter(), {}
         await sampler.load(self.learner.weights(), version=version)
         if self._probe is not None:
             gap = await self._probe.measure(sampler, self._score, version)
             self._probe.check(gap)
-            self.metrics |= gap.metrics()
-        self.metrics["load_seconds"] = time.perf_counter() - started
+            self._loaded |= gap.metrics()
+        self._loaded["load_seconds"] = time.perf_counter() - started
 
     def _score(self, batch: Batch) -> Scores:
         return self.learner.score(batch, micro_tokens=self.prepared.run.train.micro_tokens)
@@ -97,7 +110,8 @@ def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
         AgentError: the sampler cannot be made.
     """
     run, section = prepared.run, prepared.run.sampler
-    shared = section.engine == "transformers" and not run.train.staleness  # else it samples during updates
+    alone = not run.train.staleness and not run.cluster.address  # else it samples during updates, or elsewhere
+    shared = section.engine == "transformers" and alone
     settings = SamplerSettings(
         model="" if shared else _model_of(prepared, learner),
         url=section.url,
@@ -112,12 +126,24 @@ def open_sampler(prepared: PreparedRun, learner: Learner) -> Sampler:
         module=learner.weights() if shared else None,
         tokenizer=learner.tokenizer,
     )
-    sampler = look_up(SAMPLERS, section.engine)(settings)
+    sampler = _on_cluster(run, settings) if run.cluster.address else look_up(SAMPLERS, section.engine)(settings)
     if sampler.tokenizer is None:
         sampler.close()
         raise ConfigError(f"sampler.engine {section.engine!r} returns no token ids, which training needs")
     require_vocabulary(sampler.tokenizer, vocabulary_fingerprint(learner.tokenizer), f"the engine {section.engine}")
     return sampler
+
+
+def _on_cluster(run: Run, settings: SamplerSettings) -> Sampler:
+    """Return a sampler over the engines of the run's cluster."""
+    import torch
+
+    wanted = cluster_settings(run, settings.device, torch.cuda.device_count())
+    options = dict(settings.options)
+    if run.sampler.engine == "vllm" and gpus_of_engine(run) > 1:  # inside Ray, vLLM would take Ray for its own workers
+        options.setdefault("distributed_executor_backend", "mp")
+    placed = replace(settings, device="cuda" if wanted.gpus else "cpu", options=options)
+    return ClusterSampler(run.sampler.engine, placed, wanted)
 
 
 def _model_of(prepared: PreparedRun, learner: Learner) -> str:
@@ -126,5 +152,5 @@ def _model_of(prepared: PreparedRun, learner: Learner) -> str:
     if run.policy.path:
         return run.policy.path
     folder = run.folder / "engine"
-    save_policy(learner.model, learner.tokenizer, folder)
+    save_policy(learner.weights(), learner.tokenizer, folder)
     return str(folder)

@@ -7,6 +7,8 @@
     │   └── VocabularyMismatch
     ├── NotEnoughMemory      the model or a micro-batch does not fit into memory
     ├── EngineMismatch       the engine does not compute with the weights of the learner
+    ├── RankLost             a process that trains with others has ended, or cannot be reached
+    ├── RanksDisagree        the processes were started with different configurations
     └── NoDemonstrations     there is no demonstration that can be imitated
 
 Programming errors, such as wrong shapes, are ValueErrors and are not part of this tree.
@@ -39,6 +41,14 @@ class NotEnoughMemory(TrainingError):
 
 class EngineMismatch(TrainingError):
     """The engine does not compute with the weights of the learner."""
+
+
+class RankLost(TrainingError):
+    """A rank has ended, or cannot be reached."""
+
+
+class RanksDisagree(TrainingError):
+    """The ranks were started with different configurations."""
 
 
 class NoDemonstrations(TrainingError):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from turnwise.agents.agent import Agent
 from turnwise.agents.evaluation import draw, evaluate
 from turnwise.agents.samplers.base import Sampler
-from turnwise.envs import make as make_env
+from turnwise.envs import maker
 from turnwise.training.events import Reporter
 from turnwise.training.setup import PreparedRun
 
@@ -34,16 +34,16 @@ def evaluate_if_due(prepared: PreparedRun, step: int, agent: Agent, sampler: Sam
     panel.save(prepared.folder / "panel.json")
     if during and section.during:
         panel = replace(panel, tasks=draw(panel.tasks, section.during, panel.seed))
-    result = evaluate(
-        replace(agent, temperature=section.temperature),
-        sampler,
-        panel,
-        lambda: make_env(panel.env, **panel.kwargs),
-        name=f"{prepared.run.name}, iteration {step}",
-        concurrency=prepared.run.train.concurrency,
-        deadline=prepared.deadline,
-        on_finish=report.counting("evaluation", len(panel.tasks)),
-    )
+    with prepared.env_pool(maker(panel.env, **panel.kwargs)) as pool:
+        result = evaluate(
+            replace(agent, temperature=section.temperature),
+            sampler,
+            panel,
+            pool,
+            name=f"{prepared.run.name}, iteration {step}",
+            concurrency=prepared.run.train.concurrency,
+            on_finish=report.counting("evaluation", len(panel.tasks)),
+        )
     summary = result.summary()
     report.event(
         "evaluation",

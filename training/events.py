@@ -46,7 +46,7 @@ class Reporter:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the block is done; a second Ctrl-C interrupts at once."""
+    """Delay Ctrl-C, and SIGTERM where it does the same, until the block is done; a second one interrupts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -58,10 +58,14 @@ def uninterrupted() -> Iterator[None]:
         if pressed > 1:
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, hold)
+    before = signal.getsignal(signal.SIGINT)
+    held = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is before]
+    for one in held:
+        signal.signal(one, hold)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one in held:
+            signal.signal(one, before)
     if pressed:
         raise KeyboardInterrupt

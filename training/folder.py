@@ -2,6 +2,7 @@
 
 RUN/run.toml            the configuration, defaults included, without keys that have no effect in the run
 RUN/meta.json           versions of packages, platform, revision of the policy
+RUN/commands.txt        command lines that started and continued it, written by `turnwise train`
 RUN/panel.json          ids of the evaluation tasks
 RUN/metrics.jsonl       one event per line
 RUN/before.json         evaluation after the warm start          RUN/after.json     after training
@@ -31,10 +32,16 @@ MAY_CHANGE = (
     "train.steps",
     "train.checkpoint_every",
     "train.keep",
+    "train.micro_tokens",
     "evaluation.every",
     "sampler.url",
     "sampler.memory",
     "sampler.gap_limit",
+    "cluster.address",
+    "cluster.engines",
+    "cluster.cpus",
+    "cluster.gpus",
+    "cluster.timeout",
 )
 
 
@@ -106,15 +113,16 @@ def _refuse_remains(folder: Path) -> None:
 
 def differences(one: Run, other: Run) -> list[str]:
     """Return the dotted names of the keys in which two runs differ."""
-    mine, yours = _flat(one.model_dump()), _flat(other.model_dump())
+    mine, yours = flat(one.model_dump()), flat(other.model_dump())
     return sorted(key for key in mine.keys() | yours.keys() if mine.get(key) != yours.get(key))
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested table as one of dotted names."""
+    found: dict[str, Any] = {}
     for key, value in table.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
 
 
 def describe() -> dict[str, Any]:

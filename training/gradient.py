@@ -6,6 +6,9 @@ entropy term is part of the loss). Dropout stays off, so that the importance rat
 An objective that needs whole sequences, or the whole mini-batch, where a micro-batch would cut them, is computed in two
 passes: first all log-probabilities without gradient, the loss and its derivative with respect to each of them; then
 the model's gradient, micro-batch by micro-batch, as the gradient of sum(derivative * log-probability).
+
+With several ranks each computes its share of the rows, and the gradients are summed. Weights of tokens, the norm, and
+whether a step is skipped are those of the whole mini-batch, on every rank.
 """
 
 import copy
@@ -69,7 +72,13 @@ def accumulate(scorer: TokenScorer, part: Batch, objective: Objective, plan: Upd
 
     meter.become(scorer.within_memory(compute, part.lengths, plan.micro_tokens))
     parameters = [p for p in scorer.model.parameters() if p.grad is not None]
-    return float(torch.nn.utils.clip_grad_norm_(parameters, plan.grad_clip))
+    return clip_gradient(parameters, plan.grad_clip)
+
+
+def clip_gradient(parameters: Sequence[Tensor], most: float) -> float:
+    """Clip the norm of the whole gradient, also where it is divided over ranks; return the norm before clipping."""
+    norm = torch.nn.utils.clip_grad_norm_(parameters, most)
+    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
 class _MiniBatch:
@@ -87,31 +96,44 @@ class _MiniBatch:
         self.scorer, self.objective, self.plan, self.meter = scorer, objective, plan, meter
         self.part, self.weights = part, weights
         cuts = scorer.micro_batches(part.lengths, plan.micro_tokens)
-        self.cuts = [index for index in cuts if self.part.mask[index].any()]
+        self.cuts = [index for index in map(self._with_tokens, cuts) if len(index) or scorer.ranks is not None]
+
+    def _with_tokens(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
+        return index if self.part.mask[index].any() else index[:0]
 
     def accumulate(self) -> None:
         """Run backward over all micro-batches."""
-        if len(self.cuts) > 1 and _divides_sequences(self.part, self.objective):
+        several = len(self.cuts) > 1 or self.scorer.ranks is not None
+        if several and _divides_sequences(self.part, self.objective):
             self.meter.loss.append(self._in_two_passes())
         else:
-            self.meter.loss.append(sum(self._directly(index) for index in self.cuts))
+            own = sum(self._directly(index) for index in self.cuts)
+            self.meter.loss.append(float(self.scorer.total(torch.tensor(own, dtype=torch.float64))))
 
     def _directly(self, index: NDArray[np.int64]) -> float:
         """Accumulate the gradient of one micro-batch; return its loss."""
         rows = self.part.rows(index)
         chosen, spread = self._score(index, entropy=self.objective.entropy != 0)
-        return self._backward(rows, index, chosen, spread)
+        if not len(index):
+            chosen.sum().backward()  # type: ignore[no-untyped-call]
+            return 0.0
+        loss, tokens, stats = self._backward(rows, index, chosen, spread)
+        self.meter.add(rows, tokens, stats)
+        return loss
 
     def _in_two_passes(self) -> float:
         """Accumulate the gradient of a mini-batch whose loss cannot be cut; return its loss."""
         with torch.no_grad():
             pairs = [self._score(index) for index in self.cuts]
-        chosen, spread = (torch.cat(column).requires_grad_() for column in zip(*pairs, strict=True))
-        index = np.concatenate(self.cuts)
-        loss = self._backward(self.part.rows(index), index, chosen, spread)
+        before, index, columns = self._of_all_ranks(pairs)
+        chosen, spread = (column.requires_grad_() for column in columns)
+        rows = self.part.rows(index)
+        loss, tokens, stats = self._backward(rows, index, chosen, spread)
+        if self.scorer.ranks is None or self.scorer.ranks.leads:
+            self.meter.add(rows, tokens, stats)
         derivatives = [torch.zeros_like(one) if one.grad is None else one.grad for one in (chosen, spread)]
         sizes = [len(pair[0]) for pair in pairs]
-        split = [torch.split(derivative, sizes) for derivative in derivatives]
+        split = [torch.split(derivative[before : before + sum(sizes)], sizes) for derivative in derivatives]
         bonus = self.objective.entropy != 0
         for cut, of_chosen, of_spread in zip(self.cuts, *split, strict=True):
             again = self._score(cut, entropy=bonus)
@@ -121,16 +143,28 @@ class _MiniBatch:
             surrogate.backward()
         return loss
 
+    def _of_all_ranks(self, pairs: list[tuple[Tensor, Tensor]]) -> tuple[int, NDArray[np.int64], list[Tensor]]:
+        """Return where this rank's tokens begin among those of all ranks, and the rows and scores of all of them."""
+        index, ranks = np.concatenate(self.cuts), self.scorer.ranks
+        columns = [torch.cat(column) for column in zip(*pairs, strict=True)]
+        if ranks is None:
+            return 0, index, columns
+        found = ranks.gather((index, [column.cpu() for column in columns]))
+        before = sum(len(columns[0]) for _, columns in found[: ranks.rank])
+        gathered = [torch.cat([columns[k] for _, columns in found]).to(self.scorer.device) for k in range(2)]
+        return before, np.concatenate([index for index, _ in found]), gathered
+
     def _score(self, index: NDArray[np.int64], *, entropy: bool = False) -> tuple[Tensor, Tensor]:
         return self.scorer(self.part.rows(index), temperature=self.plan.temperature, entropy=entropy)
 
-    def _backward(self, rows: Batch, index: NDArray[np.int64], chosen: Tensor, spread: Tensor) -> float:
-        """Compute the loss of some rows, run backward, and return the loss."""
+    def _backward(
+        self, rows: Batch, index: NDArray[np.int64], chosen: Tensor, spread: Tensor
+    ) -> tuple[float, Tokens, Mapping[str, Tensor]]:
+        """Compute the loss of some rows, run backward, and return the loss, the tokens and the statistics."""
         tokens = _tokens(rows, chosen, spread, self.objective, self.plan.seed)
         loss, stats = self.objective.loss(tokens, _pick(self.weights[index, : rows.mask.shape[1]], rows, chosen))
         loss.backward()  # type: ignore[no-untyped-call]
-        self.meter.add(rows, tokens, stats)
-        return float(loss.detach())
+        return float(loss.detach()), tokens, stats
 
 
 def _with_gradient(part: Batch, objective: Objective) -> Batch:
@@ -200,6 +234,15 @@ class UpdateMeter:
         self.computed += rows.size
         for name, value in stats.items():
             self.sums[name] = self.sums.get(name, 0.0) + float(value)
+
+    def include(self, other: "UpdateMeter") -> None:
+        """Add the sums over the rows of another rank; loss, norms and counts of steps are those of all ranks."""
+        for name, value in other.sums.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        self.gap += other.gap
+        self.gap_max = max(self.gap_max, other.gap_max)
+        self.gap_tokens += other.gap_tokens
+        self.computed += other.computed
 
     def become(self, other: "UpdateMeter") -> None:
         """Take over the sums of another meter."""

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.training.batch import Batch, pack
-from turnwise.training.config import ImitationSection
+from turnwise.training.config_sections import ImitationSection
 from turnwise.training.errors import NoDemonstrations
+from turnwise.training.gradient import clip_gradient
 from turnwise.training.learner import Learner
 from turnwise.training.optimizers import learning_rate, make_optimizer, set_learning_rate
 
@@ -142,7 +143,7 @@ def _step(
     said = max(1, int((batch.mask & (batch.turn >= 0)).sum()))
     total = learner.scorer.within_memory(partial(_accumulate, learner, batch), batch.lengths, micro_tokens)
     trained = [p for p in learner.model.parameters() if p.requires_grad]
-    norm = float(torch.nn.utils.clip_grad_norm_(trained, grad_clip))
+    norm = clip_gradient(trained, grad_clip)
     finite = math.isfinite(total) and math.isfinite(norm)
     if finite:
         optimizer.step()
@@ -156,10 +157,10 @@ def _accumulate(learner: Learner, batch: Batch, micro_tokens: int) -> float:
     scale, total = 1.0 / float(batch.advantages.sum() or 1.0), 0.0
     for index in learner.scorer.micro_batches(batch.lengths, micro_tokens):
         rows = batch.rows(index)
-        if not rows.mask.any():
+        if learner.scorer.ranks is None and not rows.mask.any():
             continue
         chosen, _ = learner.scorer(rows)
         weights = torch.from_numpy(rows.advantages[rows.mask]).to(chosen)
         (-scale * (weights * chosen).sum()).backward()  # type: ignore[no-untyped-call]
         total -= float(chosen.detach()[torch.from_numpy(rows.turn[rows.mask] >= 0).to(chosen.device)].sum())
-    return total
+    return float(learner.scorer.total(torch.tensor(total, dtype=torch.float64)))

@@ -10,10 +10,11 @@ The loop talks to the learner only, and never to torch:
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,11 @@ from turnwise.training.lora import FrozenAdapter
 from turnwise.training.objectives.run_objective import Objective
 from turnwise.training.optimizers import make_optimizer, set_learning_rate
 from turnwise.training.out_of_memory import MicroBatchLimit
+
+if TYPE_CHECKING:
+    from turnwise.training.ranks import Ranks
+
+T = TypeVar("T")
 
 
 class Learner:
@@ -44,6 +50,8 @@ class Learner:
             are, in float32.
         checkpointing: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
+        ranks: over which weights, optimizer and rows are divided. Each rank has a learner and calls the same methods
+            with the same arguments; `DistributedLearner` sees to that. Except on rank 0, the model is a skeleton.
     """
 
     def __init__(
@@ -58,15 +66,17 @@ class Learner:
         bfloat16: bool = False,
         checkpointing: bool = False,
         packing: bool = False,
+        ranks: "Ranks | None" = None,
     ) -> None:
-        self.model = model.to(device)
         self.tokenizer = tokenizer
         self.device = device
+        self.ranks = ranks
+        self.limit = MicroBatchLimit()
+        self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit, ranks=ranks)
+        self._scorer = self._make_scorer(model if ranks else model.to(device), checkpointing=checkpointing)
+        self.model = self._scorer.model
         self.optimizer_name = optimizer
         self.optimizer = make_optimizer(self.model, lr=lr, weight_decay=weight_decay, name=optimizer)
-        self.limit = MicroBatchLimit()
-        self._make_scorer = partial(TokenScorer, bfloat16=bfloat16, packing=packing, limit=self.limit)
-        self._scorer = self._make_scorer(self.model, checkpointing=checkpointing)
         self._reference: TokenScorer | FrozenAdapter | None = None
 
     @property
@@ -86,7 +96,8 @@ class Learner:
 
     def set_reference(self, model: CausalLM) -> None:
         """Keep a frozen copy of a policy, to measure the divergence from it."""
-        self._reference = self._make_scorer(model.to(self.device).requires_grad_(False))
+        frozen = model.requires_grad_(False)
+        self._reference = self._make_scorer(frozen if self.ranks else frozen.to(self.device))
 
     def set_reference_adapter(self, adapter: Mapping[str, Tensor]) -> None:
         """Measure the divergence from this model with another adapter; the frozen weights are shared.
@@ -106,9 +117,17 @@ class Learner:
         Raises:
             ValueError: there is no reference.
         """
+        return self.require_reference().score(batch, temperature=temperature, micro_tokens=micro_tokens)
+
+    def require_reference(self) -> "TokenScorer | FrozenAdapter":
+        """Return what scores tokens under the reference policy.
+
+        Raises:
+            ValueError: there is no reference.
+        """
         if self._reference is None:
             raise ValueError("this learner has no reference policy; call set_reference() first")
-        return self._reference.score(batch, temperature=temperature, micro_tokens=micro_tokens)
+        return self._reference
 
     def update(self, batch: Batch, objective: Objective, plan: UpdatePlan) -> dict[str, float]:
         """Do a fixed number of optimizer steps, each on its mini-batch of trajectories, and return statistics.
@@ -149,8 +168,26 @@ class Learner:
                 meter.skipped += 1
                 meter.loss.pop()
             self.optimizer.zero_grad(set_to_none=True)
+        if self.ranks is not None:
+            own, *others = self.ranks.gather(meter)
+            for other in others:
+                own.include(other)
+            meter = own
         rate = float(self.optimizer.param_groups[0]["lr"])
         return meter.stats() | {"seconds": time.perf_counter() - started, "lr": rate}
+
+    def on_all_ranks(
+        self, function: Callable[..., T], *args: Any, here: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> T:
+        """Return `function(self, *args, **kwargs, **here)`, which trains the model; with several ranks each calls it.
+
+        Args:
+            function: of a module.
+            args: its arguments after the learner.
+            here: further arguments, which only this rank has, such as callbacks.
+            kwargs: further arguments.
+        """
+        return function(self, *args, **kwargs, **(here or {}))
 
     def weights(self) -> CausalLM:
         """Return the policy's weights for a sampler: the model itself, which a sampler in this process shares.
@@ -162,11 +199,40 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps beside the weights, as torch.save can hold it."""
         limit = {} if self.limit.tokens is None else {"micro_tokens": self.limit.tokens}
-        return {"optimizer": self.optimizer.state_dict(), **limit}
+        return limit if self.ranks else {"optimizer": self.optimizer.state_dict(), **limit}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state` returned."""
-        self.optimizer.load_state_dict(state["optimizer"])
+    def save_shards(self, folder: Path) -> None:
+        """Write what `state` leaves out because each rank holds a part of it: the optimizer's state.
+
+        Args:
+            folder: of a checkpoint that is being written; all ranks must see it. One process writes nothing.
+
+        Raises:
+            OSError: a rank cannot write.
+        """
+        if self.ranks is not None:
+            from turnwise.training.optimizer_shards import save_optimizer
+
+            save_optimizer(self.model, self.optimizer, folder)
+
+    def load_state(self, state: Mapping[str, Any], folder: Path | None = None) -> None:
+        """Restore what `state` returned and `save_shards` wrote, whatever the number of ranks was then.
+
+        Args:
+            state: from `state`.
+            folder: that `save_shards` wrote to.
+        """
+        if "optimizer" not in state:
+            from turnwise.training.optimizer_shards import load_optimizer
+
+            assert folder is not None, "the optimizer's state is neither in the state nor in a folder"
+            load_optimizer(self.model, self.optimizer, folder)
+        elif self.ranks is None:
+            self.optimizer.load_state_dict(state["optimizer"])
+        else:
+            from turnwise.training.optimizer_shards import spread_optimizer
+
+            spread_optimizer(self.optimizer, state["optimizer"])
         self.limit.tokens = state.get("micro_tokens")
 
 

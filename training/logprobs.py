@@ -4,23 +4,40 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from turnwise.training.batch import Batch, micro_batches
+from turnwise.training.batch import Batch, deal, micro_batches
+from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.model_inputs import packed, padded, require_packable
-from turnwise.training.out_of_memory import MicroBatchLimit
+from turnwise.training.out_of_memory import MicroBatchLimit, out_of_memory
 from turnwise.training.recomputation import layers_of, recomputing
 from turnwise.training.vocabulary import logprobs_of, token_logprobs
+
+if TYPE_CHECKING:
+    from turnwise.training.ranks import Ranks
 
 T = TypeVar("T")
 
 CausalLM = Any
 """A causal language model of transformers, which has no types."""
+
+
+_PLACEHOLDER: Final = Batch(
+    tokens=np.zeros((1, 2), dtype=np.int64),
+    lengths=np.array([2]),
+    mask=np.array([[False, True]]),
+    old=np.zeros((1, 2)),
+    advantages=np.zeros((1, 2)),
+    trajectory=np.zeros(1, dtype=np.int64),
+    turn=np.array([[-1, 0]]),
+    version=np.array([[-1, 0]]),
+)
+"""What a rank computes that has no rows left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +65,8 @@ class TokenScorer:
         checkpointing: recompute the activations of each layer in the backward pass.
         packing: compute the rows of a micro-batch as one sequence without padding.
         limit: of micro-batches, shared with whatever computes on the same device; None: one of its own.
+        ranks: with which the weights and the rows are divided: each of them calls the same methods with the same
+            arguments, and computes its share; None for one process.
     """
 
     def __init__(
@@ -58,17 +77,24 @@ class TokenScorer:
         checkpointing: bool = False,
         packing: bool = False,
         limit: MicroBatchLimit | None = None,
+        ranks: "Ranks | None" = None,
     ) -> None:
-        self.model = model.eval()
+        self.model, self.ranks = model.eval(), ranks
+        self._inside: Any = _call
+        if ranks is not None:
+            from turnwise.training.sharding import shard  # takes longer to import than all else here
+
+            self._inside = shard(model, ranks, bfloat16=bfloat16)
+            self.model = self._inside.model
         self.packing = packing
         self.limit = MicroBatchLimit() if limit is None else limit
-        self._inner = inner_model(model)
+        self._inner = inner_model(self.model)
         self._bfloat16 = bfloat16
-        self._layers = layers_of(model) if checkpointing else []
+        self._layers = layers_of(self.model) if checkpointing else []
         with torch.no_grad(), self._precision():
-            self._projects = _head_is_a_projection(self._inner)
+            self._projects = self._inside(_head_is_a_projection, self._inner)
             if packing:
-                require_packable(self._inner)
+                self._inside(require_packable, self._inner)
 
     @property
     def device(self) -> torch.device:
@@ -77,11 +103,24 @@ class TokenScorer:
         return device
 
     def micro_batches(self, lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
-        """Return micro-batches of at most `budget` tokens, which include padding unless rows are packed."""
-        return micro_batches(lengths, budget, packed=self.packing)
+        """Return this rank's micro-batches of at most `budget` tokens, which include padding unless rows are packed.
+
+        Every rank has the same number of them, since the ranks compute each together; some are empty.
+        """
+        shares = self._shares(lengths, budget)
+        own, most = shares[0 if self.ranks is None else self.ranks.rank], max(map(len, shares))
+        return own + [np.empty(0, dtype=np.int64)] * (most - len(own))
+
+    def _shares(self, lengths: NDArray[np.int64], budget: int) -> list[list[NDArray[np.int64]]]:
+        """Return the micro-batches of every rank."""
+        dealt = deal(lengths, 1 if self.ranks is None else self.ranks.size)
+        return [[rows[cut] for cut in micro_batches(lengths[rows], budget, packed=self.packing)] for rows in dealt]
 
     def within_memory(self, compute: Callable[[int], T], lengths: NDArray[np.int64], budget: int) -> T:
         """Return `compute(budget)`; where memory runs out, compute it again with half the budget.
+
+        A rank that ran out of memory in the middle of what all of them compute cannot begin again alone; it ends, and
+        so do the others.
 
         Args:
             compute: receives the tokens per micro-batch; it starts from the beginning each time.
@@ -91,7 +130,17 @@ class TokenScorer:
         Raises:
             NotEnoughMemory: memory runs out even with one row per micro-batch.
         """
-        return self.limit.within(compute, partial(self.micro_batches, lengths), lengths, budget)
+        if self.ranks is None:
+            return self.limit.within(compute, partial(self.micro_batches, lengths), lengths, budget)
+        try:
+            return compute(budget)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            raise NotEnoughMemory(
+                f"memory ran out with train.micro_tokens = {budget}; continue with --resume "
+                f"train.micro_tokens={max(1, budget // 2)}, which does not change the gradient"
+            ) from error
 
     def __call__(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> tuple[Tensor, Tensor]:
         """Return the log-probability of every token in the mask, and the entropy of its distribution.
@@ -99,13 +148,21 @@ class TokenScorer:
         log p = log softmax(logits / temperature)[token], with the logits of the position before the token.
 
         Args:
-            batch: right-padded; its mask selects M tokens, in row-major order.
+            batch: right-padded; its mask selects M tokens, in row-major order. An empty one takes part in what the
+                ranks compute together, and has a gradient of zero.
             temperature: > 0.
             entropy: whether the entropy carries gradient.
 
         Returns:
             Two float tensors [M], nats; both carry gradient as requested and as torch's grad mode allows.
         """
+        if not len(batch) and self.ranks is not None:
+            chosen, spread = self(_PLACEHOLDER, temperature=temperature, entropy=entropy)
+            return chosen[:0], spread[:0]
+        chosen, spread = self._inside(self._compute, batch, temperature, entropy)
+        return chosen, spread
+
+    def _compute(self, batch: Batch, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:
         recompute = self._layers and torch.is_grad_enabled()
         with self._precision(), recomputing(self._layers) if recompute else nullcontext():
             inputs = packed(batch, self.device) if self.packing else padded(batch, self.device)
@@ -137,13 +194,21 @@ class TokenScorer:
                     block = np.zeros(rows.mask.shape)
                     block[rows.mask] = column.double().cpu().numpy()
                     array[index, : rows.mask.shape[1]] = block
-            return result
+            return Scores(*(self.total(torch.from_numpy(one)).numpy() for one in (result.logprobs, result.entropy)))
 
         return self.within_memory(compute, batch.lengths, micro_tokens)
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """Return the sum of a tensor over the ranks."""
+        return tensor if self.ranks is None else self.ranks.sum(tensor)
 
     def _precision(self) -> AbstractContextManager[object]:
         """Return the context in which the model computes."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16) if self._bfloat16 else nullcontext()
+
+
+def _call(compute: Callable[..., T], *args: Any) -> T:
+    return compute(*args)
 
 
 def inner_model(model: CausalLM) -> CausalLM:

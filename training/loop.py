@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,6 +47,9 @@ from turnwise.training.state_json import from_json, to_json
 from turnwise.training.steps import steps_of
 from turnwise.training.warmstart import warm_start
 
+if TYPE_CHECKING:
+    from turnwise.training.rank_commands import Leader
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
@@ -65,7 +68,9 @@ class TrainingResult:
     checkpoint: Path | None
 
 
-def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) -> TrainingResult:
+def train(
+    run: Run, *, resume: bool = False, on_event: OnEvent | None = None, leader: "Leader | None" = None
+) -> TrainingResult:
     """Train as the run describes: warm start, iterations, evaluations. Everything is written to run.folder.
 
     Events are dicts with a "phase": "setup", "imitation" (one with "step" about every 2 % of the warm start), "train",
@@ -77,6 +82,7 @@ def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) ->
         run: the configuration.
         resume: continue from the last checkpoint in run.folder, or from the beginning if there is none.
         on_event: called with every event, on this thread.
+        leader: commands the other ranks if several train the policy (`turnwise.training.rank_commands`).
 
     Returns:
         How it ended. Ctrl-C ends a run at the last finished iteration, with a checkpoint.
@@ -87,6 +93,8 @@ def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) ->
     """
     policy = None if resume else find_policy(run)
     prepared = prepare(run)
+    if leader is not None:
+        prepared = replace(prepared, leader=leader, device=leader.ranks.device)
     started = time.perf_counter()
     with locked(run.folder, "training in"), ExitStack() as stack:
         if resume:
@@ -110,7 +118,7 @@ def train(run: Run, *, resume: bool = False, on_event: OnEvent | None = None) ->
             with recovery.saved_after(AgentError, EngineMismatch, ConfigError, VocabularyMismatch):
                 loop.run()
             if learner.has_adapter:
-                write_merged(learner.model, learner.tokenizer, run.folder / "final")
+                write_merged(learner.weights(), learner.tokenizer, run.folder / "final")
         except KeyboardInterrupt:
             checkpoint = recovery.stopped("interrupted")
             return TrainingResult(run.folder, recovery.newest or 0, False, checkpoint)

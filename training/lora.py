@@ -94,9 +94,7 @@ class FrozenAdapter:
         self._scorer = scorer
         mine = adapter_tensors(scorer.model)
         self._neutral = not any(bool(tensor.any()) for name, tensor in tensors.items() if "lora_B" in name)
-        self._pairs = (
-            [] if self._neutral else [(mine[name], tensors[name].detach().clone().to(mine[name])) for name in mine]
-        )
+        self._pairs = [] if self._neutral else [(mine[name], _part(tensors[name], mine[name])) for name in mine]
 
     def score(self, batch: Batch, *, temperature: float = 1.0, micro_tokens: int = 16384) -> Scores:
         """Return log-probabilities and entropies, as `TokenScorer.score` does."""
@@ -108,12 +106,29 @@ class FrozenAdapter:
 
     @contextmanager
     def _exchanged(self) -> Iterator[None]:
-        """Put the other adapter's values in place of the policy's."""
-        own = [parameter.data for parameter, _ in self._pairs]
+        """Put the other adapter's values in place of the policy's; of weights that are divided, each rank its part."""
+        own = [_here(parameter).clone() for parameter, _ in self._pairs]
         for parameter, other in self._pairs:
-            parameter.data = other
+            _here(parameter).copy_(other)
         try:
             yield
         finally:
             for (parameter, _), data in zip(self._pairs, own, strict=True):
-                parameter.data = data
+                _here(parameter).copy_(data)
+
+
+def _part(tensor: Tensor, like: Any) -> Tensor:
+    """Return a copy of a tensor, or of the part that belongs to this rank's part of a parameter."""
+    if hasattr(like, "to_local"):
+        from torch.distributed.tensor import distribute_tensor
+
+        # every rank has the whole adapter, so that nothing has to be sent
+        whole = tensor.to(like.device, like.dtype)
+        return distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None).to_local().clone()
+    return tensor.detach().clone().to(like)
+
+
+def _here(parameter: Any) -> Tensor:
+    """Return the values of a parameter, or the part of them that this rank holds."""
+    here: Tensor = parameter.to_local().detach() if hasattr(parameter, "to_local") else parameter.data
+    return here

@@ -5,7 +5,7 @@ from typing import Any
 
 from turnwise.agents.adapters import attach, is_adapter
 from turnwise.agents.models import ModelFolder, find_model, load_model
-from turnwise.training.config import PolicySection
+from turnwise.training.config_sections import PolicySection
 from turnwise.training.errors import ConfigError
 from turnwise.training.events import Reporter
 from turnwise.training.learner import Learner
@@ -33,17 +33,21 @@ def make_learner(prepared: PreparedRun, model: Any, tokenizer: Any, report: Repo
         note = require_memory(model.config, memory_needs(prepared), prepared.device)
         if note:
             report.event("note", 0, text=note)
-    learner = Learner(
-        model,
-        tokenizer,
-        device=prepared.device,
-        lr=run.train.lr,
-        weight_decay=run.train.weight_decay,
-        optimizer=run.train.optimizer,
-        bfloat16=run.policy.dtype == "bfloat16",
-        checkpointing=run.policy.checkpointing,
-        packing=run.train.packing,
-    )
+    options: dict[str, Any] = {
+        "lr": run.train.lr,
+        "weight_decay": run.train.weight_decay,
+        "optimizer": run.train.optimizer,
+        "bfloat16": run.policy.dtype == "bfloat16",
+        "checkpointing": run.policy.checkpointing,
+        "packing": run.train.packing,
+    }
+    learner: Learner
+    if prepared.leader is None:
+        learner = Learner(model, tokenizer, device=prepared.device, **options)
+    else:
+        from turnwise.training.distributed_learner import DistributedLearner
+
+        learner = DistributedLearner(model, tokenizer, leader=prepared.leader, **options)
     learner.limit.note = lambda text: report.event("note", 0, text=text)
     return learner
 
@@ -62,6 +66,7 @@ def memory_needs(prepared: PreparedRun) -> MemoryNeeds:
         packing=run.train.packing,
         attention=run.policy.attention,
         reference=prepared.needs_reference,
+        ranks=prepared.leader.ranks.size if prepared.leader else 1,
         cached=episodes * run.policy.context if run.sampler.engine == "transformers" else 0,
     )
 

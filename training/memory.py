@@ -39,6 +39,7 @@ class MemoryNeeds:
         attention: policy.attention.
         reference: whether a second copy of all weights is kept.
         cached: tokens in the sampler's cache.
+        ranks: over which weights, gradients and the optimizer's states are divided.
     """
 
     tokens: int = 4096
@@ -51,6 +52,7 @@ class MemoryNeeds:
     attention: str = ""
     reference: bool = False
     cached: int = 0
+    ranks: int = 1
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -118,11 +120,11 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
         kept, width = _kept_activations(model, needs)
     layers = int(getattr(config.get_text_config(), "num_hidden_layers", 1))
     rows, length = needs.shape
-    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    weights = sum(p.numel() * p.element_size() for p in model.parameters()) // needs.ranks
     return MemoryEstimate(
         weights=weights,
-        gradients=sum(p.numel() * p.element_size() for p in trained),
-        optimizer=sum(p.numel() for p in trained) * OPTIMIZER_BYTES[needs.optimizer],
+        gradients=sum(p.numel() * p.element_size() for p in trained) // needs.ranks,
+        optimizer=sum(p.numel() for p in trained) * OPTIMIZER_BYTES[needs.optimizer] // needs.ranks,
         reference=weights if needs.reference and not needs.lora else 0,
         activations=kept // layers + layers * rows * length * width if needs.checkpointing else kept,
         logits=_logits(model, config, needs),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from turnwise.agents.model_facts import BYTES
 from turnwise.training.config import Run
 from turnwise.training.errors import ConfigError
 from turnwise.training.memory import MemoryEstimate, MemoryNeeds, cache_bytes, estimate
@@ -201,14 +202,16 @@ def update_seconds(run: Run, parameters: int, gpus: int, device: Gpu, episodes: 
 def rollout_seconds(run: Run, config: Any, parameters: int, gpus: int, device: Gpu, episodes: EpisodeLengths) -> float:
     """Return the seconds of an iteration's rollouts; the longest episodes of synchronous ones play alone at the end.
 
-    A decoding step of b episodes takes max((2 P + b c) / bandwidth, 2 P b / flops), with c the bytes of an episode's
-    cache and weights in bfloat16. Every other token is computed once, since prompts extend what is cached.
+    A decoding step of b episodes takes max((w P + b c) / bandwidth, 2 P b / flops), with w the bytes of a weight in the
+    engine and c those of half a full cache of an episode. Every other token is computed once, since prompts extend what
+    is cached.
     """
     batch = max(1.0, min(episodes.count, run.train.concurrency) / gpus)
-    cache = cache_bytes(config, dtype="bfloat16") * episodes.length / 2
+    dtype = _engine_dtype(run)
+    cache = cache_bytes(config, dtype=dtype) * episodes.length / 2
 
     def step(episodes_at_once: float) -> float:
-        read = (2 * parameters + episodes_at_once * cache) / device.bandwidth
+        read = (BYTES[dtype] * parameters + episodes_at_once * cache) / device.bandwidth
         return max(read, 2 * parameters * episodes_at_once / device.flops)
 
     mean = episodes.sampled / episodes.count
@@ -228,5 +231,9 @@ def _engine_bytes(run: Run, config: Any, parameters: int, gpus: int, tensor: int
     cached = run.sampler.memory * 2**30
     if not cached:
         at_once = min(episodes.count, run.train.concurrency) / max(1, gpus // tensor)
-        cached = at_once * episodes.length * cache_bytes(config, dtype="bfloat16")
-    return (2 * parameters + cached) / tensor
+        cached = at_once * episodes.length * cache_bytes(config, dtype=_engine_dtype(run))
+    return (BYTES[_engine_dtype(run)] * parameters + cached) / tensor
+
+
+def _engine_dtype(run: Run) -> str:
+    return run.sampler.dtype or run.policy.dtype

@@ -15,15 +15,20 @@ from torch.utils.checkpoint import checkpoint
 from turnwise.training.errors import ConfigError
 
 
+def known_layers(model: Any) -> list[Any]:
+    """Return the layers of a model as far as transformers marks them; none for models that it does not cut."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
 def layers_of(model: Any) -> list[Any]:
     """Return the layers of a model that can be recomputed.
 
     Raises:
         ConfigError: there are none.
     """
-    from transformers.modeling_layers import GradientCheckpointingLayer
-
-    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    layers = known_layers(model)
     if not layers:
         raise ConfigError(f"policy.checkpointing is not available: {type(model).__name__} does not support it")
     return layers

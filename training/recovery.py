@@ -63,7 +63,7 @@ class Recovery:
         with uninterrupted():
             if loop.prepared.needs_reference:
                 folder = Checkpoints(self.run.folder / "reference", keep=1)
-                folder.save(0, learner.model, learner.tokenizer, None, {})
+                folder.save(0, learner.weights(), learner.tokenizer, None, {})
             self._mark(loop)
             self.save(loop)
         _load_reference(loop.prepared, learner)
@@ -99,7 +99,8 @@ class Recovery:
             return
         learner = loop.learner
         with uninterrupted():
-            path = self.checkpoints.save(loop.step, learner.model, learner.tokenizer, learner.state(), self._boundary)
+            parts = learner.weights(), learner.tokenizer, learner.state(), self._boundary
+            path = self.checkpoints.save(loop.step, *parts, learner.save_shards)
             self._saved = loop.step
         self.report.tick("checkpoint", loop.step, self.run.train.steps, path=str(path))
 
@@ -179,7 +180,7 @@ def _open_loggers(run: Run, metrics: Path, purge: int | None) -> list[Logger]:
 def restore_learner(prepared: PreparedRun, restored: Restored, report: Reporter) -> Learner:
     """Return the learner that a checkpoint holds, with the random states of that moment."""
     learner = make_learner(prepared, restored.model, restored.tokenizer, report)
-    learner.load_state(restored.trainer)
+    learner.load_state(restored.trainer, restored.folder)
     restore_random_states(restored.trainer)
     _load_reference(prepared, learner)
     return learner

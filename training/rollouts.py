@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.rollout import RolloutReport, rollout
 from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group, Trajectory
@@ -81,7 +80,7 @@ class SynchronousRollouts:
     def __init__(self, prepared: PreparedRun, agent: Agent, engine: RunEngine, report: Reporter) -> None:
         self._prepared, self._agent, self._engine, self._report = prepared, agent, engine, report
         self._tasks = TaskSampler(prepared.tasks, prepared.seed_for("tasks"))
-        self._pool = EnvPool(prepared.make, prepared.deadline)
+        self._pool = prepared.env_pool()
 
     def load(self, version: int) -> None:
         """Give the learner's weights to the engine."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from turnwise.agents.agent import Agent
 from turnwise.agents.chat_template import chat_fields
 from turnwise.agents.content import has_images
+from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import ModelError, look_up
 from turnwise.agents.evaluation import Panel, draw_tasks, make_panel
 from turnwise.agents.models import ModelFolder, find_model
@@ -22,10 +23,10 @@ from turnwise.agents.native_tools import chat_with_tools
 from turnwise.agents.samplers.base import MODEL_FREE, SAMPLERS, parse_sampler
 from turnwise.credit.registry import CreditRule
 from turnwise.credit.registry import get as get_credit_rule
-from turnwise.envs import demonstrators, takes
-from turnwise.envs import make as make_env
+from turnwise.envs import demonstrators, maker, takes
 from turnwise.envs.info import ADMISSIBLE, EXTRAS
 from turnwise.registry import suggest
+from turnwise.training.cluster import check_cluster
 from turnwise.training.coefficient_schedules import CoefficientSchedule
 from turnwise.training.config import Run
 from turnwise.training.config_effects import check_effects
@@ -36,6 +37,9 @@ from turnwise.training.policy import check_sizes, device_of
 from turnwise.training.steps import COLUMNS
 from turnwise.training.threads import use_threads
 from turnwise.training.token_advantages import AppliedTransform
+
+if TYPE_CHECKING:
+    from turnwise.training.rank_commands import Leader
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -55,6 +59,7 @@ class PreparedRun:
         coefficients: how the coefficients change.
         tasks: ids of the training tasks.
         panel: the evaluation panel, independent of the run's seed; None without evaluation.
+        leader: commands the other ranks that train the policy; None for one process.
     """
 
     run: Run
@@ -67,6 +72,7 @@ class PreparedRun:
     coefficients: CoefficientSchedule
     tasks: tuple[str, ...]
     panel: Panel | None
+    leader: "Leader | None" = None
 
     @property
     def folder(self) -> Path:
@@ -77,6 +83,14 @@ class PreparedRun:
     def deadline(self) -> float | None:
         """Time limit of one environment step, in seconds."""
         return self.run.env.deadline or None
+
+    def env_pool(self, make: MakeEnv | None = None) -> EnvPool:
+        """Return environments for rollouts, in the processes that the run asks for.
+
+        Args:
+            make: makes an environment; None: those for training.
+        """
+        return EnvPool(make or self.make, self.deadline, workers=self.run.env.workers)
 
     @property
     def needs_reference(self) -> bool:
@@ -102,13 +116,10 @@ def prepare(run: Run) -> PreparedRun:
         TrainingError, EnvError, CreditError, AgentError: from the parts.
     """
     use_threads(run.threads)
-    env_id, kwargs = run.env.id, dict(run.env.kwargs)
-
-    def make() -> gymnasium.Env[Any, Any]:
-        return make_env(env_id, **kwargs)
-
     agent = agent_maker(run)
     agent(None)  # a wrong option shows now
+    env_id = run.env.id
+    make = maker(env_id, **run.env.kwargs)
     _check_policy(run)
     _check_engine(run)
     _check_demonstrations(run, make)
@@ -244,6 +255,7 @@ def _check_engine(run: Run) -> None:
     """Refuse an engine that is unknown, or from which no policy can be trained."""
     engine = run.sampler.engine
     look_up(SAMPLERS, engine)
+    check_cluster(run)
     if engine in MODEL_FREE:
         raise ConfigError(f"sampler.engine {engine!r} is not a model, so it cannot sample from the policy")
     if engine == "openai" and not run.sampler.options.get("tokens"):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from turnwise.agents.trajectory import Group
 from turnwise.credit.tokens import TokenTransform, transform
 from turnwise.training.batch import Batch
-from turnwise.training.config import Choice, chosen
+from turnwise.training.config_sections import Choice, chosen
 from turnwise.training.errors import ConfigError
 from turnwise.training.logprobs import Scores
 

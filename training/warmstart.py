@@ -84,15 +84,15 @@ def _imitate(prepared: PreparedRun, learner: Learner, played: Demonstrations, re
         parameters=sum(p.numel() for p in learner.model.parameters()),
         seconds=time.perf_counter() - started,
     )
-    stats = imitate(
-        learner,
+    stats = learner.on_all_ranks(
+        imitate,
         batch,
         run.imitation,
         micro_tokens=run.train.micro_tokens,
         grad_clip=run.train.grad_clip,
         weight_decay=run.train.weight_decay,
         seed=prepared.seed_for("imitation"),
-        on_step=_step_events(report),
+        here={"on_step": _step_events(report)},
     )
     report.event("imitation", 0, **stats)
 

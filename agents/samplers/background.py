@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -65,6 +65,12 @@ class BackgroundLoop:
         except BaseException:  # Ctrl-C as well
             future.cancel()
             raise
+
+    def post(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function on the thread soon, without waiting for it; nothing happens if the loop is not running."""
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
         """Cancel what runs, wait for it, and end the thread; a second call does nothing."""

@@ -20,6 +20,7 @@ __all__ = [
     "MODEL_FREE",
     "SAMPLERS",
     "Completion",
+    "HasMetrics",
     "Planner",
     "Request",
     "Sampler",
@@ -128,6 +129,14 @@ class Sleeps(Protocol):
 
     async def sleep(self) -> None:
         """Release the memory of weights and caches until the next `load`, which wakes the sampler."""
+
+
+@runtime_checkable
+class HasMetrics(Protocol):
+    """A sampler that counts something that the log of a run should show."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return the counts since the start, by name."""
 
 
 def task_of(episode: str) -> str:

@@ -14,22 +14,26 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from turnwise.cli.errors import UserError
 from turnwise.cli.run_report import iterations
 
 if TYPE_CHECKING:
-    from turnwise.cli.run_report.run_data import RunData
+    from turnwise.cli.run_report.report_data import ReportData
 
 SCRIPTS = (
     "elements.js",
     "numbers.js",
     "store.js",
     "plots.js",
+    "intervals.js",
     "overview.js",
     "groups.js",
     "trajectory.js",
     "graph.js",
     "failures.js",
     "compare.js",
+    "benchmark.js",
+    "ablation.js",
     "search.js",
     "main.js",
 )
@@ -42,7 +46,7 @@ def page(data: dict[str, Any], chunks: dict[str, bytes], *, live: bool = False) 
     """Return the HTML of a report.
 
     Args:
-        data: as from `RunData.since`, with further keys that the page shows.
+        data: as from `ReportData.since`, with further keys that the page shows.
         chunks: compressed contents by name, such as "turns/3".
         live: whether the page asks its server for what is new, and for its chunks.
     """
@@ -73,37 +77,75 @@ def escaped(content: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def complete_page(data: RunData, limit: int = LIMIT) -> str:
-    """Return the report of a run as it is now.
+def complete_page(data: ReportData, limit: int = LIMIT, screens: int = 0) -> str:
+    """Return the report as it is now.
 
-    Turns are stored until the limit is reached, then tokens: of the last and the first iteration, then of the one in
-    the middle, and so on by halves. The page says what is left out.
+    Screens are stored first, then turns until the limit is reached, then tokens: of the last and the first iteration,
+    then of the one in the middle, and so on by halves; of several runs in turn. The page says what is left out.
 
     Args:
-        data: the run.
+        data: what is reported.
         limit: bytes of the page.
+        screens: number of episodes whose screens are drawn again.
+
+    Raises:
+        UserError: there are no screens to draw.
     """
     data.refresh()
-    numbers = list(data.files())
+    places = list(in_turn([[(prefix, n) for n in by_halves(numbers)] for prefix, numbers in data.names().items()]))
+    whole = data.since(0)
     chunks: dict[str, bytes] = {}
-    left = limit - len(page({**data.since(0), "kept": None}, {}))
+    left = limit - len(page({**whole, "kept": None}, {}))
+    drawn = _screens(data, places, screens, left) if screens else {}
+    left -= sum(map(_stored, drawn.values()))
     later: dict[str, bytes] = {}
-    for number in by_halves(numbers):
-        iteration = data.read(number)
-        found = iterations.packed(iterations.turns(iteration, data.settings))
+    for prefix, number in places:
+        iteration, source = data.read(number, prefix), data.sources()[prefix]
+        found = iterations.packed(iterations.turns(iteration, source.settings))
         if _stored(found) > left:
             break
         left -= _stored(found)
-        chunks[f"turns/{number}"] = found
-        more = iterations.packed(iterations.tokens(iteration))
+        chunks[f"{prefix}turns/{number}"] = found
+        more = iterations.packed(iterations.tokens(iteration, data.pieces(prefix)))
         if _stored(more) <= left:
-            later[f"tokens/{number}"] = more
+            later[f"{prefix}tokens/{number}"] = more
     for name, found in later.items():
         if _stored(found) <= left:
             left -= _stored(found)
             chunks[name] = found
-    counts = {kind: sum(name.startswith(kind) for name in chunks) for kind in ("turns", "tokens")}
-    return page({**data.since(0), "kept": {**counts, "iterations": len(numbers), "limit": limit}}, chunks)
+    counts = {kind: sum(f"{kind}/" in name for name in chunks) for kind in ("turns", "tokens")}
+    kept = {**counts, "iterations": len(places), "limit": limit}
+    return page({**whole, "kept": kept}, {**drawn, **chunks})
+
+
+def _screens(data: ReportData, places: list[tuple[str, int]], most: int, left: int) -> dict[str, bytes]:
+    """Return the compressed screens of the first episodes of each place until `most` episodes were replayed.
+
+    Raises:
+        UserError: the environment has no screens, or those of one iteration are larger than the file may be.
+    """
+    found: dict[str, bytes] = {}
+    for prefix, number in places:
+        if most <= 0:
+            break
+        content, done = data.screens(prefix, number, most)
+        most -= done
+        packed = iterations.packed(content)
+        left -= _stored(packed)
+        if left < 0:
+            raise UserError("the screens alone take more than --megabytes; ask for fewer with --screens")
+        found[f"{prefix}screens/{number}"] = packed
+    return found
+
+
+def in_turn(lists: list[list[Any]]) -> Iterator[Any]:
+    """Yield the first item of each list, then the second of each, and so on.
+
+    >>> list(in_turn([[1, 2, 3], [4], [5, 6]]))
+    [1, 4, 5, 2, 6, 3]
+    """
+    for place in range(max(map(len, lists), default=0)):
+        yield from (one[place] for one in lists if place < len(one))
 
 
 def by_halves(numbers: list[int]) -> Iterator[int]:

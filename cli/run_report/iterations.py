@@ -10,8 +10,9 @@ from __future__ import annotations
 import gzip
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 LONGEST = 20_000
 """Characters of one text that the report keeps: the first half of them from its beginning, the rest from its end."""
+
+MOST_TOKENS = 4000
+"""Tokens of one prompt that the report keeps, from the first that was not in the turn before."""
+Pieces = Callable[[int], str]
+"""Gives the text of a token."""
 
 
 @dataclass(frozen=True)
@@ -71,30 +77,46 @@ def summary(iteration: Iteration) -> dict[str, Any]:
     return {"number": iteration.number, "strings": strings.all, "groups": groups, "notes": iteration.notes}
 
 
-def turns(iteration: Iteration, settings: CreditSettings | None) -> dict[str, Any]:
+def turns(iteration: Iteration, settings: CreditSettings | None, only: int | None = None) -> dict[str, Any]:
     """Return texts, states, rewards and advantages of every turn.
 
     Args:
         iteration: the episodes.
         settings: the credit rules; None: no advantages.
+        only: position of the one group that is wanted; its advantages are those among all groups. None: all of them.
     """
     strings, notes = Strings(), list[str]()
     credited = _credit(iteration.groups, settings, notes)
     anchor = "state" if settings is None else settings.anchor
-    groups = [
-        {"members": [_member(one, strings, credited, anchor) for one in group.trajectories]}
-        for group in iteration.groups
-    ]
+    groups = {
+        str(place): {"members": [_member(one, strings, credited, anchor) for one in group.trajectories]}
+        for place, group in _wanted(iteration, only)
+    }
     return {"strings": strings.all, "groups": groups, "rules": list(credited), "notes": notes}
 
 
-def tokens(iteration: Iteration) -> dict[str, Any]:
-    """Return for every turn how many tokens its prompt has, how many of them are new, and the sampled ones."""
-    return {
-        "groups": [
-            {"members": [_tokens_of(trajectory) for trajectory in group.trajectories]} for group in iteration.groups
-        ]
+def tokens(iteration: Iteration, pieces: Pieces | None = None, only: int | None = None) -> dict[str, Any]:
+    """Return for every turn the tokens that it adds to its prompt, and the sampled ones with their log-probabilities.
+
+    Args:
+        iteration: the episodes.
+        pieces: gives the text of a token; None: the tokenizer is not known.
+        only: as in `turns`.
+    """
+    groups = {
+        str(place): {"members": [_tokens_of(trajectory) for trajectory in group.trajectories]}
+        for place, group in _wanted(iteration, only)
     }
+    if pieces is None:
+        return {"groups": groups, "pieces": None}
+    members = [member for group in groups.values() for member in group["members"]]
+    used = {token for member in members for key in ("added", "response") for row in member[key] for token in row}
+    return {"groups": groups, "pieces": {str(token): pieces(token) for token in sorted(used)}}
+
+
+def _wanted(iteration: Iteration, only: int | None) -> list[tuple[int, Group]]:
+    numbered = list(enumerate(iteration.groups))
+    return numbered if only is None else numbered[only : only + 1]
 
 
 def packed(content: dict[str, Any]) -> bytes:
@@ -197,18 +219,26 @@ def _by_trajectory(steps: Steps, result: Advantages) -> dict[str, Any]:
 
 
 def _tokens_of(trajectory: Trajectory) -> dict[str, Any]:
-    prompt, new, before = list[int](), list[int](), tuple[int, ...]()
+    same, added, before = list[int](), list[list[int]](), tuple[int, ...]()
     for turn in trajectory.turns:
-        extends = bool(before) and turn.prompt[: len(before)] == before
-        prompt.append(len(turn.prompt))
-        new.append(len(turn.prompt) - len(before) if extends else len(turn.prompt))
+        shared = _shared(before, turn.prompt)
+        same.append(shared)
+        added.append(list(turn.prompt[shared : shared + MOST_TOKENS]))
         before = turn.prompt + turn.response
     return {
-        "prompt": prompt,
-        "new": new,
+        "prompt": [len(turn.prompt) for turn in trajectory.turns],
+        "same": same,
+        "added": added,
         "response": [list(turn.response) for turn in trajectory.turns],
         "logprob": [[_number(value, 3) for value in turn.logprobs] for turn in trajectory.turns],
     }
+
+
+def _shared(before: tuple[int, ...], prompt: tuple[int, ...]) -> int:
+    """Return how many tokens a prompt has in common with the sequence before it, from the beginning."""
+    if prompt[: len(before)] == before:
+        return len(before)
+    return next(place for place, pair in enumerate(zip_longest(before, prompt)) if pair[0] != pair[1])
 
 
 def _number(value: float, digits: int = 4) -> float | None:

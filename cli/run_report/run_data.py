@@ -1,46 +1,65 @@
-"""The data of a report as parts with a revision each, so that a page can ask for what is new.
+"""What a run's folder, or one file of trajectories, has to show, as named parts.
 
-    run              name, settings, versions, notes
+    run              name, settings, versions, command, notes
     event/NUMBER     one event of metrics.jsonl
     evaluation/NAME  one evaluation, episode by episode
     iteration/NUMBER outcomes of the episodes of one iteration
 
-Everything that is whole is read; what is not is named in a note. Nothing outside of the run's folder is read, and
-nothing is written.
+Everything that is whole is read; what is not is named in a note. Nothing outside of the folder is read, and nothing
+is written.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnwise.cli.errors import UserError
-from turnwise.cli.run_folders import RUN_FILE
+from turnwise.cli.run_folders import COMMANDS, RUN_FILE
 from turnwise.cli.run_report import iterations
 
 if TYPE_CHECKING:
     from turnwise.cli.credit_settings import CreditSettings
-    from turnwise.cli.run_report.iterations import Iteration
 
 Stamp = tuple[int, int]
 """Time of the last change and size of a file."""
+Parts = dict[str, Any]
 _QUIET = ("setup",)
 """Phases whose events the page does not show."""
 
 
-@dataclass(frozen=True, slots=True)
-class RevisedPart:
-    """One part and the revision in which it changed last."""
+class ChangedFiles:
+    """Remembers when files changed, and what was made of them."""
 
-    revision: int
-    value: Any
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[Stamp, Any]] = {}
+
+    def get(self, file: Path) -> Any:
+        """Return what was made of a file, or None if it has changed since."""
+        stamp, made = self._known.get(file, (None, None))
+        return made if stamp is not None and stamp == stamp_of(file) else None
+
+    def keep(self, file: Path, stamp: Stamp | None, made: Any) -> Any:
+        """Remember, and return, what was made of a file as it was at a stamp."""
+        if stamp is not None:
+            self._known[file] = (stamp, made)
+        return made
+
+
+def stamp_of(file: Path) -> Stamp | None:
+    """Return the time of a file's last change and its size; None if it cannot be read."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 class RunData:
-    """Reads a run's folder, or one file of trajectories, and remembers what has changed.
+    """Reads a run's folder, or one file of trajectories.
 
     Args:
         path: the folder or the file.
@@ -53,14 +72,14 @@ class RunData:
 
     def __init__(self, path: Path, settings: CreditSettings | None, against: tuple[Path, ...] = ()) -> None:
         self.path, self.settings, self.against = path, settings, against
-        self.revision = 0
-        self._cut = 0  # the revision in which a part has last gone
-        self.parts: dict[str, RevisedPart] = {}
-        self._stamps: dict[Path, Stamp] = {}
+        self._summaries, self._evaluations = ChangedFiles(), ChangedFiles()
         if not path.exists():
             raise UserError(f"{path} does not exist; expected the folder of a run, or a file of trajectories")
         if path.is_dir() and not any((path / name).exists() for name in (RUN_FILE, "metrics.jsonl", "trajectories")):
-            raise UserError(f"{path} holds no run: it has neither {RUN_FILE} nor metrics.jsonl nor trajectories/")
+            raise UserError(
+                f"{path} holds no run, benchmark or ablation: it has neither {RUN_FILE} nor metrics.jsonl nor "
+                "trajectories/, neither card.json nor state.json, and no plan.json"
+            )
 
     def files(self) -> dict[int, Path]:
         """Return the files of trajectories by iteration."""
@@ -73,94 +92,105 @@ class RunData:
                 found[int(number)] = file
         return found
 
-    def read(self, number: int) -> Iteration:
-        """Return the episodes of one iteration.
-
-        Raises:
-            KeyError: the run has no such iteration.
-        """
-        return iterations.read(self.files()[number], number)
-
-    def refresh(self) -> None:
-        """Read what has changed since the last call."""
-        found: dict[str, Any] = {}
+    def collect(self) -> Parts:
+        """Return all parts as they are now; files that have not changed are not read again."""
+        found: Parts = {}
         notes: list[str] = []
         files = self.files()
         for number, file in files.items():
-            key = f"iteration/{number}"
-            if self._changed(file) or key not in self.parts:
-                found[key] = iterations.summary(iterations.read(file, number))
-            else:
-                found[key] = self.parts[key].value
-            notes += found[key]["notes"]
+            found[f"iteration/{number}"] = summary = summary_of(self._summaries, file, number)
+            notes += summary["notes"]
         if self.path.is_dir():
             self._read_events(found)
             self._read_evaluations(self.path, "", found, notes)
         for other in self.against:
             self._read_evaluations(other, f"{other.name}: ", found, notes)
         found["run"] = describe(self.path, self.settings, notes, bool(files))
-        self._store(found)
+        return found
 
-    def since(self, revision: int) -> dict[str, Any]:
-        """Return the parts that changed after a revision; all of them if a part has gone since.
+    def environment(self, number: int) -> tuple[str, Mapping[str, Any]]:
+        """Return id and arguments of the environment of the run.
 
-        Args:
-            revision: what the reader has; 0, or a revision that this object never had: nothing.
+        Raises:
+            UserError: the episodes are of no run.
         """
-        start = revision if self._cut <= revision <= self.revision else 0
-        changed = {name: part.value for name, part in self.parts.items() if part.revision > start}
-        return {"revision": self.revision, "from": start, "parts": changed}
+        from turnwise.cli.run_folders import run_of
 
-    def _store(self, found: Mapping[str, Any]) -> None:
-        gone = self.parts.keys() - found.keys()
-        changed = [name for name, value in found.items() if name not in self.parts or self.parts[name].value != value]
-        if not changed and not gone:
-            return
-        self.revision += 1
-        for name in gone:
-            del self.parts[name]
-            self._cut = self.revision
-        for name in changed:
-            self.parts[name] = RevisedPart(self.revision, found[name])
+        run = run_of(self.path)
+        if run is None:
+            raise UserError(f"--screens needs a run, which says in which environment {self.path} was played")
+        return run.env.id, run.env.kwargs
 
-    def _changed(self, file: Path) -> bool:
-        try:
-            status = file.stat()
-        except OSError:
-            return True
-        stamp = (status.st_mtime_ns, status.st_size)
-        return self._stamps.get(file) != stamp or self._stamps.update({file: stamp}) is not None
-
-    def _read_events(self, found: dict[str, Any]) -> None:
+    def _read_events(self, found: Parts) -> None:
         from turnwise.training.metrics import read_events
 
         for number, event in enumerate(read_events(self.path / "metrics.jsonl")):
             if event.get("phase") not in _QUIET:
-                found[f"event/{number}"] = {key: _rounded(value) for key, value in event.items()}
+                found[f"event/{number}"] = {key: rounded(value) for key, value in event.items()}
 
-    def _read_evaluations(self, folder: Path, prefix: str, found: dict[str, Any], notes: list[str]) -> None:
+    def _read_evaluations(self, folder: Path, prefix: str, found: Parts, notes: list[str]) -> None:
         for file in sorted((folder / "evaluations").glob("[0-9]*.json")):
+            step = int(file.stem)
+            name = f"{prefix}iteration {step}" if step else f"{prefix}before training"
             try:
-                found[f"evaluation/{prefix}{file.stem}"] = _evaluation(file, prefix)
+                part = read_evaluation(self._evaluations, file)
             except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
                 notes.append(f"{file.name} is left out of the evaluations: {error}")
+            else:
+                about = {"name": name, "iteration": step, "other": bool(prefix)}
+                found[f"evaluation/{prefix}{file.stem}"] = about | part
 
 
-def _evaluation(file: Path, prefix: str) -> dict[str, Any]:
-    content = json.loads(file.read_bytes())
-    step = int(file.stem)
+def summary_of(known: ChangedFiles, file: Path, number: int, label: str = "") -> Parts:
+    """Return the outcomes of the episodes of a file, read again only if it has changed."""
+    stamp, made = stamp_of(file), known.get(file)
+    if made is not None:
+        return dict(made)
+    made = iterations.summary(iterations.read(file, number)) | ({"label": label} if label else {})
+    return dict(known.keep(file, stamp, made))
+
+
+def read_evaluation(known: ChangedFiles, file: Path) -> Parts:
+    """Return the rows of the file of an evaluation, read again only if it has changed.
+
+    Raises:
+        ValueError, KeyError, TypeError, OSError, RecursionError: it is torn, or no evaluation.
+    """
+    stamp, made = stamp_of(file), known.get(file)
+    if made is None:
+        made = known.keep(file, stamp, evaluation(json.loads(file.read_bytes())))
+    return dict(made)
+
+
+def evaluation(content: Mapping[str, Any], panel: str | None = None) -> Parts:
+    """Return the episodes of a stored evaluation as rows: task, type, won, score, turns, stop, and the panel's key.
+
+    Two rows with the same task and the same key are the same episode to play.
+
+    Args:
+        content: of the file of an evaluation.
+        panel: what stands in place of the type of the task; None: the type itself.
+    """
+    key = panel_key(content["panel"])
     rows = [
-        [row["task"], row.get("task_type") or "", None if row["stop"] == "error" else int(row["won"]),
-         _rounded(row["score"]), row["turns"], row["stop"]]
+        [row["task"], (row.get("task_type") or "") if panel is None else panel,
+         None if row["stop"] == "error" else int(row["won"]), rounded(row["score"]), row["turns"], row["stop"], key]
         for row in content["rows"]
     ]  # fmt: skip
-    name = f"{prefix}iteration {step}" if step else f"{prefix}before training"
-    return {"name": name, "iteration": step, "other": bool(prefix), "rows": rows}
+    return {"rows": rows}
 
 
-def describe(path: Path, settings: CreditSettings | None, notes: list[str], episodes: bool) -> dict[str, Any]:
+def panel_key(panel: Mapping[str, Any]) -> str:
+    """Return a few characters that are equal where environment, arguments and seed are."""
+    import hashlib
+
+    text = json.dumps([panel["env"], panel["kwargs"], panel["seed"]], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def describe(path: Path, settings: CreditSettings | None, notes: list[str], episodes: bool) -> Parts:
     """Return the name of a run, its settings with those that are not the defaults first, versions and notes."""
-    found: dict[str, Any] = {"name": path.name, "settings": [], "versions": {}, "steps": 0, "notes": notes}
+    found: Parts = {"kind": "run", "name": path.name, "settings": [], "versions": {}, "steps": 0, "notes": notes}
     if not episodes:
         notes.append("the run has stored no trajectories, so there are no groups and no turns to show")
     found["credit"] = [] if settings is None else list(settings.rules)
@@ -168,10 +198,11 @@ def describe(path: Path, settings: CreditSettings | None, notes: list[str], epis
     if path.is_dir():
         _describe_settings(path, found)
         _describe_versions(path, found)
+        _describe_command(path, found)
     return found
 
 
-def _describe_settings(path: Path, found: dict[str, Any]) -> None:
+def _describe_settings(path: Path, found: Parts) -> None:
     from turnwise.training.config import Run
     from turnwise.training.errors import TrainingError
 
@@ -187,7 +218,7 @@ def _describe_settings(path: Path, found: dict[str, Any]) -> None:
     found |= {"name": run.name, "env": run.env.id, "steps": run.train.steps, "method": run.credit.method}
 
 
-def _describe_versions(path: Path, found: dict[str, Any]) -> None:
+def _describe_versions(path: Path, found: Parts) -> None:
     try:
         meta = json.loads((path / "meta.json").read_bytes())
         found["versions"] = {
@@ -197,6 +228,18 @@ def _describe_versions(path: Path, found: dict[str, Any]) -> None:
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         found["notes"].append(f"the versions cannot be read: meta.json ({type(error).__name__})")
+
+
+def _describe_command(path: Path, found: Parts) -> None:
+    """Add the command that started the run; one that has recorded none gets the one that is equivalent."""
+    try:
+        first = (path / COMMANDS).read_text(encoding="utf-8").partition("\n")[0]
+    except (OSError, ValueError):
+        first = ""
+    if first:
+        found |= {"command": first, "recorded": True}
+    elif (path / RUN_FILE).is_file():
+        found |= {"command": shlex.join(["turnwise", "train", f"{path.resolve().name}/{RUN_FILE}"]), "recorded": False}
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -211,5 +254,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """Return a number with five digits; anything else as it is."""
     return float(f"{value:.5g}") if isinstance(value, float) and value == value else value

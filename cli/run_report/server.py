@@ -1,12 +1,13 @@
 """A live report on this machine: the page, what is new since a revision, and the turns of an iteration on request.
 
 It listens on 127.0.0.1 only, answers only requests that were addressed to this machine by name (so that no other web
-site can read it through a changed name server), and reads only the run that it was started for: a request holds
+site can read it through a changed name server), and reads only the folder that it was started for: a request holds
 numbers, never a path.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import threading
@@ -17,10 +18,10 @@ from turnwise.cli.run_report import iterations
 from turnwise.cli.run_report.html import page
 
 if TYPE_CHECKING:
-    from turnwise.cli.run_report.run_data import RunData
+    from turnwise.cli.run_report.report_data import ReportData
 
 HOST = "127.0.0.1"
-_CHUNK = re.compile(r"/(turns|tokens)/(\d{1,9})")
+_CHUNK = re.compile(r"/(\d{1,4}:)?(turns|tokens)/(\d{1,9})(?:/(\d{1,9}))?")
 _NEWS = re.compile(r"/news\?since=(\d{1,9})")
 _NAME = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")
 
@@ -29,14 +30,14 @@ class LiveServer:
     """Serves the report of a run; `url` is its address. Close it with `close`.
 
     Args:
-        data: the run.
+        data: what is reported.
         port: 0: any free port.
 
     Raises:
         OSError: the port is taken.
     """
 
-    def __init__(self, data: RunData, port: int = 0) -> None:
+    def __init__(self, data: ReportData, port: int = 0) -> None:
         self._data, self._lock = data, threading.Lock()
         live = self
 
@@ -79,7 +80,8 @@ class LiveServer:
         elif found := _NEWS.fullmatch(request.path):
             status, kind, content = 200, "application/json", self._news(int(found[1]))
         elif found := _CHUNK.fullmatch(request.path):
-            chunk = self._chunk(found[1], int(found[2]))
+            only = None if found[4] is None else int(found[4])
+            chunk = self._chunk(found[1] or "", found[2], int(found[3]), only)
             if chunk is not None:
                 status, kind, content = 200, "application/gzip", chunk
         _send(request, status, kind, content)
@@ -92,21 +94,29 @@ class LiveServer:
             self._data.refresh()
             return json.dumps(self._data.since(since), separators=(",", ":")).encode()
 
-    def _chunk(self, kind: str, number: int) -> bytes | None:
+    def _chunk(self, prefix: str, kind: str, number: int, only: int | None) -> bytes | None:
+        """Return turns or tokens of one file, or of one of its groups; None if there is no such file."""
         with self._lock:
-            if number not in self._data.files():
+            source = self._data.sources().get(prefix)
+            if source is None or number not in source.files():
                 return None
-            iteration = self._data.read(number)
-            content = iterations.tokens(iteration) if kind == "tokens" else None
-            return iterations.packed(content or iterations.turns(iteration, self._data.settings))
+            iteration = self._data.read(number, prefix)
+            if kind == "tokens":
+                return iterations.packed(iterations.tokens(iteration, self._data.pieces(prefix), only))
+            return iterations.packed(iterations.turns(iteration, source.settings, only))
 
 
 def _send(request: BaseHTTPRequestHandler, status: int, kind: str, content: bytes) -> None:
+    """Send an answer; what the browser has already is not sent again."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    if status == 200 and request.headers.get("If-None-Match") == tag:
+        status, content = 304, b""
     request.send_response(status)
     headers = {
         "Content-Type": kind,
         "Content-Length": str(len(content)),
-        "Cache-Control": "no-store",
+        "Cache-Control": "no-cache",
+        "ETag": tag,
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Resource-Policy": "same-origin",

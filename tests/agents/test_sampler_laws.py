@@ -4,6 +4,7 @@ expert, random       answers without ids
 transformers         a model in this process
 openai-chat          a black box behind a real server
 openai-tokens        the same server as a token engine
+cluster              two transformers engines on a Ray cluster
 vllm                 vLLM in this process (marker `vllm`, in its own environment)
 """
 
@@ -13,12 +14,15 @@ import asyncio
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from toys.openai_server import NAME, ToyServer
 
+from turnwise.agents.cluster.connection import ClusterSettings
+from turnwise.agents.cluster.sampler import ClusterSampler
 from turnwise.agents.errors import ContextOverflow, SamplerError
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings, UsesPlanner
@@ -48,13 +52,13 @@ class World:
     folder: Path
     dtype: str
     opened: list[Sampler] = field(default_factory=list)
-    engine: Sampler | None = None
+    slow: dict[str, Sampler] = field(default_factory=dict)
 
     def open(self, name: str, **changes: Any) -> Sampler:
         """Return a sampler of the kind, made as commands and runs make it; the slow engine is started once."""
         engine, _, kind = name.partition("-")
-        if engine == "vllm" and self.engine is not None:
-            return self.engine
+        if engine in self.slow:
+            return self.slow[engine]
         settings = SamplerSettings(context=CONTEXT, dtype=self.dtype, tokenizer=self.tokenizer)
         if engine == "transformers":
             settings = replace(settings, module=self.module)
@@ -63,14 +67,19 @@ class World:
             settings = replace(
                 settings, model=NAME, url=self.url, context=context, options={"tokens": kind == "tokens"}
             )
-        elif engine == "vllm":
-            settings = replace(settings, model=str(self.folder), memory=0.125)
+        elif engine in ("vllm", "cluster"):
+            settings = replace(settings, model=str(self.folder), memory=0.125 if engine == "vllm" else 0.0)
         else:
             settings = replace(settings, tokenizer=None)
-        sampler = SAMPLERS.get(engine)(replace(settings, **changes))
+        settings = replace(settings, **changes)
+        if engine == "cluster":
+            half = ClusterSettings(engines=2, cpus=0.5)  # two worlds may have one each
+            sampler: Sampler = ClusterSampler("transformers", settings, half)
+        else:
+            sampler = SAMPLERS.get(engine)(settings)
         self.opened.append(sampler)
-        if engine == "vllm":
-            self.engine = sampler
+        if engine in ("vllm", "cluster"):
+            self.slow[engine] = sampler
         return sampler
 
     def request(self, text: str = "You see a door.", **changes: Any) -> Request:
@@ -114,8 +123,10 @@ def bf16(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 VLLM = pytest.param("vllm", marks=pytest.mark.vllm)
-TOKEN_SAMPLERS = ["transformers", "openai-tokens", VLLM]
-MODELS = ["transformers", "openai-chat", "openai-tokens", VLLM]
+NO_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="needs turnwise[ray]")
+CLUSTER = pytest.param("cluster", marks=[NO_RAY, pytest.mark.slow])
+TOKEN_SAMPLERS = ["transformers", "openai-tokens", CLUSTER, VLLM]
+MODELS = ["transformers", "openai-chat", "openai-tokens", CLUSTER, VLLM]
 ALL = ["random", *MODELS]
 over = pytest.mark.parametrize
 
@@ -292,8 +303,7 @@ def test_close_may_be_called_twice(world: World, name: str) -> None:
     ask(sampler, world.request())
     sampler.close()
     sampler.close()
-    if sampler is world.engine:
-        world.engine = None
+    world.slow.pop(name, None)
     if name in MODELS or name == "vllm":  # the others hold nothing
         with pytest.raises(SamplerError, match="closed"):
             ask(sampler, world.request())

@@ -246,7 +246,7 @@ def test_a_trained_run_keeps_its_prompt_and_takes_the_limit_of_turns(
 def test_a_password_in_a_url_is_not_written() -> None:
     import doctest
 
-    import turnwise.cli.bench as module
+    import turnwise.cli.command_line as module
 
     found = doctest.testmod(module)
     assert (found.failed, found.attempted) == (0, 1)

@@ -76,9 +76,17 @@ def test_a_run_knows_its_environment(turnwise: Call, trained: Path, tmp_path: Pa
     assert turnwise("eval", newest, "--panel", trained / "panel.json").code == 0
 
 
-@pytest.mark.parametrize(("said", "meant"), [([], 7.0), (["--deadline", "3"], 3.0), (["--deadline", "0"], None)])
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [([], (7.0, 1)), (["--deadline", "3"], (3.0, 1)), (["--deadline", "0", "--workers", "0"], (None, 0))],
+)
 def test_an_evaluation_plays_as_the_run_did(
-    turnwise: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], meant: float | None
+    turnwise: Call,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: list[str],
+    meant: tuple[float | None, int],
 ) -> None:
     import torch
 
@@ -87,12 +95,14 @@ def test_an_evaluation_plays_as_the_run_did(
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
     text = (folder / "run.toml").read_text(encoding="utf-8")
-    (folder / "run.toml").write_text(re.sub(r"(?m)^deadline = .*", "deadline = 7.0", text), encoding="utf-8")
+    text = re.sub(r"(?m)^deadline = .*", "deadline = 7.0", text)
+    (folder / "run.toml").write_text(re.sub(r"(?m)^workers = .*", "workers = 1", text), encoding="utf-8")
     asked, real = [], evaluation.evaluate
 
-    def evaluate(*given: Any, **options: Any) -> Any:
-        asked.append((options["deadline"], torch.get_num_threads()))
-        return real(*given, **options)
+    def evaluate(agent: Any, sampler: Any, panel: Any, pool: Any, **options: Any) -> Any:
+        workers = pool.hosts.workers if pool.hosts else 0
+        asked.append(((pool.deadline, workers), torch.get_num_threads()))
+        return real(agent, sampler, panel, pool, **options)
 
     monkeypatch.setattr(evaluation, "evaluate", evaluate)
     torch.set_num_threads(2)

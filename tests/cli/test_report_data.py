@@ -12,12 +12,12 @@ import pytest
 from commands import one_sentence
 from toys.report_runs import episode, episodes, turn, write_iteration, write_run
 
+from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import grouped
-from turnwise.cli.credit_settings import credit_settings
 from turnwise.cli.run_report import iterations
 from turnwise.cli.run_report.endings import ending
 from turnwise.cli.run_report.html import by_halves, complete_page, escaped
-from turnwise.cli.run_report.run_data import RunData
+from turnwise.cli.run_report.report_data import ReportData, open_report
 from turnwise.training.steps import steps_of
 
 
@@ -26,8 +26,8 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "run")
 
 
-def data_of(run: Path) -> RunData:
-    return RunData(run, credit_settings(run, None, {}, None, "gigpo,grpo"))
+def data_of(run: Path) -> ReportData:
+    return open_report(run)
 
 
 def stored(page: str) -> dict[str, Any]:
@@ -38,21 +38,22 @@ def stored(page: str) -> dict[str, Any]:
 
 def test_every_turn_has_its_text_and_the_advantage_of_the_rule(run: Path) -> None:
     data = data_of(run)
-    found = iterations.turns(data.read(1), data.settings)
+    settings = data.source.settings
+    found = iterations.turns(data.read(1), settings)
     groups = grouped(episodes(1))
-    assert data.settings is not None
+    assert settings is not None
     steps = steps_of(groups)
     for rule in ("gigpo", "grpo"):
         for g, group in enumerate(groups):
             for m, trajectory in enumerate(group.trajectories):
-                member = found["groups"][g]["members"][m]
+                member = found["groups"][str(g)]["members"][m]
                 assert member["id"] == trajectory.id
                 assert [found["strings"][n] for n in member["observation"]] == [t.observation for t in trajectory.turns]
                 if not trajectory.finished:
                     assert member["credit"] == {}
                     continue
                 numbers = range(len(trajectory.turns))
-                expected = data.settings.advantages(rule, steps).aligned([trajectory.id] * len(numbers), numbers)
+                expected = settings.advantages(rule, steps).aligned([trajectory.id] * len(numbers), numbers)
                 assert member["credit"][rule]["value"] == pytest.approx(expected.values.tolist(), abs=5e-4)
                 for name, column in expected.parts.items():
                     assert member["credit"][rule]["parts"][name] == pytest.approx(column.tolist(), abs=5e-4)
@@ -96,12 +97,71 @@ def test_only_what_is_new_is_sent(run: Path) -> None:
     news = data.since(first["revision"])
     assert news["from"] == first["revision"]
     assert news["parts"].keys() == {"iteration/4", "event/3"}
+    assert news["patches"] == {}
+
+
+def test_of_an_iteration_that_grows_only_the_new_groups_are_sent(run: Path) -> None:
+    file = run / "trajectories" / "000004.jsonl"
+    played = episodes(4)
+    with TrajectoryWriter(file) as writer:
+        for one in played[:4]:
+            writer.write(one)
+    data = data_of(run)
+    data.refresh()
+    before = data.since(0)
+    with TrajectoryWriter(file, append=True) as writer:
+        for one in played[4:]:
+            writer.write(one)
+    data.refresh()
+    news = data.since(before["revision"])
+    assert news["parts"] == {}
+    ((name, (patch,)),) = news["patches"].items()
+    assert name == "iteration/4"
+    assert list(patch["groups"]) == ["1", "2"]  # the group that grew, and the new one
+    whole = data.since(0)["parts"]["iteration/4"]
+    assert before["parts"]["iteration/4"]["strings"] + patch["strings"] == whole["strings"]
+    assert {str(place): group for place, group in enumerate(whole["groups"])}.items() >= patch["groups"].items()
+
+
+def test_one_group_has_the_advantages_that_it_has_among_all(run: Path) -> None:
+    data = data_of(run)
+    iteration, settings = data.read(1), data.source.settings
+    whole, one = iterations.turns(iteration, settings), iterations.turns(iteration, settings, only=2)
+    assert list(one["groups"]) == ["2"]
+    credit = [[member["credit"] for member in found["groups"]["2"]["members"]] for found in (whole, one)]
+    assert credit[0] == credit[1] != [{}, {}]
+    assert len(one["strings"]) < len(whole["strings"])
+
+
+def test_tokens_that_a_prompt_adds_are_named_once(run: Path) -> None:
+    iteration = data_of(run).read(1)
+    found = iterations.tokens(iteration, lambda token: f"<{token}>")
+    for place, group in enumerate(iteration.groups):
+        for member, trajectory in enumerate(group.trajectories):
+            rows, before = found["groups"][str(place)]["members"][member], tuple[int, ...]()
+            for n, one in enumerate(trajectory.turns):
+                assert before[: rows["same"][n]] + tuple(rows["added"][n]) == one.prompt
+                assert rows["response"][n] == list(one.response)
+                before = one.prompt + one.response
+    assert found["pieces"]["7"] == "<7>"
+    assert iterations.tokens(iteration)["pieces"] is None
+
+
+def test_the_recorded_command_is_shown_or_else_the_equivalent_one(run: Path) -> None:
+    data = data_of(run)
+    data.refresh()
+    about = data.since(0)["parts"]["run"]
+    assert (about["command"], about["recorded"]) == ("turnwise train run/run.toml", False)
+    (run / "commands.txt").write_text("turnwise train mine.toml train.lr=0.001\nturnwise train mine.toml --resume\n")
+    data.refresh()
+    about = data.since(0)["parts"]["run"]
+    assert (about["command"], about["recorded"]) == ("turnwise train mine.toml train.lr=0.001", True)
 
 
 def test_after_an_iteration_was_taken_back_everything_is_sent_again(run: Path) -> None:
     data = data_of(run)
     data.refresh()
-    before = data.revision
+    before = data.revisions.revision
     (run / "trajectories" / "000003.jsonl.gz").unlink()
     data.refresh()
     news = data.since(before)
@@ -155,7 +215,7 @@ def test_numbers_that_json_cannot_hold_become_null() -> None:
         1, grouped([episode("t", 0, [turn(0, "x", logprobs=(float("-inf"), -1.0))], True)])
     )
     found = json.loads(gzip.decompress(iterations.packed(iterations.tokens(iteration))))
-    assert found["groups"][0]["members"][0]["logprob"] == [[None, -1]]
+    assert found["groups"]["0"]["members"][0]["logprob"] == [[None, -1]]
 
 
 def test_torn_and_foreign_files_leave_notes_and_everything_whole(run: Path, tmp_path: Path, turnwise: Any) -> None:

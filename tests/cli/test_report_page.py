@@ -1,23 +1,17 @@
-"""The report in a real Chromium: every page, filter and key, hostile texts, and a run that continues."""
+"""The report in a real Chromium: every page, filter and key, and hostile texts."""
 
 from __future__ import annotations
 
-import http.client
 import re
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toys.chromium import need_chromium
-from toys.report_runs import episode, evaluation, turn, write_iteration, write_run
+from toys.report_runs import episode, evaluation, turn, visit, write_iteration, write_run
 
 from turnwise.agents.comparison import compare
-from turnwise.cli.credit_settings import credit_settings
 from turnwise.cli.run_report.html import complete_page
-from turnwise.cli.run_report.run_data import RunData
-from turnwise.cli.run_report.server import LiveServer
+from turnwise.cli.run_report.report_data import open_report
 
 ATTACKS = [
     "<script>window.hacked=1</script>",
@@ -37,49 +31,13 @@ ATTACKS = [
 ]
 
 
-def settings_of(run: Path) -> Any:
-    return credit_settings(run, None, {}, None, "gigpo,grpo")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    need_chromium()
-    from playwright.sync_api import sync_playwright
-
-    from turnwise.tools.browser import find_browser
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(find_browser()))
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Any]:
-    """A tab of 1200 pixels; a script's error or a refused resource fails the test."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    page, errors = context.new_page(), list[str]()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    yield page
-    context.close()
-    assert errors == []
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     run = write_run(folder / "made")
     file = folder / "made.html"
-    file.write_text(complete_page(RunData(run, settings_of(run))), encoding="utf-8")
+    file.write_text(complete_page(open_report(run)), encoding="utf-8")
     return file
-
-
-def visit(tab: Any, file: Path, route: str) -> Any:
-    """Open a page of the report and wait until it is drawn."""
-    tab.goto(f"file://{file}{route}")
-    tab.wait_for_function("hash => document.getElementById('view').dataset.ready === hash", arg=route)
-    return tab.locator("#view")
 
 
 def test_overview(tab: Any, file: Path) -> None:
@@ -145,8 +103,9 @@ def test_cards_of_an_episode(tab: Any, file: Path) -> None:
     first.locator("details[open] tbody").nth(1).wait_for()
     assert first.locator("details[open] tbody").nth(1).inner_text().startswith("gigpo")
     first.get_by_text("tokens").click()
-    first.locator(".tokens span").first.wait_for()
-    assert first.locator(".tokens span").all_inner_texts() == ["7\n-0.5", "8\n-0.25"]
+    first.locator(".tokens .trained").first.wait_for()
+    assert first.locator(".tokens .trained").all_inner_texts() == ["7\n-0.5", "8\n-0.25"]
+    assert first.locator(".tokens .masked").all_inner_texts() == ["0", "1", "2"]
     unread = visit(tab, file, "#/turn/2/1/1/1").locator("#turn-1")
     assert "not parsable" in unread.inner_text()
     assert "mumble" in unread.locator(".answer").inner_text()
@@ -254,7 +213,7 @@ def test_long_episodes_do_not_overwhelm_the_page(tab: Any, tmp_path: Path) -> No
     turns = [turn(n, f"step {n}", prompt=(), response=(), logprobs=()) for n in range(3000)]
     write_iteration(run, 2, [episode("open-1", m, turns, m == 0) for m in range(4)])
     file = tmp_path / "long.html"
-    file.write_text(complete_page(RunData(run, settings_of(run))), encoding="utf-8")
+    file.write_text(complete_page(open_report(run)), encoding="utf-8")
     view = visit(tab, file, "#/group/2/0")
     assert view.locator(".turns .turn").count() == 1600
     assert "2,600 more turns" in view.locator(".strip").first.inner_text()
@@ -273,7 +232,7 @@ def test_evaluations_of_another_run(tab: Any, tmp_path: Path) -> None:
     run, other = write_run(tmp_path / "one"), write_run(tmp_path / "two")
     evaluation("111111111111").save(other / "evaluations" / "000003.json")
     file = tmp_path / "both.html"
-    file.write_text(complete_page(RunData(run, settings_of(run), (other,))), encoding="utf-8")
+    file.write_text(complete_page(open_report(run, against=(other,))), encoding="utf-8")
     view = visit(tab, file, "#/compare")
     names = view.get_by_label("first").locator("option").all_inner_texts()
     assert names == ["before training", "iteration 3", "two: before training", "two: iteration 3"]
@@ -328,7 +287,7 @@ def test_hostile_texts_are_text(tab: Any, tmp_path: Path) -> None:
         (run / "run.toml").read_text().replace('"made"', "'</title><script>hacked=1</script>'")
     )
     file = tmp_path / "hostile.html"
-    file.write_text(complete_page(RunData(run, settings_of(run))), encoding="utf-8")
+    file.write_text(complete_page(open_report(run)), encoding="utf-8")
     scripts = file.read_text(encoding="utf-8").lower().count("<script")
     last = len(played) - 1
     for route in (
@@ -357,56 +316,3 @@ def test_hostile_texts_are_text(tab: Any, tmp_path: Path) -> None:
     tab.evaluate("location.hash = '#/search?q=' + encodeURIComponent('<script>')")
     view.locator(".hits mark").first.wait_for()
     assert tab.evaluate("window.hacked") is None
-
-
-def test_a_run_that_continues(tab: Any, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "live", iterations=1)
-    server = LiveServer(RunData(run, settings_of(run)))
-    thread = threading.Thread(target=server.serve)
-    thread.start()
-    try:
-        asked: list[str] = []
-        tab.on("request", lambda request: asked.append(request.url.removeprefix(server.url)))
-        tab.goto(f"{server.url}#/groups")
-        tab.locator(".row").first.wait_for()
-        assert tab.locator(".row").count() == 1
-        write_iteration(run, 2)
-        tab.wait_for_function("() => document.querySelectorAll('.row').length === 2")
-        tab.locator(".cell").first.click()
-        tab.locator(".strip").first.wait_for()
-        assert "turns/2" in asked
-        assert "turns/1" not in asked
-        assert any(re.fullmatch(r"news\?since=[1-9]\d*", path) for path in asked)
-        tab.wait_for_function("() => document.getElementById('live').textContent === 'live'")
-    finally:
-        tab.goto("about:blank")
-        server.close()
-        thread.join()
-
-
-def test_the_server_answers_its_own_machine_and_its_own_run_only(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "live", iterations=1)
-    (tmp_path / "secret.txt").write_text("secret")
-    server = LiveServer(RunData(run, None))
-    thread = threading.Thread(target=server.serve)
-    thread.start()
-    try:
-        host, _, port = server.url.removeprefix("http://").rstrip("/").partition(":")
-        assert host == "127.0.0.1"
-
-        def status(path: str, name: str = "localhost") -> int:
-            connection = http.client.HTTPConnection(host, int(port), timeout=60)
-            connection.putrequest("GET", path, skip_host=True)
-            connection.putheader("Host", name)
-            connection.endheaders()
-            found = connection.getresponse().status
-            connection.close()
-            return found
-
-        assert status("/") == status("/turns/1") == status("/tokens/1") == status("/news?since=0") == 200
-        assert status("/", "evil.example") == status("/turns/1", "evil.example:80") == 403
-        for path in ("/run.toml", "/../secret.txt", "/turns/../../secret.txt", "/turns/2", "/news", "/news?since=x"):
-            assert status(path) == 404, path
-    finally:
-        server.close()
-        thread.join()

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -114,6 +115,22 @@ def test_a_full_disk_while_data_is_written_names_the_folder(
     with largest_file(1000):
         said = turnwise("data", command, tmp_path / name, "--level", "tiny")
     one_sentence(said, str(tmp_path / name), "File too large")
+
+
+def test_the_command_lines_of_a_run_are_recorded(
+    turnwise: Call, run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    words = ["train", str(run_file), "train.steps=1", "evaluation.episodes=0", "--output", str(folder)]
+    monkeypatch.setattr("sys.argv", ["/usr/bin/turnwise", *words])
+    assert turnwise(*words).code == 0
+    first = f"turnwise {shlex.join(words)}\n"
+    assert (folder / "commands.txt").read_text() == first
+    one_sentence(turnwise(*words), "already holds a run")  # nothing began, so nothing is recorded
+    assert (folder / "commands.txt").read_text() == first
+    monkeypatch.setattr("sys.argv", ["turnwise", "train", str(folder), "--resume", "train.steps=2"])
+    assert turnwise("train", folder, "--resume", "train.steps=2").code == 0
+    assert (folder / "commands.txt").read_text() == f"{first}turnwise train {folder} --resume train.steps=2\n"
 
 
 def test_a_checkpoint_of_another_vocabulary_is_refused(turnwise: Call, run_file: Path, tmp_path: Path) -> None:

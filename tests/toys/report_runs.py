@@ -108,3 +108,10 @@ def evaluation(won: str) -> EvaluationResult:
 def _made(path: Path) -> Path:
     path.parent.mkdir(exist_ok=True)
     return path
+
+
+def visit(tab: Any, file: Path, route: str) -> Any:
+    """Open a page of the report and wait until it is drawn."""
+    tab.goto(f"file://{file}{route}")
+    tab.wait_for_function("hash => document.getElementById('view').dataset.ready === hash", arg=route)
+    return tab.locator("#view")

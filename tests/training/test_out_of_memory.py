@@ -8,7 +8,7 @@ import torch
 from training_helpers import play, random_advantages, tiny_llama
 
 from turnwise.training.batch import pack
-from turnwise.training.config import ImitationSection
+from turnwise.training.config_sections import ImitationSection
 from turnwise.training.errors import NotEnoughMemory
 from turnwise.training.gradient import UpdatePlan
 from turnwise.training.imitation import demonstration_batch, imitate

@@ -47,9 +47,13 @@ def test_a_rollout_by_hand():
     alone = (2e6 + cache) / 1e9
     prompts = 2e6 * (64000 - 6400) / 2e12
     busy = 6400 / 2 / 32 * step + prompts
-    assert rollout_seconds(make_run(), CONFIG, 1_000_000, 2, DEVICE, EPISODES) == pytest.approx(busy + 200 * alone)
-    ahead = make_run("train.staleness=2")  # nobody waits for the longest episode
+    half = "policy.dtype=bfloat16"
+    assert rollout_seconds(make_run(half), CONFIG, 1_000_000, 2, DEVICE, EPISODES) == pytest.approx(busy + 200 * alone)
+    ahead = make_run(half, "train.staleness=2")  # nobody waits for the longest episode
     assert rollout_seconds(ahead, CONFIG, 1_000_000, 2, DEVICE, EPISODES) == pytest.approx(busy)
+    whole = make_run("sampler.dtype=float32", half, "train.staleness=2")
+    twice = 6400 / 2 / 32 * (4e6 + 32 * 2 * cache) / 1e9 + prompts
+    assert rollout_seconds(whole, CONFIG, 1_000_000, 2, DEVICE, EPISODES) == pytest.approx(twice)
 
 
 @settings(max_examples=20)

@@ -16,7 +16,8 @@ from turnwise.agents.store import TrajectoryWriter
 from turnwise.agents.trajectory import Group
 from turnwise.credit.advantages import Advantages
 from turnwise.envs.errors import EnvError
-from turnwise.training.config import ImitationSection, Run
+from turnwise.training.config import Run
+from turnwise.training.config_sections import ImitationSection
 from turnwise.training.demonstrations import demonstrate
 from turnwise.training.errors import NoDemonstrations
 from turnwise.training.imitation import _steps, demonstration_batch, imitate

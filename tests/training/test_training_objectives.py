@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.training.coefficient_schedules import CoefficientSchedule, adaptive_entropy, adaptive_kl
-from turnwise.training.config import ObjectiveSection
+from turnwise.training.config_sections import ObjectiveSection
 from turnwise.training.errors import ConfigError
 from turnwise.training.objectives import (
     AGGREGATIONS,

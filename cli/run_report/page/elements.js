@@ -4,6 +4,8 @@
 /** @typedef {OneChild | readonly OneChild[] | readonly (readonly OneChild[])[] | readonly (OneChild | readonly OneChild[])[]} Child */
 
 const SVG = "http://www.w3.org/2000/svg";
+/** The run whose pages are shown, as the beginning of their addresses: "" or "run/3/". */
+const scope = { path: "" };
 const LONG = 4000; // characters of a text that are shown at first
 
 /**
@@ -34,7 +36,7 @@ function fill(element, attributes, children) {
     if (value === false || value === null || value === undefined) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, one] of Object.entries(value)) styleOf(element).setProperty(key, one);
-    else if (name === "href" && !String(value).startsWith("#")) throw new Error("links stay inside the report");
+    else if (name === "href") element.setAttribute(name, address(String(value)));
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   for (const child of /** @type {OneChild[]} */ (children.flat(/** @type {3} */ (Infinity)))) {
@@ -42,6 +44,12 @@ function fill(element, attributes, children) {
     element.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   return element;
+}
+
+/** Return the address of a page of the run that is shown, or, with "#//", of the whole report. @param {string} href */
+function address(href) {
+  if (!href.startsWith("#/")) throw new Error("links stay inside the report");
+  return href.startsWith("#//") ? `#/${href.slice(3)}` : `#/${scope.path}${href.slice(2)}`;
 }
 
 /** @param {Element} element */

@@ -12,23 +12,32 @@ const BOX = 138, TALL = 40, GAP_X = 96, GAP_Y = 16;
 
 /** @param {Store} store @param {number} number @param {number} index */
 async function graphPage(store, number, index) {
-  const group = store.iterations.find((one) => one.number === number)?.groups[index], turns = group ? await store.turns(number) : null;
+  const group = store.iteration(number)?.groups[index], turns = group ? await store.turns(number, index) : null;
   if (!group || !turns) return missing("This report does not hold the turns of this group.");
   const members = turns.groups[index]?.members ?? [], { nodes, edges } = graphOf(turns, members, group);
   if (nodes.length > NODES)
     return missing(`This group has ${count(nodes.length)} states to draw; the graph shows up to ${NODES}. \`turnwise credit\` draws larger ones.`);
   const again = store.iterations.flatMap((one) => one.groups.flatMap((other, place) => (other.task === group.task ? [{ n: one.number, place, other }] : [])));
   return [
-    h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " › ", h("a", { href: `#/group/${number}/${index}`, rel: "up" }, `iteration ${number}, group ${index + 1}`), " › graph"),
+    h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " › ", h("a", { href: `#/group/${number}/${index}`, rel: "up" }, store.place(number, index)), " › graph"),
     h("h1", {}, line(group.task, 100)),
     h("p", { class: "quiet" }, "States from the start (left) to the end. Steps are as wide as they are frequent, and coloured by their mean advantage. ",
       "States that only one episode saw, on no way to a success, are folded; turns that stay in their state are counted in its box. Point at a box or a step for details."),
     again.length > 1 && h("p", {}, "The same task: ", again.map((one) => [h("a", { class: one.n === number && one.place === index ? "badge" : "", href: `#/graph/${one.n}/${one.place}` }, `iteration ${one.n} (${wins(one.other)}/${finished(one.other)})`), " "])),
-    (turns.rules.length ? turns.rules : [""]).map((rule) => {
+    together(h("div", { class: "graphs", style: { "--w": `${Math.max(...nodes.map((node) => node.x), 0) + BOX + 44}px` } }, (turns.rules.length ? turns.rules : [""]).map((rule) => {
       const most = Math.max(0, ...edges.map((edge) => Math.abs((edge.sums[rule] ?? 0) / edge.count)));
       return h("section", { class: "graph" }, h("h2", {}, rule || "without advantages", " ", rule && scale(most)), h("div", { class: "scroll", tabindex: "0" }, picture(nodes, edges, rule, most)));
-    }),
+    }))),
   ].flat(2);
+}
+
+/** Scroll the pictures in a box together, so that they show the same states. @param {HTMLElement} box */
+function together(box) {
+  const all = [...box.querySelectorAll(".scroll")];
+  for (const one of all) one.addEventListener("scroll", () => all.forEach((other) => {
+    if (other !== one && (other.scrollLeft !== one.scrollLeft || other.scrollTop !== one.scrollTop)) other.scrollTo(one.scrollLeft, one.scrollTop);
+  }));
+  return box;
 }
 
 /** @param {Turns} turns @param {Member[]} members @param {Group} group */

@@ -32,9 +32,9 @@ function passes(group) {
   );
 }
 
-/** Return the filters as choices. @param {Store} store @param {() => void} changed */
-function filters(store, changed) {
-  const groups = store.iterations.flatMap((one) => one.groups);
+/** Return the filters as choices. @param {Store} store @param {() => void} changed @param {Iteration[]} [of] */
+function filters(store, changed, of = store.iterations) {
+  const groups = of.flatMap((one) => one.groups);
   const names = (/** @type {string[]} */ found) => [...new Set(found)].filter(Boolean).sort();
   const set = (/** @type {"type"|"outcome"|"stop"} */ key) => (/** @type {string} */ value) => { chosen[key] = value; changed(); };
   const types = names(groups.map((g) => g.type)), stops = names(groups.flatMap((g) => g.stop));
@@ -59,9 +59,9 @@ function groupsPage(store) {
   const draw = () => put(place, grid(store, rows, () => { rows += 5 * ROWS; draw(); }));
   draw();
   return [
-    h("h1", {}, "Groups"),
-    h("p", { class: "quiet" }, "A row is an iteration, a cell is a group: the episodes of one task, coloured by how many of them succeeded. ",
-      "A group in which all succeed or all fail teaches most rules nothing."),
+    h("h1", {}, store.run.kind === "benchmark" ? "Episodes" : "Groups"),
+    h("p", { class: "quiet" }, ...(store.run.kind === "benchmark" ? ["A row is a panel, a cell is the episode of one task."]
+      : ["A row is an iteration, a cell is a group: the episodes of one task, coloured by how many of them succeeded. ", "A group in which all succeed or all fail teaches most rules nothing."])),
     filters(store, draw),
     place,
   ];
@@ -73,9 +73,9 @@ function grid(store, rows, more) {
   if (!iterations.length) return [h("p", { class: "quiet" }, "No episodes are stored.")];
   const tasks = [...new Set(iterations.flatMap((one) => one.groups.map((group) => group.task)))].sort();
   const groups = iterations.reduce((sum, one) => sum + one.groups.length, 0);
-  const fixed = tasks.length <= COLUMNS && groups > 2 * tasks.length ? new Map(tasks.map((task, column) => [task, column])) : null;
+  const fixed = store.run.kind !== "benchmark" && tasks.length <= COLUMNS && groups > 2 * tasks.length ? new Map(tasks.map((task, column) => [task, column])) : null;
   let shown = 0, all = 0;
-  const newest = iterations.slice(-rows).reverse();
+  const newest = store.run.kind === "benchmark" ? iterations : iterations.slice(-rows).reverse();
   const lines = newest.map((one) => {
     const order = one.groups.map((group, index) => ({ group, index }));
     if (!fixed) order.sort((a, b) => (a.group.type < b.group.type ? -1 : a.group.type > b.group.type ? 1 : a.index - b.index));
@@ -87,17 +87,17 @@ function grid(store, rows, more) {
         "a",
         {
           class: `cell ${fits ? "" : "out"} ${k > 0 && k < n ? "mixed" : ""} ${n < group.won.length ? "failed" : ""}`,
-          href: `#/group/${one.number}/${index}`,
-          title: `iteration ${one.number}: ${line(group.task)}\n${k} of ${n} won${n < group.won.length ? `, ${group.won.length - n} failed` : ""}`,
+          href: group.won.length === 1 ? `#/turn/${one.number}/${index}/0/0` : `#/group/${one.number}/${index}`,
+          title: `${store.label(one.number)}: ${line(group.task)}\n${k} of ${n} won${n < group.won.length ? `, ${group.won.length - n} failed` : ""}`,
           style: { "--s": `${n ? (100 * k) / n : 0}%`, ...(fixed ? { "grid-column": String((fixed.get(group.task) ?? 0) + 1), "grid-row": "1" } : {}) },
         },
-        h("span", {}, `${k}/${n}`),
+        h("span", {}, group.won.length > 1 ? `${k}/${n}` : k ? "✓" : n ? "✗" : "!"),
       );
     });
-    return h("div", { class: "row" }, h("b", { class: store.has(one.number) ? "" : "quiet", title: store.has(one.number) ? "" : "its turns are not in this file" }, one.number), h("div", { class: "cells", style: fixed ? { "grid-template-columns": `repeat(${fixed.size}, minmax(40px, 1fr))` } : {} }, cells));
+    return h("div", { class: `row ${one.label ? "named" : ""}` }, h("b", { class: store.has(one.number) ? "" : "quiet", title: store.has(one.number) ? "" : "its turns are not in this file" }, one.label ? h("a", { href: `#/panel/${one.number}` }, line(one.label, 40)) : one.number), h("div", { class: "cells", style: fixed ? { "grid-template-columns": `repeat(${fixed.size}, minmax(40px, 1fr))` } : {} }, cells));
   });
   return [
-    h("p", { class: "legend" }, h("span", {}, "none"), h("i", { class: "ramp" }), h("span", {}, "all won"), h("span", { class: "quiet" }, `${count(shown)} of ${count(all)} groups`)),
+    h("p", { class: "legend" }, h("span", {}, "none"), h("i", { class: "ramp" }), h("span", {}, "all won"), h("span", { class: "quiet" }, `${count(shown)} of ${count(all)} ${store.run.kind === "benchmark" ? "tasks" : "groups"}`)),
     h("div", { class: "grid" }, lines),
     iterations.length > rows && h("button", { onclick: more }, `show older iterations (${iterations.length - rows})`),
   ].filter(Boolean);
@@ -127,14 +127,14 @@ function shade(value, most) {
 
 /** The strips of one group. @param {Store} store @param {number} number @param {number} index */
 async function groupPage(store, number, index) {
-  const iteration = store.iterations.find((one) => one.number === number), group = iteration?.groups[index];
+  const iteration = store.iteration(number), group = iteration?.groups[index];
   if (!iteration || !group) return missing("This report has no such group.");
-  const turns = await store.turns(number);
+  const turns = await store.turns(number, index);
   const around = h("nav", { class: "around" },
     index > 0 && h("a", { href: `#/group/${number}/${index - 1}`, rel: "prev" }, "← previous"),
     index + 1 < iteration.groups.length && h("a", { href: `#/group/${number}/${index + 1}`, rel: "next" }, "next →"));
   const head = [
-    h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), ` › iteration ${number} › group ${index + 1} of ${iteration.groups.length}`, around),
+    h("p", { class: "crumbs" }, h("a", { href: "#/groups", rel: "up" }, "Groups"), ` › ${line(store.label(number))} › group ${index + 1} of ${iteration.groups.length}`, around),
     h("h1", {}, line(group.task, 100)),
     h("p", { class: "quiet" }, `${line(group.type)}${group.type ? " · " : ""}${wins(group)} of ${finished(group)} won`, turns ? [" · ", h("a", { href: `#/graph/${number}/${index}` }, "graph of its states")] : ""),
   ];
@@ -174,7 +174,7 @@ function strips(store, turns, members, group, path, redraw) {
     return h("div", { class: "strip" },
       h("a", { class: `who ${won === 1 ? "won" : won === 0 ? "lost" : "failed"}`, href: `#/turn/${path}/${m}/0`, title: member.id }, h("b", {}, won === 1 ? "✓" : won === 0 ? "✗" : "!"), ` ${m + 1}`),
       h("div", { class: "turns" }, cells, rest(member, `${path}/${m}`)),
-      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), `${values.length ? `mean advantage ${signed(mean(values))}` : "no advantage"}`));
+      h("span", { class: "n quiet" }, `reward ${plain(group.reward[m])} · `, h("span", { class: "wide-only" }, `ended as ${group.stop[m]} · `), values.length ? `mean advantage ${signed(mean(values))}` : group.won[m] === null ? "failed: no advantage" : turns.rules.length > 0 && "no advantage"));
   });
   const board = h("div", { class: "strips", onpointerleave: () => point(null, [], lines) }, lines, rows);
   return [

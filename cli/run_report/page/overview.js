@@ -28,6 +28,7 @@ function overview(store) {
     notes(store),
     curves(store, trained),
     spent(store, trained),
+    command(run),
     settings(run),
     versions(run),
   ];
@@ -139,6 +140,13 @@ function spent(store, trained) {
 }
 
 /** @param {any} run */
+function command(run) {
+  if (!run.command) return null;
+  return h("section", {}, h("h2", {}, "Command"), block(run.command, "command"),
+    !run.recorded && h("p", { class: "quiet" }, "Nobody recorded the original command; this one does the same with the settings below."));
+}
+
+/** @param {any} run */
 function settings(run) {
   if (!run.settings.length) return null;
   const row = (/** @type {string[]} */ [key, value, usual]) =>
@@ -157,5 +165,5 @@ function settings(run) {
 function versions(run) {
   const rows = Object.entries(run.versions).map(([key, value]) => [key, line(String(value))]);
   const credit = run.creditText.map((/** @type {string} */ text) => h("p", { class: "quiet" }, visible(text)));
-  return h("section", {}, rows.length > 0 && [h("h2", {}, "Versions"), table(["", ""], rows, 2)], h("h2", {}, "Credit"), credit);
+  return h("section", {}, rows.length > 0 && [h("h2", {}, run.kind === "benchmark" ? "Versions and machine" : "Versions"), table(["", ""], rows, 2)], credit.length > 0 && [h("h2", {}, "Credit"), credit]);
 }

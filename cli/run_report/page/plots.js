@@ -2,15 +2,16 @@
 
 /** @typedef {{x: number, y: number, low?: number, high?: number, n?: number}} Point */
 
-const WIDE = 340, HIGH = 170, LEFT = 44, RIGHT = 10, ABOVE = 10, BELOW = 24;
+const LEFT = 44, RIGHT = 10, ABOVE = 10, BELOW = 24;
 
 /**
- * Return a curve of one number over iterations, with a band where points have an interval.
- * @param {{title: string, about?: string, points: Point[], marks?: Point[], share?: boolean, last?: number}} curve
- *   `marks` are drawn as single points with intervals; `share` writes percentages from 0
+ * Return a curve of one number over iterations, or several, with a band where points have an interval.
+ * @param {{title: string, about?: string, points: Point[], lines?: {name: string, points: Point[]}[], marks?: Point[],
+ *   share?: boolean, last?: number, size?: [number, number]}} curve
+ *   `lines` are further curves with names; `marks` single points with intervals; `share` writes percentages from 0
  */
-function plot({ title, about = "", points, marks = [], share = false, last = 0 }) {
-  const all = [...points, ...marks];
+function plot({ title, about = "", points, lines = [], marks = [], share = false, last = 0, size: [WIDE, HIGH] = [340, 170] }) {
+  const drawn = points.length ? [{ name: "", points }, ...lines] : lines, all = [...drawn.flatMap((one) => one.points), ...marks];
   const format = share ? (/** @type {number} */ v) => `${+(100 * v).toFixed(1)} %` : plain;
   const values = all.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]);
   let low = share ? 0 : Math.min(...values), high = Math.max(...values, share ? 0.01 : -Infinity);
@@ -30,20 +31,22 @@ function plot({ title, about = "", points, marks = [], share = false, last = 0 }
     );
   for (const tick of steps(first, end, 5).filter((v) => Number.isInteger(v) && v >= first && v <= end))
     shown.append(svg("text", { x: x(tick), y: HIGH - 7, "text-anchor": "middle" }, tick));
-  const banded = points.filter((p) => p.low !== undefined);
-  if (banded.length > 1) {
-    const around = [...banded.map((p) => [p.x, p.high ?? p.y]), ...banded.reverse().map((p) => [p.x, p.low ?? p.y])];
-    shown.append(svg("polygon", { class: "band", points: at(around) }));
+  for (const [place, one] of drawn.entries()) {
+    const banded = one.points.filter((p) => p.low !== undefined), kind = `l${place}`;
+    if (banded.length > 1) {
+      const around = [...banded.map((p) => [p.x, p.high ?? p.y]), ...banded.reverse().map((p) => [p.x, p.low ?? p.y])];
+      shown.append(svg("polygon", { class: `band ${kind}`, points: at(around) }));
+    }
+    shown.append(svg("polyline", { class: `curve ${kind}`, points: at(one.points.map((p) => [p.x, p.y])) }));
+    if (one.points.length < 30)
+      for (const p of one.points) shown.append(svg("circle", { class: `dot ${kind}`, cx: x(p.x), cy: y(p.y), r: 2.4 }));
   }
-  shown.append(svg("polyline", { class: "curve", points: at(points.map((p) => [p.x, p.y])) }));
-  if (points.length < 30)
-    for (const p of points) shown.append(svg("circle", { class: "dot", cx: x(p.x), cy: y(p.y), r: 2.4 }));
   for (const p of marks)
     shown.append(
       svg("line", { class: "whisker", x1: x(p.x), x2: x(p.x), y1: y(p.low ?? p.y), y2: y(p.high ?? p.y) }),
       svg("rect", { class: "mark", x: x(p.x) - 4, y: y(p.y) - 4, width: 8, height: 8, rx: 1 }),
     );
-  const newest = points.at(-1) ?? marks.at(-1);
+  const newest = lines.length ? undefined : (points.at(-1) ?? marks.at(-1));
   const value = h("output", {}, newest ? format(newest.y) : "");
   const ruler = svg("line", { class: "ruler", y1: ABOVE, y2: HIGH - BELOW, visibility: "hidden" });
   shown.append(ruler);
@@ -54,15 +57,16 @@ function plot({ title, about = "", points, marks = [], share = false, last = 0 }
     ruler.setAttribute("x1", String(x(near.x)));
     ruler.setAttribute("x2", String(x(near.x)));
     ruler.setAttribute("visibility", "visible");
-    const here = [points.find((p) => p.x === near.x), marks.find((p) => p.x === near.x)];
-    const said = here.map((p, place) => p && `${place ? "evaluation " : ""}${format(p.y)}${interval(p, format)}`);
+    /** @type {[string, Point | undefined][]} */
+    const here = [...drawn, { name: "evaluation", points: marks }].map((one) => [one.name, one.points.find((p) => p.x === near.x)]);
+    const said = here.map(([name, p]) => p && `${name ? `${name} ` : ""}${format(p.y)}${lines.length ? "" : interval(p, format)}`);
     value.textContent = `iteration ${near.x}: ${said.filter(Boolean).join(", ")}`;
   });
   shown.addEventListener("pointerleave", () => {
     ruler.setAttribute("visibility", "hidden");
     value.textContent = newest ? format(newest.y) : "";
   });
-  return h("figure", { class: "plot" }, h("figcaption", { title: about }, h("b", {}, title), value), shown);
+  return h("figure", { class: "plot" }, h("figcaption", { title: about }, h("b", {}, title), lines.length > 0 && h("span", { class: "names" }, drawn.map((one, place) => h("span", { class: `l${place}` }, line(one.name, 40)))), value), shown);
 }
 
 /** @param {Point} p @param {(v: number) => string} format */

@@ -3,20 +3,27 @@
 /**
  * @typedef {{task: string, type: string, won: (0|1|null)[], reward: number[], turns: number[], stop: string[],
  *   ending: string[]}} Group outcomes of a task's episodes, one entry for each
- * @typedef {{number: number, groups: Group[], notes: string[]}} Iteration
+ * @typedef {{number: number, label: string, groups: Group[], notes: string[]}} Iteration the episodes of one file
  * @typedef {{value: number[], parts: Record<string, number[]>, dropped: number[]}} Credit
  * @typedef {{id: string, seed: number, score: number, seconds: number, error: string | null, final: number,
  *   observation: number[], answer: number[], action: number[], state: number[], reward: number[], mark: string,
  *   repeat: string, finish: Record<string, string>, extras: Record<string, Record<string, string>>,
  *   version: number[], credit: Record<string, Credit>}} Member an episode; texts are positions in `strings`
- * @typedef {{strings: string[], groups: {members: Member[]}[], rules: string[], notes: string[]}} Turns
- * @typedef {{name: string, iteration: number, other: boolean,
- *   rows: [string, string, 0|1|null, number, number, string][]}} Evaluation
+ * @typedef {{strings: string[], groups: Record<number, {members: Member[]}>, rules: string[], notes: string[]}} Turns
+ * @typedef {{prompt: number[], same: number[], added: number[][], response: number[][],
+ *   logprob: (number | null)[][]}} TokenRows tokens of an episode, turn by turn
+ * @typedef {{groups: Record<number, {members: TokenRows[]}>, pieces: Record<number, string> | null}} Tokens
+ * @typedef {{groups: Record<number, Record<number, {places: number[], note: string}>>, images: string[]}} Screens
+ * @typedef {[string, string, 0|1|null, number, number, string, string?]} Outcome task, type, won, score, turns, stop,
+ *   and what the panel is; two outcomes with equal tasks and panels are of the same episode to play
+ * @typedef {{name: string, iteration: number, other: boolean, rows: Outcome[], arm?: string, seed?: number}} Evaluation
+ * @typedef {{revision: number, from: number, parts: Record<string, any>, patches?: Record<string, any[]>}} News
  */
 
-const KEPT = 8; // iterations whose turns are kept in memory
+const KEPT = 8; // files of episodes whose turns are kept in memory
 
-class Store {
+/** All parts of the report, and how further ones are had. */
+class Feed {
   /** @param {any} data */
   constructor(data) {
     this.live = Boolean(data.live);
@@ -29,58 +36,19 @@ class Store {
     this.apply(data);
   }
 
-  /**
-   * Take over what is new; return whether anything is.
-   * @param {{revision: number, from: number, parts: Record<string, any>}} news
-   */
+  /** Take over what is new; return the names of the parts that changed. @param {News} news */
   apply(news) {
-    const changed = Object.keys(news.parts);
+    const patches = news.patches ?? {}, changed = [...Object.keys(news.parts), ...Object.keys(patches)];
     if (news.from === 0 && this.revision > 0) this.parts.clear();
+    for (const [name, part] of Object.entries(news.parts)) this.parts.set(name, name.includes("iteration/") ? unpacked(part) : part);
+    for (const [name, all] of Object.entries(patches)) all.forEach((patch) => patched(this.parts.get(name), patch));
     for (const name of changed) {
-      this.parts.set(name, name.startsWith("iteration/") ? unpacked(news.parts[name]) : news.parts[name]);
-      if (name.startsWith("iteration/")) {
-        const number = name.slice("iteration/".length);
-        this.chunks.delete(`turns/${number}`);
-        this.chunks.delete(`tokens/${number}`);
-      }
+      const place = name.replace("iteration/", "turns/");
+      for (const known of [...this.chunks.keys()])
+        if (name.includes("iteration/") && [place, place.replace("turns/", "tokens/")].some((one) => known === one || known.startsWith(`${one}/`))) this.chunks.delete(known);
     }
     this.revision = news.revision;
-    return changed.length > 0;
-  }
-
-  /** @returns {any} */
-  get run() {
-    return this.parts.get("run") ?? { name: "report", settings: [], versions: {}, notes: [], credit: [], creditText: [] };
-  }
-
-  /** @param {string} kind @returns {any[]} */
-  all(kind) {
-    return [...this.parts].filter(([name]) => name.startsWith(`${kind}/`)).map(([, value]) => value);
-  }
-
-  /** @returns {Iteration[]} */
-  get iterations() {
-    return this.all("iteration").sort((a, b) => a.number - b.number);
-  }
-
-  /** @param {string} phase */
-  events(phase) {
-    return this.all("event").filter((event) => event.phase === phase);
-  }
-
-  /** @returns {Evaluation[]} */
-  get evaluations() {
-    return this.all("evaluation").sort((a, b) => Number(a.other) - Number(b.other) || a.iteration - b.iteration);
-  }
-
-  /** @param {number} number */
-  has(number) {
-    return this.live || document.getElementById(`turns/${number}`) !== null;
-  }
-
-  /** @param {number} number @returns {Promise<Turns | null>} null if the file does not hold them */
-  turns(number) {
-    return this.chunk(`turns/${number}`);
+    return changed;
   }
 
   /** @param {string} name @returns {Promise<any>} */
@@ -109,7 +77,7 @@ class Store {
     return new Response(bytes.stream().pipeThrough(new DecompressionStream("gzip"))).json();
   }
 
-  /** Ask the live server for what is new; return whether anything is. */
+  /** Ask the live server for what is new; return the names of what changed. */
   async ask() {
     const answer = await fetch(`/news?since=${this.revision}`);
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
@@ -117,15 +85,119 @@ class Store {
   }
 }
 
-/** Return an iteration with its strings in place. @param {any} packed @returns {Iteration} */
+/** What belongs to one run, or to the folder itself: the parts whose names begin with a prefix. */
+class Store {
+  /** @param {Feed} feed @param {string} prefix */
+  constructor(feed, prefix = "") {
+    this.feed = feed;
+    this.prefix = prefix;
+  }
+
+  get live() {
+    return this.feed.live;
+  }
+
+  get kept() {
+    return this.feed.kept;
+  }
+
+  /** What is known of the folder. @returns {{kind: "run"|"benchmark"|"ablation", [key: string]: any}} */
+  get run() {
+    return this.feed.parts.get(`${this.prefix}run`) ?? { kind: "run", name: "report", settings: [], versions: {}, notes: [], credit: [], creditText: [] };
+  }
+
+  /** The runs that have episodes: this one, or those of an ablation. @returns {Store[]} */
+  get runs() {
+    if (this.run.kind !== "ablation") return [this];
+    return this.part("results").runs.flatMap((/** @type {any} */ _, /** @type {number} */ place) =>
+      this.feed.parts.has(`${place}:run`) ? [new Store(this.feed, `${place}:`)] : []);
+  }
+
+  /** @param {string} name @returns {any} */
+  part(name) {
+    return this.feed.parts.get(this.prefix + name);
+  }
+
+  /** @param {string} kind @returns {any[]} */
+  all(kind) {
+    return [...this.feed.parts].filter(([name]) => name.startsWith(`${this.prefix}${kind}/`)).map(([, value]) => value);
+  }
+
+  /** @returns {Iteration[]} */
+  get iterations() {
+    return this.all("iteration").sort((a, b) => a.number - b.number);
+  }
+
+  /** @param {number} number @returns {Iteration | undefined} */
+  iteration(number) {
+    return this.part(`iteration/${number}`);
+  }
+
+  /** @param {string} phase */
+  events(phase) {
+    return this.all("event").filter((event) => event.phase === phase);
+  }
+
+  /** @returns {Evaluation[]} */
+  get evaluations() {
+    return this.all("evaluation").sort((a, b) => Number(a.other) - Number(b.other) || a.iteration - b.iteration);
+  }
+
+  /** @param {number} number */
+  has(number) {
+    return this.live || document.getElementById(`${this.prefix}turns/${number}`) !== null;
+  }
+
+  /**
+   * Return the turns of a file, or null if this report does not hold them.
+   * @param {number} number @param {number} [index] the one group that is wanted; a live server sends no others
+   * @returns {Promise<Turns | null>}
+   */
+  turns(number, index) {
+    return this.feed.chunk(this.name("turns", number, index));
+  }
+
+  /** @param {number} number @param {number} index @returns {Promise<Tokens | null>} */
+  tokens(number, index) {
+    return this.feed.chunk(this.name("tokens", number, index));
+  }
+
+  /** @param {number} number @returns {Promise<Screens | null>} */
+  async screens(number) {
+    return this.live ? null : this.feed.chunk(`${this.prefix}screens/${number}`);
+  }
+
+  /** @param {string} kind @param {number} number @param {number} [index] */
+  name(kind, number, index) {
+    return `${this.prefix}${kind}/${number}${this.live && index !== undefined ? `/${index}` : ""}`;
+  }
+
+  /** The name of a file of episodes. @param {number} number */
+  label(number) {
+    const label = this.iteration(number)?.label;
+    return label ? `panel ${label}` : `iteration ${number}`;
+  }
+
+  /** The name of a group in words. @param {number} number @param {number} index */
+  place(number, index) {
+    return `${line(this.label(number), 60)}, ${this.run.kind === "benchmark" ? "task" : "group"} ${index + 1}`;
+  }
+}
+
+/** Return an iteration with its strings in place. @param {any} packed @returns {Iteration & {strings: string[]}} */
 function unpacked(packed) {
-  const text = (/** @type {number} */ place) => packed.strings[place];
-  const groups = packed.groups.map((/** @type {any} */ group) => ({
-    ...group,
-    task: text(group.task),
-    type: text(group.type),
-    stop: group.stop.map(text),
-    ending: group.ending.map(text),
-  }));
-  return { number: packed.number, groups, notes: packed.notes };
+  return { number: packed.number, label: packed.label ?? "", groups: packed.groups.map((/** @type {any} */ group) => worded(group, packed.strings)), notes: packed.notes, strings: packed.strings };
+}
+
+/** @param {any} group @param {string[]} strings @returns {Group} */
+function worded(group, strings) {
+  const text = (/** @type {number} */ place) => strings[place];
+  return { ...group, task: text(group.task), type: text(group.type), stop: group.stop.map(text), ending: group.ending.map(text) };
+}
+
+/** Put what is new into an iteration. @param {Iteration & {strings: string[]}} iteration @param {any} patch */
+function patched(iteration, patch) {
+  iteration.strings.push(...patch.strings);
+  for (const [place, group] of Object.entries(patch.groups)) iteration.groups[Number(place)] = worded(group, iteration.strings);
+  if (patch.notes) iteration.notes = patch.notes;
 }

@@ -1,0 +1,314 @@
+"""The Ray cluster of this process: joined or started, with room reserved for engines, and left again.
+
+Ray places the engines (a placement group) and finds out that a process has died. This is the only module that imports
+Ray; everything else sees handles of actors, references, and `ActorLost`.
+
+Not included: Ray Client (``ray://``), since a rollout sends many small requests. Run the driver on a node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from turnwise.agents.errors import SamplerError
+
+__all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "require_ray"]
+
+POLL = 0.2
+"""Seconds between two looks at whether room was found."""
+REACH = 5.0
+"""Seconds in which the address of a cluster must accept a connection; Ray itself tries for minutes."""
+MOST_CALLS = 10_000
+"""Requests of an engine that Ray passes on at once; the engine has a limit of its own."""
+
+
+class ActorLost(Exception):
+    """The process of an actor has died, cannot be reached, or did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Where engines run, and how many."""
+
+    address: str = "local"
+    """"local" starts a cluster on this machine; "auto" or "host:port" joins one."""
+    engines: int = 1
+    cpus: float = 1.0
+    """CPUs reserved for each engine."""
+    gpus: float = 0.0
+    """GPUs reserved for each engine, all on one node."""
+    wait: float = 60.0
+    """Seconds to wait for nodes that join late."""
+    timeout: float = 600.0
+    """Seconds in which an engine must answer a request or load weights."""
+    visible: str | None = None
+    """CUDA_VISIBLE_DEVICES of a cluster that is started; None: that of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A node of a cluster that is alive."""
+
+    address: str
+    cpus: float
+    gpus: float
+
+
+def require_ray() -> Any:
+    """Return the package ray.
+
+    Raises:
+        SamplerError: it is not installed.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported over the network unless asked for
+    try:
+        import ray
+    except ImportError as error:
+        raise SamplerError("a cluster needs Ray; install turnwise[ray]") from error
+    return ray
+
+
+class Cluster:
+    """A connection to a Ray cluster, and the room that it reserves for engines.
+
+    Args:
+        settings: where, and how much room.
+
+    Raises:
+        SamplerError: Ray is missing or of another version than the cluster's, or there is no cluster at the address.
+    """
+
+    _lock = threading.Lock()
+    _users = 0
+    """A process has at most one connection, which all clusters of the process share; the last one ends it."""
+    _ours = False
+    """Whether the connection was made here, and not by the user's own program."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.settings = settings
+        self._ray = require_ray()
+        self._room: Any = None
+        self._closed = False
+        with Cluster._lock:
+            if not self._ray.is_initialized():
+                self._connect()
+                Cluster._ours = True
+            Cluster._users += 1
+
+    @property
+    def nodes(self) -> list[ClusterNode]:
+        """The nodes that are alive."""
+        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        return [
+            ClusterNode(
+                node["NodeManagerAddress"], node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0)
+            )
+            for node in alive
+        ]
+
+    @property
+    def version(self) -> str:
+        """Ray's version, the same on all nodes."""
+        return str(self._ray.__version__)
+
+    async def reserve(self) -> None:
+        """Reserve the room of all engines, spread over the nodes; after the loss of a node, wait until it is regained.
+
+        Raises:
+            SamplerError: the nodes have too little room, even after the time for late ones.
+        """
+        from ray.util.placement_group import placement_group, placement_group_table
+
+        wanted = self.settings
+        if self._room is None:
+            bundle = {"CPU": wanted.cpus, **({"GPU": wanted.gpus} if wanted.gpus else {})}
+            self._room = placement_group([bundle] * wanted.engines, strategy="SPREAD")
+        clock = asyncio.get_running_loop().time
+        end = clock() + (0.0 if wanted.address == "local" and not self._could_fit() else wanted.wait)
+        while placement_group_table(self._room)["state"] != "CREATED":
+            if clock() > end:
+                raise SamplerError(self._too_small())
+            await asyncio.sleep(POLL)
+
+    def start(self, kind: type, index: int, *arguments: Any) -> Any:
+        """Return the handle of a new actor in the room of one engine; it may still be starting.
+
+        Args:
+            kind: its class.
+            index: of the engine.
+            arguments: of the class.
+        """
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        place = PlacementGroupSchedulingStrategy(self._room, placement_group_bundle_index=index)
+        return (
+            self._ray.remote(kind)
+            .options(
+                num_cpus=self.settings.cpus,
+                num_gpus=self.settings.gpus,
+                max_concurrency=MOST_CALLS,
+                max_restarts=0,  # a restarted actor has lost its weights; the sampler starts a new one and loads them
+                scheduling_strategy=place,
+            )
+            .remote(*arguments)
+        )
+
+    def put(self, value: Any) -> Any:
+        """Return the reference of a value that was put into the object store."""
+        return self._ray.put(value)
+
+    async def answer(self, reference: Any, seconds: float) -> Any:
+        """Return what an actor answers.
+
+        Raises:
+            ActorLost: it has died, or did not answer in time.
+        """
+        try:
+            return await asyncio.wait_for(reference, seconds)
+        except TimeoutError as error:
+            raise ActorLost(f"it did not answer within {seconds:g} s") from error
+        except asyncio.CancelledError:
+            with suppress(Exception):  # it was best effort, and the actor may be gone
+                self._ray.cancel(reference)
+            raise
+        except self._ray.exceptions.RayError as error:
+            raise ActorLost(_reason(str(error))) from error
+
+    def kill(self, actor: Any) -> None:
+        """End the process of an actor."""
+        try:
+            self._ray.kill(actor)
+        except (self._ray.exceptions.RayError, ValueError):  # the cluster itself is gone
+            return
+
+    def close(self) -> None:
+        """Give the room back and leave the cluster; one that was started here is stopped."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._ray.is_initialized() and self._room is not None:
+            from ray.util.placement_group import remove_placement_group
+
+            with suppress(self._ray.exceptions.RayError):  # the cluster itself may be gone
+                remove_placement_group(self._room)
+        with Cluster._lock:
+            Cluster._users -= 1
+            if not Cluster._users and Cluster._ours:
+                Cluster._ours = False
+                self._ray.shutdown()
+
+    def _connect(self) -> None:
+        address = self.settings.address
+        options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
+        if address == "local":
+            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            options |= {"num_cpus": cores, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        elif address != "auto":
+            _check_address(address)
+        try:
+            with _visible(self.settings.visible), _sigterm_kept():
+                self._ray.init(**options)
+        except ConnectionError as error:
+            raise SamplerError(
+                f'no Ray cluster was found at the address "{address}"; start one with `ray start --head`, or set '
+                'cluster.address = "local"'
+            ) from error
+        except (RuntimeError, ValueError, OSError) as error:
+            raise SamplerError(_not_joined(address, str(error))) from error
+
+    def _could_fit(self) -> bool:
+        wanted = self.settings
+        fitting = [
+            min(node.cpus // wanted.cpus if wanted.cpus else wanted.engines, _times(node.gpus, wanted.gpus))
+            for node in self.nodes
+        ]
+        return sum(fitting) >= wanted.engines
+
+    def _too_small(self) -> str:
+        wanted, nodes = self.settings, self.nodes
+        each = _amount(wanted.cpus, wanted.gpus)
+        has = _amount(sum(node.cpus for node in nodes), sum(node.gpus for node in nodes))
+        late = "" if wanted.address == "local" else f" within {wanted.wait:g} s"
+        taken = ", of which others use a part" if self._could_fit() else ""
+        count = "1 node has" if len(nodes) == 1 else f"{len(nodes)} nodes have"
+        return (
+            f"the cluster has no room for {wanted.engines} engines of {each}{late}: its {count} {has}{taken}; lower "
+            "cluster.engines, or add nodes"
+        )
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Keep what SIGTERM does in this process: Ray would end it at once, without a checkpoint."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _times(has: float, need: float) -> float:
+    """Return how often a need fits, infinity if there is none."""
+    return has // need if need else float("inf")
+
+
+def _amount(cpus: float, gpus: float) -> str:
+    """Return resources in words."""
+    return f"{cpus:g} CPU{'' if cpus == 1 else 's'} and {gpus:g} GPU{'' if gpus == 1 else 's'}"
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address that is none, or where nothing answers."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise SamplerError(f'cluster.address must be "local", "auto" or "host:port", got "{address}"')
+    try:
+        socket.create_connection((host, int(port)), REACH).close()
+    except (OSError, OverflowError) as error:
+        raise SamplerError(f"no Ray cluster can be reached at {address} ({error}); see `ray status` there") from error
+
+
+def _not_joined(address: str, text: str) -> str:
+    """Return why Ray could not be joined or started; versions that differ are named."""
+    found = re.findall(r"(Ray|Python): (\S+)", text)
+    if "Version mismatch" in text and len(found) == 4:
+        cluster, mine = (" and ".join(f"{name} {number}" for name, number in part) for part in (found[:2], found[2:]))
+        return f"the cluster at {address} runs {cluster}, but this process has {mine}; install the same on all nodes"
+    return f'Ray could not be started or joined at "{address}": {" ".join(text.split())[:300]}'
+
+
+def _reason(text: str) -> str:
+    """Return in one line why an actor was lost."""
+    missing = re.search(r"No module named '([\w.]+)'", text)
+    if missing:
+        return f"its node has no package {missing[1].partition('.')[0]}; install the same packages on all nodes"
+    detail = re.search(r"(?:exit detail|because): ?(.*)|(?:dead|died) because (.*)", text)
+    line = next((part for part in detail.groups() if part), "") if detail else ""
+    return " ".join((line or text.strip().splitlines()[0]).split())[:200] if text.strip() else "Ray gave no reason"
+
+
+@contextmanager
+def _visible(devices: str | None) -> Iterator[None]:
+    """Set CUDA_VISIBLE_DEVICES for the processes of a cluster that starts; None: leave it."""
+    name = "CUDA_VISIBLE_DEVICES"
+    before = os.environ.get(name)
+    if devices is not None:
+        os.environ[name] = devices
+    try:
+        yield
+    finally:
+        if devices is not None:
+            os.environ.pop(name, None)
+            if before is not None:
+                os.environ[name] = before

@@ -1,0 +1,121 @@
+"""What runs inside the process of an engine: a sampler, made from its settings, behind calls that can be pickled.
+
+Errors are returned instead of raised, since Ray would wrap what is raised into its own exceptions with a traceback as
+text. An exception that leaves this process is one of `turnwise.agents.errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any, cast
+
+from turnwise.agents.cluster.weight_chunks import WeightChunk, join_chunks
+from turnwise.agents.errors import AgentError, SamplerError, look_up
+from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings, Sleeps, Tokenizer
+
+__all__ = ["EngineFacts", "EngineHost"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What the driver must know about an engine."""
+
+    turnwise: str
+    """Version of the package on its node."""
+    tokenizer: Tokenizer | None
+    """Of an engine that found its tokenizer by itself; None if the driver gave it, or there is none."""
+    has_tokenizer: bool
+    context: int | None
+    images: bool
+
+
+class EngineHost:
+    """The class of the Ray actor of an engine; `open` makes its sampler."""
+
+    def __init__(self, path: Sequence[str]) -> None:
+        """Find modules where the driver finds them, as far as this node has the folders: samplers of the user's own."""
+        sys.path += [folder for folder in path if folder not in sys.path]
+        self._opened: Sampler | None = None
+        self._chunks: dict[int, WeightChunk] = {}
+        self._running: dict[str, asyncio.Event] = {}
+
+    async def open(self, name: str, settings: SamplerSettings) -> EngineFacts | AgentError:
+        """Make the sampler, and return what the driver must know about it."""
+        return cast("EngineFacts | AgentError", await _caught(self._open(name, settings)))
+
+    async def sample(self, request: Request) -> Completion | AgentError | None:
+        """Return the sampler's answer; None if its episode was forgotten meanwhile.
+
+        The driver has one request of an episode at a time. One that it has cancelled may still be ending here.
+        """
+        while request.episode in self._running:
+            await self._running[request.episode].wait()
+        self._running[request.episode] = ended = asyncio.Event()
+        try:
+            return cast("Completion | AgentError", await _caught(self._sampler.sample(request)))
+        except asyncio.CancelledError:
+            return None
+        finally:
+            del self._running[request.episode]
+            ended.set()
+
+    async def forget(self, episode: str) -> None:
+        """Drop what is kept for an episode."""
+        self._sampler.forget(episode)
+
+    async def take(self, number: int, chunk: WeightChunk) -> None:
+        """Keep a chunk of the weights that `load` will use."""
+        self._chunks[number] = chunk
+
+    async def load(self, version: int) -> AgentError | None:
+        """Use the weights whose chunks were taken, once the requests that were cancelled have ended."""
+        while self._running:
+            await next(iter(self._running.values())).wait()
+        chunks = [self._chunks[number] for number in sorted(self._chunks)]
+        self._chunks.clear()
+        return cast("AgentError | None", await _caught(self._sampler.load(join_chunks(chunks), version)))
+
+    async def sleep(self) -> AgentError | None:
+        """Release memory until the next load, if the sampler can."""
+        sampler = self._sampler
+        return cast("AgentError | None", await _caught(sampler.sleep())) if isinstance(sampler, Sleeps) else None
+
+    async def close(self) -> None:
+        """Close the sampler."""
+        self._sampler.close()
+
+    @property
+    def _sampler(self) -> Sampler:
+        assert self._opened is not None, "open comes first"
+        return self._opened
+
+    async def _open(self, name: str, settings: SamplerSettings) -> EngineFacts:
+        folder = Path(settings.model)
+        if folder.is_absolute() and not folder.is_dir():
+            raise SamplerError(
+                f"the model folder {folder} does not exist on an engine's node; nodes need a common disk for folders, "
+                "or policy.path must be an id of the Hugging Face Hub"
+            )
+        self._opened = sampler = look_up(SAMPLERS, name, SamplerError)(settings)
+        return EngineFacts(
+            turnwise=version_of("turnwise"),
+            tokenizer=sampler.tokenizer if settings.tokenizer is None else None,
+            has_tokenizer=sampler.tokenizer is not None,
+            context=sampler.context,
+            images=bool(getattr(sampler, "images", False)),
+        )
+
+
+async def _caught(work: Awaitable[Any]) -> Any:
+    """Return the result of the work, or its error as one of ours."""
+    try:
+        return await work
+    except AgentError as error:
+        return error.with_traceback(None)
+    except Exception as error:
+        return SamplerError(f"an engine failed: {type(error).__name__}: {error}")

@@ -1,0 +1,100 @@
+"""Which engine answers an episode: the one that holds its cache, otherwise the one with the fewest episodes.
+
+The state of the engines is plain data here, so that the rules can be tested without a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+__all__ = ["Engine", "EngineState", "Routes"]
+
+
+class EngineState(Enum):
+    """What an engine does."""
+
+    STARTING = "starting"
+    """Its process starts, for the first time or again; it holds no cache."""
+    READY = "ready"
+    LOADING = "loading"
+    """It takes no new requests, answers those that it has, and then takes new weights."""
+    ENDED = "ended"
+    """It failed too often, and is not started again."""
+
+
+@dataclass(slots=True, eq=False)
+class Engine:
+    """An engine as the driver sees it."""
+
+    number: int
+    state: EngineState = EngineState.STARTING
+    actor: Any = None
+    loads: int = 0
+    """How often the driver had sent weights when those of this engine were sent; versions may be numbered at will."""
+    busy: int = 0
+    """Requests that it has not answered."""
+    episodes: set[str] = field(default_factory=set)
+    """Episodes whose caches it holds."""
+    failures: int = 0
+    """How often in a row it was lost, or did not start, without an answer in between."""
+    reason: str = ""
+    """Why it was lost."""
+
+
+class Routes:
+    """The engine of each episode, and how new the weights are that the episode has seen."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self._engines = engines
+        self._homes: dict[str, Engine] = {}
+        self._seen: dict[str, int] = {}
+        self.moved = 0
+        """Episodes that went on at another engine."""
+
+    def choose(self, episode: str) -> Engine | None:
+        """Return the engine for a request of an episode; None: it must wait.
+
+        An episode waits for its own engine while that loads weights, and leaves it if it is lost. It is never answered
+        with older weights than it has seen.
+        """
+        home = self._homes.get(episode)
+        if home is not None and home.state is EngineState.LOADING:
+            return None
+        least = self._seen.get(episode)
+        able = [
+            one for one in self._engines if one.state is EngineState.READY and (least is None or one.loads >= least)
+        ]
+        if home in able:
+            return home
+        if not able:
+            return None
+        engine = min(able, key=lambda one: (len(one.episodes), one.busy, one.number))
+        if home is not None:
+            home.episodes.discard(episode)
+            self.moved += 1
+        engine.episodes.add(episode)
+        self._homes[episode] = engine
+        return engine
+
+    def answered(self, episode: str, engine: Engine) -> None:
+        """Note that an engine has answered, unless the episode was forgotten meanwhile."""
+        if self._homes.get(episode) is engine:
+            self._seen[episode] = engine.loads
+
+    def forget(self, episode: str) -> Engine | None:
+        """Drop an episode that is over, and return the engine that may hold its cache."""
+        self._seen.pop(episode, None)
+        home = self._homes.pop(episode, None)
+        if home is not None:
+            home.episodes.discard(episode)
+        return home
+
+    def lost(self, engine: Engine) -> None:
+        """Note that an engine has lost its caches; its episodes keep what they have seen."""
+        for episode in engine.episodes:
+            del self._homes[episode]
+        self.moved += len(engine.episodes)
+        engine.episodes.clear()

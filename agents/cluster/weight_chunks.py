@@ -1,0 +1,97 @@
+"""Weights on their way through Ray's object store: chunks of named tensors as numpy arrays, which are read in place.
+
+A process on the same node reads an array where it lies in shared memory, so that all engines of a node read one copy.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from turnwise.agents.adapters import is_adapter
+from turnwise.agents.samplers.weights import named_tensors
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["CHUNK", "WeightChunk", "join_chunks", "split_weights"]
+
+CHUNK = 2**28
+"""Bytes after which a chunk is full; a larger tensor is a chunk by itself."""
+
+
+@dataclass(slots=True)
+class WeightChunk:
+    """A part of a model's tensors."""
+
+    arrays: dict[str, tuple[str, NDArray[Any]]] = field(default_factory=dict)
+    """By name: the type as torch names it, and the numbers; bfloat16, which numpy lacks, as its bits in int16."""
+    same: dict[str, str] = field(default_factory=dict)
+    """Second names of tensors (tied weights), and the first name of each, which may be in an earlier chunk."""
+    size: int = 0
+    """In bytes."""
+
+
+def split_weights(weights: Any, size: int = CHUNK) -> Iterator[WeightChunk]:
+    """Yield a whole model in chunks, one at a time on the CPU.
+
+    Args:
+        weights: a torch module (adapters are merged), named tensors, or the path of a Hugging Face folder or of a
+            folder with a LoRA adapter, whose base is read as well.
+        size: bytes after which a chunk is full.
+
+    Raises:
+        SamplerError: the weights are none of these.
+    """
+    if isinstance(weights, Path) and is_adapter(weights):
+        from turnwise.agents.models import load_model
+
+        weights = load_model(weights)
+    chunk = WeightChunk()
+    seen: dict[int, tuple[weakref.ref[Any], str]] = {}  # a tensor that is gone may leave its address to another
+    for name, tensor in named_tensors(weights):
+        other, first = seen.get(tensor.data_ptr(), (lambda: None, ""))
+        twin = other()
+        if twin is not None and twin.shape == tensor.shape and twin.dtype == tensor.dtype:
+            chunk.same[name] = first
+            continue
+        seen[tensor.data_ptr()] = (weakref.ref(tensor), name)
+        chunk.arrays[name] = (str(tensor.dtype).removeprefix("torch."), _array(tensor))
+        chunk.size += tensor.nbytes
+        if chunk.size >= size:
+            yield chunk
+            chunk = WeightChunk()
+    if chunk.arrays or chunk.same:
+        yield chunk
+
+
+def join_chunks(chunks: Iterable[WeightChunk]) -> dict[str, torch.Tensor]:
+    """Return the named tensors of all chunks; they read the memory of the chunks and must not be written."""
+    found: dict[str, torch.Tensor] = {}
+    same: dict[str, str] = {}
+    for chunk in chunks:
+        found |= {name: _tensor(dtype, array) for name, (dtype, array) in chunk.arrays.items()}
+        same |= chunk.same
+    return found | {name: found[first] for name, first in same.items()}
+
+
+def _array(tensor: torch.Tensor) -> NDArray[Any]:
+    import torch
+
+    value = tensor.detach().to("cpu").contiguous()
+    return (value.view(torch.int16) if value.dtype == torch.bfloat16 else value).numpy()
+
+
+def _tensor(dtype: str, array: NDArray[Any]) -> torch.Tensor:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable.*")
+        value = torch.from_numpy(array)
+    return value.view(torch.bfloat16) if dtype == "bfloat16" else value

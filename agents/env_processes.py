@@ -1,0 +1,205 @@
+"""Environments in processes of this machine: several in each, dealt to the process that has the fewest.
+
+A process that dies ends the episodes of its environments, and the next ones are played in a new process. A process with
+a call that is late, or that has grown beyond its limit, is retired: its other episodes are played to their end, it gets
+no new ones, and then it is killed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from turnwise.agents.errors import AgentError
+from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied
+from turnwise.envs.host import MakeEnv, RemoteEnv, new_host, require_portable
+from turnwise.tools.concurrent_process import ConcurrentProcess
+from turnwise.tools.deadlines import CallFailed, DeadlinePassed, ProcessDied
+
+__all__ = ["EnvProcesses"]
+
+_CLOSE: Final = 10.0
+"""Seconds that an environment may take to close before its process may be killed."""
+_STARTS: Final = 3
+"""Processes that may fail to start in a row."""
+
+
+class EnvProcesses:
+    """Makes environments in a number of processes, which start when they are first needed."""
+
+    def __init__(self, workers: int, *, threads: bool = False, memory: float = 0.0) -> None:
+        """Check the options.
+
+        Args:
+            workers: number of processes.
+            threads: each environment has a thread of its own in its process, which deadlines need, and environments
+                that wait. Without it the environments of a process take turns, which is fastest.
+            memory: GiB that a process may use before it is replaced; 0: no limit. (Read from /proc.)
+
+        Raises:
+            AgentError: a value is out of range.
+        """
+        if workers < 1:
+            raise AgentError(f"the number of processes for environments must be >= 1, got {workers}")
+        if not memory >= 0:
+            raise AgentError(f"the memory of a process for environments must be >= 0 GiB, got {memory}")
+        self.workers, self.threads, self.memory = workers, threads, memory
+        self.replaced = 0
+        self._processes: list[_Process] = []
+        self._numbers = itertools.count()
+        self._failed_starts = 0
+        self._lock = threading.RLock()
+
+    def open(
+        self, make: MakeEnv, seconds: float | None = None, start_seconds: float | None = None
+    ) -> Future[RemoteEnv]:
+        """Return the future of a new environment in the process that has the fewest.
+
+        Args:
+            make: makes the environment; has to be picklable.
+            seconds: deadline of each call; None: no limit.
+            start_seconds: deadline of `make`.
+
+        Raises:
+            EnvError: `make` cannot be pickled, or deadlines are wanted without `threads`.
+            AgentError: several processes in a row did not start.
+        """
+        if seconds is not None and not self.threads:
+            raise EnvError("deadlines need EnvProcesses(threads=True)")
+        require_portable(make)
+        with self._lock:
+            connection = _ProcessConnection(self, self._least_loaded(), next(self._numbers))
+        opened: Future[RemoteEnv] = Future()
+        opened.set_running_or_notify_cancel()
+
+        def finish(made: Future[Any]) -> None:
+            error = made.exception()
+            if error is None:
+                opened.set_result(RemoteEnv(connection, made.result(), seconds))
+            else:
+                connection.close()
+                opened.set_exception(error)
+
+        connection.submit("make", start_seconds, make).add_done_callback(finish)
+        return opened
+
+    def pids(self) -> list[int]:
+        """Return the process ids of the processes that take new environments."""
+        with self._lock:
+            return [one.process.pid for one in self._processes if not one.retired]
+
+    def close(self) -> None:
+        """Close all environments, for a limited time, and end the processes."""
+        with self._lock:
+            processes, self._processes = self._processes, []
+        try:
+            for connection in [connection for one in processes for connection in one.connections]:
+                connection.close()
+            wait([future for one in processes for future in one.closing], timeout=_CLOSE)
+        finally:
+            for one in processes:
+                one.process.kill()
+
+    def _least_loaded(self) -> _Process:
+        """Return the process for the next environment; start one if there are fewer than there may be."""
+        for one in [one for one in self._processes if one.process.ended]:
+            self._processes.remove(one)
+            self.replaced += 1
+            self._failed_starts = 0 if one.process.ready else self._failed_starts + 1
+            if self._failed_starts >= _STARTS:
+                raise AgentError(
+                    f"{_STARTS} processes for environments did not start: {one.process.error}; a script that uses them "
+                    'needs `if __name__ == "__main__":` around what it does'
+                )
+        usable = [one for one in self._processes if not self.retire_if_needed(one)]
+        if len(usable) < self.workers:
+            process = ConcurrentProcess(new_host, threads=self.threads, name="turnwise-environments")
+            self._processes.append(_Process(process))
+            return self._processes[-1]
+        return min(usable, key=lambda one: len(one.connections))
+
+    def retire_if_needed(self, one: _Process) -> bool:
+        """Return whether a process takes no new episodes, and decide it now."""
+        if not one.retired:
+            grown = self.memory and one.process.memory() > self.memory * 2**30
+            one.retired = bool(grown or one.process.late or one.process.ended)
+        return one.retired
+
+    def kill_if_unused(self, one: _Process) -> None:
+        """Kill a retired process whose last environment has been closed."""
+        with self._lock:
+            if not one.retired or one.connections or one.closing or one not in self._processes:
+                return
+            self._processes.remove(one)
+            self.replaced += 1
+        one.process.kill()
+
+
+@dataclass(eq=False, slots=True)
+class _Process:
+    """A process and its environments."""
+
+    process: ConcurrentProcess
+    connections: set[_ProcessConnection] = field(default_factory=set)
+    closing: set[Future[Any]] = field(default_factory=set)
+    retired: bool = False
+
+
+class _ProcessConnection:
+    """One environment in a process (`turnwise.envs.host.EnvConnection`)."""
+
+    def __init__(self, owner: EnvProcesses, host: _Process, number: int) -> None:
+        self._owner, self._host, self._number = owner, host, number
+        self._hangs = False
+        host.connections.add(self)
+
+    @property
+    def retired(self) -> bool:
+        return self._owner.retire_if_needed(self._host)
+
+    def submit(self, method: str, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        answer.set_running_or_notify_cancel()
+
+        def finish(call: Future[Any]) -> None:
+            error = call.exception()
+            if error is None:
+                answer.set_result(call.result())
+            else:
+                self._hangs = self._hangs or isinstance(error, DeadlinePassed)
+                answer.set_exception(_env_error(method, seconds, error))
+
+        call = self._host.process.submit(self._number, seconds, self._number, method, *args, **kwargs)
+        call.add_done_callback(finish)
+        return answer
+
+    def close(self) -> Future[Any]:
+        # Without threads, the environment may have to wait for others, for no known time.
+        closed = self.submit("close", _CLOSE if self._owner.threads else None)
+        self._host.process.end_lane(self._number)
+        self._host.connections.discard(self)
+        if self._hangs:
+            self._owner.kill_if_unused(self._host)
+        else:
+            self._host.closing.add(closed)
+            closed.add_done_callback(self._is_closed)
+        return closed
+
+    def _is_closed(self, closed: Future[Any]) -> None:
+        self._host.closing.discard(closed)
+        self._owner.kill_if_unused(self._host)
+
+
+def _env_error(method: str, seconds: float | None, error: BaseException) -> BaseException:
+    """Return what an environment's caller is told about a failed call."""
+    if isinstance(error, DeadlinePassed):
+        return DeadlineExceeded(f"{method}() took longer than {seconds:g} seconds")
+    if isinstance(error, ProcessDied):
+        kind = EnvironmentDied if error.during else HostDied
+        return kind(f"the environment's process ended ({error})", error.exit_code)
+    if isinstance(error, CallFailed):
+        return EnvError(f"{method}(): {error}")
+    return error

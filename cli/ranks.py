@@ -1,0 +1,53 @@
+"""`turnwise train` in several processes that torchrun has started: rank 0 trains and talks, the others serve it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import typer
+
+from turnwise.cli.errors import USER_ERROR
+
+if TYPE_CHECKING:
+    from turnwise.training.config import Run
+    from turnwise.training.rank_commands import Leader
+
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def started_with_others() -> bool:
+    """Return whether the environment says that this process is one of several ranks, as under torchrun."""
+    return all(os.environ.get(name) for name in VARIABLES) and os.environ["WORLD_SIZE"] != "1"
+
+
+def train_with_others(load: Callable[[], Run], lead_training: Callable[[Run, Leader], None]) -> None:
+    """Train on rank 0, and serve it on the others, which say nothing that rank 0 says as well.
+
+    Args:
+        load: returns the run, as this rank reads it.
+        lead_training: what rank 0 does.
+
+    Raises:
+        TrainingError: on rank 0, whatever is wrong on any of them.
+    """
+    from turnwise.training.errors import RankLost
+    from turnwise.training.rank_commands import lead, serve_rank
+    from turnwise.training.ranks import agree, join
+
+    ranks = join()
+    try:
+        run, ranks = agree(ranks, load)
+        if ranks.leads:
+            with lead(ranks) as leader:
+                lead_training(run, leader)
+            return
+    except Exception:
+        if ranks.leads:
+            raise
+        raise typer.Exit(USER_ERROR) from None
+    try:
+        serve_rank(ranks)
+    except RankLost:
+        raise typer.Exit(1) from None

@@ -1,0 +1,114 @@
+"""Several Ray nodes on this machine: nodes that join late or leave, other versions, and what `doctor` shows."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from toys.waiting import eventually
+
+ray = pytest.importorskip("ray")
+
+from ray.cluster_utils import Cluster as Nodes  # noqa: E402
+
+from turnwise.agents.cluster.connection import Cluster, ClusterSettings  # noqa: E402
+from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
+from turnwise.agents.errors import SamplerError  # noqa: E402
+from turnwise.agents.prompt import View  # noqa: E402
+from turnwise.agents.samplers.base import Completion, Request, SamplerSettings  # noqa: E402
+from turnwise.cli import doctor  # noqa: E402
+
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+TOY = "toys.cluster_engine:Engine"
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    started = Nodes(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    yield started
+    ray.shutdown()
+    started.shutdown()
+
+
+def ask(sampler: ClusterSampler, count: int) -> list[Completion]:
+    view = View("look", "look", ("go east",), 0)
+    asked = [Request(f"task#{number}@0", 0, (), (), number, view) for number in range(count)]
+
+    async def together() -> list[Completion]:
+        return await asyncio.gather(*map(sampler.sample, asked))
+
+    return asyncio.run(together())
+
+
+@pytest.mark.slow
+def test_engines_use_nodes_that_join_late_and_outlive_nodes_that_leave(nodes: Nodes) -> None:
+    settings = ClusterSettings(address=nodes.address, engines=2, wait=100.0)
+    with pytest.raises(SamplerError, match=r"no room for 2 engines .* within 0\.5 s: its 1 node has 1 CPU and 0 GPUs"):
+        ClusterSampler(TOY, SamplerSettings(), dataclasses.replace(settings, wait=0.5))
+    joined = Cluster(settings)
+    with ThreadPoolExecutor(1) as threads:
+        opening = threads.submit(ClusterSampler, TOY, SamplerSettings(options={"seconds": 0.2}), settings)
+        assert eventually(lambda: any(one.name == "turnwise-cluster" for one in threading.enumerate()))
+        added = nodes.add_node(**NODE)
+        sampler = opening.result()
+    try:
+        assert len(joined.nodes) == 2
+        first = ask(sampler, 4)
+        assert len({one.extras["pid"] for one in first}) == 2  # one engine on each node
+        nodes.remove_node(added, allow_graceful=False)
+
+        def left() -> bool:  # an engine may outlive its node for a moment
+            assert [one.text for one in ask(sampler, 4)] == [one.text for one in first]
+            return sampler.metrics()["engines"] == 1
+
+        assert eventually(left)
+        nodes.add_node(**NODE)
+        assert eventually(lambda: sampler.metrics()["engines"] == 2, 100.0)
+        assert [one.text for one in ask(sampler, 4)] == [one.text for one in first]
+        assert sampler.metrics()["engines_lost"] == 1
+    finally:
+        sampler.close()
+        joined.close()
+
+
+@pytest.mark.slow
+def test_a_cluster_is_shown_and_one_with_other_versions_is_refused(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", nodes.address)
+    (found,) = doctor.cluster()
+    assert found.available
+    assert f"Ray {ray.__version__}, 1 node: " in found.detail
+    assert "(1 CPUs, 0 GPUs)" in found.detail
+    assert not ray.is_initialized()  # it has left the cluster
+
+    from ray._common.usage.usage_constants import CLUSTER_METADATA_KEY
+    from ray._private.ray_constants import KV_NAMESPACE_CLUSTER
+
+    store = nodes.head_node.get_gcs_client()
+    told = json.loads(store.internal_kv_get(CLUSTER_METADATA_KEY, KV_NAMESPACE_CLUSTER))
+    told |= {"ray_version": "2.1.0", "python_version": "3.8.1"}
+    store.internal_kv_put(CLUSTER_METADATA_KEY, json.dumps(told).encode(), True, KV_NAMESPACE_CLUSTER)
+    with pytest.raises(SamplerError, match=r"runs Ray 2\.1\.0 and Python 3\.8\.1, but this process has Ray 2"):
+        Cluster(ClusterSettings(address=nodes.address))
+    (found,) = doctor.cluster()
+    assert not found.available
+    assert "Ray 2.1.0" in found.detail
+
+
+def test_without_a_cluster_none_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if os.path.exists("/tmp/ray/ray_current_cluster"):
+        pytest.skip("another cluster runs on this machine")
+    (found,) = doctor.cluster()
+    assert not found.available
+    assert "no Ray cluster was found" in found.detail
+    assert found.remedy == "ray start --head"

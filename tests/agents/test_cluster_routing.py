@@ -1,0 +1,89 @@
+"""Which engine answers which episode, and weights in chunks; without a cluster."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.agents.cluster.routing import Engine, EngineState, Routes
+
+EPISODES = [f"task#{number}@0" for number in range(6)]
+STEPS = st.one_of(
+    st.tuples(st.just("ask"), st.sampled_from(EPISODES)),
+    st.tuples(st.just("forget"), st.sampled_from(EPISODES)),
+    st.tuples(st.just("lose"), st.integers(0, 2)),
+    st.tuples(st.just("start"), st.integers(0, 2)),
+    st.tuples(st.just("drain"), st.integers(0, 2)),
+    st.tuples(st.just("load"), st.integers(0, 2)),
+)
+
+
+@given(st.lists(STEPS, max_size=60))
+def test_no_episode_goes_back_to_older_weights_or_leaves_a_live_engine(steps: list[tuple[str, Any]]) -> None:
+    engines = [Engine(number, EngineState.READY) for number in range(3)]
+    routes, current = Routes(engines), 0
+    homes: dict[str, Engine] = {}
+    seen: dict[str, int] = {}
+    for what, which in steps:
+        if what == "ask":
+            found = routes.choose(which)
+            home = homes.get(which)
+            able = [one for one in engines if one.state is EngineState.READY and one.loads >= seen.get(which, 0)]
+            if found is None:
+                assert not able or (home is not None and home.state is EngineState.LOADING)
+                continue
+            assert found in able
+            if home is not None and home in able:
+                assert found is home
+            elif home is None:
+                others = [sum(one is engine for name, one in homes.items() if name != which) for engine in able]
+                assert sum(one is found for name, one in homes.items() if name != which) == min(others)
+            homes[which] = found
+            seen[which] = found.loads
+            routes.answered(which, found)
+        elif what == "forget":
+            assert routes.forget(which) is homes.pop(which, None)
+            seen.pop(which, None)
+        elif what == "lose" and engines[which].state is not EngineState.STARTING:
+            engines[which].state = EngineState.STARTING
+            routes.lost(engines[which])
+            homes = {name: one for name, one in homes.items() if one is not engines[which]}
+        elif what == "start" and engines[which].state is EngineState.STARTING:
+            engines[which].state, engines[which].loads = EngineState.READY, current
+        elif what == "drain" and engines[which].state is EngineState.READY:
+            engines[which].state = EngineState.LOADING
+        elif what == "load" and engines[which].state is EngineState.LOADING:
+            current += 1
+            engines[which].state, engines[which].loads = EngineState.READY, current
+    for engine in engines:
+        assert engine.episodes == {name for name, one in homes.items() if one is engine}
+
+
+def test_weights_are_the_same_behind_the_object_store() -> None:
+    torch = pytest.importorskip("torch")
+    from turnwise.agents.cluster.weight_chunks import join_chunks, split_weights
+
+    tied = torch.randn(40, 8)
+    weights = {
+        "embed": tied,
+        "half": torch.randn(7, 5, dtype=torch.bfloat16),
+        "step": torch.tensor(3),
+        "strided": torch.randn(6, 9).T,
+        "last": tied,
+        "flags": torch.tensor([True, False]),
+    }
+    chunks = list(split_weights(weights, size=100))
+    assert len(chunks) > 1
+    assert all(chunk.size < 100 or len(chunk.arrays) <= 3 for chunk in chunks)
+    assert sum(chunk.size for chunk in chunks) == sum(one.nbytes for name, one in weights.items() if name != "last")
+    found = join_chunks(pickle.loads(pickle.dumps(chunk)) for chunk in chunks)
+    assert set(found) == set(weights)
+    for name, tensor in weights.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor)
+    assert found["last"] is found["embed"]
+    assert len(list(split_weights(weights))) == 1

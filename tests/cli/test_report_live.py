@@ -1,0 +1,149 @@
+"""A live report: an open page follows its run, keeps its reader's place, and transfers only what is new."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from toys.report_runs import episode, turn, write_iteration, write_run
+
+from turnwise.agents.store import TrajectoryWriter
+from turnwise.cli.run_report.report_data import open_report
+from turnwise.cli.run_report.server import LiveServer
+
+
+@contextmanager
+def served(path: Path) -> Iterator[LiveServer]:
+    """A server of a report, in a thread."""
+    server = LiveServer(open_report(path))
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        thread.join()
+
+
+def test_a_run_that_continues(tab: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "live", iterations=1)
+    with served(run) as server:
+        asked: list[str] = []
+        tab.on("request", lambda request: asked.append(request.url.removeprefix(server.url)))
+        tab.goto(f"{server.url}#/groups")
+        tab.locator(".row").first.wait_for()
+        assert tab.locator(".row").count() == 1
+        write_iteration(run, 2)
+        tab.wait_for_function("() => document.querySelectorAll('.row').length === 2")
+        tab.locator(".cell").first.click()
+        tab.locator(".strip").first.wait_for()
+        assert any(path.startswith("turns/2/") for path in asked)
+        assert not any(path.startswith("turns/1") for path in asked)
+        assert any(re.fullmatch(r"news\?since=[1-9]\d*", path) for path in asked)
+        tab.wait_for_function("() => document.getElementById('live').textContent === 'live'")
+        tab.goto("about:blank")
+
+
+def test_an_open_episode_is_drawn_again_where_its_reader_is(tab: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "live", iterations=1)
+    long = [turn(n, f"step {n}", observation=f"room {n}\n" * 12, reward=float(n == 19)) for n in range(20)]
+    file = run / "trajectories" / "000002.jsonl"
+
+    def add(played: list[Any]) -> None:
+        with TrajectoryWriter(file, append=True) as writer:
+            for one in played:
+                writer.write(one)
+
+    add([episode("open-1", 0, long, True), episode("open-1", 1, long[:3], False)])
+    with served(run) as server:
+        tab.goto(f"{server.url}#/turn/2/0/0/8")
+        card = tab.locator("#turn-8")
+        card.wait_for()
+        card.get_by_text("other credit rules").click()
+        card.locator("details[open] table").wait_for()
+        place = tab.evaluate("() => document.getElementById('turn-8').getBoundingClientRect().top")
+        credit = card.locator(".credit b").inner_text()
+
+        # a further member of the group: the advantages change, and the reader stays where he was
+        add([episode("open-1", 2, long[:5], False)])
+        tab.wait_for_function("old => document.querySelector('#turn-8 .credit b').textContent !== old", arg=credit)
+        assert "of 3" in tab.locator(".crumbs").last.inner_text()
+        card.locator("details[open] table").wait_for()
+        assert abs(tab.evaluate("() => document.getElementById('turn-8').getBoundingClientRect().top") - place) < 2
+        assert card.get_attribute("class").endswith("here")
+
+        # text that is being marked is left alone until it is marked no more
+        tab.evaluate("() => getSelection().selectAllChildren(document.querySelector('#turn-8 .text'))")
+        add([episode("open-1", 3, long[:2], True)])
+        asked = "() => performance.getEntriesByType('resource').filter((one) => one.name.includes('news')).length"
+        before = tab.evaluate(asked)
+        tab.wait_for_function(f"n => ({asked})() > n + 1", arg=before)
+        assert "of 3" in tab.locator(".crumbs").last.inner_text()
+        assert "room 8" in tab.evaluate("() => getSelection().toString()")
+        tab.evaluate("() => getSelection().removeAllRanges()")
+        tab.wait_for_function("() => [...document.querySelectorAll('.crumbs')].at(-1).textContent.includes('of 4')")
+        tab.goto("about:blank")
+
+
+def test_what_is_transferred_is_what_is_new(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "live", iterations=1)
+    file = run / "trajectories" / "000002.jsonl"
+    with TrajectoryWriter(file) as writer:
+        for one in range(200):
+            writer.write(episode(f"open-{one}", 0, [turn(0, f"take {one}")], one % 3 == 0))
+    with served(run) as server:
+        port = int(server.url.rstrip("/").rpartition(":")[2])
+
+        def get(path: str, tag: str = "") -> tuple[int, bytes, str]:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", path, headers={"If-None-Match": tag} if tag else {})
+            answer = connection.getresponse()
+            found = answer.status, answer.read(), answer.headers["ETag"]
+            connection.close()
+            return found
+
+        _, whole, _ = get("/news?since=0")
+        _, again, _ = get("/news?since=1")
+        _, turns, _ = get("/turns/2")
+        _, group, tag = get("/turns/2/7")
+        with TrajectoryWriter(file, append=True) as writer:
+            writer.write(episode("open-200", 0, [turn(0, "take 200")], True))
+        _, news, _ = get("/news?since=1")
+        assert len(again) < 100
+        assert len(news) < 0.03 * len(whole)
+        assert len(group) < 0.2 * len(turns)
+        assert get("/turns/2/7", tag)[:2] == (304, b"")
+
+
+def test_the_server_answers_its_own_machine_and_its_own_run_only(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "live", iterations=1)
+    (tmp_path / "secret.txt").write_text("secret")
+    server = LiveServer(open_report(run))
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        host, _, port = server.url.removeprefix("http://").rstrip("/").partition(":")
+        assert host == "127.0.0.1"
+
+        def status(path: str, name: str = "localhost") -> int:
+            connection = http.client.HTTPConnection(host, int(port), timeout=60)
+            connection.putrequest("GET", path, skip_host=True)
+            connection.putheader("Host", name)
+            connection.endheaders()
+            found = connection.getresponse().status
+            connection.close()
+            return found
+
+        assert status("/") == status("/turns/1") == status("/tokens/1") == status("/news?since=0") == 200
+        assert status("/turns/1/2") == status("/tokens/1/0") == 200
+        assert status("/", "evil.example") == status("/turns/1", "evil.example:80") == 403
+        for path in ("/run.toml", "/../secret.txt", "/turns/../../secret.txt", "/turns/2", "/news", "/news?since=x"):
+            assert status(path) == 404, path
+    finally:
+        server.close()
+        thread.join()

@@ -1,0 +1,70 @@
+"""Several ranks on this machine, in processes of their own, which meet at a store of the test's own process."""
+
+import multiprocessing
+import os
+import traceback
+from contextlib import suppress
+from datetime import timedelta
+
+import torch
+from torch.distributed import TCPStore
+
+SECONDS = 240
+
+
+def on_ranks(size, function, *args, ends=None):
+    """Return `function(leader, *args)` of rank 0, which other ranks serve; an error there is raised here.
+
+    `ends` are the exit codes of the ranks, by default all 0.
+    """
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    ranks = [
+        context.Process(target=_rank, args=(rank, size, store.port, there, function, args), daemon=True)
+        for rank in range(size)
+    ]
+    for one in ranks:
+        one.start()
+    try:
+        there.close()
+        assert here.poll(SECONDS), "the ranks took too long"
+        kind, value = here.recv()
+        if kind == "error":
+            raise value
+        for one in ranks:
+            one.join(SECONDS)
+        assert [one.exitcode for one in ranks] == (ends or [0] * size)
+        return value
+    finally:
+        for one in ranks:
+            one.kill()
+
+
+def _rank(rank, size, port, result, function, args):
+    torch.set_num_threads(1)
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
+    from turnwise.training.config import Run
+    from turnwise.training.rank_commands import lead, serve_rank
+    from turnwise.training.ranks import agree, join
+
+    _, ranks = agree(join(timeout=timedelta(seconds=SECONDS)), Run)
+    if rank:
+        serve_rank(ranks)
+        return
+    try:
+        with lead(ranks) as leader:
+            value = function(leader, *args)
+        result.send(("value", value))
+    except Exception as error:
+        traceback.print_exc()
+        with suppress(OSError):
+            result.send(("error", error))

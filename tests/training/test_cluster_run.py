@@ -1,0 +1,124 @@
+"""Runs whose engines are on a Ray cluster: the same as without one, and finished whatever engine is killed."""
+
+import json
+import os
+import random
+import signal
+import threading
+
+import pytest
+import torch
+import toys.corridor
+from toys.waiting import eventually
+
+ray = pytest.importorskip("ray")
+
+from turnwise.agents.cluster.routing import EngineState  # noqa: E402
+from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
+from turnwise.agents.models import load_model  # noqa: E402
+from turnwise.training import Run, engine, train  # noqa: E402
+from turnwise.training.cluster import cluster_settings, engine_devices  # noqa: E402
+from turnwise.training.config_effects import check_effects  # noqa: E402
+from turnwise.training.errors import ConfigError  # noqa: E402
+from turnwise.training.setup import prepare  # noqa: E402
+
+torch.set_num_threads(1)
+
+TABLE = {
+    "threads": 1,
+    "env": {"id": f"toys.corridor:{toys.corridor.ID}", "kwargs": {"lengths": [3, 4]}},
+    "agent": {"max_turns": 6, "max_tokens": 8},
+    "policy": {"vocab": 280, "hidden": 32, "layers": 1, "heads": 1, "context": 400},
+    "imitation": {"episodes": 10, "epochs": 1, "lr": 5e-3, "batch": 600},
+    "train": {"steps": 2, "tasks": 2, "group": 3, "updates": 2, "checkpoint_every": 0},
+    "evaluation": {"episodes": 0},
+}
+CLUSTER = ("cluster.address=local", "cluster.engines=2", "cluster.cpus=0.5")
+
+
+def make_run(folder, *overrides):
+    return Run.parse(TABLE, [f'output="{folder}"', *overrides])
+
+
+def trained(folder):
+    events = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [event for event in events if event["phase"] == "train"]
+
+
+@pytest.mark.slow
+def test_a_run_on_a_cluster_ends_with_the_same_weights(tmp_path):
+    alone = train(make_run(tmp_path / "alone", "train.concurrency=1"))
+    before, during = signal.getsignal(signal.SIGTERM), set()
+    other = train(
+        make_run(tmp_path / "cluster", "train.concurrency=1", *CLUSTER),
+        on_event=lambda _: during.add(signal.getsignal(signal.SIGTERM)),
+    )
+    assert not ray.is_initialized()  # the cluster was stopped
+    assert during == {before}  # Ray's own handler would end the run without a checkpoint
+    mine, same = (load_model(one.checkpoint).state_dict() for one in (alone, other))
+    assert all(torch.equal(mine[name], same[name]) for name in mine)
+    for event in trained(tmp_path / "cluster"):
+        assert (event["engines"], event["engines_lost"], event["requests_repeated"]) == (2, 0, 0)
+        assert event["probe_gap"] < 1e-5
+    resumed = train(make_run(tmp_path / "cluster", "train.concurrency=1", "train.steps=3"), resume=True)
+    assert resumed.step == 3  # without a cluster now
+
+
+@pytest.mark.slow
+def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
+    opened, kills, over = [], [], threading.Event()
+
+    class Recorded(ClusterSampler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            opened.append(self)
+
+    def kill_engines():
+        chance = random.Random()
+        while len(kills) < 3 and not over.is_set():
+            over.wait(chance.uniform(0.0, 0.05))
+            engines = opened[0]._engines if opened else []
+            busy = [one for one in engines if one.state is EngineState.READY and one.busy]
+            if len(busy) < 2:
+                continue
+            actor = chance.choice(busy).actor
+            if len(kills) % 2:
+                ray.kill(actor)
+            else:
+                os.kill(ray.get(actor.__ray_call__.remote(lambda host: os.getpid())), signal.SIGKILL)
+            kills.append(actor)
+            eventually(lambda: over.is_set() or opened[0].metrics()["engines_lost"] == len(kills))
+            eventually(lambda: over.is_set() or opened[0].metrics()["engines"] == 2)
+
+    monkeypatch.setattr(engine, "ClusterSampler", Recorded)
+    killer = threading.Thread(target=kill_engines)
+    killer.start()
+    try:
+        train(make_run(tmp_path / "run", *CLUSTER, "train.steps=5", "train.group=8"))
+    finally:
+        over.set()
+        killer.join()
+    events = trained(tmp_path / "run")
+    assert [(event["episodes"], event["errors"]) for event in events] == [(16, 0)] * 5
+    assert 0 < events[-1]["engines_lost"] <= len(kills)  # one may die when the last request was answered
+    assert events[-1]["requests_repeated"] > 0
+
+
+def test_what_the_section_asks_for():
+    table = {"cluster": {"address": "auto", "engines": 3}, "sampler": {"options": {"tensor_parallel_size": 2}}}
+    run = Run.parse(TABLE | table)
+    assert (cluster_settings(run, "cpu", 0).gpus, cluster_settings(run, "cuda:0", 8).gpus) == (0.0, 2.0)
+    assert cluster_settings(run, "cuda:0", 8).visible == "1,2,3,4,5,6,7"
+    shared = Run.parse(TABLE | table, ["cluster.gpus=0.5"])
+    assert (cluster_settings(shared, "cuda:0", 1).gpus, cluster_settings(shared, "cuda:0", 1).visible) == (0.5, None)
+    assert engine_devices("7", "cuda:0", 1) == ""
+    with pytest.raises(ConfigError, match="tensor_parallel_size must be an integer"):
+        cluster_settings(Run.parse(TABLE | table, ['sampler.options.tensor_parallel_size="2"']), "cuda:0", 8)
+
+
+def test_a_section_that_cannot_be_used_is_refused():
+    with pytest.raises(ConfigError, match=r"cluster.engines has no effect: cluster.address is empty"):
+        check_effects(Run.parse(TABLE, ["cluster.engines=2"]))
+    served = {"sampler": {"engine": "openai", "url": "http://127.0.0.1:1/v1", "options": {"tokens": True}}}
+    with pytest.raises(ConfigError, match="is a server of its own"):
+        prepare(Run.parse(TABLE | served, ["cluster.address=local"]))

@@ -1,0 +1,270 @@
+"""Several ranks train as one process does: gradients, weights, statistics, scores, checkpoints."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from toys.ranks import on_ranks
+from training_helpers import play, random_advantages, tiny_llama
+
+from turnwise.agents.adapters import adapter_tensors
+from turnwise.training.batch import deal, pack
+from turnwise.training.config_sections import ImitationSection
+from turnwise.training.distributed_learner import DistributedLearner
+from turnwise.training.errors import RankLost
+from turnwise.training.gradient import UpdatePlan
+from turnwise.training.imitation import demonstration_batch, imitate
+from turnwise.training.learner import Learner
+from turnwise.training.lora import LoraOptions, add_adapter
+from turnwise.training.objectives import Objective
+
+torch.set_num_threads(1)
+
+CASES = {
+    "sequence mean": {"objective": {"aggregation": "seq-mean-token-mean"}, "kind": torch.float32},
+    "token mean": {"objective": {"aggregation": "token-mean"}, "kind": torch.float32},
+    "divergence and entropy": {"objective": {"kl": 0.1, "entropy": 0.01}},
+    "whole sequences": {"objective": {"name": "gspo"}, "merge": False},
+    "whole mini-batch": {"objective": {"name": "kl_cov"}, "kind": torch.float32},
+    "whole mini-batch with entropy": {"objective": {"name": "kl_cov", "entropy": 0.01}},
+    "recomputed layers": {"options": {"checkpointing": True}},
+    "packed rows": {"options": {"packing": True}},
+    "adapter": {"lora": True, "objective": {"kl": 0.1}},
+    "adapter with recomputed layers": {"lora": True, "options": {"checkpointing": True}},
+    "few rows": {"groups": 1, "size": 2, "most": 1, "objective": {"name": "gspo"}},
+    "tied embeddings": {"model": {"tie_word_embeddings": True}},
+    "not finite": {"broken": True, "updates": 4},
+}
+PLAN = UpdatePlan(updates=2, micro_tokens=40, grad_clip=0.5, seed=3)
+
+
+def model_of(case):
+    model = tiny_llama(dtype=case.get("kind", torch.float64), **case.get("model", {}))
+    if case.get("lora"):
+        model = add_adapter(model, LoraOptions(rank=2, alpha=4))
+        torch.manual_seed(3)
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                torch.nn.init.normal_(parameter, std=0.1)
+    return model
+
+
+def batch_of(case):
+    rng = np.random.default_rng(5)
+    groups = play(rng, groups=case.get("groups", 3), size=case.get("size", 3), most=case.get("most", 4))
+    batch = pack(groups, random_advantages(rng, groups), merge=case.get("merge", True))
+    if case.get("broken"):
+        batch = replace(batch, old=np.where(batch.trajectory[:, None] == 0, np.nan, batch.old))
+    return batch
+
+
+def plain_descent(learner):
+    """Use an optimizer whose step is the gradient."""
+    trained = [parameter for parameter in learner.model.parameters() if parameter.requires_grad]
+    learner.optimizer = torch.optim.SGD(trained, lr=1.0)
+
+
+def weights(learner):
+    model = learner.weights()
+    return {name: one.detach().numpy().copy() for name, one in model.named_parameters() if one.requires_grad}
+
+
+def outcome(make, case):
+    """What a learner computes in one case: scores, two updates with AdamW, and then its gradient."""
+    learner, batch = make(model_of(case), None, lr=1e-3, **case.get("options", {})), batch_of(case)
+    if case.get("lora"):
+        learner.set_reference_adapter({k: v.detach() * 0.5 for k, v in adapter_tensors(learner.weights()).items()})
+    else:
+        learner.set_reference(tiny_llama(seed=1, dtype=case.get("kind", torch.float64)))
+    scores = learner.score(batch, temperature=0.7, micro_tokens=40)
+    batch = replace(batch, reference=learner.score_reference(batch, micro_tokens=40).logprobs)
+    objective, plan = Objective(**case.get("objective", {})), replace(PLAN, updates=case.get("updates", 2))
+    stats = [learner.update(batch, objective, plan) for _ in range(2)]
+    trained = weights(learner)
+    learner.on_all_ranks(plain_descent)
+    stats.append(learner.update(batch, objective, replace(plan, updates=case.get("updates", 1), grad_clip=1e9)))
+    after = weights(learner)
+    arrays = {"scores": scores.logprobs, "entropy": scores.entropy, "reference": batch.reference}
+    return arrays, stats, trained, {name: trained[name] - after[name] for name in trained}
+
+
+def imitated(make):
+    rng = np.random.default_rng(1)
+    batch = demonstration_batch(play(rng, groups=3, size=4), None, context=100, observations=0.1)
+    learner, steps = make(tiny_llama(), None), []
+    section = ImitationSection(batch=120, epochs=2)
+    stats = learner.on_all_ranks(imitate, batch, section, micro_tokens=40, here={"on_step": steps.append})
+    return stats, [step["loss"] for step in steps], weights(learner)
+
+
+def in_bfloat16(make):
+    learner = make(tiny_llama(dtype=torch.float32), None, lr=1e-3, bfloat16=True)
+    stats = learner.update(batch_of({}), Objective(), PLAN)
+    return stats, {str(one.dtype) for one in learner.model.parameters()}, learner.state()
+
+
+def continued(make, state, folder):
+    """The weights after an update that goes on from a saved state."""
+    learner = make(tiny_llama(), None, lr=1e-2)
+    learner.load_state(state, folder)
+    learner.update(batch_of({}), Objective(), PLAN)
+    return weights(learner)
+
+
+def saved(make, folder):
+    """Two updates, between which the state is saved; the model goes back to the start, as `continued` has it."""
+    learner = make(tiny_llama(), None, lr=1e-2)
+    learner.update(batch_of({}), Objective(), PLAN)
+    learner.save_shards(folder)
+    return learner.state()
+
+
+def everything(leader, folders, state):
+    def make(*args, **options):
+        return DistributedLearner(*args, leader=leader, **options)
+
+    cases = {name: outcome(make, case) for name, case in CASES.items()}
+    into, other = folders
+    return {
+        "cases": cases,
+        "imitation": imitated(make),
+        "bfloat16": in_bfloat16(make),
+        "saved": saved(make, into),
+        "from one process": continued(make, copy.deepcopy(state), None),
+        "from other ranks": None if other is None else continued(make, {}, other),
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def state():
+    """The state of a learner of one process after an update."""
+    return saved(Learner, None)
+
+
+@pytest.fixture(scope="module")
+def two(folder, state):
+    return on_ranks(2, everything, (folder / "2", None), state)
+
+
+@pytest.fixture(scope="module")
+def four(folder, state, two):
+    return on_ranks(4, everything, (folder / "4", folder / "2"), state)
+
+
+@pytest.fixture(params=["two", "four"])
+def found(request):
+    return request.getfixturevalue(request.param)
+
+
+def same(found, wanted, tolerance):
+    assert found.keys() == wanted.keys()
+    for name, one in wanted.items():
+        np.testing.assert_allclose(found[name], one, rtol=0, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_several_ranks_compute_what_one_process_does(found, name):
+    arrays, stats, trained, gradient = found["cases"][name]
+    wanted = outcome(Learner, CASES[name])
+    exact = "kind" not in CASES[name]
+    same(gradient, wanted[3], 1e-9 if exact else 1e-6)
+    if exact:  # where a gradient is nearly zero, AdamW makes a whole step of its rounding error
+        same(trained, wanted[2], 1e-6)
+    same(arrays, wanted[0], 1e-9 if exact else 1e-5)
+    for one, other in zip(stats, wanted[1], strict=True):
+        assert one.keys() == other.keys()
+        for key in one.keys() - {"seconds"}:
+            assert one[key] == pytest.approx(other[key], rel=1e-6 if exact else 1e-4, abs=1e-6, nan_ok=True), key
+
+
+@pytest.mark.slow
+def test_gradients_are_there_to_compare(two):
+    for name, (_, stats, _, gradient) in two["cases"].items():
+        assert max(np.abs(one).max() for one in gradient.values()) > 1e-4, name
+        assert stats[0]["updates"] + stats[0]["skipped"] == CASES[name].get("updates", 2), name
+    assert two["cases"]["not finite"][1][0]["skipped"] == 1
+
+
+@pytest.mark.slow
+def test_imitation_is_that_of_one_process(found):
+    stats, losses, trained = found["imitation"]
+    wanted = imitated(Learner)
+    np.testing.assert_allclose(losses, wanted[1], rtol=1e-6)
+    assert stats["tokens"] == wanted[0]["tokens"]
+    same(trained, wanted[2], 1e-6)
+
+
+@pytest.mark.slow
+def test_bfloat16_computes_and_float32_is_kept(found):
+    stats, kinds, state = found["bfloat16"]
+    wanted = Learner(tiny_llama(dtype=torch.float32), None, lr=1e-3).update(batch_of({}), Objective(), PLAN)
+    assert kinds == {"torch.float32"}
+    assert state == {}
+    assert stats["grad_norm"] == pytest.approx(wanted["grad_norm"], rel=0.1)
+    assert stats["grad_norm"] != pytest.approx(wanted["grad_norm"], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_state_goes_from_any_number_of_ranks_to_any_other(found, state, folder, two):
+    wanted = continued(Learner, copy.deepcopy(state), None)
+    same(found["from one process"], wanted, 1e-6)
+    same(continued(Learner, found["saved"], folder / "2"), wanted, 1e-6)
+    if found is not two:
+        same(found["from other ranks"], wanted, 1e-6)
+        same(continued(Learner, found["saved"], folder / "4"), wanted, 1e-6)
+    fresh = Learner(tiny_llama(), None, lr=1e-2)
+    fresh.update(batch_of({}), Objective(), PLAN)
+    assert max(np.abs(weights(fresh)[name] - one).max() for name, one in wanted.items()) > 1e-4
+
+
+def crowd(learner):
+    """Let the memory of rank 1 run out."""
+    if learner.ranks.rank == 1:
+
+        def forward(*_):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+        learner.model.model.layers[1].register_forward_pre_hook(forward)
+
+
+def out_of_memory_elsewhere(leader):
+    learner = DistributedLearner(tiny_llama(), None, leader=leader)
+    learner.on_all_ranks(crowd)
+    sentences = []
+    for _ in range(2):
+        with pytest.raises(RankLost) as caught:
+            learner.update(batch_of({}), Objective(), UpdatePlan(micro_tokens=40))
+        sentences.append(str(caught.value))
+    return sentences
+
+
+@pytest.mark.slow
+def test_a_rank_that_runs_out_of_memory_ends_the_run_with_a_sentence():
+    first, second = on_ranks(2, out_of_memory_elsewhere, ends=[0, 1])
+    assert first == (
+        "rank 1 of 2 has failed (memory ran out with train.micro_tokens = 40; continue with --resume "
+        "train.micro_tokens=20, which does not change the gradient); the run stops here, and --resume continues from "
+        "its last checkpoint"
+    )
+    assert second == first
+
+
+@given(st.lists(st.integers(0, 400), max_size=40), st.integers(1, 8))
+def test_rows_are_dealt_evenly(lengths, ranks):
+    lengths = np.array(lengths, dtype=np.int64)
+    shares = deal(lengths, ranks)
+    dealt = sorted(np.concatenate(shares).tolist())
+    assert dealt == [row for row in range(len(lengths)) if ranks == 1 or lengths[row] > 0]
+    loads = [int(lengths[share].sum()) for share in shares]
+    # whoever got a row had least before
+    assert max(loads) - min(loads) <= max(lengths.tolist(), default=0)

@@ -1,0 +1,195 @@
+"""Runs under the real torchrun: the same numbers as one process, resuming, ranks that die, ranks that disagree."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from toys.waiting import eventually
+
+from turnwise.training import Run, train
+from turnwise.training.config_effects import effective_toml
+
+pytestmark = pytest.mark.slow
+SECONDS = 120
+TABLE = {
+    "name": "tiny",
+    "threads": 1,
+    "agent": {"max_turns": 4, "max_tokens": 8},
+    "policy": {"hidden": 32, "layers": 2, "heads": 2},
+    "imitation": {"episodes": 8, "epochs": 1},
+    "objective": {"kl": 0.05},
+    "train": {"steps": 2, "tasks": 2, "group": 2, "checkpoint_every": 1},
+    "evaluation": {"episodes": 0},
+}
+
+
+def run_of(folder, **train_section):
+    return Run.parse({**TABLE, "train": TABLE["train"] | train_section, "output": str(folder)}, ())
+
+
+def written(run, path):
+    path.write_text(effective_toml(run))
+    return path
+
+
+def torchrun(ranks, *words):
+    """Start `turnwise train` on several ranks, with a Python that torchrun takes for the program turnwise."""
+    program = ["-m", "turnwise.cli.main", "train", *map(str, words)]
+    command = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    return subprocess.Popen(
+        [*command, *program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def under_way(process, folder):
+    """Wait until a run has finished two iterations; return the process ids of its two ranks."""
+
+    def reached():
+        assert process.poll() is None, process.communicate()[0]
+        return len(train_events(folder)) >= 2 and len(rank_ids(process.pid)) == 2
+
+    assert eventually(reached, seconds=SECONDS)
+    return rank_ids(process.pid)
+
+
+def finished(process, code=0):
+    output, _ = process.communicate(timeout=SECONDS)
+    assert (process.returncode == 0) == (code == 0), output
+    return output
+
+
+def train_events(folder):
+    path = Path(folder) / "metrics.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [event for event in map(json.loads, lines) if event["phase"] == "train"]
+
+
+def final(folder, step):
+    return load_file(Path(folder) / f"checkpoints/{step:06d}/model.safetensors")
+
+
+def same_run(folder, wanted, steps):
+    events, others = train_events(folder), train_events(wanted)
+    assert [event["iteration"] for event in events] == list(range(1, steps + 1))
+    for event, other in zip(events, others, strict=True):
+        assert event.keys() == other.keys()
+        for key, value in event.items():
+            if not re.search("second|left|load|idle", key):
+                wanted_value = pytest.approx(other[key], rel=1e-4, abs=1e-5) if isinstance(value, float) else other[key]
+                assert value == wanted_value, key
+    for name, weights in final(wanted, steps).items():
+        np.testing.assert_allclose(final(folder, steps)[name], weights, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A run of four iterations in one process, and its folder as it was after two."""
+    folder = tmp_path_factory.mktemp("alone")
+    train(run_of(folder / "two"))
+    subprocess.run(["cp", "-r", folder / "two", folder / "four"], check=True)
+    train(run_of(folder / "four", steps=4), resume=True)
+    return folder
+
+
+def test_two_ranks_write_what_one_process_writes_and_one_process_goes_on(alone, tmp_path):
+    file = written(run_of(tmp_path / "run"), tmp_path / "run.toml")
+    output = finished(torchrun(2, file))
+    assert output.count("finished 2 iterations") == 1
+    same_run(tmp_path / "run", alone / "two", 2)
+    names = {path.name for path in (tmp_path / "run/checkpoints/000002").rglob("*")}
+    assert {"model.safetensors", "optimizer", ".metadata", "__0_0.distcp", "__1_0.distcp"} <= names
+    train(run_of(tmp_path / "run", steps=4), resume=True)
+    same_run(tmp_path / "run", alone / "four", 4)
+
+
+def test_four_ranks_continue_what_one_process_began(alone, tmp_path):
+    subprocess.run(["cp", "-r", alone / "two", tmp_path / "run"], check=True)
+    finished(torchrun(4, tmp_path / "run", "--resume", "train.steps=4"))
+    same_run(tmp_path / "run", alone / "four", 4)
+
+
+def rank_ids(agent):
+    """The process ids of the ranks that a torchrun has started."""
+    found = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            variables = dict(
+                pair.split("=", 1) for pair in (status.parent / "environ").read_text().split("\0") if "=" in pair
+            )
+        except (OSError, IndexError):
+            continue
+        if parent == agent and "RANK" in variables:
+            found[int(variables["RANK"])] = int(status.parent.name)
+    return found
+
+
+@pytest.mark.parametrize("rank", [1, 0])
+def test_a_rank_that_is_killed_ends_the_run_which_resumes(tmp_path, rank):
+    folder = tmp_path / "run"
+    file = written(run_of(folder, steps=1000), tmp_path / "run.toml")
+    process = torchrun(2, file)
+    try:
+        os.kill(under_way(process, folder)[rank], signal.SIGKILL)
+        output = finished(process, code=1)
+    finally:
+        process.kill()
+    said = [line for line in output.splitlines() if line.startswith("turnwise:")]
+    ends = "; the run stops here, and --resume continues from its last checkpoint"
+    known = ["one of the 2 ranks has ended", "rank 1 of 2 has ended, or does not answer"]
+    assert said in ([[f"turnwise: {one}{ends}"] for one in known] if rank else [[]])
+    done = len(train_events(folder))
+    finished(torchrun(2, folder, "--resume", f"train.steps={done + 1}"))
+    assert [event["iteration"] for event in train_events(folder)] == list(range(1, done + 2))
+
+
+def test_ctrl_c_saves_the_last_iteration(tmp_path):
+    folder = tmp_path / "run"
+    file = written(run_of(folder, steps=1000, checkpoint_every=0), tmp_path / "run.toml")
+    process = torchrun(2, file)
+    try:
+        under_way(process, folder)
+        process.send_signal(signal.SIGINT)
+        output = finished(process, code=1)
+    finally:
+        process.kill()
+    done = len(train_events(folder))
+    assert f"stopped after {done} iterations; to continue:" in output
+    assert (folder / f"checkpoints/{done:06d}/optimizer/.metadata").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            "train.lr=0.00$((RANK + 1))",
+            "the ranks disagree on train.lr: it is 0.001 on rank 0 and 0.002 on rank 1; start all of them with the "
+            "same file, options and packages",
+        ),
+        ("train.stepps=3", "unknown key 'train.stepps'"),
+        ("train.optimizer=adamw_8bit", 'train.optimizer = "adamw_8bit" works with one rank only; with several use'),
+        ('$([ $RANK = 1 ] && echo "train.stepps=3")', "turnwise: rank 1: "),
+    ],
+)
+def test_what_is_wrong_is_said_once(tmp_path, words, sentence):
+    file = written(run_of(tmp_path / "run"), tmp_path / "run.toml")
+    script = tmp_path / "start.sh"
+    script.write_text(f'exec "{sys.executable}" -P -m turnwise.cli.main train "{file}" {words}\n')
+    command = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*command, "--no-python", "sh", script], capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode != 0
+    said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("turnwise:")]
+    assert len(said) == 1, done.stderr
+    assert sentence in said[0]
+    assert not (tmp_path / "run").exists()

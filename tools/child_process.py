@@ -1,0 +1,186 @@
+"""A child process with a pipe to it, and what both sides need to call functions in it.
+
+The child leads a session of its own: signals from the terminal do not reach it, and killing it kills the processes that
+it started. It ends with its parent, however that ends, and takes those processes with it.
+
+`turnwise.tools.deadlines.WorkerProcess` makes one call at a time, `turnwise.tools.concurrent_process.ConcurrentProcess`
+many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+__all__ = ["CallFailed", "ChildProcess", "ProcessDied", "answer_bytes", "call_bytes", "result_of", "run_call"]
+
+
+class ProcessDied(Exception):
+    """The child process ended during a call; the message says how."""
+
+    def __init__(self, exit_code: int | None, output: str = "", *, during: bool = True) -> None:
+        """Keep how it ended.
+
+        Args:
+            exit_code: negative if a signal killed the process, None if unknown.
+            output: the last lines that the process printed.
+            during: whether it ended in this call, and not in another one that ran at the time.
+        """
+        killed = exit_code is not None and exit_code < 0
+        how = f"killed by {signal.Signals(-exit_code).name}" if killed else f"exit code {exit_code}"  # type: ignore[operator]
+        super().__init__(how + (f", after printing: {output}" if output else ""))
+        self.exit_code = exit_code
+        self.during = during
+
+
+class CallFailed(Exception):
+    """A call in a child process raised an exception, or returned a value, that cannot be pickled."""
+
+
+class ChildProcess:
+    """A child process that runs one function with its end of a pipe."""
+
+    def __init__(
+        self,
+        target: Callable[..., None],
+        *args: Any,
+        name: str,
+        start_method: str = "spawn",
+        daemon: bool = True,
+    ) -> None:
+        """Start the process.
+
+        Args:
+            target: called in the child as `target(pipe, *args)`; has to be picklable, like the arguments.
+            args: further arguments.
+            name: name of the process.
+            start_method: see multiprocessing. "fork" is fast, but unsafe once threads run.
+            daemon: as in multiprocessing: a daemon ends when this interpreter exits, and cannot start processes with
+                multiprocessing itself.
+        """
+        context = multiprocessing.get_context(start_method)
+        self.pipe, theirs = context.Pipe()
+        self._process: Any = context.Process(  # type: ignore[attr-defined]
+            target=_begin, args=(target, theirs, *args), name=name, daemon=daemon
+        )
+        self._lock = threading.Lock()  # of the decision who reaps the process
+        self._process.start()
+        self.pid: int = self._process.pid
+        self.sentinel: int = self._process.sentinel
+        theirs.close()
+
+    @property
+    def killed(self) -> bool:
+        """Whether `kill` has been called."""
+        return self._process is None
+
+    def stop(self) -> None:
+        """Kill the process and those that it started; `kill` is still to be called, by whoever uses the pipe."""
+        with self._lock:
+            if self._process is not None:
+                _kill_group(self._process, ended=False)
+
+    def kill(self, patience: float = 0.0) -> int | None:
+        """Close the pipe, and kill the process and the processes that it started.
+
+        Args:
+            patience: seconds in which the process may exit by itself.
+
+        Returns:
+            Its exit code if it exited by itself, else None.
+        """
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return None
+        self.pipe.close()
+        process.join(timeout=patience)
+        code: int | None = process.exitcode
+        _kill_group(process, ended=code is not None)
+        process.join(timeout=5.0)
+        process.close()
+        return code
+
+
+def _kill_group(process: Any, ended: bool) -> None:
+    """Kill a process and its group, which outlives it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        # Before the child has called setsid, it is still in our own group.
+        if ended or os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.is_alive():
+        process.kill()
+
+
+def _begin(target: Callable[..., None], pipe: Connection, *args: Any) -> None:
+    """Run in the child: leave the parent's session, watch the parent, and call the target."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.setsid()
+    threading.Thread(target=_end_with_parent, name="turnwise-parent", daemon=True).start()
+    target(pipe, *args)
+    _end_with_parent(patience=1.0)  # the pipe of a parent that has just ended may be closed first
+
+
+def _end_with_parent(patience: float | None = None) -> None:
+    """End this process and those that it started as soon as the parent has ended, even during a call.
+
+    Args:
+        patience: seconds after which to return if the parent still runs; None: wait for its end.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join(timeout=patience)
+    if patience is not None and parent.is_alive():
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        if os.getpgid(0) == os.getpid():
+            os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+def call_bytes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """Return the arguments of a call as bytes.
+
+    Raises:
+        CallFailed: they cannot be pickled.
+    """
+    try:
+        return pickle.dumps((args, kwargs))
+    except Exception as error:
+        raise CallFailed(f"the arguments cannot be sent to another process: {error}") from error
+
+
+def run_call(function: Callable[..., Any], arguments: bytes) -> Any:
+    """Return the result of a function for the arguments of `call_bytes`."""
+    args, kwargs = pickle.loads(arguments)
+    return function(*args, **kwargs)
+
+
+def result_of(function: Callable[[], Any]) -> tuple[Exception | None, Any]:
+    """Return (exception that can be pickled, None), or (None, value)."""
+    try:
+        return None, function()
+    except Exception as error:
+        error.add_note("in the child process:\n" + "".join(traceback.format_exception(error)))
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return CallFailed(f"{type(error).__name__}: {error}\n{error.__notes__[-1]}"), None
+        return error, None
+
+
+def answer_bytes(number: int, error: Exception | None, value: Any) -> bytes:
+    """Return the answer to a call as bytes: (number, error, value), pickled."""
+    try:
+        return pickle.dumps((number, error, value))
+    except Exception as problem:
+        return pickle.dumps((number, CallFailed(f"the result cannot be sent between processes: {problem}"), None))
