@@ -33,7 +33,7 @@ CLOCK: Final = datetime(2023, 10, 15, 15, 34)
 
 HOME: Final = "com.android.launcher3"
 SYSTEM: Final = "com.android.systemui"
-_KEPT_FRAMES: Final = 8  # per phone: the latest; more would keep the garbage collector busy
+_KEPT_FRAMES: Final = 4  # per phone: the latest; more would keep the garbage collector busy
 _SIZE: Final = (1080, 2400)
 
 
