@@ -1,12 +1,14 @@
 """Speed of the simulated phone in one process: steps, screenshots, resets, memory; taps and dumps over adb; many phones
-at once, and a thousand episodes.
+at once, and a thousand episodes. Speed of the environment: its steps and resets.
 
     taskset -c 0,1 python benchmarks/android.py [--seconds 3] [--phones 64] [--steps 40] [--episodes 1000]
 
-A step is a random touch, swipe, text or key, then the text of every visible element and the state key. A step is lost
-when it raises, or when a phone does not end in the state that the same inputs lead to on a phone alone. The memory of
-episodes is that of a process of their own. What one process does alone is counted per second of processor time, so that
-a busy machine matters less; what goes over adb is counted by the clock.
+A step is a random touch, swipe, text or key, then the text of every visible element and the state key. A step of the
+environment is one of its admissible actions, drawn at random but for those that end the episode, up to the step limit
+of the task; each task is played once, or eight times in a row as by the agents of a group. A step is lost when it
+raises, or when a phone does not end in the state that the same inputs lead to on a phone alone. The memory of episodes
+is that of a process of their own. What one process does alone is counted per second of processor time, so that a busy
+machine matters less; what goes over adb is counted by the clock.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ def main() -> None:
         "snapshot_us": round(1e6 / rate(options.seconds, lambda phone, _: phone.snapshot()), 1),
         "megabytes_per_phone": round(memory(options.phones), 3),
     }
+    report["environment"] = in_a_process(environment, options.seconds)
+    report["environment_groups_of_8"] = in_a_process(environment_in_groups, options.seconds)
     report["at_once_directly"] = many(options.phones, options.steps, None)
     report["episodes_directly"] = in_a_process(episodes, options.episodes)
     report["repeated_episodes_directly"] = in_a_process(repeated_episodes, options.episodes)
@@ -225,7 +229,7 @@ def play_steps(device: Device, seed: int, steps: int) -> None:
 # Many episodes
 
 
-def in_a_process(measure: Callable[[int], dict[str, float]], count: int) -> dict[str, float]:
+def in_a_process(measure: Callable[[Any], dict[str, float]], count: float) -> dict[str, float]:
     """Return what `measure(count)` returns in a fresh process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(measure, count).result()
@@ -253,6 +257,40 @@ def growth(count: int, play: Callable[[int], bool]) -> dict[str, float]:
         "kb_per_later_episode": round((late - early) * 1000 / max(1, count - count // 10), 1),
         "episodes_per_second": round(count / spent, 1),
     }
+
+
+def environment(seconds: float, group: int = 1) -> dict[str, float]:
+    """Return the environment's steps per second of processor time and the time of a reset, after a warm-up."""
+    env, draw = make("turnwise/Android-v0"), random.Random(0)
+    tasks = (task for task in env.unwrapped.task_ids(100_000) for _ in range(group))
+    play_at_random(env, tasks, draw, seconds)
+    count, stepping, resets, resetting = play_at_random(env, tasks, draw, seconds)
+    return {"steps_per_second": round(count / stepping), "reset_ms": round(1000 * resetting / resets, 2)}
+
+
+def environment_in_groups(seconds: float) -> dict[str, float]:
+    """Return the same when each task is played eight times."""
+    return environment(seconds, 8)
+
+
+def play_at_random(
+    env: Any, tasks: Iterator[str], draw: random.Random, seconds: float
+) -> tuple[int, float, int, float]:
+    """Play at random; return steps, the seconds that they took, resets, and the seconds that those took."""
+    count, stepping, resets, resetting = 0, 0.0, 0, 0.0
+    while stepping < seconds:
+        start = time.process_time()
+        _, info = env.reset(options={"task": next(tasks)})
+        resetting += (begun := time.process_time()) - start
+        resets += 1
+        for _ in range(info["step_limit"]):
+            allowed = [action for action in info["admissible_actions"] if action not in ("done", "infeasible")]
+            *_, ended, cut, info = env.step(draw.choice(allowed))
+            count += 1
+            if ended or cut:
+                break
+        stepping += time.process_time() - begun
+    return count, stepping, resets, resetting
 
 
 def repeated_episodes(count: int) -> dict[str, float]:

@@ -80,10 +80,8 @@ def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
     """Return the elements of a screen of this width and height, each row as one."""
     found: list[ScreenElement] = []
     for node in _roots(root, size):
-        texts: list[str] = []
+        texts = _own(node)
         state = [node.checkable, node.checked, node.selected]
-        own = _own(node)
-        texts += own
         if node.clickable or node.long_clickable:
             _gather(node, texts, state)
         found.append(ScreenElement(len(found), node, tuple(dict.fromkeys(texts)), _kind(node, state[0]), *state))
@@ -91,7 +89,9 @@ def folded(root: Node, size: tuple[int, int]) -> list[ScreenElement]:
 
 
 def _own(node: Node) -> list[str]:
-    return [text for text in (node.text, node.description) if text]
+    if node.text:
+        return [node.text, node.description] if node.description else [node.text]
+    return [node.description] if node.description else []
 
 
 def _roots(root: Node, size: tuple[int, int]) -> Iterator[Node]:
@@ -110,8 +110,8 @@ def _roots(root: Node, size: tuple[int, int]) -> Iterator[Node]:
 
 
 def _visible(node: Node, width: int, height: int) -> bool:
-    left, top = max(0, node.left), max(0, node.top)
-    return left < min(width, node.right) and top < min(height, node.bottom)
+    left, right, top, bottom = node.left, node.right, node.top, node.bottom
+    return left < right and left < width and right > 0 and top < bottom and top < height and bottom > 0
 
 
 def _gather(node: Node, texts: list[str], state: list[bool]) -> None:

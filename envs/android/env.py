@@ -31,7 +31,7 @@ __all__ = ["AndroidEnv"]
 
 _OBSERVATIONS: Final = ("text", "screen")
 _FREE: Final = ("tap ...", "type ...", "answer ...", "open ...", "scroll ...", "swipe ...", "long press ...", "{...}")
-_KEPT: Final = 512
+_KEPT: Final = 4  # screens: the latest; more would keep the garbage collector busy
 _INSTRUCTIONS: Final = (
     "You operate a phone. Each turn shows its screen as numbered elements; reply with one action:\n"
     "tap N | long press N | type N TEXT (replaces the text of field N) | scroll up/down | swipe left/right | enter | "

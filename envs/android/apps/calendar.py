@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calendar import monthrange
 from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.apps.calendar_events import (
@@ -26,6 +27,7 @@ from turnwise.envs.android.phone.event_times import (
 )
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.plans import people, plans
+from turnwise.envs.android.phone.tables import Table
 from turnwise.envs.android.phone.timetable import day_picture, week_picture
 from turnwise.envs.android.phone.widgets import (
     Button,
@@ -151,15 +153,25 @@ def _monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
+def _events(ctx: Context, first: date, last: date) -> dict[date, list[Occurrence]]:
+    return _events_of(ctx.db.tables["events"], first, last)
+
+
+@lru_cache(maxsize=64)
+def _events_of(events: Table, first: date, last: date) -> dict[date, list[Occurrence]]:
+    return by_day(events.rows.values(), first, last)
+
+
 def _month(ctx: Context, day: date) -> list[Widget]:
     last = monthrange(day.year, day.month)[1]
-    events = by_day(ctx.db.rows("events"), day.replace(day=1), day.replace(day=last))
+    events = _events(ctx, day.replace(day=1), day.replace(day=last))
     cells: list[Widget] = [Tile(name, kind="day", colour="muted") for name in "MTWTFSS"]
     cells += [Tile("", kind="day")] * day.replace(day=1).weekday()
+    month = f"{day:%B %Y}"
     for number in range(1, last + 1):
         one = day.replace(day=number)
         count = len(events.get(one, ()))
-        label = f"{one.day} {one:%B %Y}" + (f", {count} event{'s' * (count > 1)}" if count else "")
+        label = f"{number} {month}" + (f", {count} event{'s' * (count > 1)}" if count else "")
         tap, marked = do(choose_day, day=one.isoformat()), one == ctx.today
         cells.append(Tile(str(number), tap, "", "", "day", one == day, marked, label, dots=count))
     return [Grid(cells, columns=7, gap=4, padding=8), Spacer(8), Section(_say(day)), *_items(events.get(day, []))]
@@ -182,20 +194,20 @@ def _say(day: date) -> str:
 
 def _week(ctx: Context, day: date) -> list[Widget]:
     first = _monday(day)
-    events = by_day(ctx.db.rows("events"), first, first + timedelta(days=6))
+    events = _events(ctx, first, first + timedelta(days=6))
     days = [(first + timedelta(days=n), events.get(first + timedelta(days=n), [])) for n in range(7)]
     return [week_picture(days, ctx.now, open_occurrence, lambda one: do(show_day, day=one.isoformat()))]
 
 
 def _day(ctx: Context, day: date) -> list[Widget]:
-    found = by_day(ctx.db.rows("events"), day, day).get(day, [])
+    found = _events(ctx, day, day).get(day, [])
     whole = [_item(one) for one in found if one.row["all_day"]]
     return [*whole, day_picture(day, [one for one in found if not one.row["all_day"]], ctx.now, open_occurrence)]
 
 
 def _agenda(ctx: Context, day: date) -> list[Widget]:
     body: list[Widget] = []
-    events = by_day(ctx.db.rows("events"), day, day + timedelta(days=30))
+    events = _events(ctx, day, day + timedelta(days=30))
     for one, found in sorted(events.items()):
         near = {0: "Today, ", 1: "Tomorrow, "}.get((one - ctx.today).days, "")
         body += [Section(f"{near}{_say(one)}"), *_items(found)]

@@ -99,10 +99,11 @@ def gallery(ctx: Context) -> Screen:
 
 
 def _by_month(ctx: Context, paths: list[str]) -> list[Widget]:
+    months: dict[str, list[str]] = {}
+    for path in paths:
+        months.setdefault(f"{_when(ctx, path):%B %Y}", []).append(path)
     body: list[Widget] = []
-    months = dict.fromkeys(f"{_when(ctx, path):%B %Y}" for path in paths)
-    for month in months:
-        chosen = [path for path in paths if f"{_when(ctx, path):%B %Y}" == month]
+    for month, chosen in months.items():
         body += [Section(month), Grid([_thumbnail(ctx, path) for path in chosen], columns=3, gap=6)]
     return body
 

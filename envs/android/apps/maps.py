@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.apps.maps_directions import choose_place, direct, directions, show_directions
-from turnwise.envs.android.apps.maps_drawing import SCALES, MapView, drawn, here, marks, pin, spots_of
+from turnwise.envs.android.apps.maps_drawing import SCALES, MapView, Mark, drawn, here, marks, pin, spots_of
 from turnwise.envs.android.apps.maps_places import GROUPS, hours_on, me, places, reviews_of
 from turnwise.envs.android.apps.maps_routes import far
 from turnwise.envs.android.apps.maps_search import (
@@ -21,6 +22,7 @@ from turnwise.envs.android.apps.maps_search import (
 from turnwise.envs.android.apps.maps_town import HEIGHT, NAME, WIDTH, Point
 from turnwise.envs.android.phone.app import App, Context
 from turnwise.envs.android.phone.tables import Row as Record
+from turnwise.envs.android.phone.tables import Table
 from turnwise.envs.android.phone.widgets import (
     Button,
     Card,
@@ -116,9 +118,8 @@ def _view(ctx: Context) -> MapView:
 def _map(ctx: Context, group: str) -> Picture:
     view = _view(ctx)
     chosen = ctx.db.get("places", int(ctx.get("place", 0)))
-    rows = [row for row in ctx.db.rows("places") if not group or group_of(row) == group]
     buttons, tools = _tools(view)
-    found = marks(view, sorted(rows, key=lambda row: row is not chosen), buttons)
+    found = _marks(ctx.db.tables["places"], view, group, chosen["_id"] if chosen else 0)
     located = ctx.setting("location_mode", "secure") != "0"
     below = here(me(ctx.phone.seed), view.scale) if located else []
     above = pin((chosen["x"], chosen["y"]), view.scale) if chosen else []
@@ -133,6 +134,12 @@ def _map(ctx: Context, group: str) -> Picture:
         cut=True,
         fill=True,
     )
+
+
+@lru_cache(maxsize=64)
+def _marks(places: Table, view: MapView, group: str, chosen: int) -> tuple[Mark, ...]:
+    rows = [row for row in places.rows.values() if not group or group_of(row) == group]
+    return marks(view, sorted(rows, key=lambda row: row["_id"] != chosen), _tools(view)[0])
 
 
 def _tools(view: MapView) -> tuple[list[Spot], list[Shape]]:

@@ -241,6 +241,7 @@ def marks(view: MapView, rows: Iterable[Any], taken: Sequence[Spot]) -> tuple[Ma
     found: list[Mark] = []
     scale, left, top, right, bottom = view.scale, view.left, view.top, view.left + view.width, view.top + view.height
     reach = 2 * _MARK + 2
+    covered = [Area(spot.left, spot.top, spot.right, spot.bottom) for spot in taken]
     for row in rows:
         x, y = row["x"] * scale, row["y"] * scale
         if not (left - _MARK < x < right + _MARK and top - _MARK < y < bottom + _MARK):
@@ -248,7 +249,7 @@ def marks(view: MapView, rows: Iterable[Any], taken: Sequence[Spot]) -> tuple[Ma
         if any(abs(x - other.x) < reach and abs(y - other.y) < reach for other in found):
             continue
         own = _around(x, y)
-        if not any(own.meets(Area(spot.left, spot.top, spot.right, spot.bottom)) for spot in taken):
+        if not any(own.meets(area) for area in covered):
             found.append(Mark(row["_id"], row["name"], row["kind"], x, y))
     return tuple(found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.phone.app import App, Context
@@ -83,6 +84,7 @@ def fill(ctx: Context) -> None:
     ctx.db.fill("subtasks", steps)
 
 
+@lru_cache(maxsize=1024)
 def day_text(day: str, today: date) -> str:
     """Return a due date as people read it."""
     if not day:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.phone.forms import form_values, keep_value
@@ -259,6 +260,7 @@ class Context:
         self.phone.ask_permission(self.package, permission, then)
 
 
+@lru_cache(maxsize=4096)
 def to_datetime(clock: int) -> datetime:
     """Return the local time of a clock in seconds."""
     return _EPOCH + timedelta(seconds=clock)

@@ -101,18 +101,18 @@ class Pen:
             colour: a role or '#rrggbb'; default: the style's.
             more: `align` ("left", "center", "right"), `lines` (at most; 0: all), `struck`.
         """
-        font = self.style(style)
+        size, line, bold, own_colour = self.style(style)
         limit = more.get("lines", 1)
         if limit == 1:
-            lines: tuple[str, ...] = (fit(text, font.size, width, font.bold),)
+            lines: tuple[str, ...] = (fit(text, size, width, bold),)
         else:
-            lines = wrap(text, font.size, width, font.bold)
+            lines = wrap(text, size, width, bold)
             if limit and len(lines) > limit:
-                lines = (*lines[: limit - 1], fit(" ".join(lines[limit - 1 :]), font.size, width, font.bold))
-        box = self.box("android.widget.TextView", x, y, width, font.line * len(lines), name)
+                lines = (*lines[: limit - 1], fit(" ".join(lines[limit - 1 :]), size, width, bold))
+        box = self.box("android.widget.TextView", x, y, width, line * len(lines), name)
         box.text = text
         align, struck = more.get("align", "left"), more.get("struck", False)
-        box.paint = (("text", lines, font.size, font.line, font.bold, colour or font.colour, align, struck),)
+        box.paint = (("text", lines, size, line, bold, colour or own_colour, align, struck),)
         return box
 
     def natural(self, text: str, style: str) -> int:

@@ -1,14 +1,15 @@
-"""Digests of settings, files and pages, for the key of a state."""
+"""Digests of settings, tables, files and pages, for the key of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
 from turnwise.envs.android.phone.state import File, State
+from turnwise.envs.android.phone.tables import Table
 
-__all__ = ["files_key", "pages_key", "settings_key"]
+__all__ = ["files_key", "pages_key", "settings_key", "tables_key"]
 
 
 def settings_key(settings: Mapping[str, Mapping[str, str]]) -> str:
@@ -20,6 +21,19 @@ def settings_key(settings: Mapping[str, Mapping[str, str]]) -> str:
 def files_key(files: Mapping[str, File] | None) -> list[tuple[str, str, int]]:
     """Return path, digest and time of every file."""
     return [(path, _digest(file.data), file.modified) for path, file in sorted((files or {}).items())]
+
+
+def tables_key(
+    databases: Mapping[str, Mapping[str, Table]], first: Callable[[str], Mapping[str, Table]]
+) -> list[tuple[str, str, str]]:
+    """Return package, name and digest of every table that differs from `first(package)`, those of the start."""
+    found = []
+    for package, tables in databases.items():
+        begun = first(package)
+        for name, table in tables.items():
+            if table is not begun[name] and table.digest != begun[name].digest:
+                found.append((package, name, table.digest.hex()))
+    return sorted(found)
 
 
 @lru_cache(maxsize=2000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from functools import lru_cache
 from typing import Any, Final
 
 __all__ = ["STANDARD", "copy", "folders", "make_folder", "move", "names", "remove"]
@@ -25,8 +26,27 @@ def folders(phone: Phone, root: str = "/sdcard") -> list[str]:
 
 def names(phone: Phone, folder: str) -> tuple[list[str], list[str]]:
     """Return the paths of the folders and of the files that lie directly in a folder, in order."""
-    inside = [path for path in folders(phone, folder) if posixpath.dirname(path) == folder]
-    return inside, sorted(path for path in phone.files if posixpath.dirname(path) == folder)
+    inside, paths = _by_folder(tuple(phone.files), phone.state.directories).get(folder, ((), ()))
+    return list(inside), list(paths)
+
+
+@lru_cache(maxsize=64)
+def _by_folder(paths: tuple[str, ...], made: frozenset[str]) -> dict[str, tuple[list[str], list[str]]]:
+    """Return the paths of the folders and of the files in each folder, in order."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    seen: set[str] = set()
+    for folder in (*STANDARD, *made, *map(posixpath.dirname, paths)):
+        while folder not in seen and folder != "/":
+            seen.add(folder)
+            around = posixpath.dirname(folder)
+            found.setdefault(around, ([], []))[0].append(folder)
+            folder = around
+    for path in paths:
+        found.setdefault(posixpath.dirname(path), ([], []))[1].append(path)
+    for inside, files in found.values():
+        inside.sort()
+        files.sort()
+    return found
 
 
 def make_folder(phone: Phone, path: str) -> None:

@@ -213,7 +213,8 @@ def uncover(box: UiBox, front: UiBox) -> None:
     for child in box.children:
         covered = (child.clickable or child.long_clickable) and front.contains(*child.center)
         if not covered:
-            uncover(child, front)  # type: ignore[arg-type]
+            if child.children:
+                uncover(child, front)  # type: ignore[arg-type]
             kept.append(child)
     box.children = kept
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnwise.envs.android.phone import keys, text_input, touch
 from turnwise.envs.android.phone.app import App, BrokenApp, Context, call, to_clock, to_datetime
-from turnwise.envs.android.phone.digests import files_key, pages_key, settings_key
+from turnwise.envs.android.phone.digests import files_key, pages_key, settings_key, tables_key
 from turnwise.envs.android.phone.layout import Frame, lay_out
+from turnwise.envs.android.phone.seed_content import SeedContent, shared_content
 from turnwise.envs.android.phone.state import AppPage, File, Notification, State, Task, default_settings
 from turnwise.envs.android.phone.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
 from turnwise.envs.android.phone.widgets import Do, Screen, Window
@@ -32,7 +33,7 @@ CLOCK: Final = datetime(2023, 10, 15, 15, 34)
 
 HOME: Final = "com.android.launcher3"
 SYSTEM: Final = "com.android.systemui"
-_KEPT_FRAMES: Final = 64  # per phone: users and agents come back to the same screens
+_KEPT_FRAMES: Final = 4  # per phone: the latest; more would keep the garbage collector busy
 _SIZE: Final = (1080, 2400)
 
 
@@ -59,8 +60,7 @@ class Phone:
         self.seed = seed
         self.apps: Mapping[str, App] = installed(apps)
         self._start = to_clock(clock or CLOCK)
-        self._seeded: dict[str, dict[str, Table]] = {}
-        self._first_files: Mapping[str, File] | None = None
+        self._content = shared_content(repr(seed), self._start) if apps is None else SeedContent()
         self._frames: OrderedDict[str, Frame] = OrderedDict()
         self._frame: Frame | None = None
         self._key: str | None = None
@@ -241,12 +241,7 @@ class Phone:
         state = self.state
         if self._settings_key[0] is not state.settings:
             self._settings_key = (state.settings, settings_key(state.settings))
-        tables = [
-            (package, name, table.digest.hex())
-            for package, tables in sorted(state.databases.items())
-            for name, table in sorted(tables.items())
-            if table is not (first := self._first_tables(package)[name]) and table.digest != first.digest
-        ]
+        tables = tables_key(state.databases, self._first_tables)
         files = self._changed_files()
         rest = (self.seed, self._start, self._settings_key[1], files, pages_key(state))
         content = repr((tables, rest)).encode("utf-8", "surrogatepass")
@@ -255,14 +250,14 @@ class Phone:
     def _changed_files(self) -> object:
         """Return the key of the files, or None if they are those of the start."""
         now = self.state.files
-        if now is None or now is self._first_files:
+        if now is None or now is self._content.files:
             return None
-        if self._first_files is None:
+        if self._content.files is None:
             self.state.files, kept = None, now
             _ = self.files
             self.state.files = kept
         key = files_key(now)
-        return None if key == files_key(self._first_files) else key
+        return None if key == files_key(self._content.files) else key
 
     def snapshot(self) -> State:
         """Return the state, to be restored on this phone or on one with the same seed, clock and apps."""
@@ -303,14 +298,15 @@ class Phone:
 
     def _first_tables(self, package: str) -> dict[str, Table]:
         """Return the tables of an app as the seed fills them."""
-        if package not in self._seeded:
+        first = self._content.tables.get(package)
+        if first is None:
             app = self.apps[package]
             with self._at_start() as state:
                 state.databases[package] = empty_tables(app.schema)
                 if app.fill:
                     call(package, app.fill, Context(self, package), {})
-            self._seeded[package] = state.databases[package]
-        return self._seeded[package]
+            first = self._content.tables.setdefault(package, state.databases[package])
+        return first
 
     @contextmanager
     def _at_start(self) -> Iterator[State]:
@@ -345,9 +341,9 @@ class Phone:
     def files(self) -> Mapping[str, File]:
         """The files of the storage by absolute path. Read only."""
         if self.state.files is None:
-            if self._first_files is None:
-                self._first_files = self._fill_files()
-            self.state.files = self._first_files
+            if self._content.files is None:
+                self._content.files = self._fill_files()
+            self.state.files = self._content.files
         return self.state.files
 
     def _fill_files(self) -> Mapping[str, File]:

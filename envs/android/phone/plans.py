@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.content import STREETS, TOWNS, Person, person
+from turnwise.envs.android.phone.tables import Table
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["CONTACTS", "Plan", "digits", "name_of_number", "owner", "people", "plans", "say_day"]
@@ -159,10 +160,16 @@ def name_of_number(ctx: Context, number: str) -> str:
     """Return the name of the contact with a phone number, "" if there is none."""
     wanted = digits(number)
     if CONTACTS in ctx.phone.apps and wanted:
-        for row in ctx.of(CONTACTS).rows("contacts"):
-            if digits(str(row["phone"])) == wanted:
-                return f"{row['first']} {row['last']}".strip()
+        return _names_by_digits(ctx.of(CONTACTS).tables["contacts"]).get(wanted, "")
     return ""
+
+
+@lru_cache(maxsize=64)
+def _names_by_digits(contacts: Table) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for row in contacts.rows.values():
+        found.setdefault(digits(str(row["phone"])), f"{row['first']} {row['last']}".strip())
+    return found
 
 
 def say_day(moment: datetime) -> str:
@@ -172,12 +179,17 @@ def say_day(moment: datetime) -> str:
 
 def plans(ctx: Context) -> list[Plan]:
     """Return the appointments of the next three weeks in the order of their time, one a day at most."""
-    random = KeyedRandom(f"{ctx.phone.seed}/plans")
-    known = random.shuffled(people(ctx))
+    return list(_drawn(ctx.phone.seed, ctx.now, tuple(people(ctx))))
+
+
+@lru_cache(maxsize=8)  # calendar, messages and mail of a phone ask one after the other
+def _drawn(seed: int | str, now: datetime, who_is_known: tuple[Person, ...]) -> list[Plan]:
+    random = KeyedRandom(f"{seed}/plans")
+    known = random.shuffled(who_is_known)
     days = random.shuffled(list(range(1, 22)))
     result = []
     for kind, who, ahead in zip(random.shuffled(list(_KINDS)), known, days, strict=False):
-        day = ctx.now.replace(hour=random.pick(kind.hours), minute=random.pick((0, 0, 30)), second=0)
+        day = now.replace(hour=random.pick(kind.hours), minute=random.pick((0, 0, 30)), second=0)
         start = day + timedelta(days=ahead)
         at_home = who.address or f"{random.between(1, 90)} {random.pick(STREETS)}, {random.pick(TOWNS)}"
         place = random.pick(kind.places) or at_home

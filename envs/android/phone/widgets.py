@@ -1,4 +1,7 @@
-"""What a screen may contain. Frozen dataclasses that say what is shown and what a touch does; none of them has a state.
+"""What a screen may contain. Dataclasses that say what is shown and what a touch does; none of them has a state.
+
+They are values: nobody changes one after it is built. Yet they are not frozen, since that would triple the time that
+building one takes, and a phone builds thousands a second.
 
 Sizes are in dp (1 dp is 2.625 pixels). `on_tap` and its like take `do(action, ...)`. A widget with a `key` keeps its
 value in the page under this name (`ctx.get(key)`, `ctx.form[key]`) until the page is closed.
@@ -55,7 +58,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Do:
     """What a touch does: a function of the context, and its arguments."""
 
@@ -79,7 +82,7 @@ class Widget:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Text(Widget):
     """A text. Styles: display, headline, title, subtitle, body, label, caption. `selectable`: a long press selects."""
 
@@ -92,7 +95,7 @@ class Text(Widget):
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Icon(Widget):
     """A symbol of `icons.ICONS`; without a description it is decoration."""
 
@@ -102,7 +105,7 @@ class Icon(Widget):
     size: int = 24
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Avatar(Widget):
     """A coloured disc with the first letter of a name, or with an icon."""
 
@@ -111,7 +114,7 @@ class Avatar(Widget):
     size: int = 40
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Button(Widget):
     """A button. Kinds: filled, tonal, outlined, text, danger."""
 
@@ -124,7 +127,7 @@ class Button(Widget):
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class IconButton(Widget):
     """An icon to tap; its description is how an agent knows it."""
 
@@ -137,7 +140,7 @@ class IconButton(Widget):
     on_long_press: Do | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Item(Widget):
     """A row of a list: title, subtitle, something in front (icon or avatar) and at the end (text or a button)."""
 
@@ -155,7 +158,7 @@ class Item(Widget):
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Switch(Widget):
     """A row with a switch; `on_change` runs after the new value is in `ctx.value`."""
 
@@ -168,7 +171,7 @@ class Switch(Widget):
     enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Checkbox(Widget):
     """A row with a checkbox; `on_tap`, if given, is for a touch of the text beside the box."""
 
@@ -183,7 +186,7 @@ class Checkbox(Widget):
     struck: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Radio(Widget):
     """A row with a radio button: one of several choices."""
 
@@ -195,7 +198,7 @@ class Radio(Widget):
     subtitle: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Slider(Widget):
     """A slider of whole numbers, moved by a touch or a drag."""
 
@@ -208,7 +211,7 @@ class Slider(Widget):
     icon: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class TextField(Widget):
     """A field to type into. `value` is shown until something is typed; keyboards: text, number, phone, email."""
 
@@ -226,7 +229,7 @@ class TextField(Widget):
     on_change: Do | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Choice(Widget):
     """A field that offers a menu of options."""
 
@@ -237,7 +240,7 @@ class Choice(Widget):
     on_change: Do | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class DateField(Widget):
     """A field that opens the date picker. The value is 'YYYY-MM-DD', or "" for none."""
 
@@ -247,7 +250,7 @@ class DateField(Widget):
     on_change: Do | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class TimeField(Widget):
     """A field that opens the time picker. The value is 'HH:MM' of 24 hours, or "" for none."""
 
@@ -257,7 +260,7 @@ class TimeField(Widget):
     on_change: Do | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Chip(Widget):
     """A small filter or choice."""
 
@@ -266,26 +269,26 @@ class Chip(Widget):
     selected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Section(Widget):
     """A heading between the rows of a list."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Divider(Widget):
     """A thin line."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Spacer(Widget):
     """Empty space: a height in a column, the rest of the width in a row."""
 
     height: int = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Empty(Widget):
     """What a list shows when there is nothing."""
 
@@ -293,7 +296,7 @@ class Empty(Widget):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Bubble(Widget):
     """A message of a conversation."""
 
@@ -303,7 +306,7 @@ class Bubble(Widget):
     on_long_press: Do | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Row(Widget):
     """Widgets side by side: those with a width of their own keep it, the others share the rest."""
 
@@ -312,7 +315,7 @@ class Row(Widget):
     padding: int = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Column(Widget):
     """Widgets one below the other."""
 
@@ -321,7 +324,7 @@ class Column(Widget):
     padding: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Card(Widget):
     """A rounded panel around widgets. A card with `on_tap` should hold nothing that can be tapped."""
 
@@ -333,7 +336,7 @@ class Card(Widget):
     selected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Tile(Widget):
     """A cell of a grid: a picture, an app icon or a day. Kinds: app, home, toggle, day, key."""
 
@@ -349,7 +352,7 @@ class Tile(Widget):
     dots: int = 0  # under the number of a day: how much there is on it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Grid(Widget):
     """Widgets in columns of equal width."""
 
@@ -359,7 +362,7 @@ class Grid(Widget):
     padding: int = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Shape:
     """A figure of a picture. Points are in the picture's own units.
 
@@ -377,7 +380,7 @@ class Shape:
     halo: str = ""  # colour around a text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Spot:
     """A part of a picture that can be tapped, in the picture's units."""
 
@@ -390,7 +393,7 @@ class Spot:
     selected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Picture(Widget):
     """A drawing of shapes, as wide as there is room; `width` and `height` are its own units.
 
@@ -411,7 +414,7 @@ class Picture(Widget):
     fill: bool = False  # as wide as the screen, and as high as what is left of it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class List(Widget):
     """Many rows of one height, of which only the visible ones are built: `row(item)` returns the widget of an item."""
 
@@ -419,7 +422,7 @@ class List(Widget):
     row: Callable[[Any], Widget]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Tab:
     """An entry of the tabs at the top, or of the bar at the bottom, of a screen."""
 
@@ -429,7 +432,7 @@ class Tab:
     icon: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Fab:
     """The round button that floats over the lower right corner."""
 
@@ -445,7 +448,7 @@ class Window:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Screen(Window):
     """A whole screen: bar with title and actions, a fixed part, tabs, a body that scrolls, a bar at the bottom.
 
@@ -468,7 +471,7 @@ class Screen(Window):
     on_swipe_up: Do | None = None  # a swipe from below where the body cannot be scrolled further
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Dialog(Window):
     """A question in front of the screen. A touch outside closes it, unless `modal`."""
 
@@ -479,7 +482,7 @@ class Dialog(Window):
     icon: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Menu(Window):
     """A short list of commands in front of the screen."""
 
@@ -487,7 +490,7 @@ class Menu(Window):
     selected: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Sheet(Window):
     """A panel that comes from below."""
 

@@ -84,7 +84,7 @@ def test_nothing_that_a_user_does_raises_and_every_element_can_be_hit(actions: l
 @RELAXED
 @given(PLAYS)
 def test_the_same_seed_and_actions_give_the_same_phone(actions: list[tuple]) -> None:
-    one, two = Phone(5), Phone(5)
+    one, two = Phone(5), Phone(5, apps=all_apps())
     play(one, actions)
     play(two, actions)
     assert one.state_key() == two.state_key()
@@ -108,7 +108,7 @@ def test_a_restored_snapshot_is_the_state_in_which_it_was_taken(before: list[tup
 @RELAXED
 @given(PLAYS)
 def test_a_snapshot_continues_on_another_phone_of_the_same_seed(actions: list[tuple]) -> None:
-    one, two = Phone(2), Phone(2)
+    one, two = Phone(2), Phone(2, apps=all_apps())
     play(one, actions)
     two.restore(one.snapshot())
     assert two.state_key() == one.state_key()
@@ -139,10 +139,22 @@ def test_xml_can_be_read_back(actions: list[tuple]) -> None:
 @given(PLAYS)
 def test_every_screen_can_be_painted_the_same_twice(actions: list[tuple]) -> None:
     pytest.importorskip("PIL")
-    one, two = Phone(7), Phone(7)
+    one, two = Phone(7), Phone(7, apps=all_apps())
     play(one, actions)
     play(two, actions)
     assert one.screenshot((270, 600)).tobytes() == two.screenshot((270, 600)).tobytes()
+
+
+@RELAXED
+@given(PLAYS, PLAYS)
+def test_a_phone_does_not_notice_what_was_done_on_others_of_its_seed(before: list[tuple], actions: list[tuple]) -> None:
+    play(Phone(7), before)
+    phone, alone = Phone(7), Phone(7, apps=all_apps())  # the second shares no content
+    for action in actions:
+        play(phone, [action])
+        play(alone, [action])
+        assert phone.state_key() == alone.state_key()
+        assert phone.xml() == alone.xml()
 
 
 def test_seeds_give_different_contents() -> None:
@@ -153,7 +165,7 @@ def test_seeds_give_different_contents() -> None:
 
 
 def test_the_order_in_which_apps_are_opened_does_not_change_their_contents() -> None:
-    one, two = Phone(3), Phone(3)
+    one, two = Phone(3, apps=all_apps()), Phone(3, apps=all_apps())  # such phones share no content
     packages = [app.package for app in all_apps()]
     two.advance(86_400)
     for package in packages:
