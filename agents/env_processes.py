@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
 from turnwise.agents.errors import AgentError
 from turnwise.envs.errors import DeadlineExceeded, EnvError, EnvironmentDied, HostDied
@@ -19,7 +21,7 @@ from turnwise.envs.host import MakeEnv, RemoteEnv, new_host, require_portable
 from turnwise.tools.concurrent_process import ConcurrentProcess
 from turnwise.tools.deadlines import CallFailed, DeadlinePassed, ProcessDied
 
-__all__ = ["EnvProcesses"]
+__all__ = ["EnvProcesses", "HostProcess"]
 
 _CLOSE: Final = 10.0
 """Seconds that an environment may take to close before its process may be killed."""
@@ -27,10 +29,42 @@ _STARTS: Final = 3
 """Processes that may fail to start in a row."""
 
 
+class HostProcess(Protocol):
+    """A process that runs the calls of an `EnvHost`: a `ConcurrentProcess`, or what stands for one elsewhere."""
+
+    late: int
+    ready: bool
+    ended: bool
+    error: Exception | None
+
+    @property
+    def pid(self) -> int:
+        """Its process id, on its machine."""
+
+    def submit(self, lane: int, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call the host; see `ConcurrentProcess.submit`."""
+
+    def end_lane(self, lane: int) -> None:
+        """Let go of what an environment has there."""
+
+    def memory(self) -> int:
+        """Return the bytes of memory that it uses; 0: unknown."""
+
+    def kill(self) -> None:
+        """End it; calls that it still has raise ProcessDied."""
+
+
 class EnvProcesses:
     """Makes environments in a number of processes, which start when they are first needed."""
 
-    def __init__(self, workers: int, *, threads: bool = False, memory: float = 0.0) -> None:
+    def __init__(
+        self,
+        workers: int,
+        *,
+        threads: bool = False,
+        memory: float = 0.0,
+        start: Callable[[], HostProcess] | None = None,
+    ) -> None:
         """Check the options.
 
         Args:
@@ -38,6 +72,7 @@ class EnvProcesses:
             threads: each environment has a thread of its own in its process, which deadlines need, and environments
                 that wait. Without it the environments of a process take turns, which is fastest.
             memory: GiB that a process may use before it is replaced; 0: no limit. (Read from /proc.)
+            start: starts a process with an `EnvHost` elsewhere, such as on a cluster; None: on this machine.
 
         Raises:
             AgentError: a value is out of range.
@@ -47,6 +82,7 @@ class EnvProcesses:
         if not memory >= 0:
             raise AgentError(f"the memory of a process for environments must be >= 0 GiB, got {memory}")
         self.workers, self.threads, self.memory = workers, threads, memory
+        self._start = start or partial(ConcurrentProcess, new_host, threads=threads, name="turnwise-environments")
         self.replaced = 0
         self._processes: list[_Process] = []
         self._numbers = itertools.count()
@@ -116,8 +152,7 @@ class EnvProcesses:
                 )
         usable = [one for one in self._processes if not self.retire_if_needed(one)]
         if len(usable) < self.workers:
-            process = ConcurrentProcess(new_host, threads=self.threads, name="turnwise-environments")
-            self._processes.append(_Process(process))
+            self._processes.append(_Process(self._start()))
             return self._processes[-1]
         return min(usable, key=lambda one: len(one.connections))
 
@@ -142,7 +177,7 @@ class EnvProcesses:
 class _Process:
     """A process and its environments."""
 
-    process: ConcurrentProcess
+    process: HostProcess
     connections: set[_ProcessConnection] = field(default_factory=set)
     closing: set[Future[Any]] = field(default_factory=set)
     retired: bool = False

@@ -17,6 +17,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -38,7 +39,12 @@ class ProcessDied(Exception):
         how = f"killed by {signal.Signals(-exit_code).name}" if killed else f"exit code {exit_code}"  # type: ignore[operator]
         super().__init__(how + (f", after printing: {output}" if output else ""))
         self.exit_code = exit_code
+        self.output = output
         self.during = during
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it travel to another process."""
+        return partial(ProcessDied, during=self.during), (self.exit_code, self.output)
 
 
 class CallFailed(Exception):

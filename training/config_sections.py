@@ -60,7 +60,9 @@ class EnvSection(Section):
         description="Time limit of one environment step, in seconds; 0: none (steps then run in a fixed order).",
     )
     workers: int = Field(
-        default=0, ge=0, description="Processes in which the environments of rollouts live; 0: in this process."
+        default=0,
+        ge=0,
+        description="Processes in which environments of rollouts live, on the cluster if there is one; 0: in this one.",
     )
 
 
@@ -148,7 +150,7 @@ class ClusterSection(Section):
         "Empty: none.",
     )
     engines: int = Field(default=1, ge=1, description="Number of engines, each in a process of its own.")
-    cpus: float = Field(default=1.0, ge=0, description="CPUs reserved for each engine.")
+    cpus: float = Field(default=1.0, ge=0, description="CPUs reserved for each engine and each environment worker.")
     gpus: float = Field(
         default=0.0,
         ge=0,

@@ -14,6 +14,7 @@ import numpy as np
 
 from turnwise.agents.agent import Agent
 from turnwise.agents.chat_template import chat_fields
+from turnwise.agents.cluster.env_actors import EnvActors
 from turnwise.agents.content import has_images
 from turnwise.agents.env_pool import EnvPool
 from turnwise.agents.errors import ModelError, look_up
@@ -26,7 +27,7 @@ from turnwise.credit.registry import get as get_credit_rule
 from turnwise.envs import demonstrators, maker, takes
 from turnwise.envs.info import ADMISSIBLE, EXTRAS
 from turnwise.registry import suggest
-from turnwise.training.cluster import check_cluster
+from turnwise.training.cluster import check_cluster, cluster_settings
 from turnwise.training.coefficient_schedules import CoefficientSchedule
 from turnwise.training.config import Run
 from turnwise.training.config_effects import check_effects
@@ -90,7 +91,14 @@ class PreparedRun:
         Args:
             make: makes an environment; None: those for training.
         """
-        return EnvPool(make or self.make, self.deadline, workers=self.run.env.workers)
+        workers, cluster = self.run.env.workers, self.run.cluster
+        if not (workers and cluster.address):
+            return EnvPool(make or self.make, self.deadline, workers=workers)
+        import torch
+
+        settings = cluster_settings(self.run, self.device, torch.cuda.device_count())
+        hosts = EnvActors(workers, settings, threads=self.deadline is not None)
+        return EnvPool(make or self.make, self.deadline, hosts=hosts)
 
     @property
     def needs_reference(self) -> bool:

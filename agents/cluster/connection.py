@@ -16,6 +16,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -162,6 +163,31 @@ class Cluster:
             )
             .remote(*arguments)
         )
+
+    def start_worker(self, kind: type, *arguments: Any) -> Any:
+        """Return the handle of a new actor beside the engines, on whichever node has room; it may still be starting.
+
+        Args:
+            kind: its class.
+            arguments: of the class.
+        """
+        options = {"num_cpus": self.settings.cpus, "max_concurrency": MOST_CALLS, "max_restarts": 0}
+        return self._ray.remote(kind).options(scheduling_strategy="SPREAD", **options).remote(*arguments)
+
+    def answer_of(self, reference: Any) -> Future[Any]:
+        """Return the future of what an actor answers; it raises `ActorLost` if the actor has died."""
+        answer: Future[Any] = Future()
+        answer.set_running_or_notify_cancel()
+
+        def finish(found: Future[Any]) -> None:
+            error = found.exception()
+            if error is None:
+                answer.set_result(found.result())
+            else:
+                answer.set_exception(ActorLost(_reason(str(error))))
+
+        reference.future().add_done_callback(finish)
+        return answer
 
     def put(self, value: Any) -> Any:
         """Return the reference of a value that was put into the object store."""

@@ -13,10 +13,11 @@ from toys.waiting import eventually
 
 ray = pytest.importorskip("ray")
 
+from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
 from turnwise.agents.cluster.routing import EngineState  # noqa: E402
 from turnwise.agents.cluster.sampler import ClusterSampler  # noqa: E402
 from turnwise.agents.models import load_model  # noqa: E402
-from turnwise.training import Run, engine, train  # noqa: E402
+from turnwise.training import Run, engine, setup, train  # noqa: E402
 from turnwise.training.cluster import cluster_settings, engine_devices  # noqa: E402
 from turnwise.training.config_effects import check_effects  # noqa: E402
 from turnwise.training.errors import ConfigError  # noqa: E402
@@ -102,6 +103,41 @@ def test_engines_that_are_killed_at_random_cost_no_group(tmp_path, monkeypatch):
     assert [(event["episodes"], event["errors"]) for event in events] == [(16, 0)] * 5
     assert 0 < events[-1]["engines_lost"] <= len(kills)  # one may die when the last request was answered
     assert events[-1]["requests_repeated"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_environment_workers_on_the_cluster_may_be_killed(tmp_path, monkeypatch, staleness):
+    opened, kills, over = [], [], threading.Event()
+
+    class Recorded(EnvActors):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            opened.append(self)
+
+    def kill_workers():
+        while len(kills) < 2 and not over.wait(0.2):
+            found = [one for hosts in opened for one in hosts._processes if one.process.ready and one.connections]
+            if found:
+                actor = found[0].process._actor
+                ray.kill(actor)
+                kills.append(actor)
+                over.wait(1.0)
+
+    monkeypatch.setattr(setup, "EnvActors", Recorded)
+    killer = threading.Thread(target=kill_workers)
+    killer.start()
+    words = [*CLUSTER, "env.workers=2", "env.deadline=60", "train.repairs=50", f"train.staleness={staleness}"]
+    try:
+        outcome = train(make_run(tmp_path / "run", *words, "train.steps=5", "train.group=8"))
+    finally:
+        over.set()
+        killer.join()
+    assert outcome.finished
+    assert kills
+    events = trained(tmp_path / "run")
+    assert [event["episodes"] - event["errors"] for event in events] == [16] * 5  # every lost episode was played again
+    assert not ray.is_initialized()
 
 
 def test_what_the_section_asks_for():

@@ -1,0 +1,155 @@
+"""Environment workers on a Ray cluster: an actor for each, which has the process with the environments beside it.
+
+The actor passes calls on to a `ConcurrentProcess` on its own node, so that deadlines, output, threads and deaths are
+those of workers on this machine. Only the loss of the actor or of its node is new: it counts as the end of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from turnwise.agents.cluster.connection import ActorLost, Cluster, ClusterSettings
+from turnwise.agents.env_processes import EnvProcesses
+from turnwise.envs.host import new_host
+from turnwise.tools.child_process import CallFailed, ProcessDied, answer_bytes, call_bytes
+from turnwise.tools.concurrent_process import ConcurrentProcess
+from turnwise.tools.deadlines import DeadlinePassed
+
+__all__ = ["EnvActors"]
+
+
+class EnvActors(EnvProcesses):
+    """Makes environments in actors of a cluster, which start when they are first needed."""
+
+    def __init__(self, workers: int, settings: ClusterSettings, *, threads: bool = False) -> None:
+        """Join or start the cluster.
+
+        Args:
+            workers: number of actors.
+            settings: where; each actor reserves `cpus`.
+            threads: see `EnvProcesses`.
+
+        Raises:
+            SamplerError: Ray is missing, or there is no cluster at the address.
+            AgentError: workers is below 1.
+        """
+        super().__init__(workers, threads=threads, start=lambda: _ActorProcess(self._cluster, threads))
+        self._cluster = Cluster(settings)
+
+    def close(self) -> None:
+        """Close all environments, end the actors, and leave the cluster."""
+        try:
+            super().close()
+        finally:
+            self._cluster.close()
+
+
+class EnvActor:
+    """The class of the actor: a process with an `EnvHost`, on the actor's node."""
+
+    def __init__(self, path: Sequence[str], threads: bool) -> None:
+        """Find modules where the driver finds them, as far as this node has the folders, and start the process."""
+        sys.path += [folder for folder in path if folder not in sys.path]
+        self._process = ConcurrentProcess(new_host, threads=threads, name="turnwise-environments")
+
+    async def call(self, lane: int, seconds: float | None, arguments: bytes) -> bytes:
+        """Return the answer to a call, with its exception if it raised one, as `answer_bytes` writes it."""
+        try:
+            args, kwargs = pickle.loads(arguments)
+            value = await asyncio.wrap_future(self._process.submit(lane, seconds, *args, **kwargs))
+            return answer_bytes(0, None, value)
+        except Exception as error:
+            return answer_bytes(0, error, None)
+
+    async def end_lane(self, lane: int) -> None:
+        """Let go of what an environment has here."""
+        self._process.end_lane(lane)
+
+    async def pid(self) -> int:
+        """Return the process id of the process with the environments."""
+        return self._process.pid
+
+    async def end(self) -> None:
+        """End the process."""
+        self._process.kill()
+
+
+class _ActorProcess:
+    """What stands for the process of an actor (`turnwise.agents.env_processes.HostProcess`)."""
+
+    def __init__(self, cluster: Cluster, threads: bool) -> None:
+        self._cluster = cluster
+        self._actor = cluster.start_worker(EnvActor, sys.path, threads)
+        self._lock = threading.Lock()
+        self.late = 0
+        self.ready = self.ended = False
+        self.error: Exception | None = None
+
+    @property
+    def pid(self) -> int:
+        return int(self._cluster.answer_of(self._actor.pid.remote()).result())
+
+    def submit(self, lane: int, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        answer.set_running_or_notify_cancel()
+        try:
+            arguments = call_bytes(args, kwargs)
+        except CallFailed as error:
+            answer.set_exception(error)
+            return answer
+        if self.error is not None:
+            answer.set_exception(self.error)
+            return answer
+
+        def finish(call: Future[bytes]) -> None:
+            error, value = self._read(call)
+            if error is None:
+                answer.set_result(value)
+            else:
+                answer.set_exception(error)
+
+        self._cluster.answer_of(self._actor.call.remote(lane, seconds, arguments)).add_done_callback(finish)
+        return answer
+
+    def end_lane(self, lane: int) -> None:
+        if not self.ended:
+            self._actor.end_lane.remote(lane)
+
+    def memory(self) -> int:
+        return 0
+
+    def kill(self) -> None:
+        self._over(ProcessDied(None, "it was ended", during=False))
+        self._actor.end.remote()  # the actor's own end may leave the process for a moment
+        self._cluster.kill(self._actor)
+
+    def _read(self, call: Future[bytes]) -> tuple[Exception | None, Any]:
+        """Return the exception or the value of an answer, and remember what it says about the process."""
+        lost = call.exception()
+        if lost is not None:
+            reason = str(lost) if isinstance(lost, ActorLost) else f"{type(lost).__name__}: {lost}"
+            error: Exception | None = ProcessDied(None, reason, during=False)
+            self._over(error)
+            return error, None
+        self.ready = True
+        try:
+            _, error, value = pickle.loads(call.result())
+        except Exception as problem:
+            return CallFailed(f"the result cannot be read: {type(problem).__name__}: {problem}"), None
+        if isinstance(error, DeadlinePassed):
+            with self._lock:
+                self.late += 1
+        if isinstance(error, ProcessDied):
+            self._over(error)
+        return error, value
+
+    def _over(self, error: Exception | None) -> None:
+        with self._lock:
+            if not self.ended:
+                self.ended, self.error = True, error

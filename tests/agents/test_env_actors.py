@@ -1,0 +1,106 @@
+"""Environment workers on a Ray cluster: the same trajectories, and what the loss of one costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import toys.corridor
+from toys.waiting import gone
+
+ray = pytest.importorskip("ray")
+
+from turnwise.agents.agent import Agent  # noqa: E402
+from turnwise.agents.cluster.connection import ClusterSettings  # noqa: E402
+from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
+from turnwise.agents.env_pool import EnvPool  # noqa: E402
+from turnwise.agents.rollout import RolloutReport, rollout  # noqa: E402
+from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
+from turnwise.agents.samplers.scripted import Random  # noqa: E402
+from turnwise.agents.trajectory import Trajectory  # noqa: E402
+from turnwise.envs import maker  # noqa: E402
+
+TASKS = ["open-4-2", "fetch-3-2", "open-5-3"]
+CORRIDOR = partial(toys.corridor.Corridor)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    before = signal.getsignal(signal.SIGTERM)
+    ray.init(
+        address="local",
+        num_cpus=3,
+        include_dashboard=False,
+        object_store_memory=200 * 2**20,
+        log_to_driver=False,
+        _node_ip_address="127.0.0.1",
+    )
+    signal.signal(signal.SIGTERM, before)  # or other tests would have Ray's
+    yield
+    ray.shutdown()
+
+
+def pool(make: Any, deadline: float | None = None, workers: int = 2) -> EnvPool:
+    hosts = EnvActors(workers, ClusterSettings(cpus=1.0), threads=deadline is not None)
+    return EnvPool(make, deadline, hosts=hosts)
+
+
+def played(make: Any, tasks: list[str], sampler: Any = None, **options: Any) -> list[Trajectory]:
+    groups = rollout(Agent(max_turns=6), sampler or Random(), tasks, make=make, size=3, seed=1, **options)
+    return [dataclasses.replace(one, seconds=0.0) for group in groups for one in group.trajectories]
+
+
+@pytest.mark.parametrize("deadline", [None, 60.0])
+def test_trajectories_are_those_of_environments_in_this_process(deadline: float | None) -> None:
+    household = maker("turnwise/Household-v0", level="tiny")
+    tasks = ["train/tiny/000000", "train/tiny/000001"]
+    with pool(household, deadline) as there:
+        assert played(there, tasks) == played(household, tasks)
+    with pool(CORRIDOR, deadline) as there:
+        assert played(there, TASKS) == played(CORRIDOR, TASKS)
+
+
+@pytest.mark.parametrize("what", ["the process of an actor", "an actor"])
+def test_a_lost_worker_ends_its_episodes_and_is_replaced(what: str) -> None:
+    with pool(CORRIDOR, 60.0) as there:
+        assert isinstance(there.hosts, EnvActors)
+        hosts = there.hosts
+
+        class Kills(Random):
+            killed = 0
+
+            async def sample(self, request: Request) -> Completion:
+                if request.turn == 1 and not self.killed:
+                    (host, *_) = hosts._processes
+                    self.killed = host.process.pid
+                    if what == "an actor":
+                        hosts._cluster.kill(host.process._actor)  # type: ignore[attr-defined]
+                    else:
+                        os.kill(self.killed, signal.SIGKILL)
+                    assert gone(self.killed)
+                return await super().sample(request)
+
+        sampler, report = Kills(), RolloutReport()
+        found = played(there, TASKS, sampler, repairs=9, report=report)
+        assert sampler.killed
+        assert report.errors
+        assert report.repaired == report.errors
+        assert sum(one.finished for one in found) == 9
+        assert report.replaced == 1
+
+
+def test_nothing_is_left() -> None:
+    there = pool(CORRIDOR)
+    played(there, TASKS[:1])
+    assert isinstance(there.hosts, EnvActors)
+    pids = there.hosts.pids()
+    assert pids
+    there.close()
+    assert all(map(gone, pids))
+    assert ray.is_initialized()  # the cluster is not ours
