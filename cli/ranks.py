@@ -32,13 +32,15 @@ def train_with_others(load: Callable[[], Run], lead_training: Callable[[Run, Lea
     Raises:
         TrainingError: on rank 0, whatever is wrong on any of them.
     """
-    from turnwise.training.errors import RankLost
+    from turnwise.training.errors import ConfigError, RankLost
     from turnwise.training.rank_commands import lead, serve_rank
     from turnwise.training.ranks import agree, join
 
     ranks = join()
     try:
         run, ranks = agree(ranks, load)
+        if run.cluster.learners > 1:
+            raise ConfigError("cluster.learners starts ranks by itself, so the run must not be started by torchrun")
         if ranks.leads:
             with lead(ranks) as leader:
                 lead_training(run, leader)

@@ -150,7 +150,12 @@ class ClusterSection(Section):
         "Empty: none.",
     )
     engines: int = Field(default=1, ge=1, description="Number of engines, each in a process of its own.")
-    cpus: float = Field(default=1.0, ge=0, description="CPUs reserved for each engine and each environment worker.")
+    learners: int = Field(
+        default=1, ge=1, description="Ranks of the learner: the first is this process, the others are on the cluster."
+    )
+    cpus: float = Field(
+        default=1.0, ge=0, description="CPUs reserved for each engine, environment worker and further rank."
+    )
     gpus: float = Field(
         default=0.0,
         ge=0,

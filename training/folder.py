@@ -39,6 +39,7 @@ MAY_CHANGE = (
     "sampler.gap_limit",
     "cluster.address",
     "cluster.engines",
+    "cluster.learners",
     "cluster.cpus",
     "cluster.gpus",
     "cluster.timeout",

@@ -91,6 +91,11 @@ def train(
         TrainingError: the configuration, the folder, a checkpoint or the demonstrations cannot be used.
         EnvError, AgentError, CreditError: from the parts.
     """
+    if leader is None and run.cluster.address and run.cluster.learners > 1:
+        from turnwise.training.cluster_ranks import cluster_ranks  # it imports FSDP, which takes a while
+
+        with cluster_ranks(run) as leader:
+            return train(run, resume=resume, on_event=on_event, leader=leader)
     policy = None if resume else find_policy(run)
     prepared = prepare(run)
     if leader is not None:

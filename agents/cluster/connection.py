@@ -164,14 +164,21 @@ class Cluster:
             .remote(*arguments)
         )
 
-    def start_worker(self, kind: type, *arguments: Any) -> Any:
+    @property
+    def address(self) -> str:
+        """The address at which other nodes reach this process."""
+        return "127.0.0.1" if self.settings.address == "local" else str(self._ray.util.get_node_ip_address())
+
+    def start_worker(self, kind: type, *arguments: Any, calls: int = MOST_CALLS, gpus: float = 0.0) -> Any:
         """Return the handle of a new actor beside the engines, on whichever node has room; it may still be starting.
 
         Args:
             kind: its class.
             arguments: of the class.
+            calls: that it runs at a time.
+            gpus: that it reserves.
         """
-        options = {"num_cpus": self.settings.cpus, "max_concurrency": MOST_CALLS, "max_restarts": 0}
+        options = {"num_cpus": self.settings.cpus, "num_gpus": gpus, "max_concurrency": calls, "max_restarts": 0}
         return self._ray.remote(kind).options(scheduling_strategy="SPREAD", **options).remote(*arguments)
 
     def answer_of(self, reference: Any) -> Future[Any]:
