@@ -33,6 +33,7 @@ _DEATHS: Final = 5  # more within a minute end the service
 _MINUTE: Final = 60.0
 _STOP: Final = 10.0  # seconds for a process to end before it is killed
 _WATCH: Final = 1.0  # seconds between looks of a process at its parent
+_ENDS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 class WorkersFailed(ServingError):
@@ -104,13 +105,18 @@ def _supervise(
 
 def _start(app: FastAPI, opened: socket.socket) -> BaseProcess:
     process = multiprocessing.get_context("fork").Process(target=_work, args=(app, opened, os.getpid()), daemon=True)
-    process.start()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # or the new process might leave this code as its parent
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return process
 
 
 def _work(app: FastAPI, opened: socket.socket, parent: int) -> None:
     """Serve in a process of its own until it is asked to stop, or its parent is gone."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
     Thread(target=_watch, args=(parent,), daemon=True).start()
     serve_forever(app, opened)
 
