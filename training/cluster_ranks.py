@@ -17,7 +17,6 @@ from turnwise.agents.cluster.connection import Cluster
 from turnwise.agents.cluster.function_actor import FunctionActor
 from turnwise.training.cluster import cluster_settings
 from turnwise.training.config import Run
-from turnwise.training.errors import ConfigError
 from turnwise.training.policy import device_of
 from turnwise.training.rank_commands import Leader, lead, serve_rank
 from turnwise.training.ranks import agree, join
@@ -33,15 +32,14 @@ def cluster_ranks(run: Run) -> Iterator[Leader]:
         run: the configuration, which the actors receive.
 
     Raises:
-        ConfigError: the cluster has too few CPUs or GPUs for them.
-        SamplerError: there is no such cluster, or Ray is missing.
+        SamplerError: there is no such cluster, it has too little room, or Ray is missing.
         TrainingError: the ranks do not meet, or differ.
     """
     device, others = device_of(run.policy.device), run.cluster.learners - 1
     cluster = Cluster(cluster_settings(run, device, torch.cuda.device_count()))
     gpus, actors = float(device.startswith("cuda")), []
     try:
-        _require_room(cluster, others, gpus)
+        cluster.reserve_workers(others, "cluster.learners", gpus)
         shared = {"MASTER_ADDR": cluster.address, "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(others + 1)}
         for rank in range(1, others + 1):
             actor = cluster.start_worker(FunctionActor, sys.path, calls=1, gpus=gpus)
@@ -75,19 +73,6 @@ def serve(table: Mapping[str, Any]) -> None:
 def _place(rank: int) -> dict[str, str]:
     """Return the variables of one rank; Ray shows each actor its own GPU only."""
     return {"RANK": str(rank), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-
-
-def _require_room(cluster: Cluster, ranks: int, gpus: float) -> None:
-    wanted = cluster.settings
-    for name, each, has in (
-        ("CPUs", wanted.cpus, sum(node.cpus for node in cluster.nodes)),
-        ("GPUs", gpus, sum(node.gpus for node in cluster.nodes)),
-    ):
-        if ranks * each > has:
-            raise ConfigError(
-                f"cluster.learners = {ranks + 1} needs {ranks * each:g} {name} for the ranks beside the first, and the "
-                f"cluster has {has:g}; lower cluster.learners, or add nodes"
-            )
 
 
 def _free_port() -> int:

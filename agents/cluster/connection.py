@@ -27,6 +27,8 @@ __all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "require_ra
 
 POLL = 0.2
 """Seconds between two looks at whether room was found."""
+LOCAL_WAIT = 20.0
+"""Seconds to wait for room on a cluster that was started here, where no nodes join late."""
 REACH = 5.0
 """Seconds in which the address of a cluster must accept a connection; Ray itself tries for minutes."""
 MOST_CALLS = 10_000
@@ -99,6 +101,7 @@ class Cluster:
         self.settings = settings
         self._ray = require_ray()
         self._room: Any = None
+        self._workers_room: Any = None
         self._closed = False
         with Cluster._lock:
             if not self._ray.is_initialized():
@@ -169,8 +172,35 @@ class Cluster:
         """The address at which other nodes reach this process."""
         return "127.0.0.1" if self.settings.address == "local" else str(self._ray.util.get_node_ip_address())
 
+    def reserve_workers(self, count: int, key: str, gpus: float = 0.0) -> None:
+        """Reserve room beside the engines, spread over the nodes, and wait for it.
+
+        Args:
+            count: of the workers.
+            key: that asks for them, for the message.
+            gpus: of each worker.
+
+        Raises:
+            SamplerError: there is too little room, even after the time for late nodes.
+        """
+        from ray.util.placement_group import placement_group, remove_placement_group
+
+        wanted = self.settings
+        each = {name: size for name, size in (("CPU", wanted.cpus), ("GPU", gpus)) if size}
+        if not each:
+            return
+        group = placement_group([each] * count, strategy="SPREAD")
+        if not group.wait(timeout_seconds=min(wanted.wait, LOCAL_WAIT) if wanted.address == "local" else wanted.wait):
+            remove_placement_group(group)
+            has = _amount(sum(node.cpus for node in self.nodes), sum(node.gpus for node in self.nodes))
+            raise SamplerError(
+                f"the cluster has no room for {count} workers of {_amount(wanted.cpus, gpus)} that {key} asks for: it "
+                f"has {has}, of which others use a part; lower {key} or cluster.cpus, or add nodes"
+            )
+        self._workers_room = group
+
     def start_worker(self, kind: type, *arguments: Any, calls: int = MOST_CALLS, gpus: float = 0.0) -> Any:
-        """Return the handle of a new actor beside the engines, on whichever node has room; it may still be starting.
+        """Return the handle of a new actor in the room of `reserve_workers`; it may still be starting.
 
         Args:
             kind: its class.
@@ -178,8 +208,12 @@ class Cluster:
             calls: that it runs at a time.
             gpus: that it reserves.
         """
-        options = {"num_cpus": self.settings.cpus, "num_gpus": gpus, "max_concurrency": calls, "max_restarts": 0}
-        return self._ray.remote(kind).options(scheduling_strategy="SPREAD", **options).remote(*arguments)
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        options: dict[str, Any] = {"num_cpus": self.settings.cpus, "num_gpus": gpus, "max_restarts": 0}
+        if self._workers_room is not None:
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._workers_room)
+        return self._ray.remote(kind).options(max_concurrency=calls, **options).remote(*arguments)
 
     def answer_of(self, reference: Any) -> Future[Any]:
         """Return the future of what an actor answers; it raises `ActorLost` if the actor has died."""
@@ -229,11 +263,12 @@ class Cluster:
         if self._closed:
             return
         self._closed = True
-        if self._ray.is_initialized() and self._room is not None:
-            from ray.util.placement_group import remove_placement_group
+        for room in (self._room, self._workers_room):
+            if self._ray.is_initialized() and room is not None:
+                from ray.util.placement_group import remove_placement_group
 
-            with suppress(self._ray.exceptions.RayError):  # the cluster itself may be gone
-                remove_placement_group(self._room)
+                with suppress(self._ray.exceptions.RayError):  # the cluster itself may be gone
+                    remove_placement_group(room)
         with Cluster._lock:
             Cluster._users -= 1
             if not Cluster._users and Cluster._ours:

@@ -36,11 +36,16 @@ class EnvActors(EnvProcesses):
             threads: see `EnvProcesses`.
 
         Raises:
-            SamplerError: Ray is missing, or there is no cluster at the address.
+            SamplerError: Ray is missing, or there is no cluster at the address, or it has too little room.
             AgentError: workers is below 1.
         """
         super().__init__(workers, threads=threads, start=lambda: _ActorProcess(self._cluster, threads))
         self._cluster = Cluster(settings)
+        try:
+            self._cluster.reserve_workers(workers, "env.workers")
+        except BaseException:
+            self._cluster.close()
+            raise
 
     def close(self) -> None:
         """Close all environments, end the actors, and leave the cluster."""

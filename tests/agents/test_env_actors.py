@@ -19,6 +19,7 @@ from turnwise.agents.agent import Agent  # noqa: E402
 from turnwise.agents.cluster.connection import ClusterSettings  # noqa: E402
 from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
 from turnwise.agents.env_pool import EnvPool  # noqa: E402
+from turnwise.agents.errors import SamplerError  # noqa: E402
 from turnwise.agents.rollout import RolloutReport, rollout  # noqa: E402
 from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
 from turnwise.agents.samplers.scripted import Random  # noqa: E402
@@ -93,6 +94,14 @@ def test_a_lost_worker_ends_its_episodes_and_is_replaced(what: str) -> None:
         assert report.repaired == report.errors
         assert sum(one.finished for one in found) == 9
         assert report.replaced == 1
+
+
+def test_too_little_room_is_one_sentence() -> None:
+    sentence = "no room for 9 workers of 1 CPU and 0 GPUs that env.workers asks for: it has 3 CPUs"
+    with pytest.raises(SamplerError, match=sentence):
+        EnvActors(9, ClusterSettings(wait=1.0))
+    with pool(CORRIDOR) as there:  # the room of the refused ones was given back
+        assert played(there, TASKS[:1])
 
 
 def test_nothing_is_left() -> None:
