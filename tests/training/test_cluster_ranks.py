@@ -58,7 +58,7 @@ def test_a_rank_that_dies_ends_the_run_and_it_can_go_on(tmp_path, monkeypatch):
 def test_more_ranks_than_the_cluster_has_room_for(tmp_path, monkeypatch):
     monkeypatch.setattr(connection, "LOCAL_WAIT", 1.0)
     with pytest.raises(
-        SamplerError, match=r"no room for 9998 workers of 1 CPU that cluster.learners asks for: it has \d"
+        SamplerError, match=r"no room for 9998 workers of 1 CPU and 0 GPUs that cluster.learners asks for: it has \d"
     ):
         train(make_run(tmp_path / "run", "cluster.address=local", "cluster.learners=9999"))
     assert not ray.is_initialized()
