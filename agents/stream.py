@@ -189,7 +189,7 @@ class GroupStream:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
             if everything.done() and not everything.cancelled():
-                everything.exception()  # it was raised above, or whoever closed the stream does not want it
+                everything.exception()  # it was raised above, or the stream was closed early
             self.report.seconds += time.perf_counter() - start
             if pool is not make:
                 pool.close()

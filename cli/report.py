@@ -30,7 +30,8 @@ def report(
         list[Path] | None, typer.Option(metavar="FOLDER", help="Another run or benchmark to compare with; repeatable.")
     ] = None,
     screens: Annotated[
-        int, typer.Option(min=0, help="Replay so many episodes and show their screens, where the environment has some.")
+        int,
+        typer.Option(min=0, help="Episodes to replay for their screens, where the environment has some."),
     ] = 0,
     megabytes: Annotated[
         float, typer.Option(min=0.1, help="Size of the file, in MB. Turns beyond it are left out.")

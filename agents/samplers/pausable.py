@@ -89,7 +89,7 @@ class PausableSampler:
         await self.sampler.load(weights, version)
 
     def close(self) -> None:
-        """Do nothing: whoever made the sampler closes it."""
+        """Do nothing: the sampler is closed where it was made."""
 
     async def pause(self) -> None:
         """Let new requests wait, and return when those in progress are answered."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from toys.corridor import Corridor
+from toys.ray_cluster import small_cluster
 from toys.waiting import eventually
 
 ray = pytest.importorskip("ray")
@@ -38,20 +39,8 @@ TOY = "toys.cluster_engine:Engine"
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """One cluster for all tests, as a program has it that started Ray itself."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    before = signal.getsignal(signal.SIGTERM)
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        object_store_memory=200 * 2**20,
-        log_to_driver=False,
-        _node_ip_address="127.0.0.1",
-    )
-    signal.signal(signal.SIGTERM, before)  # or other tests would have Ray's
-    yield
-    ray.shutdown()
+    with small_cluster(4):
+        yield
 
 
 def opened(

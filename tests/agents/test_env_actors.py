@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import toys.corridor
+from toys.ray_cluster import small_cluster
 from toys.waiting import gone
 
 ray = pytest.importorskip("ray")
@@ -32,19 +33,8 @@ CORRIDOR = partial(toys.corridor.Corridor)
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    before = signal.getsignal(signal.SIGTERM)
-    ray.init(
-        address="local",
-        num_cpus=3,
-        include_dashboard=False,
-        object_store_memory=200 * 2**20,
-        log_to_driver=False,
-        _node_ip_address="127.0.0.1",
-    )
-    signal.signal(signal.SIGTERM, before)  # or other tests would have Ray's
-    yield
-    ray.shutdown()
+    with small_cluster(3):
+        yield
 
 
 def pool(make: Any, deadline: float | None = None, workers: int = 2) -> EnvPool:

@@ -108,7 +108,7 @@ class ContainerPool(Generic[B]):
                     break
             try:
                 box = self._make(limits)
-            except SandboxError:  # whoever needs a box next starts one, and sees the reason
+            except SandboxError:  # the next box is started on demand, and raises the reason
                 with self._lock:
                     self._wanted.pop(limits, None)
         _close_all([box] if box is not None else [])

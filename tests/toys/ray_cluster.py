@@ -1,0 +1,30 @@
+"""A small Ray cluster on this machine, as a program has it that started Ray itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def small_cluster(cpus: int) -> Iterator[None]:
+    """Start a cluster, and stop it at the end of the block; SIGTERM keeps what it did before."""
+    import ray
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    before = signal.getsignal(signal.SIGTERM)
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        include_dashboard=False,
+        object_store_memory=200 * 2**20,
+        log_to_driver=False,
+        _node_ip_address="127.0.0.1",
+    )
+    signal.signal(signal.SIGTERM, before)  # or other tests would have Ray's
+    try:
+        yield
+    finally:
+        ray.shutdown()
