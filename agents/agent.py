@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, cast
 
 from turnwise.agents.chat_template import ChatTemplate
@@ -14,6 +15,14 @@ from turnwise.agents.prompt import PROMPTS, Conversation, PromptBuilder
 from turnwise.agents.templates import PLAIN, TEMPLATES, Template
 from turnwise.agents.tokenization import Tokenizer
 from turnwise.registry import suggest
+
+_KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("prompt", (str, Mapping), "a name or a table with a name"),
+    ("template", (str, Mapping, Template), "a name or a table of strings"),
+    ("parser", (str,), "a name"),
+    ("stop", (str, list, tuple), "a list of strings"),
+)
+"""What options of an agent must be, beside the numbers."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +52,17 @@ class Agent:
         """Check the limits, find the parser, and read the chat template once."""
         object.__setattr__(self, "_parser", look_up(PARSERS, self.parser))
         for name in ("max_turns", "max_tokens"):
-            if getattr(self, name) < 1:
-                raise AgentError(f"{name} must be >= 1, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise AgentError(f"{name} must be an integer >= 1, got {value!r}")
+        for name in ("temperature", "top_p"):
+            if not isinstance(getattr(self, name), Real):
+                raise AgentError(f"{name} must be a number, got {getattr(self, name)!r}")
         if not self.temperature >= 0:
             raise AgentError(f"temperature must be >= 0, got {self.temperature}")
         if not 0 < self.top_p <= 1:
             raise AgentError(f"top_p must be in (0, 1], got {self.top_p}")
-        if isinstance(self.stop, str):
+        if isinstance(self.stop, str) or not all(isinstance(one, str) for one in self.stop):
             raise AgentError(f"stop must be a tuple of strings, got {self.stop!r}")
         if self.chat is not None and getattr(self.chat, "chat_template", None):
             system = bool(self.prompt.template.system)
@@ -83,6 +96,10 @@ class Agent:
         for key in options:
             if key not in known:
                 raise AgentError(f"an agent has no option {key!r}{suggest(key, known)}")
+        given = {"prompt": prompt, "template": template, **options}
+        for name, kinds, what in _KINDS:
+            if name in given and not isinstance(given[name], kinds):
+                raise AgentError(f"{name} must be {what}, got {given[name]!r}")
         values = cast(dict[str, Any], options)
         if not isinstance(values.get("stop", ()), str):  # a string is refused with the other values
             values["stop"] = tuple(values.get("stop", ()))

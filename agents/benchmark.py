@@ -107,6 +107,10 @@ class BenchmarkFolder:
         if self._file.exists():
             self._state = dict(read_json(self._file, "the state of a benchmark", "identity", VERSION))
             self._require(self._state["identity"], identity)
+        elif any(self.folder.glob("*.jsonl*")):
+            raise EvaluationError(
+                f"{self.folder} holds episodes, but no state.json that says whose; choose another folder"
+            )
         else:
             self._save()
 

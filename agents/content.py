@@ -38,11 +38,13 @@ def has_images(space: gymnasium.Space[Any]) -> bool:
 def read_observation(observation: Any) -> tuple[str, tuple[ImagePart, ...]]:
     """Return the text and the images of an observation: a string, or a mapping with the keys "text" and "image".
 
+    Lone surrogates, which can be neither sent nor stored, become question marks.
+
     Raises:
         TypeError: an observation of another form.
     """
     if isinstance(observation, str):
-        return observation, ()
+        return _valid(observation), ()
     try:
         text, image = observation["text"], observation.get("image")
     except (TypeError, KeyError, IndexError, AttributeError):
@@ -50,8 +52,13 @@ def read_observation(observation: Any) -> tuple[str, tuple[ImagePart, ...]]:
         raise TypeError(f"the observation must be a string or have the keys 'text' and 'image', got {kind}") from None
     if not isinstance(text, str):
         raise TypeError(f"the text of the observation must be a string, got {type(text).__name__}")
+    text = _valid(text)
     if image is None:
         return text, ()
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise TypeError("the image of the observation must be a uint8 array of shape [height, width, 3]")
     return text, (ImagePart(image),)
+
+
+def _valid(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

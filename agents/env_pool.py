@@ -212,12 +212,15 @@ class EnvWorker:
                 self._thread = WorkerThread("turnwise-environment")
             call = self._thread.submit(function, *args, **kwargs)
             future = asyncio.wrap_future(call)
-            done, _ = await asyncio.wait([future], timeout=deadlines * self._deadline)
+            done: set[Any] = set()
+            try:
+                done, _ = await asyncio.wait([future], timeout=deadlines * self._deadline)
+            finally:  # also if this task was cancelled
+                if not done and function is self._make:
+                    call.add_done_callback(_close_result)
             if done:
                 return future.result()
             future.cancel()
-            if function is self._make:
-                call.add_done_callback(_close_result)
         except (Exception, SystemExit) as error:
             raise EnvFailure(f"{type(error).__name__} in {what}: {error}") from error
         raise EnvFailure(f"{what} took longer than {deadlines * self._deadline:g} seconds")

@@ -166,7 +166,9 @@ class EnvProcesses:
     def kill_if_unused(self, one: _Process) -> None:
         """Kill a retired process whose last environment has been closed."""
         with self._lock:
-            if not one.retired or one.connections or one.closing or one not in self._processes:
+            if one.process.ended and not one.retired:
+                return  # it is found when an environment is opened
+            if one not in self._processes or not self.retire_if_needed(one) or one.connections or one.closing:
                 return
             self._processes.remove(one)
             self.replaced += 1

@@ -40,19 +40,32 @@ def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1
     write_text(path, json.dumps(content, indent=indent) + "\n")
 
 
+def is_no_file(path: Path) -> str:
+    """Return what a path is that no file can be renamed to, "folder" or "device"; "" for a file and for none.
+
+    `/dev/stdout` counts as a device also where it leads to a file: renaming would replace the link for everybody.
+    """
+    if path.is_dir():
+        return "folder"
+    place = os.path.abspath(path)
+    special = place.startswith(("/dev/", "/proc/")) and not place.startswith("/dev/shm/")
+    return "device" if special or (path.exists() and not path.is_file()) else ""
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text to a temporary file and rename it, so that a full disk or a crash cannot destroy an existing file.
 
     Args:
-        path: the file; its folder is created.
+        path: the file, or a link to it; its folder is created.
         text: its content, written as UTF-8.
 
     Raises:
         EvaluationError: the path is a folder or a device.
         OSError: the file cannot be written.
     """
-    if path.exists() and not path.is_file():  # renaming would replace a device with a file
-        raise EvaluationError(f"{path} must be a file, and is a {'folder' if path.is_dir() else 'device'}")
+    if kind := is_no_file(path):
+        raise EvaluationError(f"{path} must be a file, and is a {kind}")
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
     try:

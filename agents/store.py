@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import sys
 import warnings
 import zlib
@@ -307,6 +308,16 @@ def _is_complete(path: Path) -> bool:
     for block in blocks:
         last = block[-1:] or last
     return last == b"\n" and not blocks.unfinished
+
+
+def iteration_files(folder: Path) -> dict[int, Path]:
+    """Return the trajectory files of a run's folder by iteration, in order; copies of other names are left out."""
+    found = {
+        int(match[1]): path
+        for path in folder.glob("*")
+        if (match := re.fullmatch(r"(\d{6,})\.jsonl(\.gz|\.zst)?", path.name))
+    }
+    return dict(sorted(found.items()))
 
 
 def check_suffix(path: Path) -> str:

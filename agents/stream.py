@@ -206,6 +206,10 @@ class GroupStream:
             if pool is not make:
                 pool.close()
 
+    def end_quarantine(self) -> None:
+        """Play tasks again that were given up after errors."""
+        self._failed_in_a_row.clear()
+
     async def _work(self, pool: EnvPool) -> None:
         """Play one episode after another in one environment."""
         spec = await self._next()

@@ -7,7 +7,7 @@ the prompt builder, nor are images.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -127,6 +127,16 @@ def token_versions(version: int, switches: Iterable[tuple[int, int]], tokens: in
     """
     starts = [(0, version), *switches, (tokens, 0)]
     return tuple(one for (start, one), (end, _) in pairwise(starts) for _ in range(start, end))
+
+
+def version_switches(versions: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return where the version changes, as (index of a token, version from there on): the inverse of `token_versions`.
+
+    >>> version_switches([3, 3, 4, 4, 4])
+    ((2, 4),)
+    """
+    pairs = enumerate(pairwise(versions), start=1)
+    return tuple((at, version) for at, (before, version) in pairs if version != before)
 
 
 @dataclass(frozen=True, slots=True)

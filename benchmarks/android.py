@@ -8,7 +8,8 @@ environment is one of its admissible actions, drawn at random but for those that
 of the task; each task is played once, or eight times in a row as by the agents of a group. A step is lost when it
 raises, or when a phone does not end in the state that the same inputs lead to on a phone alone. The memory of episodes
 is that of a process of their own. What one process does alone is counted per second of processor time, so that a busy
-machine matters less; what goes over adb is counted by the clock.
+machine matters less; what goes over adb is counted by the clock. Python's garbage collector runs as seldom as in the
+worker processes of turnwise.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from turnwise.envs.android.env import AndroidEnv
 from turnwise.envs.android.phone import Phone
 from turnwise.envs.android.stock.source import StockTasks
 from turnwise.tools.android import AdbDevice, AdbServerClient, Device
+from turnwise.tools.garbage_collection import collect_garbage_less_often
 
 
 def main() -> None:
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40, help="of each phone when many play at once")
     parser.add_argument("--episodes", type=int, default=1000, help="for the figure of growth")
     options = parser.parse_args()
+    collect_garbage_less_often()
     report: dict[str, Any] = {
         "cores": len(os.sched_getaffinity(0)),
         "steps_per_second": round(steps(options.seconds)),
@@ -231,7 +234,8 @@ def play_steps(device: Device, seed: int, steps: int) -> None:
 
 def in_a_process(measure: Callable[[Any], dict[str, float]], count: float) -> dict[str, float]:
     """Return what `measure(count)` returns in a fresh process."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=collect_garbage_less_often) as pool:
         return pool.submit(measure, count).result()
 
 

@@ -183,13 +183,18 @@ def write_results(ablation: Ablation, jobs: Sequence[PooledRun]) -> dict[str, An
 
 def _planned(file: Path, words: Sequence[str], output: Path | None) -> Ablation:
     """Return the ablation of a run's file, or the one that a folder holds."""
-    from turnwise.training.ablation import is_axis, plan, read_plan
+    from turnwise.training.ablation import PLAN, SHORT, is_axis, plan, read_plan
 
     if file.is_dir():
-        if words or output is not None:
+        if (words or output is not None) and (file / PLAN).is_file():
             raise UserError(f"{file} is an ablation folder and continues unchanged: remove the other arguments")
         return read_plan(file)
-    run = load_run(file, [word for word in words if not is_axis(word)], None)
+    fixed = [word for word in words if not is_axis(word)]
+    axes = {SHORT.get(key := word.partition("=")[0].strip(), key) for word in words if is_axis(word)}
+    both = [word for word in fixed if word.partition("=")[0].strip() in axes]
+    if both:
+        raise UserError(f"{both[0]} has no effect, because the arms set that key; leave it out")
+    run = load_run(file, fixed, None)
     folder = output or (Path(run.output) if run.output else Path("runs") / f"ablate-{run.name}")
     command = shlex.join(["turnwise", "ablate", str(file), *words, *(["--output", str(output)] if output else [])])
     return replace(plan(run, [word for word in words if is_axis(word)], folder), command=command)

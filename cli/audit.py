@@ -22,8 +22,9 @@ _SHARES = ("unparsable", "inadmissible", "truncated", "empty", "refused")
 
 def _check_table(report: AuditReport) -> Table:
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for name in ("check", "", "checked", "problems", "what is checked"):
+    for name in ("check", "", "checked", "problems"):
         table.add_column(name, justify="right" if name in {"checked", "problems"} else "left", no_wrap=True)
+    table.add_column("what is checked", overflow="fold", ratio=1)
     for one in report.checks:
         checked = f"{one.checked:,} {one.unit}" if one.checked else ""
         problems = f"{one.count:,}" if one.checked else ""
@@ -96,7 +97,10 @@ def audit(
     path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     iteration: Annotated[int | None, typer.Option(min=1, help="Only this iteration. Default: all.")] = None,
     limit: Annotated[
-        int, typer.Option(min=0, help="Check at most this many trajectories per iteration. Default: all.")
+        int,
+        typer.Option(
+            min=0, show_default=False, help="Check at most this many trajectories per iteration. Default: all."
+        ),
     ] = 0,
     checkpoint: Annotated[
         list[Path] | None,
@@ -111,6 +115,7 @@ def audit(
         float,
         typer.Option(
             min=0,
+            show_default=False,
             help="Largest allowed mean difference of log-probabilities, in nats. Default: 0.0001, or 0.1 in bfloat16.",
         ),
     ] = 0.0,

@@ -61,11 +61,19 @@ def bench(
         int | None, typer.Option(min=1, help="Maximum number of episodes at a time. Default: the suite's.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:N or auto. Default: the run's.")] = None,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads. Default: the run's, else 1 for a small model.")] = 0,
+    threads: Annotated[
+        int,
+        typer.Option(min=0, show_default=False, help="CPU threads. Default: the run's, else 1 for a small model."),
+    ] = 0,
     dtype: Annotated[str | None, typer.Option(help=f"Type of the weights: {', '.join(DTYPES)}.")] = None,
     batch_size: Annotated[
         int,
-        typer.Option("--batch-size", min=0, help="Maximum number of episodes in a sampling batch. Default: the run's."),
+        typer.Option(
+            "--batch-size",
+            min=0,
+            show_default=False,
+            help="Maximum number of episodes in a sampling batch. Default: the run's.",
+        ),
     ] = 0,
 ) -> None:
     """Play the fixed panels of a suite, and write success with intervals, tokens, seconds and cost (a "card").

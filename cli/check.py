@@ -37,7 +37,7 @@ def check(
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="Number of task instances to check.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the checks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the checks.")] = 0,
     light: Annotated[
         bool | None,
         typer.Option("--light/--full", help="Fewer checks, or all. Default: fewer where steps are slow."),

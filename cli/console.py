@@ -17,7 +17,9 @@ _PIPE_WIDTH = 200
 def piped(*, stderr: bool = False) -> bool:
     """Return whether a stream is not a terminal, and neither a width nor colours were requested."""
     stream = sys.stderr if stderr else sys.stdout
-    return not stream.isatty() and "COLUMNS" not in os.environ and "FORCE_COLOR" not in os.environ
+    return (
+        not (stream is not None and stream.isatty()) and "COLUMNS" not in os.environ and "FORCE_COLOR" not in os.environ
+    )
 
 
 def _make(*, stderr: bool) -> Console:

@@ -46,9 +46,7 @@ def credit(
     ] = None,
     rules: Annotated[
         str | None,
-        typer.Option(
-            "--credit", "--estimators", metavar="A,B,...", help=CREDIT_HELP.format(f"{DEFAULT} and the run's")
-        ),
+        typer.Option("--credit", metavar="A,B,...", help=CREDIT_HELP.format(f"{DEFAULT} and the run's")),
     ] = None,
     anchor: Annotated[
         str | None,

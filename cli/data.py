@@ -60,7 +60,7 @@ def generate(
 def shop(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the files into.")],
     level: Annotated[str, typer.Option(help="tiny, small, medium, large, or adjusted: small+products=500.")] = "small",
-    seed: Annotated[int, typer.Option(help="Seed of the catalogue.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the catalogue.")] = 0,
 ) -> None:
     """Write a generated product catalogue as the files that the original web shop reads."""
     from turnwise.agents.store import name_file_in_errors

@@ -114,11 +114,17 @@ def _next_steps(folder: Path) -> None:
     say(f"  turnwise eval {folder} --episodes 500        # more held-out games")
 
 
+_OPTIONS = {"output": "--output", "seed": "--seed", "credit.method": "--method"}
+"""Keys that the demo sets itself, and its options for them."""
+
+
 def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     method: Annotated[str, typer.Option(help="Credit rule: gigpo, grpo, ... (`turnwise list credit`).")] = "gigpo",
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
-    config: Annotated[Path, typer.Option(metavar="RUN.toml", help="Another run to use.")] = CONFIGURATION,
+    config: Annotated[
+        Path, typer.Option(metavar="RUN.toml", show_default="examples/demo.toml", help="Another run to use.")
+    ] = CONFIGURATION,
     options: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Override keys of the run's file.")
     ] = None,
@@ -126,6 +132,10 @@ def demo(
     """Train an agent on household games in minutes, and show what it learned."""
     if config == CONFIGURATION and not config.is_file():
         raise UserError(f"{CONFIGURATION} is missing from this installation; name another file with --config")
+    for word in options or ():
+        key = word.partition("=")[0].strip()
+        if key in _OPTIONS:
+            raise UserError(f"{word} has no effect in the demo; use {_OPTIONS[key]}")
     folder, resume = choose_folder(output, method, seed)
     words = [f"seed={seed}", f'credit.method="{method}"', *(options or ())]
     run = load_run(config, words, folder)

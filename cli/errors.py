@@ -75,8 +75,10 @@ def require_writable(path: Path) -> None:
     Raises:
         UserError: the path is a folder or a device, its folder does not exist, or nothing can be written there.
     """
-    if path.exists() and not path.is_file():  # results are renamed into place, which would replace a device
-        raise UserError(f"expected the name of a file, but {path} is a {'folder' if path.is_dir() else 'device'}")
+    from turnwise.agents.json_files import is_no_file
+
+    if kind := is_no_file(path):  # results are renamed into place, which would replace a device
+        raise UserError(f"expected the name of a file, but {path} is a {kind}")
     if not path.parent.exists():
         raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist")
     probe = path.with_name(f".{path.name}.probe")

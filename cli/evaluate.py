@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 
 def _panel_of(
-    file: Path | None, chosen: Callable[[], EnvChoice], env_id: str | None, episodes: int, seed: int
+    file: Path | None,
+    chosen: Callable[[], EnvChoice],
+    env_id: str | None,
+    given: Mapping[str, object],
+    episodes: int,
+    seed: int,
 ) -> Panel:
     """Return the panel of the file if it exists, else a new one, which is written to the file if one is named."""
     from turnwise.agents.evaluation import Panel, make_panel
@@ -33,6 +38,12 @@ def _panel_of(
         panel = Panel.load(file)
         if env_id is not None and env_id != panel.env:
             raise UserError(f"{file} is a panel of {panel.env}, not of {env_id}")
+        other = [name for name, value in given.items() if name not in panel.kwargs or panel.kwargs[name] != value]
+        if other:
+            has = ", ".join(f"{name}={value}" for name, value in panel.kwargs.items()) or "no arguments"
+            raise UserError(
+                f"{file} is a panel with {has}; leave out {', '.join(other)}, or name another file for a new panel"
+            )
         return panel
     choice = chosen()
     panel = make_panel(choice.env_id, choice.kwargs, episodes, seed)
@@ -103,17 +114,22 @@ def play_panel(
 
     from turnwise.agents.env_pool import EnvPool
     from turnwise.agents.evaluation import evaluate as evaluate_panel
-    from turnwise.agents.store import TrajectoryWriter
+    from turnwise.agents.store import TrajectoryWriter, check_suffix
     from turnwise.envs import maker
 
     with ExitStack() as stack:
         pool = stack.enter_context(EnvPool(maker(panel.env, **panel.kwargs), deadline, workers=workers))
         counter = stack.enter_context(EpisodeCounter(len(panel.tasks)))
-        writer = None if keep is None else stack.enter_context(TrajectoryWriter(keep))
+        writer: TrajectoryWriter | None = None
+        if keep is not None:
+            check_suffix(keep)
 
         def finished(trajectory: Trajectory) -> None:
+            nonlocal writer
             counter(trajectory)
-            if writer is not None:
+            if keep is not None:
+                if writer is None:  # an existing file is replaced only now that there is something to write
+                    writer = stack.enter_context(TrajectoryWriter(keep))
                 writer.write(trajectory)
 
         return evaluate_panel(
@@ -225,7 +241,7 @@ def evaluate(
     ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="Number of tasks in a new panel.")] = 100,
     split: Annotated[str | None, typer.Option(help="Short for the argument split=... of the environment.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of a new panel, and of the random player.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of a new panel, and of the random player.")] = 0,
     panel: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Panel file: read if it exists, else written.")
     ] = None,
@@ -242,11 +258,19 @@ def evaluate(
         int | None, typer.Option(min=0, help="Processes for the environments, 0 for this one. Default: the run's.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:N or auto. Default: the run's.")] = None,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads. Default: the run's, else 1 for a small model.")] = 0,
+    threads: Annotated[
+        int,
+        typer.Option(min=0, show_default=False, help="CPU threads. Default: the run's, else 1 for a small model."),
+    ] = 0,
     dtype: Annotated[str | None, typer.Option(help=f"Type of the weights: {', '.join(DTYPES)}.")] = None,
     batch_size: Annotated[
         int,
-        typer.Option("--batch-size", min=0, help="Maximum number of episodes in a sampling batch. Default: the run's."),
+        typer.Option(
+            "--batch-size",
+            min=0,
+            show_default=False,
+            help="Maximum number of episodes in a sampling batch. Default: the run's.",
+        ),
     ] = 0,
 ) -> None:
     """Play a fixed panel of tasks, and print the success rate with its interval."""
@@ -258,10 +282,13 @@ def evaluate(
     env_options, sampler_options = take_options(rest, SAMPLER_PREFIX)
     if split is not None:
         env_options["split"] = split
-    for file in (output, panel, trajectories):
-        if file is not None and not (file is panel and file.is_file()):
+    named = [file for file in (output, panel, trajectories) if file is not None]
+    if len({file.resolve() for file in named}) < len(named):
+        raise UserError("--output, --panel and --trajectories must name different files")
+    for file in named:
+        if not (file is panel and file.is_file()):
             require_writable(file)
-    fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, episodes, seed)
+    fixed = _panel_of(panel, lambda: choose_env(env_id, env_options, who), env_id, env_options, episodes, seed)
     model = ModelOptions(device, threads, dtype, batch_size, sampler_options)
     player = load_player(who, agent_options, env_id=fixed.env, seed=seed, model=model)
     try:
@@ -286,14 +313,14 @@ def evaluate(
         raise UserError(f"every episode failed; the first error: {result.rows[0].error}")
     if all(row.stop == "tokens" and not row.turns for row in result.rows):
         raise UserError(f"no episode had a single turn: {result.rows[0].error}")
+    if output is not None:  # before printing, so that `| head` does not prevent it
+        result.save(output)
     print_result(result)
     if len(fixed.tasks) != episodes:
         say(f"  ({len(fixed.tasks)} tasks: {'the panel of the file' if panel else 'all there are'})", "dim")
-    for file, kind in ((output, "result"), (trajectories, "trajectories"), (panel, "panel")):
-        if file is not None:
-            if file is output:
-                result.save(file)
-            say(f"  {kind}: {file}", "dim")
+    for place, kind in ((output, "result"), (trajectories, "trajectories"), (panel, "panel")):
+        if place is not None:
+            say(f"  {kind}: {place}", "dim")
 
 
 def _what_is_kept(output: Path | None, trajectories: Path | None, panel: Path | None) -> str:

@@ -8,6 +8,7 @@ Modules of commands import heavy packages inside their functions, so that `--hel
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -41,6 +42,7 @@ from turnwise.cli import (
     verify,
 )
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
+from turnwise.tools.garbage_collection import collect_garbage_less_often
 
 DESCRIPTION = (
     "Environments, step-level credit assignment and training for multi-turn language-model agents. "
@@ -162,7 +164,7 @@ app.command("play", short_help="Play an environment yourself, with hints and a t
 app.command("train", short_help="Train an agent from a run's TOML file.")(train.train)
 app.command("plan", short_help="Estimate what a run needs on several GPUs.")(plan.plan)
 app.command("eval", short_help="Evaluate an agent on a fixed panel of tasks.")(evaluate.evaluate)
-app.command("bench", short_help="Benchmark an agent on fixed panels of all environments.")(bench.bench)
+app.command("bench", short_help="Benchmark an agent on fixed panels of tasks.")(bench.bench)
 app.command("ablate", short_help="Train variants of a run with several seeds and compare them.")(ablate.ablate)
 app.command("compare", short_help="Compare two evaluations or cards on the same panels.")(compare.compare)
 app.command("show", short_help="Print trajectories with the advantage of every turn.")(show.show)
@@ -179,8 +181,18 @@ app.add_typer(serve.app, name="serve", short_help="Serve the web shop, a phone, 
 
 
 def main() -> None:
-    """Run the console script `turnwise`. SIGTERM, which cluster schedulers send, stops it as Ctrl-C does."""
+    """Run the console script `turnwise`. SIGTERM, which cluster schedulers send, and SIGHUP, when a terminal closes,
+    stop it as Ctrl-C does.
+
+    Modules of the working directory are found, as by `python -m`, but after those that are installed.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    with contextlib.suppress(OSError):  # it may have been removed
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
+    collect_garbage_less_often()
     app()
 
 

@@ -40,13 +40,15 @@ def plan(
     ] = None,
 ) -> None:
     """Estimate memory, seconds per iteration, and whether the sampler or the learner idles."""
+    from turnwise.training.config_effects import check_effects
     from turnwise.training.plan import Gpu, make_plan
 
     run = load_run(path, overrides or [], None)
+    check_effects(run)
     device = Gpu(memory * GIB, tflops * 1e12, bandwidth * 1e9, learner_efficiency, engine_efficiency)
     made = make_plan(run, _config(run), gpus, device, _episodes(run, like))
     _print_needs(made, like)
-    _print_splits(made, device)
+    _print_splits(made, device, run.train.steps)
 
 
 def _config(run: Run) -> object:
@@ -83,7 +85,7 @@ def _episodes(run: Run, like: Path | None) -> EpisodeLengths:
 def _print_needs(made: RunPlan, like: Path | None) -> None:
     episodes = made.episodes
     where = "the longest that the run allows" if like is None else f"as long as those of {like}"
-    say(f"{count(made.parameters)} parameters; {episodes.count} episodes per iteration, {where}:")
+    say(f"{count(made.parameters).replace('G', 'B')} parameters; {episodes.count} episodes per iteration, {where}:")
     say(f"  {count(episodes.sampled)} sampled tokens, {count(episodes.computed)} tokens in the update")
     say("memory of an update on one GPU:")
     for name, size in made.memory.parts.items():
@@ -92,7 +94,7 @@ def _print_needs(made: RunPlan, like: Path | None) -> None:
     say()
 
 
-def _print_splits(made: RunPlan, device: Gpu) -> None:
+def _print_splits(made: RunPlan, device: Gpu, steps: int) -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for name in ("engine", "learner", "rollout", "update", "iteration", "idle", "GiB of each", ""):
         table.add_column(name, no_wrap=True)
@@ -113,6 +115,9 @@ def _print_splits(made: RunPlan, device: Gpu) -> None:
             verdict,
         )
     out().print(table)
+    if best is not None and steps:
+        hours = steps * best.seconds * (best.engines + best.learners) / 3600
+        say(f"{steps} iterations take {_time(steps * best.seconds)} in the fastest way, {hours:.2g} GPU hours.")
     if best is not None and best.engines:
         rate = made.episodes.sampled / best.update
         say(f"An engine that samples {count(rate)} tokens per second keeps {_gpus(best.learners)} of the learner busy.")

@@ -280,7 +280,7 @@ def play(
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the environment.")
     ] = None,
     task: Annotated[str | None, typer.Option(help="Id of the task instance. Default: chosen by the seed.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the episode.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the episode.")] = 0,
     hint: Annotated[bool, typer.Option("--hint", help="Show the expert's next action before every turn.")] = False,
     policy: Annotated[
         str | None,

@@ -27,6 +27,8 @@ BASELINES = ("expert", "random")
 AGENT_PREFIX, SAMPLER_PREFIX = "agent.", "sampler."
 MODEL_ENGINES = {"transformers": "transformers:MODEL", "vllm": "vllm:MODEL", "openai": "openai:MODEL@URL"}
 """Samplers that run a model, and how it is named."""
+INSTRUCTED = {"template": "react", "parser": "think-action", "max_tokens": 512}
+"""The agent of a model that was not trained here: its prompt says what is expected, and it has tokens to think."""
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -144,7 +146,8 @@ def load_player(
         env_id: the environment, for its demonstrators.
         seed: of the random player.
         model: how to run a model.
-        defaults: fields of the agent that those of the run replace.
+        defaults: fields of the agent that those of the run replace; None: `INSTRUCTED` for models, unless `options`
+            have a template or a parser.
         sampler: the sampler of an earlier player of this name, which is used again instead of loading the model.
 
     Raises:
@@ -156,9 +159,12 @@ def load_player(
     from turnwise.agents.samplers import MODEL_FREE, SAMPLERS, DemonstratorSampler, parse_sampler
     from turnwise.envs import demonstrators
 
-    model, options, defaults = model or ModelOptions(), dict(options or {}), dict(defaults or {})
+    model, options = model or ModelOptions(), dict(options or {})
     known = {} if env_id is None else demonstrators(env_id)
     engine, path, url = parse_sampler(name)
+    if defaults is None:
+        instructed = engine in MODEL_ENGINES and not {"template", "parser"} & options.keys()
+        defaults = INSTRUCTED if instructed else {}
     if name in known:
         _refuse_model_options(name, model)
         agent = Agent.from_options(**{**defaults, **options})
@@ -185,7 +191,7 @@ def _load_sampler(
     engine: str,
     model: str,
     url: str,
-    agent_options: tuple[dict[str, Any], dict[str, Any]],
+    agent_options: tuple[Mapping[str, Any], Mapping[str, Any]],
     choice: ModelOptions,
     seed: int,
     sampler: Sampler | None,
@@ -212,6 +218,10 @@ def _load_sampler(
     chat = values.pop("chat", True)
     own = {} if run is None else {"context": run.policy.context}
     own |= choice.options
+    if engine == "vllm" and ":" in (choice.device or ""):
+        raise UserError(
+            f"vLLM chooses its GPUs by CUDA_VISIBLE_DEVICES; set that instead of the device {choice.device}"
+        )
     settings = SamplerSettings(
         model=str(folder or model or own.pop("model", "")),
         url=url or str(own.pop("url", "")),

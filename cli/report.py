@@ -26,7 +26,9 @@ def report(
     live: Annotated[
         bool, typer.Option("--live", help="Serve the report on this machine, and update it while the run continues.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --live; 0: any free one.")] = 0,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of --live; 0: any free one. Default: 0.")
+    ] = None,
     rules: Annotated[
         str | None, typer.Option("--credit", metavar="A,B,...", help=f"Credit rules. Default: the run's, {RULES}.")
     ] = None,
@@ -38,7 +40,7 @@ def report(
         typer.Option(min=0, help="Number of episodes to replay for screenshots, if the environment has any."),
     ] = 0,
     megabytes: Annotated[
-        float, typer.Option(min=0.1, help="Maximum size of the file, in MB. Turns beyond it are left out.")
+        float, typer.Option(min=0.1, max=1000, help="Maximum size of the file, in MB. Turns beyond it are left out.")
     ] = 19.0,
 ) -> None:
     """Write a run, a benchmark or an ablation as one HTML file: curves, every turn, failures, comparisons."""
@@ -46,22 +48,23 @@ def report(
 
     if live and (output is not None or screens):
         raise UserError("--live serves the report and writes no file; leave out --output and --screens, or --live")
+    if port is not None and not live:
+        raise UserError("--port belongs to --live, which serves the report")
     data = open_report(path, rules, tuple(against or ()))
     if live:
-        _serve(data, port)
+        _serve(data, port or 0)
     else:
         file = output or Path(f"{path.resolve().name.partition('.')[0]}.html")
         _write(data, file, round(megabytes * 1e6), screens)
 
 
 def _write(data: ReportData, file: Path, limit: int, screens: int) -> None:
+    from turnwise.agents.json_files import write_text
     from turnwise.cli.run_report.html import complete_page
 
     require_writable(file)
     text = complete_page(data, limit, screens)
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(file)
+    write_text(file, text)
     for note in data.notes:
         warn(note)
     say(f"report of {data.source.path}: {file} ({file.stat().st_size / 1e6:.1f} MB)")

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnwise.cli.console import warn
 from turnwise.cli.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 RUN_FILE = "run.toml"
 COMMANDS = "commands.txt"
 """The command lines that started and continued a run, one a line."""
+
+
+_EMPTY = 40
+"""Bytes that a compressed file without a trajectory has at most."""
 
 
 def run_of(path: Path) -> Run | None:
@@ -57,8 +62,10 @@ def find_checkpoint(path: Path, players: Iterable[str] = ()) -> Path:
         return path
     checkpoints = Checkpoints(path if path.name == "checkpoints" else path / "checkpoints")
     for step in reversed(checkpoints.steps()):
-        if verify(checkpoints.path(step)) is None:
+        problem = verify(checkpoints.path(step))
+        if problem is None:
             return checkpoints.path(step)
+        warn(f"{problem}; an older checkpoint is used")
     raise UserError(f"{path} holds no checkpoint: it has neither config.json nor an intact folder in checkpoints/")
 
 
@@ -70,19 +77,26 @@ def trajectory_file(path: Path, iteration: int | None = None) -> Path:
         iteration: which iteration of the run; None: the newest that has trajectories.
 
     Raises:
-        UserError: the folder holds no trajectories of that iteration, or an iteration was given with a file.
+        UserError: the path does not exist, the folder holds no trajectories of that iteration, or an iteration was
+            given with a file.
     """
+    if not path.exists():
+        raise UserError(f"{path} does not exist; expected a run folder or a .jsonl file")
     if not path.is_dir():
         if iteration is not None:
             raise UserError(f"--iteration needs a run folder, but {path} is a file")
         return path
-    folder = path / "trajectories" if (path / "trajectories").is_dir() else path
-    files = {int(file.name.partition(".")[0]): file for file in sorted(folder.glob("[0-9]*.jsonl*"))}
+    from turnwise.agents.store import iteration_files
+
+    files = iteration_files(path / "trajectories" if (path / "trajectories").is_dir() else path)
     if not files:
         raise UserError(f"{path} holds no trajectories; expected a run folder or a .jsonl file")
     if iteration is not None and iteration not in files:
         raise UserError(f"{path} has no trajectories of iteration {iteration}; it has {min(files)} to {max(files)}")
-    return files[max(files) if iteration is None else iteration]
+    if iteration is not None:
+        return files[iteration]
+    filled = [number for number, file in files.items() if file.stat().st_size > _EMPTY]
+    return files[max(filled or files)]  # the newest is empty if the run was stopped in its first episodes
 
 
 def resume_command(folder: Path) -> str:

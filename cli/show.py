@@ -7,6 +7,7 @@ trajectories of one task in the file, so a file with one trajectory per task sho
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ def _signed(value: float) -> Text:
 
 
 def _short(text: str, width: int = _TEXT_WIDTH) -> str:
-    return textwrap.shorten(" ".join(text.split()), width, placeholder=" ...") or "(nothing)"
+    plain = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text)  # a model may write what a terminal would obey
+    return textwrap.shorten(plain, width, placeholder=" ...") or "(nothing)"
 
 
 def _next_text(row: CreditedTurn) -> str:

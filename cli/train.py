@@ -46,7 +46,10 @@ def _existing(folder: Path, overrides: Sequence[str], output: Path) -> Run:
     """Return the run of a folder. Its file holds every key; keys with default values count as not set."""
     from turnwise.training.config import Run
 
-    table = Run.load(folder / RUN_FILE).model_dump(exclude_defaults=True)
+    there = Run.load(folder / RUN_FILE)
+    table = there.model_dump(exclude_defaults=True)
+    if there.train.asynchronous:  # the objective that is the default without it was chosen here
+        table.setdefault("objective", {}).update(name=there.objective.name, old=there.objective.old)
     return Run.parse(table, [*overrides, f"output={_quoted(str(output))}"], source=str(folder / RUN_FILE))
 
 

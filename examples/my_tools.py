@@ -40,7 +40,7 @@ def make_env() -> ToolEnv[tuple[Name, str], Book]:
 
 
 # Optional: an expert, which makes hints and imitation possible, and a name for the program:
-#   PYTHONPATH=examples turnwise check my_tools:examples/AddressBook-v0
+#   cd examples; turnwise check my_tools:examples/AddressBook-v0
 
 
 def plan(book: Book) -> list[Call]:

@@ -21,6 +21,8 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
+from turnwise.tools.garbage_collection import collect_garbage_less_often
+
 __all__ = ["CallFailed", "ChildProcess", "ProcessDied", "answer_bytes", "call_bytes", "result_of", "run_call"]
 
 
@@ -131,6 +133,7 @@ def _begin(target: Callable[..., None], pipe: Connection, *args: Any) -> None:
     with contextlib.suppress(OSError, AttributeError):
         os.setsid()
     threading.Thread(target=_end_with_parent, name="turnwise-parent", daemon=True).start()
+    collect_garbage_less_often()
     target(pipe, *args)
     _end_with_parent(patience=1.0)  # the pipe of a parent that has just ended may be closed first
 

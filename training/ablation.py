@@ -33,6 +33,8 @@ VARIES = ("agent", "credit", "objective", "train")
 SHORT = {"credit": "credit.method", "objective": "objective.name"}
 """Abbreviations of keys."""
 MAY_CHANGE = frozenset({"name", "output", "threads", "loggers", "train.keep"})
+ASYNCHRONOUS = frozenset({"staleness", "spare", "in_order"})
+"""Keys of `train` that depend on the objective and mean nothing to a run without iterations."""
 PLAN = "plan.json"
 CALLS = "calls.jsonl"
 WARM_START = "warm-start"
@@ -83,15 +85,18 @@ class Ablation:
         """Return the run without iterations whose checkpoint every arm of a seed starts from."""
         kept = {key: value for key, value in self.base.items() if key != "credit"}
         kept["objective"] = {key: value for key, value in self.base.get("objective", {}).items() if key == "old"}
+        kept["train"] = {key: value for key, value in self.base.get("train", {}).items() if key not in ASYNCHRONOUS}
         words = [*self._place(WARM_START, seed), "train.steps=0"]
         return Run.parse(kept, words, source="the warm start")
 
     def run(self, arm: Arm, seed: int) -> Run:
-        """Return the run of an arm, which starts from the checkpoint of the warm start."""
+        """Return the run of an arm, which starts from the weights of the warm start."""
         kept = {key: value for key, value in self.base.items() if key != "imitation"}
         sizes = {"path", "vocab", "hidden", "layers", "heads"}
         kept["policy"] = {key: value for key, value in self.base.get("policy", {}).items() if key not in sizes}
-        kept["policy"]["path"] = str(self.place(WARM_START, seed).resolve() / "checkpoints" / "000000")
+        # the checkpoint of an adapter is no base for another one; "final" is the whole model
+        weights = "final" if kept["policy"].get("lora") else "checkpoints/000000"
+        kept["policy"]["path"] = str(self.place(WARM_START, seed).resolve() / weights)
         words = [*self._place(arm.name, seed, arm.folder), *arm.words]
         if arm.left_out or arm.handed:
             options = self.base["credit"]["options"]
@@ -149,9 +154,14 @@ def plan(run: Run, words: Sequence[str], folder: Path) -> Ablation:
     base = run.model_dump(exclude_unset=True)
     seeds: tuple[int, ...] = (run.seed,)
     axes: list[list[Arm]] = []
+    given: set[str] = set()
     for word in words:
         key, _, text = word.partition("=")
-        if key.strip() == "seeds":
+        name = SHORT.get(key.strip(), key.strip())
+        if name in given:
+            raise ConfigError(f"{name} is given twice: {word} and before")
+        given.add(name)
+        if name == "seeds":
             seeds = _seeds(text.strip(), run.seed)
         else:
             axes.append(list(_axis(key.strip(), text)))
@@ -335,6 +345,8 @@ def read_plan(folder: Path) -> Ablation:
     Raises:
         TrainingError: there is none, or its plan cannot be read.
     """
+    if not (folder / PLAN).is_file():
+        raise TrainingError(f"{folder} is not the folder of an ablation: it has no {PLAN}")
     try:
         content = json.loads((folder / PLAN).read_text(encoding="utf-8"))
         if content["version"] != VERSION:

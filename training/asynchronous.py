@@ -6,14 +6,13 @@ Unfinished episodes wait while new weights are loaded and go on under them, in t
 be interrupted. Nothing is generated twice, and each token knows its version. With staleness 0 and spare groups,
 episodes also wait during the update.
 
-In order, an iteration takes the groups of its own number, and new weights wait for all groups in play. Then batch k is
-played by version max(0, k - staleness), and the run repeats bit for bit as a synchronous one does.
+In order, an iteration takes the groups of its own number, and checkpoints and new weights wait for all groups in play.
+Then batch k is played by version max(0, k - staleness), and the run repeats bit for bit as a synchronous one does.
 
 The episodes run on the event loop of a thread. Finished members are written to the run's folder "groups" at once, so
 that a run that was killed loses no finished group.
 
-Not included: interrupting the answers of vLLM, of servers and of engines on a cluster. New weights wait for those in
-progress, one turn at most.
+Not included: interrupting the answers of servers. New weights wait for those in progress, one turn at most.
 """
 
 import asyncio
@@ -70,22 +69,19 @@ class AsynchronousRollouts:
         self._playing: asyncio.Task[None] | None = None
         self._room = asyncio.Event()  # set when the capacity may have grown
         self._version = 0
-        self._returned = time.perf_counter()
+        self._returned = self._loaded = time.perf_counter()
+        self._waited = 0.0  # seconds of the learner since then
 
     # -- what the loop calls --
 
     def load(self, version: int) -> None:
         """Let the episodes wait, and give the learner's weights to the engine."""
         sampler = self._engine.sampler  # opened here, on the main thread
-        if self._train.in_order and self._playing is not None:
-            with self._lock:
-                self._wait_for(lambda: self._next >= self._capacity and len(self._complete) == len(self._unused))
         self._thread.call(self._load(sampler, version))
 
     def next(self, step: int) -> Played:
         """Let the episodes go on, and return the groups of the next iteration as soon as there are enough."""
         assert self._sampler is not None, "next() before load()"
-        started = time.perf_counter()
         self._thread.call(self._resume())
         with self._lock:
             self._wait_for(lambda: len(self._takable()) == self._train.tasks)
@@ -95,8 +91,7 @@ class AsynchronousRollouts:
             self._complete = [one for one in self._complete if one[0].number not in numbers]
             self._unused.difference_update(numbers)
             self._members -= sum(len(group.trajectories) for _, group in taken)
-        waited = time.perf_counter() - started
-        metrics, report = self._thread.call(self._measured(waited))
+        metrics, report = self._thread.call(self._measured())
         if not self._train.staleness:
             self._engine.rest()
         groups = [group for _, group in taken]
@@ -108,13 +103,27 @@ class AsynchronousRollouts:
         self._used += numbers
         return Played(groups, report, metrics)
 
+    def settle(self) -> None:
+        """Wait for all groups that may begin with these weights, if groups are taken in order."""
+        if not self._train.in_order:
+            return
+        with self._lock:
+            self._wait_for(self._settled)
+
+    def _settled(self) -> bool:
+        """Whether all groups that may begin by now are complete."""
+        complete, capacity = {spec.number for spec, _ in self._complete}, self._capacity
+        return self._next >= capacity and all(number in complete for number in self._unused if number < capacity)
+
     def _wait_for(self, holds: Callable[[], bool]) -> None:
         """Wait until a condition holds, with progress; the lock is held, but for the time of waiting."""
+        started = time.perf_counter()
         while not holds():
             if self._failure is not None:
                 raise self._failure
             self._lock.wait(POLL)
             self._tick()
+        self._waited += time.perf_counter() - started
 
     def _takable(self) -> list[int]:
         """Return the numbers of the groups that the next iteration may take: the first complete ones, or in order."""
@@ -145,7 +154,8 @@ class AsynchronousRollouts:
         self._unused = {*own["unused"], *range(own["next"], self._next)}
         for number in found:
             if number in self._unused:
-                self._restored[number] = self._files.read(number)
+                # those that failed are played again: what they failed at may be repaired
+                self._restored[number] = tuple(one for one in self._files.read(number) if one.finished)
             else:
                 self._files.remove(number)
 
@@ -162,18 +172,24 @@ class AsynchronousRollouts:
             self._sampler = PausableSampler(sampler)
             settings = RolloutSettings(self._train.concurrency, repairs=self._train.repairs)
             self._stream = GroupStream(self._agent, self._sampler, self._specs(), settings, self._keep)
+        assert self._stream is not None
         await self._sampler.pause()
         await self._engine.load_here(version)
-        self._version = version
+        self._version, self._loaded = version, time.perf_counter()
+        self._stream.end_quarantine()
 
     async def _resume(self) -> None:
+        """Go on; what the engine did since the weights were loaded, an evaluation perhaps, does not count."""
         assert self._sampler is not None
+        elsewhere = time.perf_counter() - self._loaded
+        self._sampler.leave_out(elsewhere)
+        self._returned += elsewhere
         await self._sampler.resume()
         self._room.set()
         if self._playing is None:
             self._playing = asyncio.create_task(self._play())
 
-    async def _measured(self, waited: float) -> tuple[dict[str, float], RolloutReport]:
+    async def _measured(self) -> tuple[dict[str, float], RolloutReport]:
         """Return metrics and counts since the last iteration; episodes that must wait for the update do so from now."""
         assert self._sampler is not None
         assert self._stream is not None
@@ -182,6 +198,7 @@ class AsynchronousRollouts:
         usage, now = self._sampler.usage(), time.perf_counter()
         report, self._stream.report = self._stream.report, RolloutReport()
         report.seconds, self._returned = now - self._returned, now
+        waited, self._waited = self._waited, 0.0
         metrics = {
             "rollout_seconds": waited,  # the time that they cost; they go on during the update
             "learner_idle": waited / max(report.seconds, 1e-9),
@@ -201,10 +218,17 @@ class AsynchronousRollouts:
                 async with aclosing(self._stream.play(pool)) as complete:
                     async for spec, group in complete:
                         self._hand_over(spec, group)
+        except asyncio.CancelledError:
+            self._fail(SamplerError("the rollouts were cancelled"))
+            raise
         except Exception as error:
-            with self._lock:
-                self._failure = error
-                self._lock.notify()
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Let the learner raise an error."""
+        with self._lock:
+            self._failure = error
+            self._lock.notify()
 
     def _hand_over(self, spec: GroupSpec, group: Group) -> None:
         with self._lock:
@@ -221,15 +245,20 @@ class AsynchronousRollouts:
     async def _specs(self) -> AsyncIterator[GroupSpec]:
         """Yield the groups of before the run was resumed, then new ones when there is room for them."""
         for number in sorted(self._unused):
+            await self._may_begin(number)
             yield self._spec(number, self._restored.pop(number, ()))
         while True:
-            while self._next >= self._capacity:
-                self._room.clear()
-                await self._room.wait()
+            await self._may_begin(self._next)
             with self._lock:
                 number, self._next = self._next, self._next + 1
                 self._unused.add(number)
             yield self._spec(number)
+
+    async def _may_begin(self, number: int) -> None:
+        """Wait until a group may begin."""
+        while number >= self._capacity:
+            self._room.clear()
+            await self._room.wait()
 
     @property
     def _capacity(self) -> int:

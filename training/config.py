@@ -43,6 +43,7 @@ class Run(Section):
     threads: int = Field(
         default=0,
         ge=0,
+        le=1024,
         description="CPU threads of torch; 0: chosen by the model's size; 1: repeatable on x86 processors of a maker.",
     )
     processes: int = Field(
@@ -67,21 +68,15 @@ class Run(Section):
     train: TrainSection = Field(default_factory=TrainSection, description="The loop.")
     evaluation: EvaluationSection = Field(default_factory=EvaluationSection, description="The evaluation.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _objective_of_stale_turns(cls, table: Any) -> Any:
+    @model_validator(mode="after")
+    def _objective_of_stale_turns(self) -> Self:
         """Use the decoupled objective for asynchronous rollouts, unless the objective is given."""
-        match table:
-            case {"train": {"staleness": int() | float() as ahead}} if ahead:
-                pass
-            case {"train": {"spare": int() | float() as ahead}} if ahead:
-                pass
-            case _:
-                return table
-        objective = table.get("objective", {})
-        if not isinstance(objective, dict) or {"name", "old"} & objective.keys():
-            return table
-        return {**table, "objective": {**objective, "name": "decoupled", "old": "recomputed"}}
+        given = self.objective.model_fields_set
+        if self.train.asynchronous and not given & {"name", "old"}:
+            values = {**dict(self.objective), "name": "decoupled", "old": "recomputed"}
+            # it is a default: still not set, so that an arm of an ablation may choose another one
+            self.__dict__["objective"] = ObjectiveSection.model_construct(_fields_set=given, **values)
+        return self
 
     @property
     def folder(self) -> Path:

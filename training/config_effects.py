@@ -57,11 +57,15 @@ NEEDS: dict[str, tuple[Condition, str]] = {
     "imitation.typos": (_can_err, "the demonstrations come from a file or a model"),
     "policy.attention": (lambda run: not _new_policy(run), "a new model uses the implementation of transformers"),
     "sampler.url": (lambda run: run.sampler.engine != "transformers", "the engine transformers is no server"),
-    **{f"cluster.{key}": (_on_cluster, "cluster.address is empty") for key in ("engines", "cpus", "gpus", "timeout")},
+    **{
+        f"cluster.{key}": (_on_cluster, "cluster.address is empty")
+        for key in ("engines", "learners", "cpus", "gpus", "timeout")
+    },
     "train.in_order": (
         lambda run: run.train.staleness > 0 and not run.train.spare,
         "it needs train.staleness > 0 and train.spare = 0",
     ),
+    "evaluation.during": (lambda run: run.evaluation.every > 0, "evaluation.every is 0"),
     "objective.norm": (lambda run: "norm" in _aggregation(run).split("-"), "the aggregation does not divide by norm"),
     "objective.sequence": (_whole_sequences, "neither the objective nor its correction looks at whole sequences"),
     "objective.kl_estimator": (lambda run: run.objective.kl > 0, "objective.kl is 0"),
@@ -74,6 +78,10 @@ NEEDS: dict[str, tuple[Condition, str]] = {
     "objective.kl_horizon": (
         lambda run: run.objective.kl > 0 and run.objective.kl_target > 0,
         "objective.kl_target is 0",
+    ),
+    "objective.entropy_target": (
+        lambda run: run.objective.entropy != 0 or run.objective.entropy_step > 0,
+        "objective.entropy and objective.entropy_step are 0",
     ),
     "objective.entropy_step": (lambda run: run.objective.entropy_target > 0, "objective.entropy_target is 0"),
 }

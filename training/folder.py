@@ -23,6 +23,8 @@ from turnwise.training.config_effects import effective_toml
 from turnwise.training.errors import ConfigError, RunExists
 
 PACKAGES = ("turnwise", "torch", "transformers", "tokenizers", "numpy", "gymnasium")
+REMAINS = ("metrics.jsonl", "checkpoints", "before.json", "after.json", "plan.json")
+"""What a folder holds that belongs to a run, or to an ablation."""
 MAY_CHANGE = (
     "output",
     "threads",
@@ -32,6 +34,9 @@ MAY_CHANGE = (
     "train.keep",
     "train.micro_tokens",
     "evaluation.every",
+    "sampler.engine",
+    "sampler.options",
+    "sampler.dtype",
     "sampler.url",
     "sampler.memory",
     "sampler.gap_limit",
@@ -67,19 +72,36 @@ def check_resumable(folder: Path, run: Run) -> None:
     """Check that the run in a folder can continue with this configuration, and write the configuration.
 
     Raises:
-        RunExists: the folder holds no run.
-        ConfigError: a key has changed that would make it another run.
+        RunExists: the folder holds no run, or one that lost its checkpoints.
+        ConfigError: a key has changed that would make it another run, or there are more iterations than train.steps.
     """
     if not (folder / "run.toml").exists():
         _refuse_remains(folder)
         raise RunExists(f"{folder} holds no run to resume; start one without --resume")
-    changed = [key for key in differences(Run.load(folder / "run.toml"), run) if key not in MAY_CHANGE]
-    if changed:
+    from turnwise.training.checkpoint import Checkpoints
+
+    steps = Checkpoints(folder / "checkpoints").steps()
+    changed = [key for key in differences(Run.load(folder / "run.toml"), run) if not _may_change(key)]
+    left = [name for name in ("before.json", "evaluations", "trajectories") if (folder / name).exists()]
+    if left and not steps:
+        raise RunExists(
+            f"{folder} has no checkpoint, but {', '.join(left)} of its training; it cannot be continued: "
+            "choose another output"
+        )
+    if changed and steps:  # else the warm start begins again
         raise ConfigError(
             f"{', '.join(changed)} changed since the run in {folder} was started; a resumed run may only change "
             f"{', '.join(MAY_CHANGE)}"
         )
+    if steps and run.train.steps < max(steps):
+        raise ConfigError(
+            f"train.steps must be >= {max(steps)}, the iterations that the run in {folder} has, got {run.train.steps}"
+        )
     _write_run(folder, run)
+
+
+def _may_change(key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in MAY_CHANGE)
 
 
 def _write_run(folder: Path, run: Run) -> None:
@@ -87,10 +109,11 @@ def _write_run(folder: Path, run: Run) -> None:
 
 
 def _refuse_remains(folder: Path) -> None:
-    """Refuse a folder with metrics but without run.toml, which can be neither resumed nor overwritten."""
-    if (folder / "metrics.jsonl").exists():
+    """Refuse a folder with results but without run.toml, which can be neither resumed nor overwritten."""
+    found = [name for name in REMAINS if (folder / name).exists()]
+    if found:
         raise RunExists(
-            f"{folder} holds the metrics of a run but no run.toml; choose another output, or empty the folder"
+            f"{folder} holds {', '.join(found)} but no run.toml; choose another output, or empty the folder"
         )
 
 

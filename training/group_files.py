@@ -7,7 +7,7 @@ holds the update that used its group.
 import warnings
 from pathlib import Path
 
-from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories
+from turnwise.agents.store import TornLine, TrajectoryWriter, read_trajectories, to_json
 from turnwise.agents.trajectory import Trajectory
 
 SUFFIX = ".jsonl"
@@ -26,11 +26,11 @@ class GroupFiles:
     def write(self, number: int, trajectory: Trajectory) -> None:
         """Append a finished member to the file of its group."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with TrajectoryWriter(self._path(number), append=True) as writer:
-            writer.write(trajectory)
+        with self._path(number).open("ab") as file:  # nothing is read: it is done while episodes are played
+            file.write(to_json(trajectory).encode() + b"\n")
 
     def read(self, number: int) -> tuple[Trajectory, ...]:
-        """Return the finished members of a group; none if there is no file. An incomplete last line is removed."""
+        """Return the members of a group that were written, and remove an incomplete last line; none without a file."""
         path = self._path(number)
         if not path.exists():
             return ()

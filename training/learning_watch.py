@@ -1,6 +1,7 @@
 """Warnings about a run that does not learn: groups without variance, and success that falls."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from turnwise.training.events import Reporter
 
@@ -43,6 +44,14 @@ class LearningWatch:
             "fewer optimizer steps (train.updates) may help",
         )
         self._best = max(self._best, values["success"])
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"best": self._best, "active": sorted(self._active)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken."""
+        self._best, self._active = state.get("best", 0.0), set(state.get("active", ()))
 
     def _warn(self, name: str, present: bool, step: int, text: str) -> None:
         if present and name not in self._active:

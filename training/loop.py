@@ -6,8 +6,8 @@ asynchronous rollouts (`turnwise.training.asynchronous`), which groups an iterat
 """
 
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -122,8 +122,6 @@ def train(
                 recovery.resume(loop, restored)
             with recovery.saved_after(AgentError, EngineMismatch, ConfigError, VocabularyMismatch):
                 loop.run()
-            if learner.has_adapter:
-                write_merged(learner.weights(), learner.tokenizer, run.folder / "final")
         except KeyboardInterrupt:
             checkpoint = recovery.stopped("interrupted")
             return TrainingResult(run.folder, recovery.newest or 0, False, checkpoint)
@@ -153,6 +151,7 @@ class TrainingLoop:
         self.rollouts: Rollouts = make(prepared, self.agent, self.engine, report)
         self._watch = LearningWatch(report)
         self._seconds: list[float] = []
+        self._began = time.perf_counter()  # the iteration
         learner.limit.note = lambda text: report.event("note", self.step + 1, text=text)
 
     @property
@@ -169,18 +168,31 @@ class TrainingLoop:
 
     def run(self) -> None:
         """Load the weights and iterate until the run is finished, evaluating and saving when it is due."""
+        self._began = time.perf_counter()
         while True:
             self.rollouts.load(self.step)
-            evaluate_if_due(self.prepared, self.step, self.agent, self.sampler, self.report)
-            if self.step >= self.config.train.steps:
+            finished = self.step >= self.config.train.steps
+            if finished and self.learner.has_adapter:  # before the evaluation, which is the last file of a run
+                write_merged(self.learner.weights(), self.learner.tokenizer, self.config.folder / "final")
+            with self._not_timed():
+                evaluate_if_due(self.prepared, self.step, self.agent, self.sampler, self.report)
+            if finished:
                 break
             self.iteration()
-            if self.recovery.save_if_due(self):
-                self.rollouts.saved()
+            self.rollouts.settle()
+            with self._not_timed():
+                if self.recovery.save_if_due(self):
+                    self.rollouts.saved()
+
+    @contextmanager
+    def _not_timed(self) -> Iterator[None]:
+        """Enclose what is not a part of the iteration, so that its seconds are those of playing and learning."""
+        started = time.perf_counter()
+        yield
+        self._began += time.perf_counter() - started
 
     def iteration(self) -> None:
         """Sample tasks, roll out, assign credit, pack, and update; `run` has loaded the weights."""
-        started = time.perf_counter()
         played = self._roll_out()
         groups = played.groups
         steps = steps_of(groups, anchor=self.config.credit.anchor)
@@ -191,7 +203,9 @@ class TrainingLoop:
             ages = self._age_metrics(groups, batch)
             stats = self.learner.update(batch, self._objective(), self._plan())
             self._advance(advantages, stats, groups)
-            self._seconds.append(time.perf_counter() - started)
+            now = time.perf_counter()
+            self._seconds.append(now - self._began)
+            self._began = now
             more = {**stats, **shares, **_speeds(played.report, stats), **played.metrics, **ages}
             self._report(groups, steps, advantages, more, batch)
 
@@ -201,6 +215,7 @@ class TrainingLoop:
             **self.rollouts.state(),
             "credit": to_json(self.credit_state),
             "coefficients": dict(self.coefficients),
+            "watch": self._watch.state(),
         }
 
     def load_state(self, step: int, state: Mapping[str, Any]) -> None:
@@ -209,6 +224,7 @@ class TrainingLoop:
         self.rollouts.load_state(state)
         self.credit_state = from_json(state.get("credit"))
         self.coefficients = dict(state.get("coefficients", self.coefficients))
+        self._watch.load_state(state.get("watch", {}))
 
     # -- the parts of an iteration --
 
@@ -219,7 +235,7 @@ class TrainingLoop:
         except TrainingError:
             self.recovery.save(self)
             raise
-        if played.report.errors:
+        if played.report.errors or played.report.skipped:
             self.report.event("note", self.step + 1, text=played.report.sentence())
         return played
 

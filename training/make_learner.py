@@ -55,7 +55,11 @@ def make_learner(prepared: PreparedRun, model: Any, tokenizer: Any, report: Repo
 def memory_needs(prepared: PreparedRun) -> MemoryNeeds:
     """Return what decides how much memory a run needs, at most as many cached tokens as episodes can have."""
     run = prepared.run
-    episodes = min(run.train.concurrency, run.train.tasks * run.train.group)
+    groups = run.train.tasks * (run.train.staleness + 1) + run.train.spare
+    episodes = min(run.train.concurrency, groups * run.train.group)
+    here = run.sampler.engine == "transformers" and not run.cluster.address
+    dtype = run.sampler.dtype or run.policy.dtype
+    copied = bool(run.train.staleness) or dtype != held_dtype(run.policy)
     return MemoryNeeds(
         tokens=run.train.micro_tokens,
         length=run.policy.context,
@@ -67,7 +71,8 @@ def memory_needs(prepared: PreparedRun) -> MemoryNeeds:
         attention=run.policy.attention,
         reference=prepared.needs_reference,
         ranks=prepared.leader.ranks.size if prepared.leader else 1,
-        cached=episodes * run.policy.context if run.sampler.engine == "transformers" else 0,
+        engine=dtype if here and copied else "",
+        cached=episodes * run.policy.context if here else 0,
     )
 
 

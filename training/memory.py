@@ -38,6 +38,8 @@ class MemoryNeeds:
         packing: train.packing.
         attention: policy.attention.
         reference: whether a second copy of all weights is kept.
+        engine: dtype of the copy of all weights that the engine in this process samples from; empty: it samples from
+            the policy itself, or elsewhere.
         cached: tokens in the sampler's cache.
         ranks: over which weights, gradients and the optimizer's states are divided.
     """
@@ -51,6 +53,7 @@ class MemoryNeeds:
     packing: bool = False
     attention: str = ""
     reference: bool = False
+    engine: str = ""
     cached: int = 0
     ranks: int = 1
 
@@ -71,6 +74,7 @@ class MemoryEstimate:
         gradients: of the trained weights.
         optimizer: states of the optimizer.
         reference: weights of the reference policy.
+        engine: weights of the engine's own copy.
         activations: kept from the forward pass for the backward pass.
         logits: of the tokens in a micro-batch, or of one chunk.
         cache: keys and values of the sampler.
@@ -80,6 +84,7 @@ class MemoryEstimate:
     gradients: int
     optimizer: int
     reference: int
+    engine: int
     activations: int
     logits: int
     cache: int
@@ -126,6 +131,7 @@ def estimate(config: Any, needs: MemoryNeeds) -> MemoryEstimate:
         gradients=sum(p.numel() * p.element_size() for p in trained) // needs.ranks,
         optimizer=sum(p.numel() for p in trained) * OPTIMIZER_BYTES[needs.optimizer] // needs.ranks,
         reference=weights if needs.reference and not needs.lora else 0,
+        engine=sum(p.numel() for p in model.parameters()) * _bytes(needs.engine) if needs.engine else 0,
         activations=kept // layers + layers * rows * length * width if needs.checkpointing else kept,
         logits=_logits(model, config, needs),
         cache=needs.cached * cache_bytes(config, dtype=needs.dtype),
@@ -142,7 +148,11 @@ def cache_bytes(config: Any, *, dtype: str = "float32") -> int:
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return 2 * int(text.num_hidden_layers) * int(heads) * int(size) * (4 if dtype == "float32" else 2)
+    return 2 * int(text.num_hidden_layers) * int(heads) * int(size) * _bytes(dtype)
+
+
+def _bytes(dtype: str) -> int:
+    return 4 if dtype == "float32" else 2
 
 
 def require_memory(config: Any, needs: MemoryNeeds, device: str) -> str | None:

@@ -135,18 +135,23 @@ def credit_metrics(advantages: Advantages) -> dict[str, float]:
     """Return statistics of the advantages.
 
     Returns:
-        As shares of turns: signal (non-zero advantage), and step_signal (the advantage depends on the turn itself and
-            not
-        on its trajectory alone: as the rule reports it, else where its part "step" is non-zero or its part "base"
-            differs
-        from the advantage).
+        signal: share of turns with a non-zero advantage.
+        step_signal: share of turns whose advantage depends on the turn itself and not on its trajectory alone: as the
+            rule reports it, else where its part "step" is non-zero or its part "base" differs from the advantage.
+        advantage, advantage_std: mean and standard deviation over the turns that are kept. A mean below zero pushes
+            down what all turns have in common, such as their end token.
     """
-    count, parts = max(1, len(advantages)), advantages.parts
-    step = parts["step"] if "step" in parts else advantages.values - parts.get("base", advantages.values)
-    share = float(np.count_nonzero(np.abs(step) > 1e-12)) / count
+    if not len(advantages):
+        return {"signal": 0.0, "step_signal": 0.0, "advantage": 0.0, "advantage_std": 0.0}
+    values, parts = advantages.values, advantages.parts
+    step = parts["step"] if "step" in parts else values - parts.get("base", values)
+    share = float(np.mean(np.abs(step) > 1e-12))
+    used = values[advantages.keep] if advantages.keep.any() else np.zeros(1)
     return {
-        "signal": float(np.count_nonzero(advantages.values)) / count,
+        "signal": float(np.mean(values != 0)),
         "step_signal": float(advantages.report.get("step_signal", share)),
+        "advantage": float(used.mean()),
+        "advantage_std": float(used.std()),
     }
 
 

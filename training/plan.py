@@ -62,11 +62,14 @@ class EpisodeLengths:
     @classmethod
     def most(cls, run: Run) -> "EpisodeLengths":
         """Return the longest episodes that a run allows: every turn is played, and every answer and context is full."""
-        agent, count = run.agent, run.train.tasks * run.train.group
+        agent, count, context = run.agent, run.train.tasks * run.train.group, run.policy.context
+        prompt = agent.prompt if isinstance(agent.prompt, str) else agent.prompt["name"]
+        sequences = 1 if prompt == "conversation" else agent.max_turns  # else every turn is a sequence of its own
+        tokens = agent.max_tokens * agent.max_turns // sequences
         return cls(
             count=count,
-            sampled=float(count * min(agent.max_turns * agent.max_tokens, run.policy.context)),
-            computed=float(count * run.policy.context * (1 if agent.prompt == "conversation" else agent.max_turns)),
+            sampled=float(count * sequences * min(tokens, context)),
+            computed=float(count * sequences * context),
             length=run.policy.context,
             tail=1.0,
         )
@@ -181,8 +184,9 @@ def make_plan(run: Run, config: Any, gpus: int, device: Gpu, episodes: EpisodeLe
         reference=bool(run.objective.kl),
     )
     memory = estimate(config, needs)
-    bytes_per_weight = 2 if section.lora and section.dtype == "bfloat16" else 4
-    parameters = memory.weights // bytes_per_weight
+    adapter = memory.gradients // 4 if section.lora else 0  # it is held in float32
+    held = BYTES[section.dtype] if section.lora else 4
+    parameters = (memory.weights - 4 * adapter) // held + adapter
     tensor = int(run.sampler.options.get("tensor_parallel_size", 1))
     layouts = [(0, gpus), *((engines, gpus - engines) for engines in range(tensor, gpus, tensor))]
     splits = tuple(

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
+from turnwise.tools.garbage_collection import collect_garbage_less_often
+
 PATIENCE = 90.0
 """Seconds to wait for a locked folder: a worker whose parent was killed may still be saving its checkpoint."""
 TICK_INTERVAL = 0.2
@@ -28,6 +30,7 @@ def main() -> None:
     """Train the run that standard input names."""
     # a parent in the background ignores SIGINT, and its children inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    collect_garbage_less_often()
     send = _channel()
     try:
         job = json.loads(sys.stdin.readline())

@@ -151,8 +151,9 @@ def find_restart(run: Run) -> Restored | None:
         raise CheckpointError(f"{restored.folder} was written by another version of turnwise: it lacks {min(missing)}")
     if not _complete(run, restored):
         for folder, last in (("trajectories", restored.step), ("evaluations", restored.step - 1)):
-            for path in (run.folder / folder).glob("[0-9]*"):
-                if int(path.name.partition(".")[0]) > last:
+            for path in (run.folder / folder).glob("*"):
+                number = path.name.partition(".")[0]
+                if number.isdecimal() and int(number) > last:
                     path.unlink()
     return restored
 

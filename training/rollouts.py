@@ -6,10 +6,9 @@ file.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from turnwise.agents.agent import Agent
@@ -54,6 +53,9 @@ class Rollouts(Protocol):
         Raises:
             TrainingError: every episode failed.
         """
+
+    def settle(self) -> None:
+        """Wait for what has to be complete before a checkpoint and before new weights."""
 
     def saved(self) -> None:
         """Learn that a checkpoint now holds everything that was trained on so far."""
@@ -115,6 +117,9 @@ class SynchronousRollouts:
         self._engine.rest()
         return Played(groups, played)
 
+    def settle(self) -> None:
+        """Do nothing: nothing is in play."""
+
     def saved(self) -> None:
         """Do nothing: all that was played is trained on."""
 
@@ -131,26 +136,16 @@ class SynchronousRollouts:
         self._pool.close()
 
 
-def stored_trajectories(run: Run, step: int) -> AbstractContextManager[Callable[[Trajectory], None]]:
-    """Return a context with a function that stores a trajectory of the iteration after `step` finished ones."""
+@contextmanager
+def stored_trajectories(run: Run, step: int) -> Iterator[Callable[[Trajectory], None]]:
+    """Give a function that stores a trajectory of the iteration after `step` finished ones."""
     if not run.trajectories:
-        return nullcontext(lambda _: None)
+        yield lambda _: None
+        return
     path = run.folder / "trajectories" / f"{step + 1:06d}{run.trajectories}"
     path.parent.mkdir(exist_ok=True)
-    return _Store(path)
-
-
-class _Store:
-    """A writer as a context with its method `write`."""
-
-    def __init__(self, path: Path) -> None:
-        self._writer = TrajectoryWriter(path)
-
-    def __enter__(self) -> Callable[[Trajectory], None]:
-        return self._writer.write
-
-    def __exit__(self, *error: Any) -> None:
-        self._writer.__exit__(*error)
+    with TrajectoryWriter(path) as writer:
+        yield writer.write
 
 
 def refuse_empty(groups: Sequence[Group], step: int) -> None:

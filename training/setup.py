@@ -212,7 +212,17 @@ MANY_REPEATS = 5
 
 def remarks(prepared: PreparedRun) -> list[str]:
     """Return sentences about settings that are allowed but probably not meant; a run prints them at its start."""
-    return [*_same_split(prepared), *_few_tasks(prepared), *_slow_bfloat16(prepared)]
+    return [*_same_split(prepared), *_few_tasks(prepared), *_slow_bfloat16(prepared), *_unbalanced_turns(prepared)]
+
+
+def _unbalanced_turns(prepared: PreparedRun) -> list[str]:
+    if not prepared.run.train.staleness or prepared.credit.options.get("unit") != "trajectory":
+        return []
+    return [
+        "failed episodes mostly have more turns, so the mean advantage of a turn is below zero, and samples of older "
+        'weights cannot correct what this pushes down, such as end tokens; set credit.options.unit to "turn" '
+        "(docs/scale.md)"
+    ]
 
 
 def _slow_bfloat16(prepared: PreparedRun) -> list[str]:

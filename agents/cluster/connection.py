@@ -15,7 +15,8 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from turnwise.agents.errors import SamplerError
 __all__ = ["ActorLost", "Cluster", "ClusterNode", "ClusterSettings", "require_ray"]
 
 POLL = 0.2
-"""Seconds between two looks at whether room was found."""
+"""Seconds between two looks at whether room was found, or a clock that stands still goes on."""
 LOCAL_WAIT = 20.0
 """Seconds to wait for room on a cluster that was started here, where no nodes join late."""
 REACH = 5.0
@@ -242,17 +243,28 @@ class Cluster:
         """Return the reference of a value that was put into the object store."""
         return self._ray.put(value)
 
-    async def answer(self, reference: Any, seconds: float) -> Any:
+    async def answer(self, reference: Any, seconds: float, clock: Callable[[], float] = time.monotonic) -> Any:
         """Return what an actor answers.
+
+        Args:
+            reference: of the answer.
+            seconds: in which it must come.
+            clock: by which they are counted; it may stand still for a while.
 
         Raises:
             ActorLost: it has died, or did not answer in time.
         """
+        due = clock() + seconds
+        reply = asyncio.ensure_future(reference)
         try:
-            return await asyncio.wait_for(reference, seconds)
-        except TimeoutError as error:
-            raise ActorLost(f"it did not answer within {seconds:g} s") from error
+            while (left := due - clock()) > 0:
+                await asyncio.wait([reply], timeout=max(left, POLL))
+                if reply.done():
+                    return reply.result()
+            reply.cancel()
+            raise ActorLost(f"it did not answer within {seconds:g} s")
         except asyncio.CancelledError:
+            reply.cancel()
             with suppress(Exception):  # it was best effort, and the actor may be gone
                 self._ray.cancel(reference)
             raise

@@ -16,7 +16,16 @@ from typing import Any, cast
 
 from turnwise.agents.cluster.weight_chunks import WeightChunk, join_chunks
 from turnwise.agents.errors import AgentError, SamplerError, look_up
-from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, Sampler, SamplerSettings, Sleeps, Tokenizer
+from turnwise.agents.samplers.base import (
+    SAMPLERS,
+    Completion,
+    Interruptible,
+    Request,
+    Sampler,
+    SamplerSettings,
+    Sleeps,
+    Tokenizer,
+)
 
 __all__ = ["EngineFacts", "EngineHost"]
 
@@ -43,6 +52,9 @@ class EngineHost:
         self._opened: Sampler | None = None
         self._chunks: dict[int, WeightChunk] = {}
         self._running: dict[str, asyncio.Event] = {}
+        self._held = False  # requests in progress are interrupted
+        self._open_to_new = asyncio.Event()
+        self._open_to_new.set()
 
     async def open(self, name: str, settings: SamplerSettings) -> EngineFacts | AgentError:
         """Make the sampler, and return what the driver must know about it."""
@@ -57,6 +69,7 @@ class EngineHost:
             await self._running[request.episode].wait()
         self._running[request.episode] = ended = asyncio.Event()
         try:
+            await self._open_to_new.wait()
             return cast("Completion | AgentError", await _caught(self._sampler.sample(request)))
         except asyncio.CancelledError:
             return None
@@ -72,13 +85,37 @@ class EngineHost:
         """Keep a chunk of the weights that `load` will use."""
         self._chunks[number] = chunk
 
+    async def interrupt(self) -> AgentError | None:
+        """Hold the requests in progress until `proceed`, and new ones until the next load, if the sampler can.
+
+        Other samplers answer what they have.
+        """
+        sampler = self._sampler
+        if not isinstance(sampler, Interruptible):
+            await self._answer_all()
+            return None
+        self._held = True
+        self._open_to_new.clear()
+        return cast("AgentError | None", await _caught(sampler.interrupt()))
+
+    async def proceed(self) -> AgentError | None:
+        """Go on with the requests that are held."""
+        sampler, self._held = self._sampler, False
+        self._open_to_new.set()
+        return (
+            cast("AgentError | None", await _caught(sampler.proceed())) if isinstance(sampler, Interruptible) else None
+        )
+
     async def load(self, version: int) -> AgentError | None:
         """Use the weights whose chunks were taken, once the requests that were cancelled have ended."""
-        while self._running:
-            await next(iter(self._running.values())).wait()
+        if not self._held:
+            await self._answer_all()
         chunks = [self._chunks[number] for number in sorted(self._chunks)]
         self._chunks.clear()
-        return cast("AgentError | None", await _caught(self._sampler.load(join_chunks(chunks), version)))
+        try:
+            return cast("AgentError | None", await _caught(self._sampler.load(join_chunks(chunks), version)))
+        finally:
+            self._open_to_new.set()
 
     async def sleep(self) -> AgentError | None:
         """Release memory until the next load, if the sampler can."""
@@ -88,6 +125,10 @@ class EngineHost:
     async def close(self) -> None:
         """Close the sampler."""
         self._sampler.close()
+
+    async def _answer_all(self) -> None:
+        while self._running:
+            await next(iter(self._running.values())).wait()
 
     @property
     def _sampler(self) -> Sampler:

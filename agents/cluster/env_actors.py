@@ -11,7 +11,8 @@ import pickle
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,9 @@ from turnwise.tools.concurrent_process import ConcurrentProcess
 from turnwise.tools.deadlines import DeadlinePassed
 
 __all__ = ["EnvActors"]
+
+START_SECONDS = 120.0
+"""Time in which an actor must start once its node is there."""
 
 
 class EnvActors(EnvProcesses):
@@ -107,10 +111,24 @@ class _ActorProcess:
         self.late = self._memory = 0
         self.ready = self.ended = False
         self.error: Exception | None = None
+        self._calls: set[Future[Any]] = set()
+        self._pid = cluster.answer_of(self._actor.pid.remote())
+        self._start = threading.Timer(cluster.settings.wait + START_SECONDS, self._give_up)
+        self._start.daemon = True
+        self._start.start()
+        self._pid.add_done_callback(lambda _: self._start.cancel())
 
     @property
     def pid(self) -> int:
-        return int(self._cluster.answer_of(self._actor.pid.remote()).result())
+        return int(self._pid.result())
+
+    def _give_up(self) -> None:
+        """End an actor that did not start, since its node was lost for example, and no other has room."""
+        self._over(ProcessDied(None, "its actor did not start: no node of the cluster has room for it", during=False))
+        self._cluster.kill(self._actor)
+        for call in list(self._calls):
+            with suppress(InvalidStateError):
+                call.set_exception(self.error)
 
     def submit(self, lane: int, seconds: float | None, *args: Any, **kwargs: Any) -> Future[Any]:
         answer: Future[Any] = Future()
@@ -126,11 +144,14 @@ class _ActorProcess:
 
         def finish(call: Future[tuple[bytes, int]]) -> None:
             error, value = self._read(call)
-            if error is None:
-                answer.set_result(value)
-            else:
-                answer.set_exception(error)
+            self._calls.discard(answer)
+            with suppress(InvalidStateError):  # it was given up
+                if error is None:
+                    answer.set_result(value)
+                else:
+                    answer.set_exception(error)
 
+        self._calls.add(answer)
         self._cluster.answer_of(self._actor.call.remote(lane, seconds, arguments)).add_done_callback(finish)
         return answer
 
@@ -142,6 +163,7 @@ class _ActorProcess:
         return self._memory  # when it last answered
 
     def kill(self) -> None:
+        self._start.cancel()
         self._over(ProcessDied(None, "it was ended", during=False))
         self._actor.end.remote()  # the actor's own end may leave the process for a moment
         self._cluster.kill(self._actor)

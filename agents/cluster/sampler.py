@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -58,7 +59,8 @@ class ClusterSampler:
     """Samples from several engines on a Ray cluster.
 
     A request goes to the engine that holds its episode's cache, otherwise to the one with the fewest episodes. Weights
-    go through the object store in chunks; each engine loads them as soon as it has answered the requests that it has.
+    go through the object store in chunks; each engine loads them as soon as it has answered the requests that it has,
+    or in the middle of them after `interrupt`, if it can.
     """
 
     def __init__(self, name: str, settings: SamplerSettings, cluster: ClusterSettings, *, chunk: int = CHUNK) -> None:
@@ -87,7 +89,8 @@ class ClusterSampler:
         self._lost = self._repeated = 0
         self._asked: dict[str, asyncio.Task[Any]] = {}
         self._suspects = asyncio.Lock()
-        self._splitting = False
+        self._splitting = self._interrupted = False
+        self._held_since = self._held_seconds = 0.0
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -158,9 +161,17 @@ class ClusterSampler:
         """
         await self._loop.run(self._load(weights, version))
 
+    async def interrupt(self) -> None:
+        """Let the engines hold the requests in progress until `proceed`; those that cannot answer them first."""
+        await self._loop.run(self._interrupt())
+
+    async def proceed(self) -> None:
+        """Let the engines go on with the requests that they hold, under the weights that are loaded by now."""
+        await self._loop.run(self._proceed())
+
     async def sleep(self) -> None:
         """Let the engines release their memory until the next `load`, if they can."""
-        await self._loop.run(self._sleep())
+        await self._loop.run(self._tell_all("sleep"))
 
     def close(self) -> None:
         """End the engines and leave the cluster; one that was started here is stopped."""
@@ -214,7 +225,8 @@ class ClusterSampler:
         actor = engine.actor
         engine.busy += 1
         try:
-            answer: Completion | None = await self._ask(actor.sample.remote(request))
+            clock = time.monotonic if self._interrupted else self._clock  # new ones are not held
+            answer: Completion | None = await self._ask(actor.sample.remote(request), clock=clock)
         except ActorLost as lost:
             self._lose(engine, actor, str(lost))
             raise
@@ -241,9 +253,9 @@ class ClusterSampler:
             raise self._failure()
         return engine
 
-    async def _ask(self, reference: Any, seconds: float = 0.0) -> Any:
+    async def _ask(self, reference: Any, seconds: float = 0.0, clock: Callable[[], float] = time.monotonic) -> Any:
         """Return what an actor answers; errors of ours are raised, and a failed engine counts as lost."""
-        answer = await self._cluster.answer(reference, seconds or self._plan.timeout)
+        answer = await self._cluster.answer(reference, seconds or self._plan.timeout, clock)
         if isinstance(answer, EngineFailed):
             raise ActorLost(str(answer)) from answer
         if isinstance(answer, AgentError):
@@ -290,10 +302,10 @@ class ClusterSampler:
             self._notify()
 
     async def _reload(self, engine: Engine) -> None:
-        """Load the current weights once the engine has answered what it has."""
+        """Load the current weights once the engine has answered what it has, or holds it."""
         actor = engine.actor
-        await self._until(lambda: engine.busy == 0 or engine.actor is not actor)
-        if engine.actor is not actor:
+        await self._until(lambda: engine.busy == 0 or self._interrupted or engine.actor is not actor)
+        if actor is None or engine.actor is not actor:
             return  # it was lost meanwhile, and loads them when it starts
         try:
             await self._send(engine, actor)
@@ -312,6 +324,33 @@ class ClusterSampler:
         await asyncio.gather(*(self._ask(actor.take.remote(*pair)) for pair in enumerate(weights.chunks)))
         await self._ask(actor.load.remote(weights.version))
         engine.loads = weights.loads
+
+    async def _interrupt(self) -> None:
+        self._held_since = self._clock()
+        self._interrupted = True
+        await self._tell_all("interrupt")
+
+    async def _proceed(self) -> None:
+        if self._interrupted:
+            self._held_seconds = time.monotonic() - self._held_since
+            self._interrupted = False
+        await self._tell_all("proceed")
+
+    def _clock(self) -> float:
+        """Return seconds, of which those in which requests are held do not count."""
+        return self._held_since if self._interrupted else time.monotonic() - self._held_seconds
+
+    async def _tell_all(self, what: str) -> None:
+        """Call a method of all engines that are ready; one that is lost is started again in the background."""
+
+        async def tell(engine: Engine) -> None:
+            actor = engine.actor
+            try:
+                await self._ask(getattr(actor, what).remote())
+            except ActorLost as lost:
+                self._lose(engine, actor, str(lost))
+
+        await asyncio.gather(*(tell(engine) for engine in self._engines if engine.state is EngineState.READY))
 
     # -- the life of the engines --
 
@@ -378,15 +417,6 @@ class ClusterSampler:
                 engine.failures += 1
         engine.state = EngineState.ENDED
         self._notify()
-
-    async def _sleep(self) -> None:
-        awake = [engine for engine in self._engines if engine.state is EngineState.READY]
-        for engine in awake:
-            actor = engine.actor
-            try:
-                await self._ask(actor.sleep.remote())
-            except ActorLost as lost:
-                self._lose(engine, actor, str(lost))
 
     async def _end(self) -> None:
         """Let the engines clean up, and end them."""

@@ -6,11 +6,13 @@ batches the requests that are waiting.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
 from turnwise.agents.dialogue import Message
+from turnwise.agents.errors import SamplerError
 from turnwise.agents.prompt import View
 from turnwise.agents.tokenization import Tokenizer
 from turnwise.agents.trajectory import Extra, Finish
@@ -223,6 +225,8 @@ def parse_sampler(text: str) -> tuple[str, str, str]:
     if engine not in SAMPLERS.names():
         return text, "", ""
     model, at, url = rest.rpartition("@")
+    if engine == "openai" and at and "://" not in url and re.match(r"localhost\b|[\w.-]+:\d+|[\w.-]+\.\w+/", url):
+        raise SamplerError(f"the URL of a server must begin with http:// or https://, got {url}")
     return (engine, model, url) if at and "://" in url else (engine, rest, "")
 
 

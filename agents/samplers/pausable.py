@@ -120,6 +120,12 @@ class PausableSampler:
         self._since, self._idle, self._area = now, 0.0, 0.0
         return usage
 
+    def leave_out(self, seconds: float) -> None:
+        """Leave the last seconds of a pause out of the usage."""
+        self._measure()
+        self._since += seconds
+        self._idle -= seconds
+
     def _count(self, change: int) -> None:
         self._measure()
         self._in_progress += change

@@ -89,11 +89,18 @@ def write_tensors(weights: Any, folder: Path, dtype: Any = None, names: Collecti
         dtype: of torch, in which floating-point tensors are written; None: their own.
         names: of the engine's tensors, if they are known. A second name of a tensor (tied weights) is written only if
             it is among them.
+
+    Raises:
+        SamplerError: they cannot be written, because the disk is full for example.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    for number, shard in enumerate(_shards(weights, dtype, names)):
-        save_file(shard, folder / f"model-{number:05d}.safetensors")
+    try:
+        for number, shard in enumerate(_shards(weights, dtype, names)):
+            save_file(shard, folder / f"model-{number:05d}.safetensors")
+    except (SafetensorError, OSError) as error:
+        raise SamplerError(f"new weights cannot be written into {folder}: {error}") from error
 
 
 def _shards(weights: Any, dtype: Any, names: Collection[str]) -> Iterator[dict[str, Any]]:

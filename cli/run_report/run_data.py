@@ -129,7 +129,7 @@ class RunData:
                 found[f"event/{number}"] = {key: rounded(value) for key, value in event.items()}
 
     def _read_evaluations(self, folder: Path, prefix: str, found: Parts, notes: list[str]) -> None:
-        for file in sorted((folder / "evaluations").glob("[0-9]*.json")):
+        for file in sorted(file for file in (folder / "evaluations").glob("*.json") if file.stem.isdecimal()):
             step = int(file.stem)
             name = f"{prefix}iteration {step}" if step else f"{prefix}before training"
             try:

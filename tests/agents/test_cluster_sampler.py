@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import os
 import signal
@@ -32,7 +33,7 @@ from turnwise.agents.errors import (  # noqa: E402
 from turnwise.agents.prompt import View  # noqa: E402
 from turnwise.agents.rollout import rollout  # noqa: E402
 from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings  # noqa: E402
-from turnwise.agents.trajectory import Trajectory  # noqa: E402
+from turnwise.agents.trajectory import Trajectory, token_versions  # noqa: E402
 
 TOY = "toys.cluster_engine:Engine"
 
@@ -226,6 +227,70 @@ def test_weights_wait_for_the_requests_in_progress_and_versions_never_go_back() 
         assert ask(sampler, request(50))[0].text == "7 0 3.0"
         asyncio.run(sampler.load({"scale": torch.tensor(9.0)}, 1))  # a resumed run counts from an earlier version
         assert ask(sampler, request(0))[0].version == 1
+    finally:
+        sampler.close()
+
+
+def test_engines_that_cannot_be_interrupted_answer_first(toy: ClusterSampler) -> None:
+    async def interrupted() -> list[Completion]:
+        tasks = [asyncio.create_task(toy.sample(request(number))) for number in range(4)]
+        while not all(engine.busy for engine in toy._engines):
+            await asyncio.sleep(0.001)
+        await toy.interrupt()
+        await toy.load({"scale": torch.tensor(2.0)}, 1)
+        await toy.proceed()
+        return await asyncio.gather(*tasks)
+
+    assert {one.version for one in asyncio.run(interrupted())} == {0}
+    assert ask(toy, request(9))[0].version == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [False, True])
+def test_answers_of_a_model_go_on_under_new_weights(tmp_path: Path, killed: bool) -> None:
+    from turnwise.training.policy import build_policy, save_policy
+
+    old, tokenizer = build_policy(["a b c d e f g"] * 3, vocab=300, hidden=64, layers=4, heads=2, context=2000, seed=1)
+    save_policy(old, tokenizer, tmp_path)
+    new = copy.deepcopy(old)
+    with torch.no_grad():
+        for weight in new.parameters():
+            weight.mul_(1.5)
+    settings = SamplerSettings(model=str(tmp_path), context=2000, dtype="float32", tokenizer=tokenizer)
+    sampler = opened("transformers", settings=settings)
+    # The most probable tokens of this model hold no end token, so an answer takes seconds.
+    asked = [request(n, prompt=tuple(range(5, 30 + n)), max_tokens=1900, temperature=0.0) for n in range(4)]
+
+    async def interrupted() -> list[Completion]:
+        tasks = [asyncio.create_task(sampler.sample(one)) for one in asked]
+        while not all(engine.busy for engine in sampler._engines):
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.3)
+        await sampler.interrupt()
+        assert not any(task.done() for task in tasks)
+        if killed:
+            ray.kill(sampler._engines[0].actor)
+        await sampler.load(new, 1)
+        assert (await sampler.sample(request(9, prompt=(5, 6, 7), max_tokens=3))).version == 1  # others are answered
+        assert sum(task.done() for task in tasks) <= 2 * killed  # those of a lost engine are begun again
+        await sampler.proceed()
+        return await asyncio.gather(*tasks)
+
+    try:
+        answers = asyncio.run(interrupted())
+        assert sampler.metrics()["engines_lost"] == killed
+        switched = 0
+        for one, answer in zip(asked, answers, strict=True):
+            switched += bool(answer.switches)
+            versions = token_versions(answer.version, answer.switches, len(answer.tokens))
+            assert versions[-1] == 1
+            for version, model in enumerate((old, new)):
+                with torch.no_grad():
+                    logits = model(input_ids=torch.tensor([[*one.prompt, *answer.tokens]])).logits[0].double()
+                table = torch.log_softmax(logits, dim=-1)[len(one.prompt) - 1 :]
+                for row, token, logprob, its in zip(table, answer.tokens, answer.logprobs, versions, strict=False):
+                    assert its != version or float(row[token]) == pytest.approx(logprob, abs=1e-3)
+        assert 1 <= switched <= (2 if killed else 4)
     finally:
         sampler.close()
 

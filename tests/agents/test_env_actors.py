@@ -6,7 +6,9 @@ import dataclasses
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import Future
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from toys.waiting import gone
 ray = pytest.importorskip("ray")
 
 from turnwise.agents.agent import Agent  # noqa: E402
+from turnwise.agents.cluster import env_actors  # noqa: E402
 from turnwise.agents.cluster.connection import ClusterSettings  # noqa: E402
 from turnwise.agents.cluster.env_actors import EnvActors  # noqa: E402
 from turnwise.agents.env_pool import EnvPool  # noqa: E402
@@ -27,6 +30,7 @@ from turnwise.agents.samplers.base import Completion, Request  # noqa: E402
 from turnwise.agents.samplers.scripted import Random, Scripted  # noqa: E402
 from turnwise.agents.trajectory import Trajectory  # noqa: E402
 from turnwise.envs import maker  # noqa: E402
+from turnwise.tools.deadlines import ProcessDied  # noqa: E402
 
 TASKS = ["open-4-2", "fetch-3-2", "open-5-3"]
 CORRIDOR = partial(toys.corridor.Corridor)
@@ -116,3 +120,32 @@ def test_a_worker_that_has_grown_is_replaced_between_episodes() -> None:
     used = {one.turns[0].extras["pid"] for group in groups for one in group.trajectories}
     assert len(used) > 1
     assert report.replaced == len(used) - 1
+
+
+def test_an_actor_that_finds_no_room_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Remote:
+        def remote(self, *_: Any) -> None:
+            """Never answer."""
+
+    class Full:
+        settings = ClusterSettings(wait=0.1)
+        killed = 0
+
+        def start_worker(self, *_: Any) -> Any:
+            return SimpleNamespace(pid=Remote(), call=Remote(), end=Remote(), end_lane=Remote())
+
+        def answer_of(self, _: Any) -> Future[Any]:
+            return Future()
+
+        def kill(self, _: Any) -> None:
+            self.killed += 1
+
+    monkeypatch.setattr(env_actors, "START_SECONDS", 0.1)
+    full = Full()
+    process = env_actors._ActorProcess(full, threads=False)  # type: ignore[arg-type]
+    with pytest.raises(ProcessDied, match="no node of the cluster has room"):
+        process.submit(0, None, "make").result(30.0)
+    assert process.ended
+    assert full.killed == 1
+    with pytest.raises(ProcessDied, match="no node"):
+        process.submit(0, None, "make").result(0.0)

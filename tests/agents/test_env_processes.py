@@ -166,6 +166,21 @@ def test_a_hang_costs_one_episode_and_the_process_is_replaced_after_the_others()
     assert (report.errors, report.restarts, report.replaced) == (1, 1, 1)
 
 
+def test_a_process_whose_only_environment_hangs_is_killed() -> None:
+    report = RolloutReport()
+    with EnvPool(partial(Fragile, "hang"), 10.0, workers=1) as pool:
+        pool.deadline = 60.0  # for construction on a busy machine
+        (old,) = pids(rollout(Agent(max_turns=1), Scripted(["look"]), [SAFE], make=pool, concurrency=1))
+        for worker in pool._free:
+            assert worker._env is not None
+            worker._env.seconds = 4.0
+        (group,) = rollout(Agent(), Scripted(["look"] * 4), [BAD], make=pool, concurrency=1, report=report)
+        assert group.trajectories[0].stop == "error"
+        assert gone(old)
+        rollout(Agent(max_turns=1), Scripted(["look"]), [SAFE], make=pool, concurrency=1, report=report)
+    assert (report.errors, report.replaced) == (1, 1)
+
+
 def test_a_process_that_stopped_costs_its_episodes_and_is_replaced() -> None:
     with EnvPool(partial(Fragile, "stop"), 5.0, workers=1) as pool:
         groups = rollout(Agent(max_turns=3), Scripted(["look"] * 3), [BAD], make=pool)

@@ -64,6 +64,17 @@ def test_only_a_file_is_written_over(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
+def test_a_link_is_followed_and_standard_output_is_a_device(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("real.json")
+    PANEL.save(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert Panel.load(tmp_path / "real.json") == PANEL
+    for name in ("/dev/stdout", "/proc/self/fd/1"):
+        with pytest.raises(AgentError, match="must be a file, and is a device"):
+            PANEL.save(Path(name))
+
+
 def test_a_result_survives_the_disk(tmp_path: Path) -> None:
     found = evaluate(Agent(), Random(), PANEL, Corridor, name="random")
     found.save(tmp_path / "deep" / "r.json")

@@ -10,7 +10,7 @@ import pytest
 from toys.corridor import Corridor
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.content import ImagePart, TextPart
+from turnwise.agents.content import ImagePart, TextPart, read_observation
 from turnwise.agents.errors import AgentError
 from turnwise.agents.rollout import rollout
 from turnwise.agents.samplers import (
@@ -118,3 +118,8 @@ def test_a_sampler_is_named_with_its_model_and_url() -> None:
     assert parse_sampler("openai:m@http://h:1/v1") == ("openai", "m", "http://h:1/v1")
     assert parse_sampler("openai:org/m@v2@https://h/v1") == ("openai", "org/m@v2", "https://h/v1")
     assert parse_sampler("some.module:make") == ("some.module:make", "", "")
+
+
+def test_lone_surrogates_in_an_observation_become_question_marks() -> None:
+    assert read_observation("a \udcff b \N{SNOWMAN}")[0] == "a ? b \N{SNOWMAN}"
+    assert read_observation({"text": "\ud800"})[0] == "?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toys.corridor import Corridor
@@ -11,7 +12,7 @@ from toys.corridor import Corridor
 from turnwise.agents.agent import Agent
 from turnwise.agents.rollout import arollout, rollout
 from turnwise.agents.samplers.base import Completion, Request
-from turnwise.agents.samplers.pausable import PausableSampler
+from turnwise.agents.samplers.pausable import PausableSampler, Usage
 from turnwise.agents.samplers.scripted import Random
 
 
@@ -110,3 +111,19 @@ def test_an_interrupted_sampler_is_idle_though_requests_wait_for_it() -> None:
         return idle.idle / idle.seconds, idle.requests
 
     assert asyncio.run(run()) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("kind", [Slow, Held])
+def test_seconds_of_a_pause_can_be_left_out_of_the_usage(kind: type[Slow], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("turnwise.agents.samplers.pausable.time.perf_counter", lambda: clock[0])
+
+    async def run() -> Usage:
+        sampler = PausableSampler(kind())
+        await sampler.pause()
+        clock[0] += 3.0  # weights are loaded
+        clock[0] += 20.0  # an evaluation
+        sampler.leave_out(20.0)
+        return sampler.usage()
+
+    assert asyncio.run(run()) == Usage(seconds=3.0, idle=3.0, requests=0.0)

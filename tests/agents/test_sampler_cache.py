@@ -18,9 +18,10 @@ from turnwise.agents.samplers.transformers.cache_pages import PageTable, common_
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from turnwise.agents.samplers.transformers import decoder_choice  # noqa: E402
+from turnwise.agents.samplers.transformers import decoder_choice, paged_attention  # noqa: E402
 from turnwise.agents.samplers.transformers.cached_decoding import CachedDecoder  # noqa: E402
 from turnwise.agents.samplers.transformers.decoding import UncachedDecoder  # noqa: E402
+from turnwise.agents.samplers.transformers.kvcache import PagedLayer  # noqa: E402
 from turnwise.agents.samplers.transformers.sampler import GIB, TransformersSampler  # noqa: E402
 
 VOCAB = 64
@@ -340,6 +341,60 @@ def test_windows_shorter_than_the_context_are_masked_in_the_cache(kind: str):
         assert_equal(answers, serve(plain, *asked))
         for name, answer in zip(prompts, answers, strict=True):
             prompts[name] = [*prompts[name], *answer.tokens, *ids(3 + 20 * turn, turn)]
+
+
+@pytest.mark.parametrize("kind", ["Llama", *sorted(WINDOWED)])
+def test_rows_of_masks_are_aligned_where_the_kernel_needs_it(kind: str, monkeypatch: pytest.MonkeyPatch):
+    """The fused kernel of CUDA refuses rows that begin elsewhere (kernel_forward.h, check_supported)."""
+    attend, seen = paged_attention._attend, []
+
+    def checked(query, key, value, mask, scale, *, causal=False):
+        if mask is not None:
+            bias = mask.expand(*query.shape[:3], key.shape[2])
+            seen.append(bias.shape[3] % 8)
+            assert not any(step % 8 for step, size in zip(bias.stride(), bias.shape[:3], strict=False) if size > 1)
+        return attend(query, key, value, mask, scale, causal=causal)
+
+    monkeypatch.setattr(paged_attention, "_attend", checked)
+    monkeypatch.setattr(paged_attention, "ROW_ALIGNMENT", {"cpu": 16})
+    model = WINDOWED[kind]() if kind in WINDOWED else MODEL
+    sampler, plain = sampler_of(model), uncached(model)
+    assert sampler._decoder.paged
+    prompts = {f"e{k}": ids(n, k) for k, n in enumerate((3, 30, 47))}
+    for turn in range(2):
+        asked = [request(prompt, name, turn) for name, prompt in prompts.items()]
+        answers = serve(sampler, *asked)
+        assert_equal(answers, serve(plain, *asked))
+        for name, answer in zip(prompts, answers, strict=True):
+            prompts[name] = [*prompts[name], *answer.tokens, *ids(3 + 4 * turn + len(name), turn)]
+    assert any(seen)
+
+
+def test_memory_that_runs_out_while_the_cache_grows_costs_the_requests_at_hand(monkeypatch: pytest.MonkeyPatch):
+    grow, left = PagedLayer.grow, [10**6]
+
+    def short(self, capacity):
+        left[0] -= 1
+        if left[0] < 0:
+            raise torch.OutOfMemoryError("out of memory")
+        grow(self, capacity)
+
+    monkeypatch.setattr(PagedLayer, "grow", short)
+    sampler = sampler_of(MODEL, tokens=4096, concurrency=16)
+    first = serve(sampler, request(ids(20)))
+    left[0] = 1  # the second layer gets no memory
+
+    async def many() -> list[object]:
+        asked = (sampler.sample(request(ids(60, k), f"e{k}")) for k in range(12))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    assert {type(one) for one in asyncio.run(many())} == {torch.OutOfMemoryError}
+    left[0] = 10**6
+    for k in range(12):
+        sampler.forget(f"e{k}")
+    assert_equal(serve(sampler, request(ids(20))), first)
+    later = [request(ids(60, k), f"f{k}") for k in range(12)]
+    assert_equal(serve(sampler, *later), serve(uncached(MODEL), *later))
 
 
 def test_an_attention_function_that_takes_no_pages_reads_copies():

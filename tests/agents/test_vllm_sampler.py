@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,9 +22,11 @@ from turnwise.agents.errors import EngineFailed, SamplerError
 from turnwise.agents.prompt import View
 from turnwise.agents.samplers.base import SAMPLERS, Completion, Request, SamplerSettings
 from turnwise.agents.samplers.vllm import arguments as vllm_arguments
+from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package
 from turnwise.agents.samplers.vllm.sampler import VLLMSampler
 from turnwise.agents.samplers.weight_files import check_adapter, check_shapes, new_folder, shapes_of, write_tensors
+from turnwise.agents.trajectory import token_versions
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -259,6 +262,111 @@ def test_weights_wait_for_no_request(started: tuple[Any, Any]) -> None:
 
     asyncio.run(load_meanwhile())
     assert gap(sampler, model) < 1e-4
+
+
+def scored(model: Any, one: Request, tokens: tuple[int, ...]) -> list[float]:
+    """Return the log-probability of each token of an answer in a teacher-forced pass."""
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([[*one.prompt, *tokens]])).logits[0].double()
+    table = torch.log_softmax(logits, dim=-1)[len(one.prompt) - 1 :]
+    return [float(row[token]) for row, token in zip(table, tokens, strict=False)]
+
+
+@pytest.mark.vllm
+def test_answers_go_on_under_new_weights(started: tuple[Any, Any]) -> None:
+    sampler, model = started
+    new = copy.deepcopy(model)
+    scale(new)
+    asked = [request(number, max_tokens=100) for number in range(6)]
+    weights = {30: model}
+
+    async def change_often() -> list[Completion]:
+        tasks = [asyncio.create_task(sampler.sample(one)) for one in asked]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0.03)
+            await sampler.interrupt()
+            version = sampler.version + 1
+            weights[version] = model if weights[version - 1] is new else new
+            await sampler.load(weights[version], version)
+            assert (await sampler.sample(request(7))).version == version  # others are answered meanwhile
+            await sampler.proceed()
+        return await asyncio.gather(*tasks)
+
+    asyncio.run(sampler.load(model, 30))
+    seen = set()
+    for one, answer in zip(asked, asyncio.run(change_often()), strict=True):
+        versions = token_versions(answer.version, answer.switches, len(answer.tokens))
+        by_version = {version: scored(weights[version], one, answer.tokens) for version in set(versions)}
+        for at, (version, logprob) in enumerate(zip(versions, answer.logprobs, strict=True)):
+            assert by_version[version][at] == pytest.approx(logprob, abs=2e-4)
+        seen.update(versions)
+    assert len(seen) > 1
+    asyncio.run(sampler.load(model, sampler.version + 1))
+    assert gap(sampler, model) < 1e-4
+
+
+@pytest.mark.vllm
+def test_an_interruption_changes_no_greedy_answer(started: tuple[Any, Any]) -> None:
+    sampler, _ = started
+    asked = [request(number, max_tokens=60, temperature=0.0) for number in range(3)]
+
+    async def interrupt_often() -> list[Completion]:
+        tasks = [asyncio.create_task(sampler.sample(one)) for one in asked]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0.02)
+            await sampler.interrupt()
+            await sampler.proceed()
+        return await asyncio.gather(*tasks)
+
+    calm = ask(sampler, *asked)
+    for one, other in zip(calm, asyncio.run(interrupt_often()), strict=True):
+        assert (one.tokens, one.text, one.finish, other.switches) == (other.tokens, other.text, other.finish, ())
+
+
+@pytest.mark.vllm
+def test_an_episode_can_be_forgotten_during_an_interruption(started: tuple[Any, Any]) -> None:
+    sampler, model = started
+
+    async def forget_meanwhile() -> None:
+        task = asyncio.create_task(sampler.sample(request(max_tokens=100)))
+        await asyncio.sleep(0.05)
+        await sampler.interrupt()
+        sampler.forget("task#0@0")
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await sampler.proceed()
+
+    asyncio.run(forget_meanwhile())
+    assert gap(sampler, model) < 1e-4
+
+
+def part(tokens: list[int], finish: str = "abort") -> Any:
+    """Return what vLLM returns of an answer."""
+    tables = [{token: SimpleNamespace(logprob=-1.0)} for token in tokens]
+    return SimpleNamespace(token_ids=tokens, logprobs=tables, finish_reason=finish)
+
+
+def letters(tokens: Any) -> str:
+    return "".join("abcdefgh"[token] for token in tokens)
+
+
+@pytest.mark.parametrize(
+    ("parts", "tokens", "finish"),
+    [
+        ([part([0, 1], "stop")], [0, 1], "stop"),
+        ([part([0, 1]), part([2], "length")], [0, 1, 2], "length"),
+        ([part([0, 1]), part([], "abort")], [0, 1], "abort"),
+        ([part([0, 2]), part([3, 4, 5], "length")], [0, 2, 3], "stop"),  # "cd" lies across the two
+        ([part([0, 7])], [0, 7], "stop"),  # an end token, just before the interruption
+        ([part([0, 1, 2, 0, 1, 2])], [0, 1, 2, 0, 1, 2], "length"),  # likewise the last token that is allowed
+    ],
+)
+def test_parts_make_one_answer(parts: list[Any], tokens: list[int], finish: str) -> None:
+    answer = PartialAnswer(request(stop=("cd",)), limit=6)
+    for version, one in enumerate(parts):
+        answer.add(one, version, frozenset({7}), letters)
+    assert (answer.tokens, answer.finish) == (tokens, finish)
+    assert len(answer.tokens) == len(answer.logprobs) == len(answer.versions)
 
 
 @pytest.mark.vllm

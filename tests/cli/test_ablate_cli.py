@@ -223,7 +223,7 @@ def test_the_summary_relates_gains_to_the_first_iterations(
     assert re.search(r"^\| killed \| gigpo:w=0.5 \| 1 \| .*\| – \| – \| – \| – \|$", text, re.MULTILINE | re.DOTALL)
     assert f"{100 * comparison['difference']['value']:+.1f}" in said.out
     assert (tmp_path / "all/summary.png").read_bytes()[:4] == b"\x89PNG"
-    for words, part in (((folder, folder), "once"), ((folder, tmp_path), "plan of an ablation")):
+    for words, part in (((folder, folder), "once"), ((folder, tmp_path), "not the folder of an ablation")):
         wrong = turnwise("ablate", "--summary", *words)
         assert (wrong.code, wrong.err.count("\n")) == (2, 1), wrong.err
         assert part in wrong.err

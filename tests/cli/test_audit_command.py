@@ -67,7 +67,7 @@ def test_what_cannot_be_checked_is_said(corrupted, turnwise):
     shutil.rmtree(folder / "trajectories")
     said = turnwise("audit", folder)
     assert said.code == 0
-    assert "no trajectories" in said.out
+    assert "are not stored: iterations 1 to 2" in said.out
 
 
 def test_wrong_arguments_are_explained(trained, tmp_path, turnwise):

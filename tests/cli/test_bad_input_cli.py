@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -138,3 +139,162 @@ def test_a_context_that_is_outgrown_is_said(turnwise: Call, trained: Path) -> No
     said = turnwise("eval", trained, "agent.max_tokens=330", "--episodes", "2")
     assert said.code == 0, said.err
     assert "ended as: tokens 2" in said.out
+
+
+def test_results_do_not_destroy_each_other(turnwise: Call, tmp_path: Path) -> None:
+    one = tmp_path / "one.jsonl"
+    one_sentence(turnwise("eval", "expert", ENV, "--output", one, "--trajectories", one), "must name different files")
+    turnwise("eval", "expert", ENV, "lengths=[3]", "--episodes", 2, "--trajectories", one)
+    before = one.read_bytes()
+    assert before.count(b"\n") == 2
+    gone = turnwise("eval", "expert", ENV, "lengths=[3]", "--episodes", 2, "--trajectories", one, "agent.max_turns=x")
+    one_sentence(gone, "max_turns must be an integer >= 1, got 'x'")
+    assert one.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("agent.max_tokens=2.5", "max_tokens must be an integer >= 1, got 2.5"),
+        ("agent.max_turns=true", "max_turns must be an integer >= 1, got True"),
+        ("agent.temperature=warm", "temperature must be a number, got 'warm'"),
+        ("agent.stop=3", "stop must be a list of strings, got 3"),
+        ("agent.prompt=3", "prompt must be a name or a table with a name, got 3"),
+        ("agent.template=3", "template must be a name or a table of strings, got 3"),
+        ("agent.parser=3", "parser must be a name, got 3"),
+    ],
+)
+def test_options_of_an_agent_have_types(turnwise: Call, word: str, message: str) -> None:
+    one_sentence(turnwise("eval", "random", ENV, "lengths=[3]", "--episodes", 1, word), message)
+
+
+def test_a_panel_that_exists_is_not_played_with_other_arguments(turnwise: Call, tmp_path: Path) -> None:
+    panel = tmp_path / "p.json"
+    words = ("eval", "expert", ENV, "--episodes", 2, "--panel", panel)
+    assert turnwise(*words, "lengths=[3]").code == 0
+    assert turnwise(*words, "lengths=[3]").code == 0
+    assert turnwise(*words).code == 0
+    one_sentence(turnwise(*words, "lengths=[4]"), "is a panel with lengths=[3]; leave out lengths")
+    one_sentence(turnwise(*words, "lenghts=[4]"), "leave out lenghts")
+
+
+def test_a_server_without_http_is_not_taken_for_a_model(turnwise: Call) -> None:
+    for url in ("127.0.0.1:8000/v1", "localhost/v1", "models.example.org/v1"):
+        one_sentence(turnwise("eval", f"openai:m@{url}", ENV, "--episodes", 1), "must begin with http:// or https://")
+
+
+def test_a_benchmark_without_its_state_is_not_continued(turnwise: Call, tmp_path: Path) -> None:
+    suite, folder = tmp_path / "s.toml", tmp_path / "bench"
+    suite.write_text(f'name="s"\n[[panels]]\nname="p"\nenv="{ENV}"\nkwargs={{lengths=[3]}}\nepisodes=2\n')
+    assert turnwise("bench", "expert", "--suite", suite, "--output", folder).code == 0
+    (folder / "state.json").unlink()
+    one_sentence(turnwise("bench", "random", "--suite", suite, "--output", folder), "no state.json that says whose")
+
+
+# ---- run folders ----
+
+
+def test_a_finished_run_without_checkpoints_is_not_begun_again(turnwise: Call, copy: Path) -> None:
+    shutil.rmtree(copy / "checkpoints")
+    before = {name: (copy / name).read_bytes() for name in ("metrics.jsonl", "run.toml")}
+    for words in ([], ["train.lr=1.0"]):
+        one_sentence(turnwise("train", copy, "--resume", *words), "has no checkpoint", "choose another output")
+    assert {name: (copy / name).read_bytes() for name in before} == before
+
+
+def test_a_run_has_at_least_the_iterations_that_it_has(turnwise: Call, copy: Path) -> None:
+    text = (copy / "run.toml").read_text()
+    one_sentence(turnwise("train", copy, "--resume", "train.steps=1"), "train.steps must be >= 2", "got 1")
+    assert (copy / "run.toml").read_text() == text
+
+
+def test_the_remains_of_a_run_are_not_mixed_with_another(turnwise: Call, copy: Path, run_file: Path) -> None:
+    (copy / "run.toml").unlink()
+    (copy / "metrics.jsonl").unlink()
+    one_sentence(turnwise("train", run_file, "--output", copy), "checkpoints", "but no run.toml")
+    assert (copy / "checkpoints/000002").is_dir()
+
+
+def test_copies_of_files_in_a_run_are_left_alone(turnwise: Call, copy: Path) -> None:
+    (newest,) = (copy / "trajectories").glob("000002.*")
+    shutil.copy(newest, newest.with_name(f"000002 (copy){newest.name[6:]}"))
+    shutil.copy(copy / "evaluations/000000.json", copy / "evaluations/0_old.json")
+    for words in (("show", copy), ("credit", copy), ("audit", copy, "--no-scores"), ("train", copy, "--resume")):
+        said = turnwise(*words)
+        assert said.code == 0, (words, said.err)
+
+
+def test_an_audit_says_which_iterations_it_could_not_see(turnwise: Call, copy: Path) -> None:
+    for number in (2, 1):
+        next((copy / "trajectories").glob(f"00000{number}.*")).unlink()
+        said = turnwise("audit", copy, "--no-scores").out
+        assert f"not stored: iteration{'s 1 to 2' if number == 1 else ' 2'}" in said
+
+
+def test_an_iteration_that_was_stopped_at_its_beginning_is_not_shown(turnwise: Call, copy: Path) -> None:
+    (newest,) = (copy / "trajectories").glob("000002.*")
+    newest.with_name("000003.jsonl").touch()
+    assert "000002" in turnwise("show", copy).out
+
+
+def test_a_start_that_failed_can_be_corrected(turnwise: Call, run_file: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    words = ("train", run_file, "--output", output, "evaluation.episodes=0", "train.steps=1", "imitation.epochs=1")
+    one_sentence(turnwise(*words, "agent.max_tokens=400"), "policy.context")
+    assert turnwise(*words, "--resume").code == 0
+
+
+def test_an_older_checkpoint_is_used_only_with_a_word(turnwise: Call, copy: Path) -> None:
+    (copy / "checkpoints/000002/model.safetensors").write_bytes(b"")
+    said = turnwise("eval", copy, "--episodes", 1)
+    assert said.code == 0
+    assert "an older checkpoint is used" in said.err
+
+
+def test_the_numbers_of_an_audit_fit_into_a_narrow_terminal(
+    turnwise: Call, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    said = turnwise("audit", trained, "--no-scores").out
+    assert "passed" in said
+    assert "2 iterations" in said
+
+
+# ---- options without effect ----
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["demo", "output=elsewhere"], "output=elsewhere has no effect in the demo; use --output"),
+        (["demo", "credit.method=grpo"], "use --method"),
+        (["report", "RUN", "--port", "8080"], "--port belongs to --live"),
+        (["report", "RUN", "--megabytes", "inf"], "--megabytes"),
+        (["ablate", "FILE", "train.lr=1e-3,1e-4", "train.lr=1"], "train.lr=1 has no effect, because the arms set"),
+        (["ablate", "FILE", "credit=grpo,gigpo", "credit.method=grpo"], "credit.method=grpo has no effect"),
+        (["ablate", "FILE", "credit=grpo,gigpo", "seeds=2", "seeds=3"], "seeds is given twice"),
+        (["ablate", "RUN", "credit=grpo,gigpo"], "is not the folder of an ablation: it has no plan.json"),
+        (["ablate", "--summary", "RUN"], "is not the folder of an ablation: it has no plan.json"),
+        (["plan", "FILE", "policy.path=RUN", "policy.vocab=300"], "policy.vocab"),
+        (["train", "FILE", "threads=100000"], "threads must be <= 1024"),
+    ],
+)
+def test_options_without_effect_are_named(
+    turnwise: Call, trained: Path, run_file: Path, words: list[str], message: str
+) -> None:
+    said = turnwise(*(word.replace("RUN", str(trained)).replace("FILE", str(run_file)) for word in words))
+    assert said.code == 2, said.out
+    assert message in " ".join(said.err.split())
+    assert "Traceback" not in said.err
+
+
+def test_what_a_model_wrote_does_not_control_the_terminal(turnwise: Call, trained: Path, tmp_path: Path) -> None:
+    from turnwise.agents.store import iteration_files, read_trajectories, to_json
+
+    first = next(iter(iteration_files(trained / "trajectories").values()))
+    episode = next(iter(read_trajectories(first)))
+    turns = tuple(dataclasses.replace(turn, action="\x1b[2Jgo\x9d0;owned\x07 east") for turn in episode.turns)
+    (tmp_path / "t.jsonl").write_text(to_json(dataclasses.replace(episode, turns=turns)) + "\n")
+    said = turnwise("show", tmp_path / "t.jsonl").out
+    assert "[2Jgo 0;owned east" in said
+    assert not set("\x1b\x9d\x07") & set(said)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,3 +149,18 @@ def test_unknown_environments_are_named_with_the_near_one(turnwise: Call) -> Non
     one_sentence(turnwise("play", ENV, "lenghts=[3]"), "lengths")
     one_sentence(turnwise("play", ENV, "--task", "open-9-9"), "open-9-9", "did you mean")
     one_sentence(turnwise("play", ENV, "lengths"), "key=value")
+
+
+def test_modules_of_the_working_directory_are_found(tmp_path: Path) -> None:
+    (tmp_path / "my_rooms.py").write_text(
+        "from turnwise.envs import register\n"
+        "from turnwise.envs.household.env import HouseholdEnv\n"
+        "class Rooms(HouseholdEnv):\n"
+        "    pass\n"
+        'register("mine/Rooms-v0", "my_rooms:Rooms", max_episode_steps=9)\n'
+    )
+    program = [sys.executable, "-P", "-m", "turnwise.cli.main"]
+    words = ["eval", "random", "my_rooms:mine/Rooms-v0", "--episodes", "1"]
+    said = subprocess.run([*program, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    assert "mine/Rooms-v0" in said.stdout

@@ -164,7 +164,9 @@ def test_one_flag_and_the_same_words_change_both(turnwise: Call, run_folder: Pat
         assert "options of rloo: invalid_penalty=0.5" in said.out
         assert "000001.jsonl" in turnwise(command, run_folder, "--iteration", "1").out
         one_sentence(turnwise(command, run_folder, "--iteration", "2"), "no trajectories of iteration 2", "1 to 10")
-        one_sentence(turnwise(command, run_folder.parent / "x.jsonl", "--iteration", "2"), "--iteration needs a run")
+        file = next((run_folder / "trajectories").iterdir())
+        one_sentence(turnwise(command, file, "--iteration", "2"), "--iteration needs a run")
+        one_sentence(turnwise(command, run_folder.parent / "nowhere"), "nowhere does not exist; expected a run folder")
         one_sentence(turnwise(command, run_folder.parent), "holds no trajectories")
 
 

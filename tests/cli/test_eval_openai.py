@@ -44,6 +44,9 @@ def served(model: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield server, url
 
 
+PLAIN = ["agent.template=plain", "agent.parser=bare"]
+
+
 def answer(content: str | None, finish: str = "stop", **more: Any) -> dict[str, Any]:
     return {"message": {"role": "assistant", "content": content, **more}, "finish_reason": finish}
 
@@ -56,7 +59,7 @@ def test_a_black_box_is_evaluated_with_tokens_price_and_kinds_of_answers(
     output, kept = tmp_path / "result.json", tmp_path / "episodes.jsonl"
     said = turnwise(
         "eval", f"openai:tiny@{url}", ENV, "lengths=[3]", "kinds=['open']", "--episodes", 1, "--output", output,
-        "--trajectories", kept, "sampler.input_price=2.0", "sampler.output_price=8.0",
+        "--trajectories", kept, "sampler.input_price=2.0", "sampler.output_price=8.0", *PLAIN,
     )  # fmt: skip
     assert said.code == 0, said.err
     assert "tiny on toys/Corridor-v0" in said.out
@@ -73,12 +76,29 @@ def test_a_black_box_is_evaluated_with_tokens_price_and_kinds_of_answers(
     assert KEY not in said.out + said.err + output.read_text() + kept.read_text()
 
 
+def test_a_model_is_told_what_is_expected_unless_a_template_or_parser_is_given(
+    turnwise: Call, served: tuple[ToyServer, str]
+) -> None:
+    server, url = served
+    server.script += [answer(f"<think>So.</think><action>{action}</action>") for action in WIN]
+    words = ("eval", f"openai:tiny@{url}", ENV, "lengths=[3]", "kinds=['open']", "--episodes", 1)
+    said = turnwise(*words)
+    assert re.search(r"all tasks +100", said.out), said.out
+    first = server.sent("/chat/completions")[0]
+    assert "<action>" in str(first["messages"])
+    assert first["max_completion_tokens" if "max_completion_tokens" in first else "max_tokens"] == 512
+    turnwise(*words, *PLAIN, "agent.max_turns=1")
+    last = server.sent("/chat/completions")[-1]
+    assert "<action>" not in str(last["messages"])
+    assert last["max_completion_tokens" if "max_completion_tokens" in last else "max_tokens"] == 32
+
+
 def test_a_token_engine_is_evaluated(
     turnwise: Call, served: tuple[ToyServer, str], model: tuple[Any, Any], tmp_path: Path
 ) -> None:
     server, url = served
     save_policy(*model, tmp_path / "model")
-    how = ["sampler.tokens=true", f"sampler.tokenizer={tmp_path / 'model'}", "agent.max_turns=2"]
+    how = ["sampler.tokens=true", f"sampler.tokenizer={tmp_path / 'model'}", "agent.max_turns=2", *PLAIN]
     kept = tmp_path / "episodes.jsonl"
     said = turnwise("eval", f"openai:tiny@{url}", ENV, "--episodes", 3, "--trajectories", kept, *how)
     assert said.code == 0, said.err

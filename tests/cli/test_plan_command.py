@@ -11,7 +11,16 @@ EXAMPLE = Path(__file__).parents[2] / "examples/demo.toml"
 def test_a_plan_names_the_fastest_way_that_fits(turnwise: Call) -> None:
     said = turnwise("plan", EXAMPLE, "--gpus", "4", "--tflops", "1", "--bandwidth", "100")
     assert said.code == 0, said.err
-    for words in ("128 episodes per iteration", "fastest", "shared", "1 GPU", "3 GPUs", "optimizer", "idle"):
+    for words in (
+        "128 episodes per iteration",
+        "fastest",
+        "shared",
+        "1 GPU",
+        "3 GPUs",
+        "optimizer",
+        "idle",
+        "GPU hours",
+    ):
         assert words in said.out
 
 

@@ -142,6 +142,8 @@ class ToyServer:
 
     async def _load_lora_adapter(self, body: dict[str, Any]) -> Any:
         assert (Path(body["lora_path"]) / "adapter_config.json").is_file()
+        if body["lora_name"] in self.models:  # as vLLM does
+            return error(400, f"The lora adapter '{body['lora_name']}' has already been loaded.")
         self.models.append(body["lora_name"])
         return Fault(200, "Success: LoRA adapter added")
 

@@ -118,6 +118,19 @@ def test_objectives_are_arms_like_credit_rules(tmp_path):
     check(found)
 
 
+def test_asynchronous_arms_start_from_a_warm_start_without_staleness(tmp_path):
+    table = {
+        **TABLE,
+        "objective": {"name": "decoupled", "old": "recomputed"},
+        "train": {**TABLE["train"], "staleness": 4, "spare": 1},
+    }
+    found = ablation(tmp_path, "train.lr=1e-4,2e-4", table=table)
+    check(found)
+    warm = found.warm_start(0)
+    assert (warm.train.staleness, warm.train.spare, warm.train.tasks) == (0, 0, 2)
+    assert {found.run(arm, 0).train.staleness for arm in found.arms} == {4}
+
+
 def test_arms_share_all_but_what_they_name(tmp_path):
     found = ablation(tmp_path, "credit=grpo,gigpo", "seeds=2")
     one, other = (found.run(arm, 0) for arm in found.arms)

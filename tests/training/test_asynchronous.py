@@ -1,5 +1,6 @@
 """Asynchronous rollouts: how far ahead they may be, what each turn knows, and what a killed run keeps."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from itertools import chain
@@ -20,10 +22,14 @@ from test_training_loop import CHILD, TABLE, TESTS, assert_same_weights, lines, 
 from toys.waiting import eventually
 from training_helpers import conversation, random_advantages, trajectory
 
+from turnwise.agents.errors import SamplerError
 from turnwise.agents.samplers.scripted import Random
 from turnwise.agents.store import read_trajectories, to_json
+from turnwise.agents.stream import GroupStream
 from turnwise.agents.trajectory import Group
+from turnwise.cli.train import load_run
 from turnwise.training import ConfigError, Run, train
+from turnwise.training.ablation import check, plan
 from turnwise.training.asynchronous import AsynchronousRollouts
 from turnwise.training.audit import audit
 from turnwise.training.batch import pack
@@ -280,6 +286,159 @@ def test_when_every_episode_fails_the_run_says_why_and_can_go_on(tmp_path, monke
         train(run, on_event=jam)
     monkeypatch.undo()
     assert train(run, resume=True).step == 4
+
+
+def test_episodes_that_failed_before_a_run_was_resumed_are_played_again(tmp_path):
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=2")
+    first = rollouts(run, Engine())
+    first.load(0)
+    groups = first.next(0).groups
+    first.close()
+    state = {"tasks": first._tasks.state_dict(), "groups": {"next": 0, "unused": [], "rejected": 0}}
+    for number, group in enumerate(groups):
+        first._files.remove(number)
+        for one in group.trajectories:
+            first._files.write(number, replace(one, stop="error", error="the door is jammed", turns=()))
+    again = rollouts(run, Engine())
+    again.load_state(state)
+    again.load(0)
+    found = again.next(0).groups
+    again.close()
+    assert [one.id for group in found for one in group.finished] == [
+        one.id for group in groups for one in group.trajectories
+    ]
+
+
+def test_rollouts_that_are_cancelled_from_within_end_the_iteration(tmp_path, monkeypatch):
+    async def play(self, pool):
+        raise asyncio.CancelledError
+        yield
+
+    monkeypatch.setattr(GroupStream, "play", play)
+    playing = rollouts(make_run(tmp_path / "run", "train.staleness=1"), Engine())
+    playing.load(0)
+    with pytest.raises(SamplerError, match="the rollouts were cancelled"):
+        playing.next(0)
+    playing.close()
+
+
+def test_a_task_in_quarantine_is_tried_again_under_new_weights(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=24")
+    working, broken = toys.corridor.Corridor.reset, {"open-3-1", "fetch-3-1", "open-4-1"}
+
+    def reset(self, *, seed=None, options=None):
+        if (options or {}).get("task") in broken:
+            raise RuntimeError("the door is jammed")
+        return working(self, seed=seed, options=options)
+
+    monkeypatch.setattr(toys.corridor.Corridor, "reset", reset)
+    playing, seen = rollouts(run, Engine()), Counter()
+    for step in range(24):
+        if step == 8:
+            monkeypatch.setattr(toys.corridor.Corridor, "reset", working)
+        playing.load(step)
+        played = playing.next(step)
+        if step >= 8:
+            seen.update(group.task for group in played.groups if group.finished)
+    playing.close()
+    assert broken <= seen.keys()
+
+
+def test_after_a_kill_the_capacity_rule_holds_for_groups_that_were_begun(tmp_path):
+    """A checkpoint of iteration 0, nine more iterations, and a kill with two groups half played."""
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=12")
+    killed = rollouts(run, Engine())
+    saved = killed.state()
+    for step in range(9):
+        killed.load(step)
+        killed.next(step)
+    assert eventually(lambda: len(killed._complete) == len(killed._unused) and killed._next == killed._capacity)
+    killed.close()
+    for number in (18, 19):
+        path = killed._files._path(number)
+        path.write_text(path.read_text().splitlines()[0] + "\n")
+    resumed = rollouts(run, Engine())
+    resumed.load_state(saved)
+    ages = []
+    for step in range(12):
+        resumed.load(step)
+        groups = resumed.next(step).groups
+        ages += [step - turn.version for group in groups for one in group.finished for turn in one.turns]
+    resumed.close()
+    assert max(ages) <= run.train.oldest
+
+
+def test_in_order_a_resumed_run_ends_as_one_that_never_stopped(tmp_path):
+    def stop(event):
+        if event["phase"] == "tick" and event["what"] == "checkpoint" and event["done"] == 2:
+            raise KeyboardInterrupt
+
+    words = ["train.in_order=true", "train.staleness=1", "train.steps=4", "train.checkpoint_every=1"]
+    train(make_run(tmp_path / "whole", *words))
+    cut = make_run(tmp_path / "cut", *words)
+    assert not train(cut, on_event=stop).finished
+    assert train(cut, resume=True).finished
+    assert_same_weights(weights(tmp_path / "whole", 4), weights(tmp_path / "cut", 4))
+
+
+def test_the_audit_knows_groups_that_replace_rejected_ones(tmp_path, monkeypatch):
+    working = toys.corridor.Corridor.reset
+
+    def reset(self, *, seed=None, options=None):
+        if (options or {}).get("task") in {"open-3-1", "fetch-3-1", "open-4-1"}:
+            raise RuntimeError("the door is jammed")
+        return working(self, seed=seed, options=options)
+
+    monkeypatch.setattr(toys.corridor.Corridor, "reset", reset)
+    run = make_run(tmp_path / "run", "train.staleness=1", "train.steps=6")
+    train(run)
+    seeds = {one.seed for path in (tmp_path / "run/trajectories").glob("*") for one in read_trajectories(path)}
+    assert seeds - {prepare(run).seed_for("rollout", number) for number in range(6)}
+    monkeypatch.undo()
+    groups = next(check for check in audit(tmp_path / "run").checks if check.name == "groups")
+    assert not groups.count
+
+
+def test_waiting_for_groups_in_play_is_a_part_of_the_iteration(tmp_path, monkeypatch):
+    waits, wait = [], AsynchronousRollouts._wait_for
+
+    def timed(self, holds):
+        started = time.perf_counter()
+        wait(self, holds)
+        waits.append(time.perf_counter() - started)
+
+    monkeypatch.setattr(AsynchronousRollouts, "_wait_for", timed)
+    train(make_run(tmp_path / "run", "train.in_order=true", "train.staleness=1", "train.steps=4"))
+    events = [event for event in lines(tmp_path / "run") if event["phase"] == "train"]
+    told = sum(event["rollout_seconds"] for event in events)
+    assert told == pytest.approx(sum(waits[:-1]), abs=0.05)  # after the last one there is no iteration
+    assert all(event["rollout_seconds"] <= event["seconds"] + 0.05 for event in events)
+    assert all(0 <= event["learner_idle"] <= 1 and 0 <= event["engine_idle"] <= 1 for event in events)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train.staleness=2"],
+        ["train.staleness=2", "objective.name=ppo_clip"],
+        ["train.staleness=2", "objective.name=ppo_clip", "objective.options.clip_high=0.28"],
+        ["train.spare=1", 'objective.old="recomputed"', "objective.correction=tis_token"],
+        ["objective.name=decoupled", 'objective.old="recomputed"'],
+    ],
+)
+def test_a_run_folder_is_read_as_the_run_that_it_holds(tmp_path, words):
+    run = make_run(tmp_path, *words)
+    (tmp_path / "run.toml").write_text(effective_toml(run))
+    again = load_run(tmp_path, [], None)
+    assert again.model_dump() == {**run.model_dump(), "output": again.output}
+
+
+def test_objectives_of_asynchronous_runs_can_be_arms(tmp_path):
+    run = make_run(tmp_path / "run", "train.staleness=2", "evaluation.episodes=4")
+    assert (run.objective.name, run.objective.old) == ("decoupled", "recomputed")
+    found = plan(run, ["objective=ppo_clip,decoupled:old=recomputed"], tmp_path / "all")
+    check(found)
+    assert [found.run(arm, 0).objective.old for arm in found.arms] == ["sampled", "recomputed"]
 
 
 @pytest.mark.parametrize(

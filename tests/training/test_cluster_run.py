@@ -155,6 +155,8 @@ def test_what_the_section_asks_for():
 def test_a_section_that_cannot_be_used_is_refused():
     with pytest.raises(ConfigError, match=r"cluster.engines has no effect: cluster.address is empty"):
         check_effects(Run.parse(TABLE, ["cluster.engines=2"]))
+    with pytest.raises(ConfigError, match=r"cluster.learners has no effect: cluster.address is empty"):
+        check_effects(Run.parse(TABLE, ["cluster.learners=2"]))
     served = {"sampler": {"engine": "openai", "url": "http://127.0.0.1:1/v1", "options": {"tokens": True}}}
     with pytest.raises(ConfigError, match="is a server of its own"):
         prepare(Run.parse(TABLE | served, ["cluster.address=local"]))

@@ -1,5 +1,6 @@
 """Warnings about runs that do not learn."""
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -65,3 +66,13 @@ def test_a_run_that_learns_nothing_says_so(tmp_path):
     events = lines(tmp_path)
     assert [event["iteration"] for event in events if event["phase"] == "warning"] == [1]
     assert [event["no_variance_groups"] for event in events if event["phase"] == "train"] == [1.0, 1.0]
+
+
+def test_a_resumed_run_remembers_its_best_success():
+    first, report = LearningWatch(Recorded()), Recorded()
+    first.after(1, {"no_variance_groups": 1.0, "signal": 0.0, "success": 0.9, "reward": 0.9})
+    resumed = LearningWatch(report)
+    resumed.load_state(json.loads(json.dumps(first.state())))
+    resumed.after(2, {"no_variance_groups": 1.0, "signal": 0.0, "success": 0.3, "reward": 0.3})
+    (event,) = report.events  # of the flat groups it was told before
+    assert "success fell from 90.0% to 30.0%" in event[2]

@@ -15,6 +15,7 @@ from turnwise.agents.adapters import adapter_tensors, attach, base_of, fingerpri
 from turnwise.agents.errors import ModelError
 from turnwise.agents.models import load_model, load_tokenizer, model_config
 from turnwise.training import ConfigError, Run, train
+from turnwise.training.ablation import plan
 from turnwise.training.batch import pack
 from turnwise.training.gradient import UpdatePlan
 from turnwise.training.learner import Learner
@@ -180,3 +181,13 @@ def test_wrong_options_are_refused(base, tmp_path, override, words):
 def test_no_adapter_is_put_on_an_adapter(finished, tmp_path):
     with pytest.raises(ConfigError, match=r"policy\.lora needs a whole model: use the folder final/"):
         train(make_run(tmp_path, finished / "checkpoints/000002"))
+
+
+def test_the_arms_of_an_ablation_start_from_the_merged_warm_start(base, tmp_path):
+    run = make_run(tmp_path / "run", base, "evaluation.episodes=2", "train.steps=1")
+    found = plan(run, ["credit=grpo,gigpo"], tmp_path / "all")
+    final, events = tmp_path / "all/warm-start/seed-0/final", []
+    train(found.warm_start(0), on_event=lambda event: events.append((event["phase"], final.is_dir())))
+    assert ("evaluation", True) in events  # the evaluation is what a finished run is known by
+    for arm in found.arms:
+        assert train(found.run(arm, 0)).finished

@@ -33,7 +33,9 @@ def test_weights_gradients_and_optimizer_are_counted():
     assert estimate(CONFIG, replace(NEEDS, optimizer="adamw_8bit")).optimizer == 2 * count
     assert estimate(CONFIG, replace(NEEDS, reference=True)).reference == 4 * count
     assert found.total == sum(found.parts.values())
-    assert found.reference == found.cache == 0
+    assert estimate(CONFIG, replace(NEEDS, engine="float32")).engine == 4 * count
+    assert estimate(CONFIG, replace(NEEDS, engine="bfloat16", lora={"rank": 2})).engine >= 2 * count
+    assert found.reference == found.engine == found.cache == 0
 
 
 def test_an_adapter_is_all_that_is_trained():

@@ -66,6 +66,14 @@ def test_a_share_of_the_speed_takes_its_inverse_of_the_time(learner, engine):
         assert seconds(*where, slower, EPISODES) * efficiency == pytest.approx(seconds(*where, DEVICE, EPISODES))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_adapter_counts_once(dtype):
+    run = make_run("policy.path=model", "policy.lora={rank=4}", f"policy.dtype={dtype}")
+    plain = make_plan(make_run(), CONFIG, 1, DEVICE, EPISODES).parameters
+    with_adapter = make_plan(run, CONFIG, 1, DEVICE, EPISODES)
+    assert with_adapter.parameters - plain == with_adapter.memory.gradients // 4 > 0
+
+
 @settings(max_examples=20)
 @given(gpus=st.integers(1, 9))
 def test_laws_of_the_splits(gpus):
@@ -113,5 +121,10 @@ def test_episodes_of_a_run_and_the_longest():
         EpisodeLengths.of_events(run, events[2:], 1.0)
     most = EpisodeLengths.most(make_run("agent.max_turns=3", "agent.max_tokens=10", "train.tasks=2", "train.group=3"))
     assert (most.sampled, most.computed) == (6 * 30, 6 * 128)
+    words = ["agent.max_turns=50", "agent.max_tokens=10", "train.tasks=2", "train.group=3"]
+    long = EpisodeLengths.most(make_run(*words))
+    assert (long.sampled, long.computed) == (6 * 128, 6 * 128)  # one sequence, as long as the context
+    window = EpisodeLengths.most(make_run(*words, "agent.prompt={name='window', history=2}"))
+    assert (window.sampled, window.computed) == (6 * 50 * 10, 6 * 50 * 128)  # a sequence for every turn
     with pytest.raises(ConfigError, match="gpus must be >= 1"):
         make_plan(run, CONFIG, 0, DEVICE, found)

@@ -308,7 +308,7 @@ def test_a_folder_belongs_to_one_run(finished):
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_is_left_of_a_run_is_neither_gone_on_with_nor_written_over(tmp_path, resume):
     (tmp_path / "metrics.jsonl").write_text("{}\n")
-    with pytest.raises(RunExists, match=r"metrics of a run but no run\.toml; choose another output"):
+    with pytest.raises(RunExists, match=r"holds metrics\.jsonl but no run\.toml; choose another output"):
         train(make_run(tmp_path), resume=resume)
 
 
@@ -510,6 +510,21 @@ def test_bfloat16_on_a_cpu_without_it_is_remarked(tmp_path, monkeypatch, fast, d
     monkeypatch.setattr(run_setup, "multiplies_bfloat16", lambda: fast)
     found = remarks(prepare(make_run(tmp_path, f"policy.dtype={dtype}")))
     assert sum("no instructions for bfloat16" in text for text in found) == count
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ([], 0),
+        (["train.staleness=1"], 1),
+        (["train.staleness=1", 'credit.options.unit="turn"'], 0),
+        (["train.staleness=1", "credit.method=bnpo", "credit.options={}"], 0),  # has no such option
+        (["train.spare=1"], 0),  # hardly any turn is older
+    ],
+)
+def test_older_samples_with_unbalanced_turns_are_remarked(tmp_path, words, count):
+    said = remarks(prepare(make_run(tmp_path, *words)))
+    assert len([text for text in said if "credit.options.unit" in text]) == count
 
 
 def test_a_run_says_its_remarks_at_its_beginning(tmp_path, monkeypatch):

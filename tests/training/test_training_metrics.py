@@ -1,5 +1,6 @@
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +59,18 @@ def of(values, *more, **named):
 
 def test_nothing_played_gives_zeros():
     assert set(play_metrics([]).values()) == {0}
-    assert credit_metrics(of(np.zeros(0))) == {"signal": 0.0, "step_signal": 0.0}
+    assert credit_metrics(of(np.zeros(0))) == dict.fromkeys(
+        ("signal", "step_signal", "advantage", "advantage_std"), 0.0
+    )
 
 
 def test_credit_by_hand():
     part = {"episode": np.array([1.0, 0.0, 1.0, 0.0]), "step": np.array([0.0, 0.0, -1.0, 0.0])}
     advantages = of(part["episode"] + part["step"], part)
-    assert credit_metrics(advantages) == {"signal": 0.25, "step_signal": 0.25}
+    shares = {"signal": 0.25, "step_signal": 0.25}
+    assert credit_metrics(advantages) == {**shares, "advantage": 0.25, "advantage_std": pytest.approx(0.1875**0.5)}
+    dropped = replace(advantages, keep=np.array([True, True, False, False]))
+    assert credit_metrics(dropped)["advantage"] == 0.5
     assert credit_metrics(of(np.array([1.0, 2.0])))["step_signal"] == 0.0
 
 

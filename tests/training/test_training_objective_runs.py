@@ -148,6 +148,7 @@ def test_every_objective_can_be_chosen(name):
             "unknown objective.kl_estimator 'k4'",
         ),
         (["objective.kl=0.1", "objective.kl_estimator=k4"], "unknown objective.kl_estimator 'k4'"),
+        (["objective.entropy_target=0.1"], "objective.entropy_target has no effect"),
         (["objective.entropy_step=0.1"], "objective.entropy_step has no effect"),
         (["objective.norm=9.0"], "objective.norm has no effect"),
     ],

@@ -1,4 +1,4 @@
-"""Training with vLLM as the engine: two iterations, whose new weights reach it."""
+"""Training with vLLM as the engine: iterations in step, whose new weights reach it, and ahead of the learner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import toys.corridor
 
 pytest.importorskip("torch")
 
+from turnwise.agents.store import read_trajectories
 from turnwise.training import Run, train
+from turnwise.training.audit import audit
 
 TABLE = {
     "threads": 1,
@@ -35,3 +37,22 @@ def test_two_iterations_sample_from_the_learners_weights(tmp_path: Path) -> None
         assert 0 <= line["probe_gap"] < 1e-4  # after the load
         assert line["load_seconds"] > 0
         assert line["grad_norm"] > 0
+
+
+@pytest.mark.vllm
+def test_answers_go_on_under_new_weights_and_every_token_knows_its_own(tmp_path: Path) -> None:
+    words = ["train.spare=3", "train.steps=6", "train.lr=0.02", "train.checkpoint_every=1", "train.keep=9"]
+    more = ["imitation.epochs=0", "agent.max_tokens=48", "train.concurrency=3", f'output="{tmp_path / "run"}"']
+    assert train(Run.parse(TABLE, [*words, *more])).finished
+    within = 0
+    for path in sorted((tmp_path / "run/trajectories").glob("*.jsonl.gz")):
+        for one in read_trajectories(path):
+            versions = [version for turn in one.turns for version in turn.versions]
+            assert versions == sorted(versions)
+            within += sum(bool(turn.switches) for turn in one.turns)
+    assert within  # answers were interrupted
+    report = audit(tmp_path / "run")
+    assert report.passed, report
+    gaps = next(one for one in report.checks if one.name == "log-probabilities")
+    assert gaps.checked == report.counts["tokens"]
+    assert gaps.details["max"] < 1e-3

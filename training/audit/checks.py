@@ -321,7 +321,8 @@ def wrong_groups(audited: AuditedRun, iteration: int, episodes: Sequence[Episode
     failed ones were replaced. With asynchronous rollouts, it may have begun in another iteration.
     """
     section = audited.run.train
-    begun = range(section.steps) if section.asynchronous else [iteration - 1]
+    # groups without a turn are replaced by later ones: at most as many as AsynchronousRollouts lets there be
+    begun = range(2 * section.steps + 1) if section.asynchronous else [iteration - 1]
     seeds = {seed_for(audited.run.seed, "rollout", number) for number in begun}
     failed = Counter(one.task for one in episodes if not one.finished)
     given_up = {task for task, count in failed.items() if count >= QUARANTINE_ERRORS}

@@ -59,7 +59,7 @@ class AuditedFolder:
     @property
     def evaluations(self) -> list[Path]:
         """The files of stored evaluations, oldest first."""
-        return sorted((self.path / "evaluations").glob("[0-9]*.json"))
+        return sorted(path for path in (self.path / "evaluations").glob("*.json") if path.stem.isdecimal())
 
 
 def kept_weights(folder: Path, run: Run, further: Sequence[Path] = ()) -> dict[int, Path]:

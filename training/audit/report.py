@@ -20,7 +20,7 @@ from typing import Any
 from turnwise.agents.adapters import base_of, is_adapter
 from turnwise.agents.errors import StoreError
 from turnwise.agents.models import find_model, load_tokenizer, model_config
-from turnwise.agents.store import TornLine, read_trajectories
+from turnwise.agents.store import TornLine, iteration_files, read_trajectories
 from turnwise.agents.trajectory import Trajectory
 from turnwise.training.audit.checks import ITERATION_CHECKS, TRAJECTORY_CHECKS, AuditedRun, EpisodeEnd
 from turnwise.training.audit.findings import AuditResult, Place
@@ -145,7 +145,7 @@ class _Audit:
 
     def _trajectory_files(self) -> list[tuple[int, Path]]:
         folder, wanted = self.files.path, self.options.iteration
-        found = {int(path.name.partition(".")[0]): path for path in (folder / "trajectories").glob("[0-9]*.jsonl*")}
+        found = iteration_files(folder / "trajectories")
         if wanted is not None and wanted not in found:
             have = f"it has {min(found)} to {max(found)}" if found else "it has none"
             raise TrainingError(f"{folder} holds no trajectories of iteration {wanted}; {have}")
@@ -224,7 +224,12 @@ class _Audit:
         for check, result in self.of_trajectories:
             why = check.possible(self.audited)
             result.not_done.extend([why] if why else [])
-        if not files:
+        gone = sorted(self.audited.finished.keys() - dict(files).keys()) if self.files.run.trajectories else []
+        if gone and self.options.iteration is None:
+            self.readable.not_done.append(
+                f"trajectories that metrics.jsonl has are not stored: iteration{'s' if gone[1:] else ''} {ranges(gone)}"
+            )
+        if not files and not gone:
             kept = "the run was told to store none" if not self.files.run.trajectories else "there are none yet"
             self.result.notes.append(f"no trajectories: {kept}")
         if self.options.limit:

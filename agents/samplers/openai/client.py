@@ -125,7 +125,7 @@ class OpenAIClient:
         self.url, self.key = url, key
         self._timeout, self._retries, self._longest_wait = timeout, retries, longest_wait
         limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
-        self._errors = httpx.RequestError, httpx.ConnectError
+        self._errors = httpx.RequestError, (httpx.ConnectError, httpx.ConnectTimeout)
         self._http = httpx.AsyncClient(
             headers=key.headers(),
             limits=limits,

@@ -32,7 +32,7 @@ _RESPONSE = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 def with_data_urls(messages: Sequence[Message]) -> list[Message]:
     """Return messages whose images are PNG data URLs, in the parts of the OpenAI API."""
     return [
-        message if isinstance(message["content"], str) else {**message, "content": [*map(_part, message["content"])]}
+        {**message, "content": [*map(_part, message["content"])]} if isinstance(message["content"], list) else message
         for message in messages
     ]
 

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from turnwise.agents.adapters import is_adapter, save_adapter
 from turnwise.agents.errors import EngineFailed, SamplerError
@@ -41,6 +42,7 @@ class ServedWeights:
         """
         self._client, self._options = client, options
         self._adapter = ""
+        self._name = f"turnwise-{uuid4().hex[:8]}"  # a server may still have adapters of others, under their names
 
     async def load(self, weights: Any, version: int) -> str:
         """Load new weights, and return the name of their adapter; "" for a whole model.
@@ -57,19 +59,28 @@ class ServedWeights:
             load = self._load_adapter if is_adapter(weights) else self._load_folder
             await load(weights.resolve(), version)
         elif self._options.adapters and has_adapter(weights):
-            await self._load_written(weights, version, self._load_adapter, save_adapter)
+            await self._load_written(weights, version, self._load_adapter, save_adapter, {})
         else:
-            await self._load_written(weights, version, self._load_folder, write_tensors)
+            tensors = weights.values() if isinstance(weights, Mapping) else weights.parameters()
+            shapes = {str(number): tuple(tensor.shape) for number, tensor in enumerate(tensors)}
+            await self._load_written(weights, version, self._load_folder, write_tensors, shapes)
         answer = await self._command(self._client.root + "/reset_prefix_cache", {}, WEIGHTS)
         if answer.get("success") is False:
             raise EngineFailed(f"{self._client.root}/reset_prefix_cache failed: requests are still running")
         return self._adapter
 
-    async def _load_written(self, weights: Any, version: int, load: Any, write: Callable[[Any, Path], None]) -> None:
-        """Write weights into a temporary folder, load them from there, and remove it."""
+    async def _load_written(
+        self,
+        weights: Any,
+        version: int,
+        load: Any,
+        write: Callable[[Any, Path], None],
+        shapes: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        """Write weights, of these shapes, into a temporary folder, load them from there, and remove it."""
         shared = self._options.folder
         try:
-            folder = Path(tempfile.mkdtemp(prefix="turnwise-", dir=shared)) if shared else new_folder({})
+            folder = Path(tempfile.mkdtemp(prefix="turnwise-", dir=shared)) if shared else new_folder(shapes)
             folder.chmod(0o755)  # the server may belong to another user
         except OSError as error:
             raise SamplerError(f"new weights cannot be written into {shared}: {error.strerror}") from error
@@ -98,7 +109,7 @@ class ServedWeights:
         await self._use("")
 
     async def _load_adapter(self, folder: Path, version: int) -> None:
-        name = f"turnwise-{version}"
+        name = f"{self._name}-{version}"
         body = {"lora_name": name, "lora_path": str(folder)}
         await self._command(self._client.url + "/load_lora_adapter", body, ADAPTERS)
         await self._use(name)

@@ -151,15 +151,17 @@ def _probe(model: Any, paged: bool, attention: str) -> tuple[str | None, int]:
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     long, short = [[(7 * i * i + 3 * i + k) % vocabulary for i in range(5)] for k in range(2)]
     short = short[:2]
-    width = FLASH_PAGE if attention == "flash_attention_2" else 4 if paged else 8
-    cached = CachedDecoder(model, pages=4, width=width, paged=paged, context=8, attention=attention)
+    context = 12
+    width = FLASH_PAGE if attention == "flash_attention_2" else 4 if paged else context
+    cached = CachedDecoder(model, pages=8, width=width, paged=paged, context=context, attention=attention)
     uncached = UncachedDecoder(model, attention)
     layers = int(model.config.get_text_config().num_hidden_layers)
     try:
         with torch.inference_mode():
             cached.begin("a", long)
             cached.begin("b", short)
-            for _ in range(3):
+            for more in (0, 0), (1, 1), (3, 2):  # a prompt, a token, the prompt of a second turn
+                long, short = [*long, *[1 % vocabulary] * more[0]], [*short, *[2 % vocabulary] * more[1]]
                 cached.extend("a", len(long))
                 cached.extend("b", len(short))
                 batch = [("a", long), ("b", short)]
@@ -170,7 +172,6 @@ def _probe(model: Any, paged: bool, attention: str) -> tuple[str | None, int]:
                     return f"its logits with the cache have a relative error of {error:.1e}", 1
                 if paged and getattr(cached.last_access, "calls", layers) != layers:
                     return "it has an attention function of its own", 1
-                long, short = [*long, 1 % vocabulary], [*short, 2 % vocabulary]
     except Exception as error:  # a model may raise anything for arguments that it does not take
         return f"it does not accept an explicit mask and cache ({type(error).__name__}: {error})", 1
     return None, cached.bytes_per_token

@@ -97,22 +97,25 @@ class PagedLayer(CacheLayerMixin):  # type: ignore[misc]
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor | None = None) -> None:
         """Allocate the blocks."""
         value_states = key_states if value_states is None else value_states
-        self.keys, self.values = (self._zeros(states) for states in (key_states, value_states))
+        self.keys, self.values = (self._zeros(states, self.capacity) for states in (key_states, value_states))
         self.is_initialized = True
 
-    def _zeros(self, states: torch.Tensor) -> torch.Tensor:
+    def _zeros(self, states: torch.Tensor, capacity: int) -> torch.Tensor:
         # Masked columns are read too and must be finite.
-        return states.new_zeros((self.capacity, states.shape[1], self.width, states.shape[3]))
+        return states.new_zeros((capacity, states.shape[1], self.width, states.shape[3]))
 
     def grow(self, capacity: int) -> None:
         """Make room for a number of pages, and keep the contents of those in use."""
-        held, self.capacity = self.capacity, capacity
+        held = self.capacity
+        if capacity <= held:
+            return
         if self.is_initialized:
             for name in ("keys", "values"):
                 old = getattr(self, name)
-                new = self._zeros(old)
-                new[:held] = old
+                new = self._zeros(old, capacity)
+                new[:held] = old[:held]
                 setattr(self, name, new)
+        self.capacity = capacity  # once both are there: memory may run out
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def update(
@@ -175,9 +178,10 @@ class PagedCache(Cache):  # type: ignore[misc]
     def reserve(self, pages: int) -> None:
         """Make room for a number of pages."""
         if pages > self.capacity:
-            self.capacity = min(self.most, max(pages, int(GROWTH * self.capacity), 8))
+            capacity = min(self.most, max(pages, int(GROWTH * self.capacity), 8))
             for layer in self.layers:
-                layer.grow(self.capacity)
+                layer.grow(capacity)
+            self.capacity = capacity
 
     def prepare(self, access: Any) -> None:
         """Set what the next forward pass reads and writes."""

@@ -30,6 +30,9 @@ NAME = "turnwise_paged"
 JOINED = 16
 """Rows with more new tokens than this attend to a dense copy of their pages: copying costs less than combining."""
 
+ROW_ALIGNMENT = {"cuda": 16}
+"""Elements, by device, of which a mask's rows must begin at a multiple: the fused kernel reads 16 bytes at a time."""
+
 GAPS = 8
 """Most ranges of pages that are attended to as views; if there are more, the pages are copied together."""
 
@@ -356,8 +359,11 @@ def _flash(
 
 def _additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return 0 where `seen`, else the lowest finite number: minus infinity would give 0 / 0 where nothing is seen."""
+    columns = seen.shape[-1]
+    if excess := columns % ROW_ALIGNMENT.get(seen.device.type, 1):
+        seen = torch.nn.functional.pad(seen, (0, ROW_ALIGNMENT[seen.device.type] - excess))
     hidden = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=seen.device)
-    return torch.where(seen, torch.zeros_like(hidden), hidden)
+    return torch.where(seen, torch.zeros_like(hidden), hidden)[..., :columns]
 
 
 def _to(array: np.ndarray, device: torch.device) -> torch.Tensor:

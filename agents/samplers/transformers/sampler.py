@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from turnwise.agents.samplers.transformers.decoding import DecodingCounts
 from turnwise.agents.samplers.transformers.module_copy import copy_model, fill_model
 from turnwise.agents.samplers.transformers.token_sampling import sample_tokens, stream_key, uniforms
 from turnwise.agents.samplers.weights import has_adapter
+from turnwise.agents.trajectory import version_switches
 from turnwise.registry import suggest
 
 QUIET_ROUNDS = 3
@@ -65,12 +65,6 @@ class _Generation:
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
-
-    @property
-    def switches(self) -> tuple[tuple[int, int], ...]:
-        """Where new weights went on with the response."""
-        pairs = enumerate(pairwise(self.versions), start=1)
-        return tuple((at, version) for at, (before, version) in pairs if version != before)
 
 
 class TransformersSampler:
@@ -339,12 +333,14 @@ class TransformersSampler:
             while True:
                 await self._settle()
                 self._prune()
-                self._admit()
-                if not self._active:
-                    return
                 try:
+                    self._admit()
+                    if not self._active:
+                        return
                     self._step()
                 except Exception as error:  # torch raises its own errors; each of them ends this batch only
+                    if not self._active:  # not even the first request could be admitted
+                        self._active, self._waiting = self._waiting, []
                     self._fail(error)
         finally:
             for item in [*self._waiting, *self._active]:
@@ -450,7 +446,7 @@ class TransformersSampler:
                 text=text,
                 version=item.versions[0],
                 finish="stop" if stopped else "length",
-                switches=item.switches,
+                switches=version_switches(item.versions),
             )
         )
         return True

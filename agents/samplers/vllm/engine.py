@@ -56,6 +56,7 @@ class VLLMEngine:
             EngineFailed: the engine did not start.
         """
         self._numbers = itertools.count(1)
+        self._in_progress: set[str] = set()
         self._scratch = Path(tempfile.mkdtemp(prefix="turnwise-vllm-"))
         self._log = self._scratch / "log"
         self._read = 0
@@ -85,7 +86,7 @@ class VLLMEngine:
         return list(getattr(manager, "processes", ()))
 
     async def generate(self, prompt: Sequence[int], *, adapter: Any = None, **parameters: Any) -> Any:
-        """Return vLLM's output for one prompt, with the log-probability of each token.
+        """Return vLLM's output for one prompt, with the log-probability of each token; `halt` ends it early.
 
         Args:
             prompt: token ids.
@@ -97,6 +98,14 @@ class VLLMEngine:
             EngineFailed: the engine has ended.
         """
         return await self._loop.run(self._generate(list(prompt), adapter, parameters))
+
+    async def halt(self) -> None:
+        """End all requests; each returns what it has sampled so far, with the finish reason "abort".
+
+        Raises:
+            EngineFailed: the engine has ended.
+        """
+        await self._loop.run(self._halt())
 
     async def call(self, what: str, *arguments: Any, **named: Any) -> Any:
         """Return the result of a method of the engine.
@@ -162,17 +171,28 @@ class VLLMEngine:
         from vllm.sampling_params import RequestOutputKind
 
         output = None
+        name = f"request-{next(self._numbers)}"
+        self._in_progress.add(name)
         try:
             sampling = SamplingParams(logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY, **parameters)
             tokens = {"type": "token", "prompt_token_ids": prompt}
-            name = f"request-{next(self._numbers)}"
             async for latest in self._engine.generate(tokens, sampling, name, lora_request=adapter):
                 output = latest
         except Exception as error:  # vLLM raises its own exceptions and ValueError
             if self._has_ended(error):
                 raise self._ended() from error
             raise RequestFailed(f"vLLM refused the request: {_describe(error.__cause__ or error)}") from error
+        finally:
+            self._in_progress.discard(name)
         return output
+
+    async def _halt(self) -> None:
+        while self._in_progress:  # vLLM ignores those that it has not registered yet
+            try:
+                await self._engine.abort(list(self._in_progress))
+            except Exception as error:
+                raise (self._ended() if self._has_ended(error) else error) from error
+            await asyncio.sleep(0.005)
 
     def _has_ended(self, error: Exception) -> bool:
         return bool(self._engine.errored) or type(error).__name__ == "EngineDeadError"

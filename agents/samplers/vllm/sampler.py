@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.adapters import is_adapter, save_adapter
-from turnwise.agents.errors import RequestFailed, SamplerError
+from turnwise.agents.errors import EngineFailed, RequestFailed, SamplerError
 from turnwise.agents.models import find_model, load_tokenizer
 from turnwise.agents.samplers.base import Completion, Request, SamplerSettings, Tokenizer
 from turnwise.agents.samplers.seeds import request_seed
 from turnwise.agents.samplers.token_requests import check_prompt, check_sampling, end_tokens
+from turnwise.agents.samplers.vllm.answer import PartialAnswer
 from turnwise.agents.samplers.vllm.arguments import engine_arguments, require_package, transfer_of
 from turnwise.agents.samplers.vllm.engine import VLLMEngine
 from turnwise.agents.samplers.weight_files import (
@@ -31,6 +32,7 @@ from turnwise.agents.samplers.weight_files import (
 )
 from turnwise.agents.samplers.weight_group import WeightSender, pieces_of
 from turnwise.agents.samplers.weights import has_adapter
+from turnwise.agents.trajectory import version_switches
 
 __all__ = ["VLLMSampler"]
 
@@ -78,7 +80,8 @@ class VLLMSampler:
         self._asleep = False
         self._adapter: Any = None
         self._adapter_folder: Path | None = None
-        self._running: dict[str, asyncio.Task[Any]] = {}
+        self._running: dict[str, tuple[asyncio.Task[Any], PartialAnswer]] = {}
+        self._gate: asyncio.Event | None = None  # opened by `proceed`
 
     @classmethod
     def from_settings(cls, settings: SamplerSettings) -> VLLMSampler:
@@ -110,20 +113,42 @@ class VLLMSampler:
             EngineFailed: the engine has ended.
         """
         self._check(request)
-        task = asyncio.ensure_future(self._generate(request))
-        self._running[request.episode] = task
+        answer = PartialAnswer(request, min(request.max_tokens, self._context - len(request.prompt)))
+        task = asyncio.ensure_future(self._complete(answer))
+        self._running[request.episode] = entry = (task, answer)
         try:
-            output = await task
+            await task
         finally:
-            if self._running.get(request.episode) is task:
+            if self._running.get(request.episode) is entry:
                 del self._running[request.episode]
-        return self._completion(request, output.outputs[0])
+        return self._completion(answer)
 
     def forget(self, episode: str) -> None:
         """Cancel a request of the episode that is still running; cached prefixes stay until others need their room."""
-        task = self._running.pop(episode, None)
-        if task is not None:
-            task.cancel()
+        entry = self._running.pop(episode, None)
+        if entry is not None:
+            entry[0].cancel()
+
+    async def interrupt(self) -> None:
+        """Compute nothing for the requests in progress until `proceed`; they keep the tokens that were sampled.
+
+        Raises:
+            EngineFailed: the engine has ended.
+        """
+        self._gate = self._gate or asyncio.Event()
+        try:
+            await self._engine.halt()
+        except EngineFailed:
+            await self.proceed()
+            raise
+        while self._busy():
+            await asyncio.sleep(0)
+
+    async def proceed(self) -> None:
+        """Go on with the requests that were interrupted, under the weights that are loaded by now."""
+        if self._gate is not None:
+            self._gate.set()
+            self._gate = None
 
     async def load(self, weights: Any, version: int) -> None:
         """Use new weights from now on, and drop the cached prefixes.
@@ -135,11 +160,10 @@ class VLLMSampler:
             version: of the weights.
 
         Raises:
-            SamplerError: requests are in progress, or the weights do not fit the engine's model.
+            SamplerError: requests are in progress and not interrupted, or the weights do not fit the engine's model.
             EngineFailed: the engine has ended.
         """
-        busy = sum(not task.done() for task in self._running.values())
-        if busy:
+        if busy := self._busy():
             raise SamplerError(f"new weights cannot be loaded while {busy} requests are in progress")
         await self._wake()
         if isinstance(weights, Path):
@@ -149,7 +173,8 @@ class VLLMSampler:
             await self._load_module_adapter(weights)
         else:
             await self._load_tensors(weights)
-        await self._engine.call("reset_prefix_cache")
+        while not await self._engine.call("reset_prefix_cache"):  # requests that were ended leave it a little later
+            await asyncio.sleep(0.005)
         self._version = version
 
     async def sleep(self) -> None:
@@ -160,7 +185,7 @@ class VLLMSampler:
 
     def close(self) -> None:
         """End the engine and remove its files; the sampler cannot be used again."""
-        for task in self._running.values():
+        for task, _ in self._running.values():
             if not task.done() and not task.get_loop().is_closed():
                 task.cancel()
         self._engine.close()
@@ -170,21 +195,37 @@ class VLLMSampler:
     def _check(self, request: Request) -> None:
         """Refuse an invalid request before it reaches the engine."""
         running = self._running.get(request.episode)
-        if running is not None and not running.done():
+        if running is not None and not running[0].done():
             raise SamplerError(
                 f"episode {request.episode} already has a request in progress; ids of episodes must be unique"
             )
         check_prompt(request, context=self._context, vocabulary=self._vocabulary)
         check_sampling(request, most_temperature=MOST_TEMPERATURE)
 
-    async def _generate(self, request: Request) -> Any:
+    def _busy(self) -> int:
+        """Return how many requests the engine computes."""
+        return sum(not task.done() and not answer.held for task, answer in self._running.values())
+
+    async def _complete(self, answer: PartialAnswer) -> None:
+        """Sample until the answer is complete; an interruption ends a part of it."""
+        while True:
+            part = (await self._generate(answer)).outputs[0]
+            answer.add(part, self._version, self._ends, self._tokenizer.decode)
+            if answer.finish != "abort" or self._gate is None:
+                return  # complete, or ended by vLLM itself
+            answer.held = True
+            await self._gate.wait()
+            answer.held = False
+
+    async def _generate(self, answer: PartialAnswer) -> Any:
+        request, begun = answer.request, len(answer.tokens)
         return await self._engine.generate(
-            request.prompt,
+            [*request.prompt, *answer.tokens],
             adapter=self._adapter,
             temperature=request.temperature,
             top_p=request.top_p,
-            seed=request_seed(request.seed, request.turn),
-            max_tokens=min(request.max_tokens, self._context - len(request.prompt)),
+            seed=request_seed(request.seed, request.turn, begun),
+            max_tokens=answer.limit - begun,
             stop=list(request.stop),
             include_stop_str_in_output=True,
             stop_token_ids=sorted(self._ends),
@@ -192,16 +233,18 @@ class VLLMSampler:
             skip_special_tokens=False,
         )
 
-    def _completion(self, request: Request, answer: Any) -> Completion:
-        if answer.finish_reason not in ("stop", "length"):
-            raise RequestFailed(f"episode {request.episode}: vLLM ended the request with {answer.finish_reason!r}")
-        tokens = tuple(answer.token_ids)
+    def _completion(self, answer: PartialAnswer) -> Completion:
+        tokens = tuple(answer.tokens)
+        if answer.finish not in ("stop", "length"):
+            episode = answer.request.episode
+            raise RequestFailed(f"episode {episode}: vLLM ended the request with {answer.finish!r}")
         return Completion(
             tokens=tokens,
-            logprobs=tuple(table[token].logprob for token, table in zip(tokens, answer.logprobs, strict=True)),
+            logprobs=tuple(answer.logprobs),
             text=self._tokenizer.decode(tokens[:-1] if tokens[-1] in self._ends else tokens),
-            version=self._version,
-            finish=answer.finish_reason,
+            version=answer.versions[0],
+            finish="stop" if answer.finish == "stop" else "length",
+            switches=version_switches(answer.versions),
         )
 
     async def _load_tensors(self, weights: Any) -> None:

@@ -16,6 +16,7 @@ const CURVES = [
   ["unparsable", "Unparsable answers", "share of turns", true],
   ["loops", "Repeated actions", "share of turns that repeat an earlier action in the same state", true],
   ["step_signal", "Turns with a step-level signal", "share of turns whose advantage has a part of their own", true],
+  ["advantage", "Mean advantage", "over turns; below zero, what all turns have in common is pushed down", false],
   ["no_variance_groups", "Groups without a difference", "share of groups whose episodes all earned the same", true],
 ];
 const HIDDEN = new Set(["iteration", "left", "seconds_left", "episodes", "errors", "success"]);

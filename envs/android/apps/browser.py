@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
+from turnwise.envs.android.phone.handlers import do, opens
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.tables import Schema
 from turnwise.envs.android.phone.widgets import (
-    Button,
     Checkbox,
     Choice,
     Dialog,
@@ -28,7 +28,7 @@ from turnwise.envs.android.phone.widgets import (
     TextField,
     Tile,
     Widget,
-    do,
+    cancel_or,
 )
 from turnwise.envs.android.web.navigation import (
     NEW_TAB,
@@ -90,8 +90,8 @@ def browser(ctx: Context) -> Screen:
             TextField(
                 "url", "Search or type address", url, keyboard="url", select_all=True, on_submit=do(enter_address)
             ),
-            IconButton("recents", f"Tabs: {count} open", do(show_tabs)),
-            IconButton("more", "More options", do(show_menu)),
+            IconButton("recents", f"Tabs: {count} open", opens(tabs)),
+            IconButton("more", "More options", opens(page_menu)),
         ],
         gap=0,
         padding=0,
@@ -132,11 +132,6 @@ def go_home(ctx: Context) -> None:
 
 
 # Tabs
-
-
-def show_tabs(ctx: Context) -> None:
-    """List the tabs."""
-    ctx.open(tabs)
 
 
 def tabs(ctx: Context) -> Screen:
@@ -203,11 +198,6 @@ def close_other_tabs(ctx: Context) -> None:
 # Menu
 
 
-def show_menu(ctx: Context) -> None:
-    """Offer what can be done with the page."""
-    ctx.open(page_menu)
-
-
 def page_menu(ctx: Context) -> Menu:
     """The commands of the browser."""
     url = str(current_tab(ctx)["url"])
@@ -224,9 +214,9 @@ def page_menu(ctx: Context) -> Menu:
             ("New tab", do(new_tab)),
             ("Close other tabs", do(close_other_tabs)),
             *(page if url else []),
-            ("Bookmarks", do(show_bookmarks)),
-            ("History", do(show_history)),
-            ("Settings", do(show_settings)),
+            ("Bookmarks", opens(bookmarks)),
+            ("History", opens(history)),
+            ("Settings", opens(settings)),
         ]
     )
 
@@ -241,7 +231,7 @@ def flip_bookmark(ctx: Context) -> None:
         ctx.snackbar("Bookmark removed")
     else:
         added = ctx.db.insert("bookmarks", title=title_of(ctx, url), url=url, folder=FOLDERS[0])
-        ctx.snackbar("Bookmark added", "Edit", do(edit_bookmark, id=added))
+        ctx.snackbar("Bookmark added", "Edit", opens(bookmark_form, id=added))
 
 
 def copy_address(ctx: Context) -> None:
@@ -279,11 +269,6 @@ def _saved(ctx: Context) -> list[Record]:
     return ctx.db.rows("bookmarks", order=lambda row: (str(row["title"]).casefold(), row["_id"]))
 
 
-def show_bookmarks(ctx: Context) -> None:
-    """List the bookmarks."""
-    ctx.open(bookmarks)
-
-
 def bookmarks(ctx: Context) -> Screen:
     """The bookmarks by folder."""
     rows = _saved(ctx)
@@ -297,7 +282,7 @@ def bookmarks(ctx: Context) -> Screen:
 
 
 def _bookmark(row: Record) -> Widget:
-    more = IconButton("edit", f"Edit {row['title']}", do(edit_bookmark, id=row["_id"]))
+    more = IconButton("edit", f"Edit {row['title']}", opens(bookmark_form, id=row["_id"]))
     return Item(row["title"], row["url"], "bookmark", end=more, on_tap=do(open_here, url=row["url"]))
 
 
@@ -305,11 +290,6 @@ def open_here(ctx: Context, url: str) -> None:
     """Close a list and open an address in the tab in front."""
     ctx.back()
     go(ctx, url)
-
-
-def edit_bookmark(ctx: Context, id: int) -> None:
-    """Open the form of a bookmark."""
-    ctx.open(bookmark_form, id=id)
 
 
 def bookmark_form(ctx: Context, id: int) -> Screen:
@@ -352,16 +332,11 @@ def delete_bookmark(ctx: Context, id: int) -> None:
 # History
 
 
-def show_history(ctx: Context) -> None:
-    """List the visited pages."""
-    ctx.open(history)
-
-
 def history(ctx: Context) -> Screen:
     """The visited pages, the last first."""
     rows = ctx.db.rows("history", order=lambda row: (-row["visited"], -row["_id"]))
     body: list[Widget] = [List(rows, lambda row: _visit(ctx, row))] if rows else [Empty("clock", "No history")]
-    return Screen("History", body, actions=[IconButton("delete", "Clear browsing data", do(ask_clear))])
+    return Screen("History", body, actions=[IconButton("delete", "Clear browsing data", opens(clear_data))])
 
 
 def _visit(ctx: Context, row: Record) -> Widget:
@@ -378,17 +353,12 @@ def forget(ctx: Context, id: int) -> None:
     ctx.db.delete("history", id)
 
 
-def ask_clear(ctx: Context) -> None:
-    """Ask what is deleted."""
-    ctx.open(clear_data)
-
-
 def clear_data(ctx: Context) -> Dialog:
     """Ask whether history and basket are emptied."""
     return Dialog(
         "Clear browsing data",
         [Checkbox("History", True, key="history"), Checkbox("Shopping basket", False, key="basket")],
-        [Button("Cancel", None, "text"), Button("Clear", do(clear), "danger")],
+        cancel_or("Clear", do(clear), "danger"),
     )
 
 
@@ -402,11 +372,6 @@ def clear(ctx: Context) -> None:
 
 
 # Settings
-
-
-def show_settings(ctx: Context) -> None:
-    """Open the settings of the browser."""
-    ctx.open(settings)
 
 
 def settings(ctx: Context) -> Screen:

@@ -25,12 +25,12 @@ from turnwise.envs.android.phone.event_times import (
     next_occurrence,
     read_times,
 )
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.plans import people, plans
 from turnwise.envs.android.phone.tables import Table
 from turnwise.envs.android.phone.timetable import day_picture, week_picture
 from turnwise.envs.android.phone.widgets import (
-    Button,
     DateField,
     Dialog,
     Empty,
@@ -48,7 +48,7 @@ from turnwise.envs.android.phone.widgets import (
     TextField,
     Tile,
     Widget,
-    do,
+    cancel_or,
 )
 
 _VIEWS: Final = (("Month", "calendar"), ("Week", "grid"), ("Day", "clock"), ("Agenda", "list"))
@@ -132,12 +132,12 @@ def calendar(ctx: Context) -> Screen:
         "Calendar",
         [*parts[view](ctx, day), Spacer(84)],
         actions=[
-            IconButton("search", "Search", do(show_search)),
+            IconButton("search", "Search", opens(search)),
             IconButton("calendar", "Today", do(go_today)),
             IconButton("more", "More options", do(show_more)),
         ],
         top=[arrows],
-        bar=[Tab(name, do(show_view, view=name), name == view, icon) for name, icon in _VIEWS],
+        bar=[Tab(name, keeps("view", name), name == view, icon) for name, icon in _VIEWS],
         fab=Fab("add", "New event", do(new_event)),
     )
 
@@ -172,7 +172,7 @@ def _month(ctx: Context, day: date) -> list[Widget]:
         one = day.replace(day=number)
         count = len(events.get(one, ()))
         label = f"{number} {month}" + (f", {count} event{'s' * (count > 1)}" if count else "")
-        tap, marked = do(choose_day, day=one.isoformat()), one == ctx.today
+        tap, marked = keeps("day", one.isoformat()), one == ctx.today
         cells.append(Tile(str(number), tap, "", "", "day", one == day, marked, label, dots=count))
     return [Grid(cells, columns=7, gap=4, padding=8), Spacer(8), Section(_say(day)), *_items(events.get(day, []))]
 
@@ -214,16 +214,6 @@ def _agenda(ctx: Context, day: date) -> list[Widget]:
     return body or [Empty("calendar", "No events in these 31 days")]
 
 
-def show_view(ctx: Context, view: str) -> None:
-    """Change to month, week, day or agenda."""
-    ctx.set("view", view)
-
-
-def choose_day(ctx: Context, day: str) -> None:
-    """Choose a day."""
-    ctx.set("day", day)
-
-
 def show_day(ctx: Context, day: str) -> None:
     """Show one day alone."""
     ctx.set("day", day)
@@ -255,17 +245,12 @@ def show_more(ctx: Context) -> None:
 
 def more(ctx: Context, day: str) -> Menu:
     """What is rarely needed."""
-    return Menu([("Go to date", do(ask_date, day=day)), ("Today", do(go_today))])
-
-
-def ask_date(ctx: Context, day: str) -> None:
-    """Ask for a date."""
-    ctx.open(go_to, day=day)
+    return Menu([("Go to date", opens(go_to, day=day)), ("Today", do(go_today))])
 
 
 def go_to(ctx: Context, day: str) -> Dialog:
     """A field for a date."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Go", do(take_date), kind="text")]
+    buttons = cancel_or("Go", do(take_date), kind="text")
     return Dialog("Go to date", [DateField("day", "Date", day)], buttons)
 
 
@@ -280,11 +265,6 @@ def new_event(ctx: Context) -> None:
 
 
 # Search
-
-
-def show_search(ctx: Context) -> None:
-    """Open the search."""
-    ctx.open(search)
 
 
 def search(ctx: Context) -> Screen:

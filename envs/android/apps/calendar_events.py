@@ -14,6 +14,7 @@ from turnwise.envs.android.phone.event_times import (
     say_when,
     write_times,
 )
+from turnwise.envs.android.phone.handlers import do, opens
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
@@ -33,7 +34,6 @@ from turnwise.envs.android.phone.widgets import (
     TextField,
     TimeField,
     Widget,
-    do,
 )
 
 REPEATS: Final = {
@@ -65,12 +65,7 @@ def event_row(title: str, start: datetime, minutes: int, place: str, calendar: s
 
 def open_occurrence(one: Occurrence) -> Any:
     """Return the handler that shows an event at this time."""
-    return do(show_event, id=one.row["_id"], day=one.start.date().isoformat())
-
-
-def show_event(ctx: Context, id: int, day: str) -> None:
-    """Open an event at one of its days."""
-    ctx.open(event, id=id, day=day)
+    return opens(event, id=one.row["_id"], day=one.start.date().isoformat())
 
 
 def event(ctx: Context, id: int, day: str = "") -> Screen:
@@ -103,9 +98,9 @@ def event(ctx: Context, id: int, day: str = "") -> Screen:
             *notes,
         ],
         actions=[
-            IconButton("edit", "Edit event", do(edit_event, id=id)),
-            IconButton("delete", "Delete event", do(ask_delete, id=id, day=day)),
-            IconButton("more", "More options", do(show_commands, id=id)),
+            IconButton("edit", "Edit event", opens(form, id=id)),
+            IconButton("delete", "Delete event", opens(confirm, id=id, day=day)),
+            IconButton("more", "More options", opens(commands, id=id)),
         ],
     )
 
@@ -114,19 +109,9 @@ def _name(choices: dict[str, Any], value: Any) -> str:
     return next((name for name, known in choices.items() if known == value), str(value))
 
 
-def show_commands(ctx: Context, id: int) -> None:
-    """Offer what can be done with an event."""
-    ctx.open(commands, id=id)
-
-
 def commands(ctx: Context, id: int) -> Menu:
     """Duplicate or copy an event."""
-    return Menu([("Duplicate", do(duplicate, id=id)), ("Copy as text", do(copy_event, id=id))])
-
-
-def duplicate(ctx: Context, id: int) -> None:
-    """Open a form with the values of an event, for a new one."""
-    ctx.open(form, copied=id)
+    return Menu([("Duplicate", opens(form, copied=id)), ("Copy as text", do(copy_event, id=id))])
 
 
 def copy_event(ctx: Context, id: int) -> None:
@@ -141,11 +126,6 @@ def copy(ctx: Context, text: str) -> None:
     """Put a text on the clipboard."""
     ctx.copy(text)
     ctx.snackbar("Copied")
-
-
-def ask_delete(ctx: Context, id: int, day: str) -> None:
-    """Ask before an event is deleted."""
-    ctx.open(confirm, id=id, day=day)
 
 
 def confirm(ctx: Context, id: int, day: str) -> Dialog:
@@ -181,11 +161,6 @@ def skip(ctx: Context, id: int, day: str) -> None:
 
 
 # The form
-
-
-def edit_event(ctx: Context, id: int) -> None:
-    """Open the form of an event."""
-    ctx.open(form, id=id)
 
 
 def _shown(ctx: Context, id: int, day: str, copied: int) -> Record:

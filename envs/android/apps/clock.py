@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from turnwise.envs.android.phone.app import App, Context, to_clock
+from turnwise.envs.android.phone.handlers import do, opens
 from turnwise.envs.android.phone.widgets import (
     Button,
     Card,
@@ -26,7 +27,7 @@ from turnwise.envs.android.phone.widgets import (
     Tile,
     TimeField,
     Widget,
-    do,
+    cancel_or,
 )
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -59,7 +60,7 @@ def clock(ctx: Context, tab: str = "Alarm") -> Screen:
     chosen = str(ctx.get("tab", tab))
     bar = [Tab(name, do(show_tab, tab=name), name == chosen, icon) for name, icon in _TABS]
     parts = {"Alarm": _alarms, "Clock": _cities, "Timer": _timer, "Stopwatch": _stopwatch}
-    fabs = {"Alarm": Fab("add", "Add alarm", do(new_alarm)), "Clock": Fab("add", "Add city", do(add_city))}
+    fabs = {"Alarm": Fab("add", "Add alarm", opens(alarm, id=0)), "Clock": Fab("add", "Add city", opens(choose_city))}
     return Screen(chosen, parts[chosen](ctx), bar=bar, fab=fabs.get(chosen))
 
 
@@ -78,7 +79,7 @@ def _alarms(ctx: Context) -> list[Widget]:
     for row in rows:
         about = ", ".join(part for part in (row["label"], row["days"] or "Once") if part)
         change = do(switch_alarm, id=row["_id"])
-        edit = Item(about, icon="edit", on_tap=do(edit_alarm, id=row["_id"]))
+        edit = Item(about, icon="edit", on_tap=opens(alarm, id=row["_id"]))
         cards.append(Card([Switch(row["time"], bool(row["enabled"]), change), edit]))
     return [*cards, Spacer(80)]
 
@@ -89,21 +90,11 @@ def switch_alarm(ctx: Context, id: int) -> None:
     plan(ctx)
 
 
-def new_alarm(ctx: Context) -> None:
-    """Open an empty form."""
-    ctx.open(alarm, id=0)
-
-
-def edit_alarm(ctx: Context, id: int) -> None:
-    """Open the form of an alarm."""
-    ctx.open(alarm, id=id)
-
-
 def alarm(ctx: Context, id: int = 0) -> Screen:
     """The form of an alarm; `id` 0 is a new one."""
     row = ctx.db.get("alarms", id) or {"time": "07:00", "label": "", "days": ""}
     days = str(row["days"]).split()
-    delete = [IconButton("delete", "Delete alarm", do(ask_delete, id=id))] if id else []
+    delete = [IconButton("delete", "Delete alarm", opens(confirm, id=id))] if id else []
     return Screen(
         "Edit alarm" if id else "Add alarm",
         [
@@ -129,16 +120,11 @@ def save_alarm(ctx: Context, id: int) -> None:
     ctx.snackbar(f"Alarm set for {values['time']}")
 
 
-def ask_delete(ctx: Context, id: int) -> None:
-    """Ask before an alarm is deleted."""
-    ctx.open(confirm, id=id)
-
-
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether an alarm is deleted."""
     return Dialog(
         "Delete this alarm?",
-        buttons=[Button("Cancel", None, kind="text"), Button("Delete", do(delete_alarm, id=id), kind="danger")],
+        buttons=cancel_or("Delete", do(delete_alarm, id=id), kind="danger"),
     )
 
 
@@ -188,11 +174,6 @@ def _cities(ctx: Context) -> list[Widget]:
         remove = IconButton("close", f"Remove {row['name']}", do(remove_city, id=row["_id"]))
         body.append(Item(row["name"], f"{there:%H:%M}, {there:%A}", "pin", end=remove))
     return body
-
-
-def add_city(ctx: Context) -> None:
-    """Offer the cities that are not shown yet."""
-    ctx.open(choose_city)
 
 
 def choose_city(ctx: Context) -> Screen:

@@ -7,6 +7,7 @@ from typing import Any
 
 from turnwise.envs.android.phone.app import App, Context, Provider
 from turnwise.envs.android.phone.content import person
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
     Avatar,
@@ -28,7 +29,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 LABELS = ("Mobile", "Home", "Work", "Other")
@@ -61,16 +62,16 @@ def contacts(ctx: Context) -> Screen:
         [body],
         top=[TextField("query", "Search contacts", icon="search"), Spacer(4)],
         bar=[
-            Tab("Contacts", do(show_tab, tab="all"), tab == "all", "person"),
-            Tab("Favourites", do(show_tab, tab="starred"), tab == "starred", "star"),
+            Tab("Contacts", keeps("tab", "all"), tab == "all", "person"),
+            Tab("Favourites", keeps("tab", "starred"), tab == "starred", "star"),
         ],
-        fab=Fab("add", "Create contact", do(create)),
+        fab=Fab("add", "Create contact", opens(form, id=0)),
     )
 
 
 def _person(row: Record) -> Item:
     name = name_of(row)
-    return Item(name, avatar=name, on_tap=do(show, id=row["_id"]), on_long_press=do(hold, id=row["_id"]))
+    return Item(name, avatar=name, on_tap=opens(contact, id=row["_id"]), on_long_press=opens(commands, id=row["_id"]))
 
 
 def name_of(row: Record) -> str:
@@ -78,29 +79,11 @@ def name_of(row: Record) -> str:
     return f"{row['first']} {row['last']}".strip() or str(row["phone"])
 
 
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change between everybody and the favourites."""
-    ctx.set("tab", tab)
-
-
-def show(ctx: Context, id: int) -> None:
-    """Open a contact."""
-    ctx.open(contact, id=id)
-
-
-def create(ctx: Context) -> None:
-    """Open an empty form."""
-    ctx.open(form, id=0)
-
-
-def hold(ctx: Context, id: int) -> None:
-    """Offer what can be done with a contact."""
-    ctx.open(commands, id=id)
-
-
 def commands(ctx: Context, id: int) -> Menu:
     """Edit, share as text, delete."""
-    return Menu([("Edit", do(edit, id=id)), ("Copy number", do(copy_number, id=id)), ("Delete", do(ask_delete, id=id))])
+    return Menu(
+        [("Edit", opens(form, id=id)), ("Copy number", do(copy_number, id=id)), ("Delete", opens(confirm, id=id))]
+    )
 
 
 def contact(ctx: Context, id: int) -> Screen:
@@ -129,8 +112,8 @@ def contact(ctx: Context, id: int) -> Screen:
         [Spacer(8), head, Spacer(16), *details, *notes],
         actions=[
             IconButton("star_full" if row["starred"] else "star", star, do(flip_star, id=id)),
-            IconButton("edit", "Edit contact", do(edit, id=id)),
-            IconButton("more", "More options", do(hold, id=id)),
+            IconButton("edit", "Edit contact", opens(form, id=id)),
+            IconButton("more", "More options", opens(commands, id=id)),
         ],
     )
 
@@ -140,11 +123,6 @@ def flip_star(ctx: Context, id: int) -> None:
     row = ctx.db.get("contacts", id)
     if row:
         ctx.db.update("contacts", id, starred=int(not row["starred"]))
-
-
-def edit(ctx: Context, id: int) -> None:
-    """Open the form of a contact."""
-    ctx.open(form, id=id)
 
 
 def copy_number(ctx: Context, id: int) -> None:
@@ -217,16 +195,11 @@ def drop_form(ctx: Context) -> None:
     ctx.back()
 
 
-def ask_delete(ctx: Context, id: int) -> None:
-    """Ask before a contact is deleted."""
-    ctx.open(confirm, id=id)
-
-
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether a contact is deleted."""
     row = ctx.db.get("contacts", id)
     name = name_of(row) if row else "The contact"
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, id=id), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, id=id), kind="danger")
     return Dialog("Delete this contact?", [Text(f"{name} will be deleted from this phone.")], buttons)
 
 

@@ -17,11 +17,10 @@ from turnwise.envs.android.apps.dialer_calls import (
     callable_contacts,
     change_state,
     ongoing_call,
-    show_call,
-    show_tab,
     who_is,
 )
 from turnwise.envs.android.phone.app import App, Context, Provider, to_clock, to_datetime
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.plans import CONTACTS, digits, name_of_number, people
 from turnwise.envs.android.phone.tables import Row as Record
@@ -47,7 +46,7 @@ from turnwise.envs.android.phone.widgets import (
     TextField,
     Tile,
     Widget,
-    do,
+    cancel_or,
 )
 
 _TYPES: Final = {INCOMING: "Incoming", OUTGOING: "Outgoing", MISSED: "Missed", REJECTED: "Declined"}
@@ -83,23 +82,23 @@ def phone(ctx: Context) -> Screen:
     tab = str(ctx.get("tab", "Recents"))
     parts = {"Favourites": _favourites, "Recents": _recents, "Contacts": _contacts}
     ongoing = ongoing_call(ctx)
-    back = [Item("Return to call", who_is(ctx, ongoing["number"]), "phone", on_tap=do(show_call))] if ongoing else []
+    back = [Item("Return to call", who_is(ctx, ongoing["number"]), "phone", on_tap=opens(call))] if ongoing else []
     search = [TextField("query", "Search contacts", icon="search"), Spacer(4)] if tab == "Contacts" else []
     icons = (("Favourites", "star"), ("Recents", "clock"), ("Contacts", "person"))
     return Screen(
         "Phone",
         [*parts[tab](ctx), Spacer(80)],
-        actions=[IconButton("more", "More options", do(show_more))],
+        actions=[IconButton("more", "More options", opens(more))],
         top=[*back, *search],
-        bar=[Tab(name, do(show_tab, tab=name), name == tab, icon) for name, icon in icons],
-        fab=Fab("grid", "Keypad", do(show_keypad)),
+        bar=[Tab(name, keeps("tab", name), name == tab, icon) for name, icon in icons],
+        fab=Fab("grid", "Keypad", opens(keypad)),
     )
 
 
 def _person(row: Record) -> Item:
     name = f"{row['first']} {row['last']}".strip() or str(row["phone"])
     call = IconButton("phone", f"Call {name}", do(call_number, number=str(row["phone"])))
-    tap = do(show_history, number=str(row["phone"]))
+    tap = opens(history, number=str(row["phone"]))
     return Item(name, f"{row['label']} \u00b7 {row['phone']}", "", name, end=call, on_tap=tap)
 
 
@@ -122,15 +121,10 @@ def _log(ctx: Context) -> list[Record]:
 
 def _recents(ctx: Context) -> list[Widget]:
     only = str(ctx.get("filter", "All"))
-    chips: list[Widget] = [Chip(name, do(show_only, only=name), name == only) for name in ("All", "Missed")]
+    chips: list[Widget] = [Chip(name, keeps("filter", name), name == only) for name in ("All", "Missed")]
     rows = [row for row in _log(ctx) if only == "All" or row["type"] == MISSED]
     body: Widget = List(rows, lambda row: _entry(ctx, row)) if rows else Empty("phone", "No calls")
     return [Row(chips), body]
-
-
-def show_only(ctx: Context, only: str) -> None:
-    """Show all calls, or those that were missed."""
-    ctx.set("filter", only)
 
 
 def _entry(ctx: Context, row: Record) -> Item:
@@ -141,13 +135,8 @@ def _entry(ctx: Context, row: Record) -> Item:
     about = f"{_TYPES[row['type']]} \u00b7 {near}, {moment:%H:%M}"
     call = IconButton("phone", f"Call {name}", do(call_number, number=number))
     missed = row["type"] == MISSED
-    hold = do(hold_entry, id=row["_id"])
-    return Item(name, about, "", name, "", call, do(show_history, number=number), hold, bold=missed)
-
-
-def hold_entry(ctx: Context, id: int) -> None:
-    """Offer what can be done with a call of the list."""
-    ctx.open(entry, id=id)
+    hold = opens(entry, id=row["_id"])
+    return Item(name, about, "", name, "", call, opens(history, number=number), hold, bold=missed)
 
 
 def entry(ctx: Context, id: int) -> Menu:
@@ -172,11 +161,6 @@ def copy_number(ctx: Context, id: int) -> None:
 # One number
 
 
-def show_history(ctx: Context, number: str) -> None:
-    """Open the page of a number."""
-    ctx.open(history, number=number)
-
-
 def history(ctx: Context, number: str) -> Screen:
     """All calls with one number, and what can be done with it."""
     name = who_is(ctx, number)
@@ -188,7 +172,7 @@ def history(ctx: Context, number: str) -> Screen:
             f"{to_datetime(row['date'] // 1000):%H:%M}",
             "phone",
             trailing=_length(row["duration"]) if row["duration"] else "",
-            on_long_press=do(hold_entry, id=row["_id"]),
+            on_long_press=opens(entry, id=row["_id"]),
         )
         for row in rows
     ]
@@ -212,7 +196,7 @@ def history(ctx: Context, number: str) -> Screen:
             Section("Calls"),
             *(seen or [Item("No calls yet", icon="phone")]),
         ],
-        actions=[IconButton("delete", "Delete history", do(ask_delete, number=number), enabled=bool(rows))],
+        actions=[IconButton("delete", "Delete history", opens(confirm, number=number), enabled=bool(rows))],
     )
 
 
@@ -242,15 +226,10 @@ def flip_blocked(ctx: Context, number: str) -> None:
     ctx.snackbar("Number unblocked" if rows else "Number blocked")
 
 
-def ask_delete(ctx: Context, number: str) -> None:
-    """Ask before the calls with a number are deleted."""
-    ctx.open(confirm, number=number)
-
-
 def confirm(ctx: Context, number: str) -> Dialog:
     """Ask whether the calls with a number, or all calls for "", are deleted."""
     what = f"All calls with {who_is(ctx, number)}" if number else "All calls"
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete_calls, number=number), kind="danger")]
+    buttons = cancel_or("Delete", do(delete_calls, number=number), kind="danger")
     return Dialog("Delete call history?", [Text(f"{what} will be deleted from this phone.")], buttons)
 
 
@@ -263,11 +242,6 @@ def delete_calls(ctx: Context, number: str) -> None:
 
 
 # Keypad
-
-
-def show_keypad(ctx: Context) -> None:
-    """Open the keypad."""
-    ctx.open(keypad)
 
 
 def keypad(ctx: Context, number: str = "") -> Screen:
@@ -308,25 +282,15 @@ def erase_digit(ctx: Context, first: str) -> None:
 # What is rarely needed
 
 
-def show_more(ctx: Context) -> None:
-    """Offer blocked numbers, quick responses and clearing."""
-    ctx.open(more)
-
-
 def more(ctx: Context) -> Menu:
     """Pages that are rarely needed."""
     return Menu(
         [
-            ("Blocked numbers", do(show_blocked)),
-            ("Quick responses", do(show_responses)),
-            ("Clear call history", do(ask_delete, number="")),
+            ("Blocked numbers", opens(blocked)),
+            ("Quick responses", opens(responses)),
+            ("Clear call history", opens(confirm, number="")),
         ]
     )
-
-
-def show_blocked(ctx: Context) -> None:
-    """Open the blocked numbers."""
-    ctx.open(blocked)
 
 
 def blocked(ctx: Context) -> Screen:
@@ -346,18 +310,13 @@ def blocked(ctx: Context) -> Screen:
             Card([Text("Calls from these numbers do not ring.", style="caption")]),
             *(rows or [Empty("lock", "No number is blocked")]),
         ],
-        fab=Fab("add", "Block a number", do(ask_block), "Block a number"),
+        fab=Fab("add", "Block a number", opens(block), "Block a number"),
     )
-
-
-def ask_block(ctx: Context) -> None:
-    """Ask for a number to block."""
-    ctx.open(block)
 
 
 def block(ctx: Context) -> Dialog:
     """A field for a number."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Block", do(add_block), kind="text")]
+    buttons = cancel_or("Block", do(add_block), kind="text")
     return Dialog("Block a number", [TextField("number", "Phone number", keyboard="phone")], buttons)
 
 
@@ -370,26 +329,18 @@ def add_block(ctx: Context) -> None:
         flip_blocked(ctx, number)
 
 
-def show_responses(ctx: Context) -> None:
-    """Open the quick responses."""
-    ctx.open(responses)
-
-
 def responses(ctx: Context) -> Screen:
     """Texts with which a call can be declined."""
-    rows = [Item(str(row["text"]), "", "chat", on_tap=do(edit, id=row["_id"])) for row in ctx.db.rows("responses")]
+    rows = [
+        Item(str(row["text"]), "", "chat", on_tap=opens(response, id=row["_id"])) for row in ctx.db.rows("responses")
+    ]
     return Screen("Quick responses", rows)
-
-
-def edit(ctx: Context, id: int) -> None:
-    """Change a quick response."""
-    ctx.open(response, id=id)
 
 
 def response(ctx: Context, id: int) -> Dialog:
     """A field for a quick response."""
     row = ctx.db.get("responses", id) or {"text": ""}
-    buttons = [Button("Cancel", None, kind="text"), Button("OK", do(save_response, id=id), kind="text")]
+    buttons = cancel_or("OK", do(save_response, id=id), kind="text")
     return Dialog("Edit response", [TextField("text", "Response", str(row["text"]))], buttons)
 
 

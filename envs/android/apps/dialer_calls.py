@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from turnwise.envs.android.phone.app import Context, to_clock
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.plans import CONTACTS, digits, name_of_number
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
@@ -24,7 +25,6 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     Tile,
     Widget,
-    do,
 )
 
 INCOMING, OUTGOING, MISSED, REJECTED = 1, 2, 3, 5
@@ -49,11 +49,6 @@ def callable_contacts(ctx: Context) -> list[Record]:
 def blocks_of(ctx: Context, number: str) -> list[Record]:
     """Return the rows that block a number."""
     return [row for row in ctx.db.rows("blocked") if digits(str(row["number"])) == digits(number)]
-
-
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change to another list."""
-    ctx.set("tab", tab)
 
 
 def ongoing_call(ctx: Context) -> Record | None:
@@ -81,11 +76,6 @@ def connect(ctx: Context, call: int) -> None:
     row = ongoing_call(ctx)
     if row and row["call"] == call and not row["started"]:
         ctx.db.update("ongoing", row["_id"], started=to_clock(ctx.now))
-
-
-def show_call(ctx: Context) -> None:
-    """Open the call screen."""
-    ctx.open(call)
 
 
 def call(ctx: Context) -> Screen:
@@ -150,7 +140,7 @@ def ring(ctx: Context, number: str) -> None:
         return
     log = ctx.db.insert("calls", number=number, date=to_clock(ctx.now) * 1000, duration=0, type=MISSED)
     ctx.db.insert("ongoing", number=number, call=log, started=0)
-    ctx.notify("Incoming call", who_is(ctx, number), do(show_call), tag="call")
+    ctx.notify("Incoming call", who_is(ctx, number), opens(call), tag="call")
     ctx.later(30, do(give_up, call=log))
 
 
@@ -159,7 +149,7 @@ def give_up(ctx: Context, call: int) -> None:
     row = ongoing_call(ctx)
     if row and row["call"] == call and not row["started"]:
         ctx.db.delete("ongoing", row["_id"])
-        ctx.notify("Missed call", who_is(ctx, str(row["number"])), do(show_tab, tab="Recents"), tag="call")
+        ctx.notify("Missed call", who_is(ctx, str(row["number"])), keeps("tab", "Recents"), tag="call")
 
 
 def answer_call(ctx: Context) -> None:

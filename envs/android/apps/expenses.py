@@ -6,9 +6,9 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import do, opens
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
-    Button,
     Card,
     Chip,
     Choice,
@@ -26,7 +26,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 CATEGORIES: Final = ("Food", "Home", "Transport", "Health", "Leisure", "Other")
@@ -110,7 +110,7 @@ def expenses(ctx: Context) -> Screen:
             Tab("Entries", do(show_tab, tab="list"), tab == "list", "list"),
             Tab("By category", do(show_tab, tab="sums"), tab == "sums", "chart"),
         ],
-        fab=Fab("add", "Add expense", do(create)),
+        fab=Fab("add", "Add expense", opens(form, id=0)),
     )
 
 
@@ -124,7 +124,7 @@ def _entries(rows: list[Record]) -> list[Widget]:
             body.append(Section(f"{when:%A}, {when.day} {when:%B}"))
         about = " · ".join(part for part in (row["category"], row["note"]) if part)
         icon = _ICONS.get(row["category"], "label")
-        body.append(Item(row["name"], about, icon, trailing=money(row["amount"]), on_tap=do(show, id=row["_id"])))
+        body.append(Item(row["name"], about, icon, trailing=money(row["amount"]), on_tap=opens(expense, id=row["_id"])))
     return body or [Empty("money", "No expenses")]
 
 
@@ -156,21 +156,6 @@ def turn(ctx: Context, months: int) -> None:
     ctx.set("month", f"{number // 12:04d}-{number % 12 + 1:02d}")
 
 
-def show(ctx: Context, id: int) -> None:
-    """Open an entry."""
-    ctx.open(expense, id=id)
-
-
-def create(ctx: Context) -> None:
-    """Open an empty form."""
-    ctx.open(form, id=0)
-
-
-def edit(ctx: Context, id: int) -> None:
-    """Open the form of an entry."""
-    ctx.open(form, id=id)
-
-
 def expense(ctx: Context, id: int) -> Screen:
     """One entry."""
     row = ctx.db.get("expenses", id)
@@ -193,8 +178,8 @@ def expense(ctx: Context, id: int) -> Screen:
             *details,
         ],
         actions=[
-            IconButton("edit", "Edit expense", do(edit, id=id)),
-            IconButton("delete", "Delete expense", do(ask_delete, id=id)),
+            IconButton("edit", "Edit expense", opens(form, id=id)),
+            IconButton("delete", "Delete expense", opens(confirm, id=id)),
         ],
     )
 
@@ -232,16 +217,11 @@ def save(ctx: Context, id: int) -> None:
     ctx.back()
 
 
-def ask_delete(ctx: Context, id: int) -> None:
-    """Ask before an entry is deleted."""
-    ctx.open(confirm, id=id)
-
-
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether an entry is deleted."""
     row = ctx.db.get("expenses", id)
     what = f"{row['name']}, {money(row['amount'])}" if row else "The entry"
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, id=id), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, id=id), kind="danger")
     return Dialog("Delete this expense?", [Text(what)], buttons)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from turnwise.envs.android.phone import folders as storage
 from turnwise.envs.android.phone.app import App, Context, to_datetime
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.widgets import (
     Button,
     Chip,
@@ -24,7 +25,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 ROOT: Final = "/sdcard"
@@ -82,61 +83,41 @@ def files(ctx: Context, folder: str = ROOT) -> Screen:
     elif order == "Date":
         paths.sort(key=lambda path: (-kept[path].modified, path))
     rows = [(True, path) for path in inside] + [(False, path) for path in paths]
-    chips = [Chip(name, do(sort, order=name), name == order) for name in ("Name", "Size", "Date")]
+    chips = [Chip(name, keeps("order", name), name == order) for name in ("Name", "Size", "Date")]
     empty = Empty("search", "Nothing found") if wanted else Empty("folder", "This folder is empty")
-    actions = [IconButton("more", "More options", do(hold, path=folder))] if folder != ROOT else []
+    actions = [IconButton("more", "More options", opens(commands, path=folder))] if folder != ROOT else []
     return Screen(
         "Files" if folder == ROOT else posixpath.basename(folder),
         [List(rows, lambda row: _row(ctx, *row)) if rows else empty],
         actions=actions,
         up=folder != ROOT,
         top=[TextField("query", "Search files", icon="search"), Spacer(6), Row(chips), Spacer(4)],
-        fab=Fab("add", "New folder", do(ask_folder, folder=folder)),
+        fab=Fab("add", "New folder", opens(folder_name, folder=folder)),
     )
 
 
 def _row(ctx: Context, is_folder: bool, path: str) -> Item:
-    end = IconButton("more", f"Options of {posixpath.basename(path)}", do(hold, path=path))
-    name, held = posixpath.basename(path), do(hold, path=path)
+    end = IconButton("more", f"Options of {posixpath.basename(path)}", opens(commands, path=path))
+    name, held = posixpath.basename(path), opens(commands, path=path)
     if is_folder:
         inside, paths = storage.names(ctx.phone, path)
         count = len(inside) + len(paths)
         about = "1 item" if count == 1 else f"{count} items"
-        return Item(name, about, "folder", end=end, on_tap=do(enter, path=path), on_long_press=held)
-    file = ctx.phone.files[path]
-    when = to_datetime(file.modified)
-    about = f"{size_text(len(file.data))}, {when.day} {when:%b %Y}"
-    return Item(name, about, _icon(path), end=end, on_tap=do(show, path=path), on_long_press=held)
-
-
-def sort(ctx: Context, order: str) -> None:
-    """Choose the order of the files."""
-    ctx.set("order", order)
-
-
-def enter(ctx: Context, path: str) -> None:
-    """Open a folder."""
-    ctx.open(files, folder=path)
-
-
-def show(ctx: Context, path: str) -> None:
-    """Open a file."""
-    ctx.open(file, path=path)
-
-
-def hold(ctx: Context, path: str) -> None:
-    """Offer what can be done with a file or folder."""
-    ctx.open(commands, path=path)
+        return Item(name, about, "folder", end=end, on_tap=opens(files, folder=path), on_long_press=held)
+    found = ctx.phone.files[path]
+    when = to_datetime(found.modified)
+    about = f"{size_text(len(found.data))}, {when.day} {when:%b %Y}"
+    return Item(name, about, _icon(path), end=end, on_tap=opens(file, path=path), on_long_press=held)
 
 
 def commands(ctx: Context, path: str) -> Menu:
     """Rename, move, copy, details, delete; the folders of every phone stay as they are."""
-    details_of = ("Details", do(ask_details, path=path))
-    copy = ("Copy to", do(ask_target, path=path, keep=True))
+    details_of = ("Details", opens(details, path=path))
+    copy = ("Copy to", opens(choose_folder, path=path, keep=True))
     if path in storage.STANDARD:
         return Menu([copy, details_of])
-    change = [("Rename", do(ask_name, path=path)), ("Move to", do(ask_target, path=path, keep=False))]
-    return Menu([*change, copy, details_of, ("Delete", do(ask_delete, path=path))])
+    change = [("Rename", opens(new_name, path=path)), ("Move to", opens(choose_folder, path=path, keep=False))]
+    return Menu([*change, copy, details_of, ("Delete", opens(confirm, path=path))])
 
 
 def file(ctx: Context, path: str) -> Screen:
@@ -154,15 +135,10 @@ def file(ctx: Context, path: str) -> Screen:
         posixpath.basename(path),
         [Spacer(8), *shown],
         actions=[
-            IconButton("info", "Details", do(ask_details, path=path)),
-            IconButton("more", "More options", do(hold, path=path)),
+            IconButton("info", "Details", opens(details, path=path)),
+            IconButton("more", "More options", opens(commands, path=path)),
         ],
     )
-
-
-def ask_details(ctx: Context, path: str) -> None:
-    """Show the details of a file or folder."""
-    ctx.open(details, path=path)
 
 
 def details(ctx: Context, path: str) -> Dialog:
@@ -196,14 +172,9 @@ def _free_path(ctx: Context, folder: str, name: str) -> str:
     return ""
 
 
-def ask_folder(ctx: Context, folder: str) -> None:
-    """Ask for the name of a new folder."""
-    ctx.open(folder_name, folder=folder)
-
-
 def folder_name(ctx: Context, folder: str) -> Dialog:
     """The name of a new folder."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Create", do(make_folder, folder=folder))]
+    buttons = cancel_or("Create", do(make_folder, folder=folder))
     return Dialog("New folder", [TextField("name", "Folder name")], buttons)
 
 
@@ -213,14 +184,9 @@ def make_folder(ctx: Context, folder: str) -> None:
         storage.make_folder(ctx.phone, path)
 
 
-def ask_name(ctx: Context, path: str) -> None:
-    """Ask for another name."""
-    ctx.open(new_name, path=path)
-
-
 def new_name(ctx: Context, path: str) -> Dialog:
     """Another name for a file or folder."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Rename", do(rename, path=path))]
+    buttons = cancel_or("Rename", do(rename, path=path))
     return Dialog("Rename", [TextField("name", "New name", posixpath.basename(path))], buttons)
 
 
@@ -237,11 +203,6 @@ def _move(ctx: Context, path: str, target: str) -> None:
         ctx.replace(file, path=target)
     elif dict(page.params).get("folder") == path:
         ctx.replace(files, folder=target)
-
-
-def ask_target(ctx: Context, path: str, keep: bool) -> None:
-    """Ask where to move or copy something."""
-    ctx.open(choose_folder, path=path, keep=keep)
 
 
 def choose_folder(ctx: Context, path: str, keep: bool) -> Screen:
@@ -264,15 +225,10 @@ def put(ctx: Context, path: str, folder: str, keep: bool) -> None:
         ctx.snackbar(f"{'Copied' if keep else 'Moved'} to {_folder_name(folder)}")
 
 
-def ask_delete(ctx: Context, path: str) -> None:
-    """Ask before something is deleted."""
-    ctx.open(confirm, path=path)
-
-
 def confirm(ctx: Context, path: str) -> Dialog:
     """Ask whether a file or folder is deleted."""
     what = "file" if path in ctx.phone.files else "folder and everything in it"
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, path=path), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, path=path), kind="danger")
     return Dialog("Delete?", [Text(f"The {what} “{posixpath.basename(path)}” will be deleted.")], buttons)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from turnwise.envs.android.phone import folders as storage
 from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
 from turnwise.envs.android.phone.drawings import HEIGHT, KINDS, WIDTH, drawing_of, png, scene
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.widgets import (
     Button,
     Dialog,
@@ -26,7 +27,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 ROOTS: Final = ("/sdcard/DCIM", "/sdcard/Pictures")
@@ -81,7 +82,12 @@ def _shapes(ctx: Context, path: str) -> tuple[Shape, ...]:
 def _thumbnail(ctx: Context, path: str) -> Picture:
     name = posixpath.basename(path)
     return Picture(
-        _shapes(ctx, path), WIDTH, HEIGHT, name, on_tap=do(show, path=path), on_long_press=do(hold, path=path)
+        _shapes(ctx, path),
+        WIDTH,
+        HEIGHT,
+        name,
+        on_tap=opens(picture, path=path),
+        on_long_press=opens(commands, path=path),
     )
 
 
@@ -93,8 +99,8 @@ def gallery(ctx: Context) -> Screen:
     else:
         paths = [path for path in _pictures(ctx) if tab == "Photos" or _loved(ctx, path)]
         body = _by_month(ctx, paths) or [Empty("image", "No pictures")]
-    actions = [IconButton("add", "New album", do(ask_album))] if tab == "Albums" else []
-    bar = [Tab(name, do(show_tab, tab=name), name == tab, icon) for name, icon in _TABS]
+    actions = [IconButton("add", "New album", opens(album_name))] if tab == "Albums" else []
+    bar = [Tab(name, keeps("tab", name), name == tab, icon) for name, icon in _TABS]
     return Screen("Gallery" if tab == "Photos" else tab, [*body, Spacer(24)], actions=actions, bar=bar)
 
 
@@ -111,22 +117,7 @@ def _by_month(ctx: Context, paths: list[str]) -> list[Widget]:
 def _album_row(ctx: Context, path: str) -> Item:
     count = len(_pictures(ctx, path))
     about = "1 picture" if count == 1 else f"{count} pictures"
-    return Item(posixpath.basename(path), about, "folder", on_tap=do(show_album, path=path))
-
-
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change between photos, albums and favourites."""
-    ctx.set("tab", tab)
-
-
-def show(ctx: Context, path: str) -> None:
-    """Open a picture."""
-    ctx.open(picture, path=path)
-
-
-def show_album(ctx: Context, path: str) -> None:
-    """Open an album."""
-    ctx.open(album, path=path)
+    return Item(posixpath.basename(path), about, "folder", on_tap=opens(album, path=path))
 
 
 def album(ctx: Context, path: str) -> Screen:
@@ -135,15 +126,10 @@ def album(ctx: Context, path: str) -> Screen:
     return Screen(posixpath.basename(path), _by_month(ctx, paths) or [Empty("image", "No pictures")])
 
 
-def hold(ctx: Context, path: str) -> None:
-    """Offer what can be done with a picture."""
-    ctx.open(commands, path=path)
-
-
 def commands(ctx: Context, path: str) -> Menu:
     """Details, move, delete."""
-    entries = [("Details", do(ask_details, path=path)), ("Move to album", do(ask_target, path=path))]
-    return Menu([*entries, ("Delete", do(ask_delete, path=path))])
+    entries = [("Details", opens(details, path=path)), ("Move to album", opens(choose_album, path=path))]
+    return Menu([*entries, ("Delete", opens(confirm, path=path))])
 
 
 def picture(ctx: Context, path: str) -> Screen:
@@ -164,9 +150,9 @@ def picture(ctx: Context, path: str) -> Screen:
         ],
         actions=[
             IconButton("heart_full" if loved else "heart", star, do(flip, path=path)),
-            IconButton("info", "Details", do(ask_details, path=path)),
-            IconButton("delete", "Delete picture", do(ask_delete, path=path)),
-            IconButton("more", "More options", do(hold, path=path)),
+            IconButton("info", "Details", opens(details, path=path)),
+            IconButton("delete", "Delete picture", opens(confirm, path=path)),
+            IconButton("more", "More options", opens(commands, path=path)),
         ],
     )
 
@@ -180,11 +166,6 @@ def flip(ctx: Context, path: str) -> None:
         ctx.db.insert("favourites", **_place(path))
 
 
-def ask_details(ctx: Context, path: str) -> None:
-    """Show the details of a picture."""
-    ctx.open(details, path=path)
-
-
 def details(ctx: Context, path: str) -> Dialog:
     """Name, album, date and size."""
     when, data = _when(ctx, path), ctx.read_file(path) or b""
@@ -195,11 +176,6 @@ def details(ctx: Context, path: str) -> Dialog:
         Item(f"{len(data)} bytes", "Size"),
     ]
     return Dialog("Details", rows, [Button("Close", None, kind="text")])
-
-
-def ask_target(ctx: Context, path: str) -> None:
-    """Ask for the album that a picture moves to."""
-    ctx.open(choose_album, path=path)
 
 
 def choose_album(ctx: Context, path: str) -> Screen:
@@ -224,14 +200,9 @@ def move_to(ctx: Context, path: str, album: str) -> None:
     ctx.snackbar(f"Moved to {posixpath.basename(album)}")
 
 
-def ask_album(ctx: Context) -> None:
-    """Ask for the name of a new album."""
-    ctx.open(album_name)
-
-
 def album_name(ctx: Context) -> Dialog:
     """The name of a new album."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Create", do(add_album))]
+    buttons = cancel_or("Create", do(add_album))
     return Dialog("New album", [TextField("name", "Album name")], buttons)
 
 
@@ -245,14 +216,9 @@ def add_album(ctx: Context) -> None:
         storage.make_folder(ctx.phone, path)
 
 
-def ask_delete(ctx: Context, path: str) -> None:
-    """Ask before a picture is deleted."""
-    ctx.open(confirm, path=path)
-
-
 def confirm(ctx: Context, path: str) -> Dialog:
     """Ask whether a picture is deleted."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, path=path), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, path=path), kind="danger")
     return Dialog("Delete this picture?", [Text(posixpath.basename(path))], buttons)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from turnwise.envs.android.apps.mail_compose import choose_file, compose, forward, full_name, keep, reply, write
+from turnwise.envs.android.apps.mail_compose import choose_file, compose, forward, full_name, keep, reply
 from turnwise.envs.android.phone.app import App, Context, to_clock, to_datetime
 from turnwise.envs.android.phone.content import TOWNS
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.letters import COLLEAGUES, COMPANIES
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.plans import owner, people, plans
@@ -31,7 +32,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 FOLDERS: Final = {
@@ -118,11 +119,11 @@ def _list(ctx: Context, folder: str) -> Screen:
         folder,
         [body, Spacer(84)],
         actions=[
-            IconButton("search", "Search", do(show_search)),
-            IconButton("folder", "Folders", do(show_folders)),
+            IconButton("search", "Search", opens(search)),
+            IconButton("folder", "Folders", opens(folders)),
         ],
-        fab=Fab("edit", "Compose", do(write), "Compose"),
-        on_back=do(to_inbox) if folder != "Inbox" else None,
+        fab=Fab("edit", "Compose", opens(compose), "Compose"),
+        on_back=keeps("folder", "Inbox") if folder != "Inbox" else None,
     )
 
 
@@ -132,7 +133,7 @@ def _entry(ctx: Context, row: Record) -> Item:
     icon, label = ("star_full", "Remove star") if row["starred"] else ("star", "Add star")
     star = IconButton(icon, f"{label}: {row['subject']}", do(flip_star, id=row["_id"]))
     about = str(row["subject"]) or "(no subject)"
-    tap, hold = do(show, id=row["_id"]), do(hold_mail, id=row["_id"])
+    tap, hold = do(show, id=row["_id"]), opens(commands, id=row["_id"])
     lead = str(row["recipient"] or "?") if out else str(row["name"])
     return Item(
         who,
@@ -152,16 +153,6 @@ def _when(ctx: Context, date: int) -> str:
     return f"{moment:%H:%M}" if moment.date() == ctx.today else f"{moment.day} {moment:%b}"
 
 
-def to_inbox(ctx: Context) -> None:
-    """Go back to the inbox."""
-    ctx.set("folder", "Inbox")
-
-
-def show_folders(ctx: Context) -> None:
-    """Open the list of folders."""
-    ctx.open(folders)
-
-
 def folders(ctx: Context) -> Sheet:
     """All folders, with the number of mails that are not read."""
     rows: list[Widget] = []
@@ -177,11 +168,6 @@ def show_folder(ctx: Context, folder: str) -> None:
     """Show another folder."""
     ctx.back()
     ctx.set("folder", folder)
-
-
-def show_search(ctx: Context) -> None:
-    """Open the search."""
-    ctx.open(search)
 
 
 def search(ctx: Context) -> Screen:
@@ -266,7 +252,7 @@ def message(ctx: Context, id: int) -> Screen:
             IconButton("star_full" if row["starred"] else "star", star, do(flip_star, id=id)),
             IconButton("archive", "Archive", do(move, id=id, folder="Archive")),
             IconButton("delete", "Delete", do(move, id=id, folder="Trash")),
-            IconButton("more", "More options", do(hold_mail, id=id)),
+            IconButton("more", "More options", opens(commands, id=id)),
         ],
         bottom=[
             Row(
@@ -280,11 +266,6 @@ def message(ctx: Context, id: int) -> Screen:
     )
 
 
-def hold_mail(ctx: Context, id: int) -> None:
-    """Offer what can be done with a mail."""
-    ctx.open(commands, id=id)
-
-
 def commands(ctx: Context, id: int) -> Menu:
     """Mark, move or delete a mail."""
     row = ctx.db.get("mails", id) or {"folder": ""}
@@ -294,7 +275,7 @@ def commands(ctx: Context, id: int) -> Menu:
         if name != row["folder"]
     ]
     mark = "Mark as read" if ctx.db.rows("unread", mail=id) else "Mark as unread"
-    gone = [("Delete forever", do(ask_delete, id=id))] if row["folder"] in ("Trash", "Drafts") else []
+    gone = [("Delete forever", opens(confirm, id=id))] if row["folder"] in ("Trash", "Drafts") else []
     return Menu([(mark, do(flip_read, id=id)), *moves, *gone])
 
 
@@ -318,14 +299,9 @@ def move(ctx: Context, id: int, folder: str) -> None:
     ctx.snackbar(f"Moved to {folder}")
 
 
-def ask_delete(ctx: Context, id: int) -> None:
-    """Ask before a mail is deleted forever."""
-    ctx.open(confirm, id=id)
-
-
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether a mail is deleted forever."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, id=id), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, id=id), kind="danger")
     return Dialog("Delete this mail forever?", buttons=buttons)
 
 

@@ -5,28 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from turnwise.envs.android.phone.app import Context, to_clock
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.plans import CONTACTS, owner
-from turnwise.envs.android.phone.widgets import (
-    Button,
-    Dialog,
-    IconButton,
-    Item,
-    Screen,
-    Sheet,
-    TextField,
-    Widget,
-    do,
-)
+from turnwise.envs.android.phone.widgets import Button, Dialog, IconButton, Item, Screen, Sheet, TextField, Widget
 
 
 def full_name(first: str, last: str) -> str:
     """Return a first and a last name as one, either of which may be missing."""
     return f"{first} {last}".strip()
-
-
-def write(ctx: Context) -> None:
-    """Open an empty mail."""
-    ctx.open(compose)
 
 
 def reply(ctx: Context, id: int) -> None:
@@ -70,7 +56,7 @@ def compose(
         ],
         up_icon="close",
         actions=[
-            IconButton("attach", "Attach file", do(ask_file, attached=files)),
+            IconButton("attach", "Attach file", opens(choose_file, attached=files)),
             IconButton("send", "Send", do(send, draft=draft, attached=files), colour="primary"),
         ],
         on_back=do(leave, draft=draft, attached=files),
@@ -86,18 +72,8 @@ def _suggestions(ctx: Context, typed: str) -> list[Widget]:
     for row in rows:
         name = full_name(str(row["first"]), str(row["last"]))
         if row["email"] and wanted in f"{name} {row['email']}".casefold() and wanted != str(row["email"]).casefold():
-            found.append(Item(name, str(row["email"]), "", name, on_tap=do(address_to, email=str(row["email"]))))
+            found.append(Item(name, str(row["email"]), "", name, on_tap=keeps("recipient", str(row["email"]))))
     return found[:3]
-
-
-def address_to(ctx: Context, email: str) -> None:
-    """Put an address into the field of the recipient."""
-    ctx.set("recipient", email)
-
-
-def ask_file(ctx: Context, attached: str) -> None:
-    """Choose a file to attach."""
-    ctx.open(choose_file, attached=attached)
 
 
 def choose_file(ctx: Context, attached: str) -> Sheet:

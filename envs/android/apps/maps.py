@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from turnwise.envs.android.apps.maps_directions import choose_place, direct, directions, show_directions
+from turnwise.envs.android.apps.maps_directions import choose_place, direct, directions
 from turnwise.envs.android.apps.maps_drawing import SCALES, MapView, Mark, drawn, here, marks, pin, spots_of
 from turnwise.envs.android.apps.maps_places import GROUPS, hours_on, me, places, reviews_of
 from turnwise.envs.android.apps.maps_routes import far
@@ -21,6 +21,7 @@ from turnwise.envs.android.apps.maps_search import (
 )
 from turnwise.envs.android.apps.maps_town import HEIGHT, NAME, WIDTH, Point
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.tables import Table
 from turnwise.envs.android.phone.widgets import (
@@ -47,7 +48,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 LISTS: Final = ("Favourites", "Want to go", "Family")
@@ -77,9 +78,7 @@ def fill(ctx: Context) -> None:
 def maps(ctx: Context) -> Screen:
     """The map, what a search finds, or the saved places."""
     query, tab = str(ctx.get("query", "")).strip(), str(ctx.get("tab", "Explore"))
-    bar = [
-        Tab(name, do(show_tab, tab=name), name == tab, icon) for name, icon in (("Explore", "map"), ("Saved", "heart"))
-    ]
+    bar = [Tab(name, keeps("tab", name), name == tab, icon) for name, icon in (("Explore", "map"), ("Saved", "heart"))]
     if tab == "Saved":
         return Screen("Saved", _saved(ctx), bar=bar)
     top: list[Widget] = [TextField("query", "Search here", icon="search", select_all=True)]
@@ -88,13 +87,8 @@ def maps(ctx: Context) -> Screen:
     group = str(ctx.get("group", ""))
     chips = [Chip(name, do(show_group, group=name), name == group) for name in list(GROUPS)[:4]]
     top += [Row(chips, padding=12), Spacer(6)]
-    go = Fab("directions", "Directions", do(show_directions))
+    go = Fab("directions", "Directions", opens(directions))
     return Screen("", [_map(ctx, group)], up=False, top=top, bar=bar, fab=go)
-
-
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change between the map and the saved places."""
-    ctx.set("tab", tab)
 
 
 def show_group(ctx: Context, group: str) -> None:
@@ -243,12 +237,12 @@ def place(ctx: Context, id: int) -> Sheet:
             [
                 Button(
                     "Saved" if saved else "Save",
-                    do(choose_list, id=id),
+                    opens(lists, id=id),
                     "tonal",
                     "heart_full" if saved else "heart",
                     wide=True,
                 ),
-                Button("Share", do(share, id=id), "tonal", "share", wide=True),
+                Button("Share", opens(ways_to_share, id=id), "tonal", "share", wide=True),
             ]
         ),
         Spacer(8),
@@ -288,7 +282,7 @@ def _reviews(ctx: Context, id: int) -> list[Widget]:
             Row([Spacer(), Button("Delete", do(drop_review, id=row["_id"]), "text", description="Delete my review")])
         ]
         body.append(Card([*lines, *(gone if row["author"] == ME else [])]))
-    return [*body, Button("Write a review", do(write_review, id=id), "outlined", "edit", wide=True)]
+    return [*body, Button("Write a review", opens(review, id=id), "outlined", "edit", wide=True)]
 
 
 def copy(ctx: Context, text: str) -> None:
@@ -302,11 +296,6 @@ def call_place(ctx: Context, id: int) -> None:
     row = ctx.db.get("places", id)
     if row and _PHONE in ctx.phone.apps:
         ctx.start(_PHONE, "keypad", number=row["phone"])
-
-
-def share(ctx: Context, id: int) -> None:
-    """Offer ways to share the address."""
-    ctx.open(ways_to_share, id=id)
 
 
 def ways_to_share(ctx: Context, id: int) -> Menu:
@@ -323,11 +312,6 @@ def send_address(ctx: Context, text: str) -> None:
 
 
 # Saved places
-
-
-def choose_list(ctx: Context, id: int) -> None:
-    """Ask for the list of a place."""
-    ctx.open(lists, id=id)
 
 
 def lists(ctx: Context, id: int) -> Menu:
@@ -372,14 +356,9 @@ def _saved(ctx: Context) -> list[Widget]:
 # Reviews
 
 
-def write_review(ctx: Context, id: int) -> None:
-    """Open the form of a review."""
-    ctx.open(review, id=id)
-
-
 def review(ctx: Context, id: int) -> Dialog:
     """Stars and words about a place."""
-    buttons = [Button("Cancel", None, "text"), Button("Post", do(post_review, id=id))]
+    buttons = cancel_or("Post", do(post_review, id=id))
     fields = [Choice("stars", "Stars", ("1", "2", "3", "4", "5"), "5"), TextField("text", "Your review")]
     return Dialog(f"Review of {name_of(ctx, id)}", fields, buttons)
 

@@ -8,6 +8,7 @@ from turnwise.envs.android.apps.maps_drawing import SCALES, MapView, drawn, rout
 from turnwise.envs.android.apps.maps_routes import MODES, Leg, Route, far, route
 from turnwise.envs.android.apps.maps_search import find_places, font_scale, icon_of, name_of, point_of, short_address
 from turnwise.envs.android.phone.app import Context
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
     Empty,
@@ -21,17 +22,11 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
 )
 
-__all__ = ["choose_place", "direct", "directions", "show_directions"]
+__all__ = ["choose_place", "direct", "directions"]
 
 _DP: Final = 2.625
-
-
-def show_directions(ctx: Context) -> None:
-    """Open directions from here to a place that is still to be chosen."""
-    ctx.open(directions)
 
 
 def direct(ctx: Context, id: int) -> None:
@@ -44,8 +39,8 @@ def directions(ctx: Context) -> Screen:
     """The way from one place to another, as a map and in words."""
     start, end, mode = int(ctx.get("start", 0)), int(ctx.get("end", -1)), str(ctx.get("mode", MODES[0]))
     body: list[Widget] = [
-        Item(name_of(ctx, start), "From", "locate", on_tap=do(choose_end, which="start")),
-        Item(name_of(ctx, end) if end >= 0 else "Choose a place", "To", "pin", on_tap=do(choose_end, which="end")),
+        Item(name_of(ctx, start), "From", "locate", on_tap=opens(choose_place, which="start")),
+        Item(name_of(ctx, end) if end >= 0 else "Choose a place", "To", "pin", on_tap=opens(choose_place, which="end")),
         Spacer(8),
     ]
     if end < 0:
@@ -56,7 +51,7 @@ def directions(ctx: Context) -> Screen:
         way = route(ctx.phone.seed, point_of(ctx, start), point_of(ctx, end), mode)
         body += [*_summary(way, mode), _route_map(ctx, way), Spacer(8), *map(_leg, way.legs)]
         body.append(Item(f"Arrive at {name_of(ctx, end)}", icon="flag"))
-    tabs = [Tab(name, do(set_mode, mode=name), name == mode) for name in MODES]
+    tabs = [Tab(name, keeps("mode", name), name == mode) for name in MODES]
     swap = IconButton("swap", "Swap start and destination", do(swap_ends), enabled=end >= 0)
     return Screen("Directions", body, tabs=tabs, actions=[swap])
 
@@ -94,21 +89,11 @@ def _leg(leg: Leg) -> Item:
     return Item(words[leg.turn], icon=_TURNS[leg.turn], trailing=far(leg.metres))
 
 
-def set_mode(ctx: Context, mode: str) -> None:
-    """Walk or drive."""
-    ctx.set("mode", mode)
-
-
 def swap_ends(ctx: Context) -> None:
     """Go the other way."""
     start, end = ctx.get("start", 0), ctx.get("end", -1)
     ctx.set("start", end)
     ctx.set("end", start)
-
-
-def choose_end(ctx: Context, which: str) -> None:
-    """Ask where the way starts or ends."""
-    ctx.open(choose_place, which=which)
 
 
 def choose_place(ctx: Context, which: str) -> Screen:

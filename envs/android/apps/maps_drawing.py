@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 from turnwise.envs.android.apps.maps_places import GROUPS, KINDS
 from turnwise.envs.android.apps.maps_town import HEIGHT, WIDTH, Edge, Park, Point, Town, between, town
 from turnwise.envs.android.phone.fonts import text_width
-from turnwise.envs.android.phone.widgets import Shape, Spot, do
+from turnwise.envs.android.phone.handlers import do
+from turnwise.envs.android.phone.widgets import Shape, Spot
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["SCALES", "MapView", "Mark", "drawn", "ground", "here", "marks", "pin", "route_line", "spots_of"]

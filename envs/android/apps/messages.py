@@ -11,12 +11,12 @@ from typing import Any, Final
 from turnwise.envs.android.phone.app import App, Context, Provider, to_clock, to_datetime
 from turnwise.envs.android.phone.chats import SERVICES, TALKS
 from turnwise.envs.android.phone.content import STREETS
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.plans import CONTACTS, digits, name_of_number, people, plans
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
     Bubble,
-    Button,
     DateField,
     Dialog,
     Empty,
@@ -33,7 +33,7 @@ from turnwise.envs.android.phone.widgets import (
     TextField,
     TimeField,
     Widget,
-    do,
+    cancel_or,
 )
 
 INBOX, SENT, DRAFT, QUEUED = 1, 2, 3, 6
@@ -127,12 +127,12 @@ def messages(ctx: Context) -> Screen:
     return Screen(
         "Messages",
         [body if rows else empty, Spacer(80)],
-        actions=[IconButton("search", "Search", do(show_search))],
+        actions=[IconButton("search", "Search", opens(search))],
         bar=[
-            Tab("Conversations", do(show_tab, tab="all"), tab == "all", "chat"),
-            Tab("Archive", do(show_tab, tab="archive"), tab == "archive", "archive"),
+            Tab("Conversations", keeps("tab", "all"), tab == "all", "chat"),
+            Tab("Archive", keeps("tab", "archive"), tab == "archive", "archive"),
         ],
-        fab=Fab("edit", "Start chat", do(start_chat), "Start chat"),
+        fab=Fab("edit", "Start chat", opens(recipient), "Start chat"),
     )
 
 
@@ -140,7 +140,7 @@ def _conversation(ctx: Context, row: Record, new: bool) -> Item:
     address = str(row["address"])
     name = who_is(ctx, address)
     lead = {SENT: "You: ", DRAFT: "Draft: ", QUEUED: "Scheduled: "}.get(row["type"], "")
-    tap, hold = do(show_thread, address=address), do(show_commands, address=address)
+    tap, hold = do(show_thread, address=address), opens(commands, address=address)
     when = "" if row["type"] == DRAFT else _when(ctx, row["date"])
     return Item(name, f"{lead}{row['body']}", "", name, when, on_tap=tap, on_long_press=hold, bold=new)
 
@@ -152,16 +152,6 @@ def _when(ctx: Context, date: int) -> str:
     return f"{moment:%a}" if 0 < (ctx.today - moment.date()).days < 7 else f"{moment.day} {moment:%b}"
 
 
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change between the conversations and the archive."""
-    ctx.set("tab", tab)
-
-
-def show_commands(ctx: Context, address: str) -> None:
-    """Offer what can be done with a conversation."""
-    ctx.open(commands, address=address)
-
-
 def commands(ctx: Context, address: str) -> Menu:
     """Archive, mark and delete a conversation."""
     unread = _unread(ctx, address)
@@ -170,7 +160,7 @@ def commands(ctx: Context, address: str) -> Menu:
         [
             ("Unarchive" if away else "Archive", do(flip_archived, address=address)),
             ("Mark as read" if unread else "Mark as unread", do(flip_read, address=address)),
-            ("Delete conversation", do(ask_delete, address=address)),
+            ("Delete conversation", opens(confirm, address=address)),
         ]
     )
 
@@ -206,14 +196,9 @@ def _mark_read(ctx: Context, address: str) -> None:
         ctx.db.delete("unread", row["_id"])
 
 
-def ask_delete(ctx: Context, address: str) -> None:
-    """Ask before a conversation is deleted."""
-    ctx.open(confirm, address=address)
-
-
 def confirm(ctx: Context, address: str) -> Dialog:
     """Ask whether a conversation is deleted."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, address=address), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, address=address), kind="danger")
     text = f"All messages with {who_is(ctx, address)} will be deleted from this phone."
     return Dialog("Delete this conversation?", [Text(text)], buttons)
 
@@ -233,11 +218,6 @@ def delete(ctx: Context, address: str) -> None:
 # Search
 
 
-def show_search(ctx: Context) -> None:
-    """Open the search."""
-    ctx.open(search)
-
-
 def search(ctx: Context) -> Screen:
     """Messages that contain a text, the newest first."""
     wanted = str(ctx.get("query", "")).casefold().strip()
@@ -252,11 +232,6 @@ def _searched(ctx: Context, row: Record) -> str:
 
 
 # A new conversation
-
-
-def start_chat(ctx: Context) -> None:
-    """Ask for whom the message is."""
-    ctx.open(recipient)
 
 
 def recipient(ctx: Context, forwarded: str = "") -> Screen:
@@ -325,14 +300,14 @@ def thread(ctx: Context, address: str, text: str = "") -> Screen:
             said = "Today" if day == ctx.today else format_date(day.isoformat())
             body += [Spacer(8), Text(said, style="caption", align="center"), Spacer(4)]
         detail = f"Scheduled for {moment:%H:%M}" if row["type"] == QUEUED else f"{moment:%H:%M}"
-        body.append(Bubble(str(row["body"]), row["type"] != INBOX, detail, do(hold_message, id=row["_id"])))
+        body.append(Bubble(str(row["body"]), row["type"] != INBOX, detail, opens(message, id=row["_id"])))
     send_button = IconButton("send", "Send", do(send, address=address), colour="primary")
     clock = IconButton("clock", "Schedule send", do(ask_time, address=address))
     call = [IconButton("phone", "Call", do(call_number, address=address))] if _PHONE in ctx.phone.apps else []
     return Screen(
         who_is(ctx, address),
         body or [Empty("chat", f"Write the first message to {who_is(ctx, address)}")],
-        actions=[*call, IconButton("more", "More options", do(show_commands, address=address))],
+        actions=[*call, IconButton("more", "More options", opens(commands, address=address))],
         bottom=[Row([TextField("message", "Text message", draft), clock, send_button], gap=0, padding=0)],
         from_end=bool(body),
         on_back=do(leave, address=address),
@@ -392,7 +367,7 @@ def schedule(ctx: Context, address: str, text: str) -> Dialog:
     return Dialog(
         "Schedule message",
         [Text(text, style="caption", lines=3), DateField("day", "Date", tomorrow), TimeField("time", "Time", "08:00")],
-        [Button("Cancel", None, kind="text"), Button("Schedule", do(put_off, address=address, text=text), kind="text")],
+        cancel_or("Schedule", do(put_off, address=address, text=text), kind="text"),
     )
 
 
@@ -416,11 +391,6 @@ def send_queued(ctx: Context, id: int) -> None:
 
 
 # One message
-
-
-def hold_message(ctx: Context, id: int) -> None:
-    """Offer what can be done with a message."""
-    ctx.open(message, id=id)
 
 
 def message(ctx: Context, id: int) -> Menu:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
     Avatar,
-    Button,
     Dialog,
     Empty,
     Fab,
@@ -23,7 +23,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 ARTISTS: Final = ("Copper Kites", "Hanna Moor", "Low Tide Trio", "The Paper Boats", "Velvet Ferns", "Night Gardeners")
@@ -68,7 +68,7 @@ def _now_playing(ctx: Context) -> list[Widget]:
     playing = bool(row["playing"])
     button = IconButton("pause" if playing else "play", "Pause" if playing else "Play", do(play_or_pause), filled=True)
     about = f"{'Playing' if playing else 'Paused'} · {song['artist']}"
-    return [Item(song["title"], about, "music", end=button, on_tap=do(open_player), id="now_playing")]
+    return [Item(song["title"], about, "music", end=button, on_tap=opens(player), id="now_playing")]
 
 
 def music(ctx: Context) -> Screen:
@@ -76,7 +76,7 @@ def music(ctx: Context) -> Screen:
     tab, wanted = str(ctx.get("tab", "Songs")), str(ctx.get("query", "")).casefold().strip()
     parts = {"Songs": _all_songs, "Artists": _artists, "Playlists": _playlists, "Queue": _queue}
     search: list[Widget] = [TextField("query", "Search songs", icon="search"), Spacer(4)] if tab == "Songs" else []
-    fab = Fab("add", "New playlist", do(ask_playlist)) if tab == "Playlists" else None
+    fab = Fab("add", "New playlist", opens(playlist_name, id=0)) if tab == "Playlists" else None
     actions = [IconButton("delete", "Clear queue", do(clear_queue))] if tab == "Queue" else []
     return Screen(
         "Music" if tab == "Songs" else tab,
@@ -84,7 +84,7 @@ def music(ctx: Context) -> Screen:
         actions=actions,
         top=search,
         bottom=_now_playing(ctx),
-        bar=[Tab(name, do(show_tab, tab=name), name == tab, icon) for name, icon in _TABS],
+        bar=[Tab(name, keeps("tab", name), name == tab, icon) for name, icon in _TABS],
         fab=fab,
     )
 
@@ -95,9 +95,9 @@ def _all_songs(ctx: Context, wanted: str) -> list[Widget]:
 
 
 def _song(row: Record) -> Item:
-    end = IconButton("more", f"Options of {row['title']}", do(hold, id=row["_id"]))
+    end = IconButton("more", f"Options of {row['title']}", opens(song_commands, id=row["_id"]))
     about = f"{row['artist']} · {length_text(row['seconds'])}"
-    press = do(hold, id=row["_id"])
+    press = opens(song_commands, id=row["_id"])
     return Item(row["title"], about, "music", end=end, on_tap=do(play, id=row["_id"]), on_long_press=press)
 
 
@@ -105,7 +105,7 @@ def _artists(ctx: Context, wanted: str) -> list[Widget]:
     counts: dict[str, int] = {}
     for row in ctx.db.rows("songs"):
         counts[row["artist"]] = counts.get(row["artist"], 0) + 1
-    return [Item(name, _songs(counts[name]), avatar=name, on_tap=do(show_artist, name=name)) for name in sorted(counts)]
+    return [Item(name, _songs(counts[name]), avatar=name, on_tap=opens(artist, name=name)) for name in sorted(counts)]
 
 
 def _playlists(ctx: Context, wanted: str) -> list[Widget]:
@@ -113,7 +113,7 @@ def _playlists(ctx: Context, wanted: str) -> list[Widget]:
     for row in ctx.db.rows("playlists", "name"):
         songs = _songs_of(ctx, row["_id"])
         about = f"{_songs(len(songs))} · {length_text(sum(song['seconds'] for _, song in songs))}"
-        rows.append(Item(row["name"], about, "playlist", on_tap=do(show_playlist, id=row["_id"])))
+        rows.append(Item(row["name"], about, "playlist", on_tap=opens(playlist, id=row["_id"])))
     return [*rows, Spacer(80)] if rows else [Empty("playlist", "No playlists")]
 
 
@@ -127,21 +127,6 @@ def _queue(ctx: Context, wanted: str) -> list[Widget]:
     return rows or [Empty("list", "The queue is empty")]
 
 
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change to another part."""
-    ctx.set("tab", tab)
-
-
-def show_artist(ctx: Context, name: str) -> None:
-    """Open an artist."""
-    ctx.open(artist, name=name)
-
-
-def show_playlist(ctx: Context, id: int) -> None:
-    """Open a playlist."""
-    ctx.open(playlist, id=id)
-
-
 def play(ctx: Context, id: int) -> None:
     """Play a song."""
     ctx.db.update("player", 1, song=id, playing=1)
@@ -150,11 +135,6 @@ def play(ctx: Context, id: int) -> None:
 def play_or_pause(ctx: Context) -> None:
     """Stop for a while, or go on."""
     ctx.db.update("player", 1, playing=not _player(ctx)["playing"])
-
-
-def open_player(ctx: Context) -> None:
-    """Show the song that is played."""
-    ctx.open(player)
 
 
 def player(ctx: Context) -> Screen:
@@ -187,7 +167,7 @@ def player(ctx: Context) -> Screen:
                 gap=16,
             ),
         ],
-        actions=[IconButton("more", "More options", do(hold, id=song["_id"]))],
+        actions=[IconButton("more", "More options", opens(song_commands, id=song["_id"]))],
     )
 
 
@@ -227,7 +207,7 @@ def playlist(ctx: Context, id: int) -> Screen:
         songs or [Empty("playlist", "No songs in this playlist")],
         actions=[
             IconButton("play", "Play all", do(play_all, id=id)),
-            IconButton("more", "More options", do(hold_playlist, id=id)),
+            IconButton("more", "More options", opens(playlist_commands, id=id)),
         ],
         bottom=_now_playing(ctx),
     )
@@ -248,24 +228,14 @@ def take_out(ctx: Context, id: int) -> None:
     ctx.db.delete("entries", id)
 
 
-def hold_playlist(ctx: Context, id: int) -> None:
-    """Offer what can be done with a playlist."""
-    ctx.open(playlist_commands, id=id)
-
-
 def playlist_commands(ctx: Context, id: int) -> Menu:
     """Rename, delete."""
-    return Menu([("Rename", do(ask_name, id=id)), ("Delete", do(ask_delete, id=id))])
-
-
-def hold(ctx: Context, id: int) -> None:
-    """Offer what can be done with a song."""
-    ctx.open(song_commands, id=id)
+    return Menu([("Rename", opens(playlist_name, id=id)), ("Delete", opens(confirm, id=id))])
 
 
 def song_commands(ctx: Context, id: int) -> Menu:
     """Add a song to the queue or to a playlist."""
-    return Menu([("Add to queue", do(add_to_queue, id=id)), ("Add to playlist", do(ask_target, id=id))])
+    return Menu([("Add to queue", do(add_to_queue, id=id)), ("Add to playlist", opens(choose_playlist, id=id))])
 
 
 def add_to_queue(ctx: Context, id: int) -> None:
@@ -286,11 +256,6 @@ def clear_queue(ctx: Context) -> None:
         ctx.db.delete("queue", row["_id"])
 
 
-def ask_target(ctx: Context, id: int) -> None:
-    """Ask for the playlist that a song is added to."""
-    ctx.open(choose_playlist, id=id)
-
-
 def choose_playlist(ctx: Context, id: int) -> Screen:
     """The playlists."""
     rows = [
@@ -307,21 +272,11 @@ def add(ctx: Context, id: int, to: int) -> None:
     ctx.snackbar("Added to the playlist")
 
 
-def ask_playlist(ctx: Context) -> None:
-    """Ask for the name of a new playlist."""
-    ctx.open(playlist_name, id=0)
-
-
-def ask_name(ctx: Context, id: int) -> None:
-    """Ask for another name of a playlist."""
-    ctx.open(playlist_name, id=id)
-
-
 def playlist_name(ctx: Context, id: int) -> Dialog:
     """The name of a playlist; `id` 0 is a new one."""
     row = ctx.db.get("playlists", id)
     label = "Rename" if row else "Create"
-    buttons = [Button("Cancel", None, kind="text"), Button(label, do(name_playlist, id=id))]
+    buttons = cancel_or(label, do(name_playlist, id=id))
     title = "Rename playlist" if row else "New playlist"
     return Dialog(title, [TextField("name", "Playlist name", row["name"] if row else "")], buttons)
 
@@ -337,14 +292,9 @@ def name_playlist(ctx: Context, id: int) -> None:
         ctx.db.insert("playlists", name=name)
 
 
-def ask_delete(ctx: Context, id: int) -> None:
-    """Ask before a playlist is deleted."""
-    ctx.open(confirm, id=id)
-
-
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether a playlist is deleted."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, id=id), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, id=id), kind="danger")
     return Dialog("Delete this playlist?", [Text("Its songs stay on the phone.")], buttons)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from turnwise.envs.android.phone import folders as storage
 from turnwise.envs.android.phone.app import App, Context, to_datetime
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.widgets import (
     Button,
     Chip,
@@ -25,7 +26,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 ROOT: Final = "/sdcard/Documents/Notes"
@@ -89,12 +90,12 @@ def notes(ctx: Context, folder: str = ROOT) -> Screen:
     empty = Empty("note", "No notes found" if wanted else "No notes here yet")
     body: list[Widget] = [List(rows, lambda row: _row(ctx, *row)) if rows else empty]
     chips = [
-        Chip("By name", do(sort, order="name"), order == "name"),
-        Chip("Newest first", do(sort, order="newest"), order == "newest"),
+        Chip("By name", keeps("order", "name"), order == "name"),
+        Chip("Newest first", keeps("order", "newest"), order == "newest"),
     ]
-    actions = [IconButton("folder", "New folder", do(ask_folder, folder=folder))]
+    actions = [IconButton("folder", "New folder", opens(folder_name, folder=folder))]
     if folder != ROOT:
-        actions.append(IconButton("more", "More options", do(hold, path=folder)))
+        actions.append(IconButton("more", "More options", opens(commands, path=folder)))
     top = [TextField("query", "Search notes", icon="search"), Spacer(6), Row(chips), Spacer(4)]
     return Screen(
         _folder_name(folder).rsplit("/", 1)[-1],
@@ -102,7 +103,7 @@ def notes(ctx: Context, folder: str = ROOT) -> Screen:
         actions=actions,
         up=folder != ROOT,
         top=top,
-        fab=Fab("pen", "New note", do(create, folder=folder)),
+        fab=Fab("pen", "New note", opens(form, path="", folder=folder)),
     )
 
 
@@ -111,35 +112,24 @@ def _row(ctx: Context, kind: str, path: str) -> Item:
         count = len(ctx.files(path))
         about = "1 note" if count == 1 else f"{count} notes"
         return Item(
-            posixpath.basename(path), about, "folder", on_tap=do(enter, path=path), on_long_press=do(hold, path=path)
+            posixpath.basename(path),
+            about,
+            "folder",
+            on_tap=opens(notes, folder=path),
+            on_long_press=opens(commands, path=path),
         )
     when = to_datetime(ctx.phone.files[path].modified)
     first = next((line.lstrip("#- ") for line in _text(ctx, path).splitlines() if line.strip("#- ")), "Empty note")
     about = f"{first[:44]}" if not ctx.get("query") else f"In {_folder_name(posixpath.dirname(path))}"
     shown = f"{when.day} {when:%b}"
     return Item(
-        title_of(path), about, "note", trailing=shown, on_tap=do(show, path=path), on_long_press=do(hold, path=path)
+        title_of(path),
+        about,
+        "note",
+        trailing=shown,
+        on_tap=opens(note, path=path),
+        on_long_press=opens(commands, path=path),
     )
-
-
-def sort(ctx: Context, order: str) -> None:
-    """Choose the order of the notes."""
-    ctx.set("order", order)
-
-
-def enter(ctx: Context, path: str) -> None:
-    """Open a folder."""
-    ctx.open(notes, folder=path)
-
-
-def show(ctx: Context, path: str) -> None:
-    """Open a note."""
-    ctx.open(note, path=path)
-
-
-def create(ctx: Context, folder: str) -> None:
-    """Open an empty note."""
-    ctx.open(form, path="", folder=folder)
 
 
 def edit(ctx: Context, path: str) -> None:
@@ -147,17 +137,12 @@ def edit(ctx: Context, path: str) -> None:
     ctx.open(form, path=path, folder=posixpath.dirname(path))
 
 
-def hold(ctx: Context, path: str) -> None:
-    """Offer what can be done with a note or folder."""
-    ctx.open(commands, path=path)
-
-
 def commands(ctx: Context, path: str) -> Menu:
     """Rename, move, delete; copy the text of a note."""
-    entries = [("Rename", do(ask_name, path=path)), ("Move", do(ask_target, path=path))]
+    entries = [("Rename", opens(new_name, path=path)), ("Move", opens(choose_folder, path=path))]
     if path in ctx.phone.files:
         entries.append(("Copy text", do(copy_text, path=path)))
-    return Menu([*entries, ("Delete", do(ask_delete, path=path))])
+    return Menu([*entries, ("Delete", opens(confirm, path=path))])
 
 
 def copy_text(ctx: Context, path: str) -> None:
@@ -179,7 +164,7 @@ def note(ctx: Context, path: str) -> Screen:
         [Text(about, style="caption"), Spacer(12), *[_line(line) for line in lines], Spacer(80)],
         actions=[
             IconButton("edit", "Edit note", do(edit, path=path)),
-            IconButton("more", "More options", do(hold, path=path)),
+            IconButton("more", "More options", opens(commands, path=path)),
         ],
     )
 
@@ -250,14 +235,9 @@ def close(ctx: Context) -> None:
     ctx.back()
 
 
-def ask_folder(ctx: Context, folder: str) -> None:
-    """Ask for the name of a new folder."""
-    ctx.open(folder_name, folder=folder)
-
-
 def folder_name(ctx: Context, folder: str) -> Dialog:
     """The name of a new folder."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Create", do(make_folder, folder=folder))]
+    buttons = cancel_or("Create", do(make_folder, folder=folder))
     return Dialog("New folder", [TextField("name", "Folder name")], buttons)
 
 
@@ -267,14 +247,9 @@ def make_folder(ctx: Context, folder: str) -> None:
         storage.make_folder(ctx.phone, path)
 
 
-def ask_name(ctx: Context, path: str) -> None:
-    """Ask for another name."""
-    ctx.open(new_name, path=path)
-
-
 def new_name(ctx: Context, path: str) -> Dialog:
     """Another name for a note or folder."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Rename", do(rename, path=path))]
+    buttons = cancel_or("Rename", do(rename, path=path))
     return Dialog("Rename", [TextField("name", "New name", title_of(path))], buttons)
 
 
@@ -294,11 +269,6 @@ def _move(ctx: Context, path: str, target: str) -> None:
         ctx.replace(notes, folder=target)
 
 
-def ask_target(ctx: Context, path: str) -> None:
-    """Ask where to move a note or folder."""
-    ctx.open(choose_folder, path=path)
-
-
 def choose_folder(ctx: Context, path: str) -> Screen:
     """The folders that a note or folder can move to."""
     here = posixpath.dirname(path)
@@ -315,15 +285,10 @@ def move_to(ctx: Context, path: str, folder: str) -> None:
         ctx.snackbar(f"Moved to {_folder_name(folder)}")
 
 
-def ask_delete(ctx: Context, path: str) -> None:
-    """Ask before something is deleted."""
-    ctx.open(confirm, path=path)
-
-
 def confirm(ctx: Context, path: str) -> Dialog:
     """Ask whether a note or folder is deleted."""
     what = "note" if path in ctx.phone.files else "folder and all notes in it"
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, path=path), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, path=path), kind="danger")
     return Dialog("Delete?", [Text(f"The {what} “{title_of(path)}” will be deleted.")], buttons)
 
 

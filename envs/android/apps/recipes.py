@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
-    Button,
     Checkbox,
     Chip,
     Choice,
@@ -25,7 +25,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 CATEGORIES: Final = ("Breakfast", "Soup", "Main", "Salad", "Dessert")
@@ -120,42 +120,22 @@ def recipes(ctx: Context) -> Screen:
             Spacer(4),
         ],
         bar=[
-            Tab("All", do(show_tab, tab="all"), tab == "all", "book"),
-            Tab("Favourites", do(show_tab, tab="favourites"), tab != "all", "heart"),
+            Tab("All", keeps("tab", "all"), tab == "all", "book"),
+            Tab("Favourites", keeps("tab", "favourites"), tab != "all", "heart"),
         ],
-        fab=Fab("add", "New recipe", do(create)),
+        fab=Fab("add", "New recipe", opens(form, id=0)),
     )
 
 
 def _recipe(row: Record) -> Item:
     about = f"{row['category']} · {row['time']} · serves {row['servings']}"
     icon = "heart_full" if row["favourite"] else "utensils"
-    return Item(row["title"], about, icon, on_tap=do(show, id=row["_id"]))
-
-
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change between all and the favourites."""
-    ctx.set("tab", tab)
+    return Item(row["title"], about, icon, on_tap=opens(recipe, id=row["_id"]))
 
 
 def show_category(ctx: Context, name: str) -> None:
     """Show one category, or all if it is shown already."""
     ctx.set("category", "" if ctx.get("category") == name else name)
-
-
-def show(ctx: Context, id: int) -> None:
-    """Open a recipe."""
-    ctx.open(recipe, id=id)
-
-
-def create(ctx: Context) -> None:
-    """Open an empty form."""
-    ctx.open(form, id=0)
-
-
-def edit(ctx: Context, id: int) -> None:
-    """Open the form of a recipe."""
-    ctx.open(form, id=id)
 
 
 def recipe(ctx: Context, id: int) -> Screen:
@@ -183,8 +163,8 @@ def recipe(ctx: Context, id: int) -> Screen:
         ],
         actions=[
             IconButton("heart_full" if row["favourite"] else "heart", star, do(flip, id=id)),
-            IconButton("edit", "Edit recipe", do(edit, id=id)),
-            IconButton("delete", "Delete recipe", do(ask_delete, id=id)),
+            IconButton("edit", "Edit recipe", opens(form, id=id)),
+            IconButton("delete", "Delete recipe", opens(confirm, id=id)),
         ],
     )
 
@@ -227,15 +207,10 @@ def save(ctx: Context, id: int) -> None:
         ctx.replace(recipe, id=ctx.db.insert("recipes", **values))
 
 
-def ask_delete(ctx: Context, id: int) -> None:
-    """Ask before a recipe is deleted."""
-    ctx.open(confirm, id=id)
-
-
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether a recipe is deleted."""
     row = ctx.db.get("recipes", id)
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, id=id), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, id=id), kind="danger")
     return Dialog("Delete this recipe?", [Text(row["title"] if row else "")], buttons)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import do, opens
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.widgets import (
     Avatar,
@@ -24,7 +25,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 TONES = ("Meadow", "Harbour", "Sunrise", "Copper bell", "Quiet rain")
@@ -143,7 +144,7 @@ def network_detail(ctx: Context, id: int) -> Dialog:
 def password(ctx: Context, id: int) -> Dialog:
     """Ask for a password."""
     row = ctx.db.get("networks", id) or {"name": ""}
-    buttons = [Button("Cancel", None, kind="text"), Button("Connect", do(check, id=id), kind="text")]
+    buttons = cancel_or("Connect", do(check, id=id), kind="text")
     return Dialog(row["name"], [TextField("password", "Password", password=True)], buttons)
 
 
@@ -256,16 +257,11 @@ def sound(ctx: Context) -> Screen:
         [
             *sliders,
             Divider(),
-            Item("Phone ringtone", ctx.setting("ringtone"), "music", on_tap=do(open_tone, name="ringtone")),
-            Item("Default alarm sound", ctx.setting("alarm_alert"), "alarm", on_tap=do(open_tone, name="alarm_alert")),
+            Item("Phone ringtone", ctx.setting("ringtone"), "music", on_tap=opens(tone, name="ringtone")),
+            Item("Default alarm sound", ctx.setting("alarm_alert"), "alarm", on_tap=opens(tone, name="alarm_alert")),
             _switch(ctx, "Touch vibration", "vibration", "system", "haptic_feedback_enabled"),
         ],
     )
-
-
-def open_tone(ctx: Context, name: str) -> None:
-    """Choose a tone."""
-    ctx.open(tone, name=name)
 
 
 def notifications(ctx: Context) -> Screen:
@@ -288,13 +284,8 @@ def location(ctx: Context) -> Screen:
 def apps(ctx: Context) -> Screen:
     """All apps by name."""
     found = sorted((app for app in ctx.phone.apps.values() if not app.hidden), key=lambda app: app.name)
-    rows = [Item(app.name, app.package, avatar=app.name, on_tap=do(open_app, package=app.package)) for app in found]
+    rows = [Item(app.name, app.package, avatar=app.name, on_tap=opens(app_info, package=app.package)) for app in found]
     return Screen("Apps", rows)
-
-
-def open_app(ctx: Context, package: str) -> None:
-    """Show an app's permissions."""
-    ctx.open(app_info, package=package)
 
 
 def app_info(ctx: Context, package: str) -> Screen:
@@ -351,9 +342,7 @@ def about(ctx: Context) -> Screen:
 def rename(ctx: Context) -> Dialog:
     """Ask for the phone's name."""
     field = TextField("name", "Device name", ctx.setting("device_name", "global"))
-    return Dialog(
-        "Device name", [field], [Button("Cancel", None, kind="text"), Button("OK", do(save_name), kind="text")]
-    )
+    return Dialog("Device name", [field], cancel_or("OK", do(save_name), kind="text"))
 
 
 def save_name(ctx: Context) -> None:

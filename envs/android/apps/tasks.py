@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import do, keeps, opens
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
     Button,
@@ -28,7 +29,7 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
+    cancel_or,
 )
 
 LISTS: Final = ("Home", "Work", "Shopping", "Studies")
@@ -103,13 +104,13 @@ def tasks(ctx: Context) -> Screen:
     rows.sort(key=lambda row: (row["due"] or "9999", PRIORITIES.index(row["priority"]), row["title"]))
     if tab == "done":
         rows.sort(key=lambda row: (row["completed"], row["title"]), reverse=True)
-    lists = [("All", 0), *((row["name"], row["_id"]) for row in ctx.db.rows("lists"))]
-    chips = [Chip(name, do(show_list, key=key), key == chosen) for name, key in lists]
+    every = [("All", 0), *((row["name"], row["_id"]) for row in ctx.db.rows("lists"))]
+    chips = [Chip(name, keeps("list", key), key == chosen) for name, key in every]
     body = _sections(ctx, rows, tab) or [Empty("task", "Nothing to do here" if tab == "open" else "Nothing completed")]
     return Screen(
         "Tasks",
         [*body, Spacer(80)],
-        actions=[IconButton("list", "Manage lists", do(manage))],
+        actions=[IconButton("list", "Manage lists", opens(lists))],
         top=[
             TextField("query", "Search tasks", icon="search"),
             Spacer(6),
@@ -118,8 +119,8 @@ def tasks(ctx: Context) -> Screen:
             Spacer(4),
         ],
         bar=[
-            Tab("To do", do(show_tab, tab="open"), tab == "open", "task"),
-            Tab("Completed", do(show_tab, tab="done"), tab == "done", "check"),
+            Tab("To do", keeps("tab", "open"), tab == "open", "task"),
+            Tab("Completed", keeps("tab", "done"), tab == "done", "check"),
         ],
         fab=Fab("add", "New task", do(create)),
     )
@@ -155,19 +156,9 @@ def _task_row(ctx: Context, row: Record) -> Checkbox:
         bool(row["done"]),
         do(check, id=row["_id"]),
         subtitle=about,
-        on_tap=do(show, id=row["_id"]),
+        on_tap=opens(task, id=row["_id"]),
         struck=bool(row["done"]),
     )
-
-
-def show_tab(ctx: Context, tab: str) -> None:
-    """Change between open and completed tasks."""
-    ctx.set("tab", tab)
-
-
-def show_list(ctx: Context, key: int) -> None:
-    """Show one list, or all."""
-    ctx.set("list", key)
 
 
 def check(ctx: Context, id: int) -> None:
@@ -177,11 +168,6 @@ def check(ctx: Context, id: int) -> None:
         done = not row["done"]
         ctx.db.update("tasks", id, done=done, completed=ctx.today.isoformat() if done else "")
         ctx.snackbar("Task completed" if done else "Task opened again")
-
-
-def show(ctx: Context, id: int) -> None:
-    """Open a task."""
-    ctx.open(task, id=id)
 
 
 def create(ctx: Context) -> None:
@@ -221,14 +207,14 @@ def task(ctx: Context, id: int) -> Screen:
             Divider(),
             Section("Subtasks"),
             *steps,
-            Item("Add subtask", icon="add", on_tap=do(ask_step, id=id)),
+            Item("Add subtask", icon="add", on_tap=opens(step_title, id=id)),
             Spacer(16),
             Row([flip]),
             Spacer(24),
         ],
         actions=[
-            IconButton("edit", "Edit task", do(edit, id=id)),
-            IconButton("delete", "Delete task", do(ask_delete, id=id)),
+            IconButton("edit", "Edit task", opens(form, id=id)),
+            IconButton("delete", "Delete task", opens(confirm, id=id)),
         ],
     )
 
@@ -238,14 +224,9 @@ def check_step(ctx: Context, id: int) -> None:
     ctx.db.update("subtasks", id, done=bool(ctx.value))
 
 
-def ask_step(ctx: Context, id: int) -> None:
-    """Ask for the title of a subtask."""
-    ctx.open(step_title, id=id)
-
-
 def step_title(ctx: Context, id: int) -> Dialog:
     """The title of a new subtask."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Add", do(add_step, id=id))]
+    buttons = cancel_or("Add", do(add_step, id=id))
     return Dialog("New subtask", [TextField("title", "Subtask")], buttons)
 
 
@@ -253,11 +234,6 @@ def add_step(ctx: Context, id: int) -> None:
     """Add a subtask."""
     if title := str(ctx.form["title"]).strip():
         ctx.db.insert("subtasks", task=id, title=title)
-
-
-def edit(ctx: Context, id: int) -> None:
-    """Open the form of a task."""
-    ctx.open(form, id=id)
 
 
 _EMPTY: Final = {"title": "", "due": "", "priority": "None", "note": ""}
@@ -296,14 +272,9 @@ def save(ctx: Context, id: int) -> None:
     ctx.back()
 
 
-def ask_delete(ctx: Context, id: int) -> None:
-    """Ask before a task is deleted."""
-    ctx.open(confirm, id=id)
-
-
 def confirm(ctx: Context, id: int) -> Dialog:
     """Ask whether a task is deleted."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Delete", do(delete, id=id), kind="danger")]
+    buttons = cancel_or("Delete", do(delete, id=id), kind="danger")
     return Dialog("Delete this task?", [Text("Its subtasks are deleted with it.")], buttons)
 
 
@@ -316,18 +287,13 @@ def delete(ctx: Context, id: int) -> None:
     ctx.snackbar("Task deleted")
 
 
-def manage(ctx: Context) -> None:
-    """Open the lists."""
-    ctx.open(lists)
-
-
 def lists(ctx: Context) -> Screen:
     """All lists with the number of open tasks."""
     rows = []
     for row in ctx.db.rows("lists"):
         left = len(ctx.db.rows("tasks", list=row["_id"], done=0))
         rows.append(Item(row["name"], f"{left} to do", "list", on_tap=do(open_list, key=row["_id"])))
-    return Screen("Lists", rows, fab=Fab("add", "New list", do(ask_list)))
+    return Screen("Lists", rows, fab=Fab("add", "New list", opens(list_name)))
 
 
 def open_list(ctx: Context, key: int) -> None:
@@ -336,14 +302,9 @@ def open_list(ctx: Context, key: int) -> None:
     ctx.set("list", key)
 
 
-def ask_list(ctx: Context) -> None:
-    """Ask for the name of a new list."""
-    ctx.open(list_name)
-
-
 def list_name(ctx: Context) -> Dialog:
     """The name of a new list."""
-    buttons = [Button("Cancel", None, kind="text"), Button("Create", do(add_list))]
+    buttons = cancel_or("Create", do(add_list))
     return Dialog("New list", [TextField("name", "List name")], buttons)
 
 

@@ -23,9 +23,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from turnwise.envs.android.phone.forms import form_values, keep_value
+from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.state import AppPage, Event, Notification, Snackbar
 from turnwise.envs.android.phone.tables import Database, Schema, Value
-from turnwise.envs.android.phone.widgets import Do, Window
+from turnwise.envs.android.phone.widgets import Window
 from turnwise.envs.keyed_random import KeyedRandom
 
 __all__ = ["App", "BrokenApp", "Context", "Provider", "call", "to_clock", "to_datetime"]
@@ -202,7 +203,11 @@ class Context:
 
     def open(self, screen: ScreenFunction, **params: Any) -> None:
         """Show a screen, dialog, menu or sheet of this app in front of the page."""
-        self.phone.push(AppPage(self.package, screen.__name__, tuple(params.items())))
+        self.open_named(screen.__name__, tuple(params.items()))
+
+    def open_named(self, screen: str, params: tuple[tuple[str, Any], ...]) -> None:
+        """Do the same with the name of a screen."""
+        self.phone.push(AppPage(self.package, screen, params))
 
     def replace(self, screen: ScreenFunction, **params: Any) -> None:
         """Show a screen instead of the page in front."""

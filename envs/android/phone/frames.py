@@ -18,8 +18,10 @@ __all__ = ["KEPT", "frame_for"]
 
 Phone = Any  # the class of that name in `phone`, which imports this module
 
-KEPT: Final = 24
-"""How many frames are kept, of all phones together: more would keep the garbage collector busy."""
+KEPT: Final = 48
+"""How many pages are kept, of all phones together: more would keep the garbage collector busy."""
+VERSIONS: Final = 4
+"""How many frames of one page are kept: the agents of a group change the same pages in different ways."""
 
 Read = tuple[str, ...]
 """What a screen has read: a field of the state; ("setting", name, namespace); ("tables", package)."""
@@ -31,7 +33,7 @@ class _Kept(NamedTuple):
     values: list[object]
 
 
-_frames: OrderedDict[Hashable, _Kept] = OrderedDict()  # the last one of each page
+_frames: OrderedDict[Hashable, list[_Kept]] = OrderedDict()  # the last ones of each page, the newest first
 
 
 class WatchedState:
@@ -73,20 +75,29 @@ def frame_for(phone: Phone, about: Hashable, build: Callable[[], Frame]) -> Fram
         about: all else that the frame depends on.
         build: builds it; must not change the state.
     """
-    kept = _frames.pop(about, None)
-    if kept is None or not all(map(_same, kept.values, _values(phone, kept.names))):
-        state = phone.state
-        phone.state = watched = WatchedState(state)
-        try:
-            frame = build()
-        finally:
-            phone.state = state
-        names = tuple(watched.read)
-        kept = _Kept(frame, names, _values(phone, names))
-    _frames[about] = kept
+    versions = _frames.pop(about, [])
+    kept = next((one for one in versions if all(map(_same, one.values, _values(phone, one.names)))), None)
+    if kept is None:
+        kept = _built(phone, build)
+        versions = [kept, *versions[: VERSIONS - 1]]
+    elif kept is not versions[0]:
+        versions = [kept, *(one for one in versions if one is not kept)]
+    _frames[about] = versions
     if len(_frames) > KEPT:
         _frames.popitem(last=False)
     return kept.frame
+
+
+def _built(phone: Phone, build: Callable[[], Frame]) -> _Kept:
+    """Build a frame, and note what it reads of the phone."""
+    state = phone.state
+    phone.state = watched = WatchedState(state)
+    try:
+        frame = build()
+    finally:
+        phone.state = state
+    names = tuple(watched.read)
+    return _Kept(frame, names, _values(phone, names))
 
 
 def _values(phone: Phone, names: tuple[Read, ...]) -> list[object]:

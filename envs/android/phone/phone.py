@@ -14,11 +14,12 @@ from turnwise.envs.android.phone import keys, text_input, touch
 from turnwise.envs.android.phone.app import App, BrokenApp, Context, call, to_clock, to_datetime
 from turnwise.envs.android.phone.digests import files_key, pages_text, settings_key, tables_key
 from turnwise.envs.android.phone.frames import frame_for
+from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.layout import Frame, lay_out
 from turnwise.envs.android.phone.seed_content import SeedContent, shared_content
 from turnwise.envs.android.phone.state import AppPage, File, Notification, Snackbar, State, Task, default_settings
 from turnwise.envs.android.phone.tables import Database, Table, empty_tables, from_sqlite, to_sqlite
-from turnwise.envs.android.phone.widgets import Do, Screen, Window
+from turnwise.envs.android.phone.widgets import Screen, Window
 from turnwise.tools.android.node import Node, write_xml
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
+from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.tables import Table, Value
-from turnwise.envs.android.phone.widgets import Do
 
 __all__ = ["AppPage", "Event", "File", "LogLine", "Notification", "Snackbar", "State", "Task", "default_settings"]
 

@@ -7,7 +7,8 @@ from datetime import date, datetime
 from typing import Final
 
 from turnwise.envs.android.phone.event_times import Occurrence
-from turnwise.envs.android.phone.widgets import Do, Picture, Shape, Spot
+from turnwise.envs.android.phone.handlers import Do
+from turnwise.envs.android.phone.widgets import Picture, Shape, Spot
 
 __all__ = ["day_picture", "week_picture"]
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from turnwise.envs.android.phone import text_input
 from turnwise.envs.android.phone.box import UiBox
 from turnwise.envs.android.phone.forms import keep_value
+from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.keyboard import Key
 from turnwise.envs.android.phone.layout import STATUS, Frame, Keys
 from turnwise.envs.android.phone.parts import Toggle, field_text
@@ -18,7 +19,6 @@ from turnwise.envs.android.phone.widgets import (
     Choice,
     DateField,
     Dialog,
-    Do,
     Item,
     Picture,
     Radio,

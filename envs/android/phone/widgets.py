@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.tables import Value
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "DateField",
     "Dialog",
     "Divider",
-    "Do",
     "Empty",
     "Fab",
     "Grid",
@@ -54,26 +54,8 @@ __all__ = [
     "TimeField",
     "Widget",
     "Window",
-    "do",
+    "cancel_or",
 ]
-
-
-@dataclass(slots=True, unsafe_hash=True)
-class Do:
-    """What a touch does: a function of the context, and its arguments."""
-
-    function: Callable[..., None]
-    arguments: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The function and its arguments as text, the same in every process."""
-        return f"{self.function.__module__}.{self.function.__qualname__}{self.arguments}"
-
-
-def do(function: Callable[..., None], **arguments: Any) -> Do:
-    """Return the handler that calls `function(ctx, **arguments)`. Arguments must be hashable data."""
-    return Do(function, tuple(arguments.items()))
 
 
 class Widget:
@@ -125,6 +107,11 @@ class Button(Widget):
     enabled: bool = True
     wide: bool = False
     description: str = ""
+
+
+def cancel_or(text: str, on_tap: Do, kind: str = "filled") -> list[Button]:
+    """Return the buttons of a dialog: one that closes it, and one that does something."""
+    return [Button("Cancel", None, kind="text"), Button(text, on_tap, kind)]
 
 
 @dataclass(slots=True, unsafe_hash=True)

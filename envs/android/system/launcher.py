@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import do, opens
 from turnwise.envs.android.phone.widgets import (
     Button,
     Empty,
@@ -14,7 +15,6 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Tile,
-    do,
 )
 
 _DOCK = ("org.turnwise.dialer", "org.turnwise.messages", "org.turnwise.browser", "org.turnwise.camera")
@@ -38,7 +38,7 @@ def home(ctx: Context) -> Screen:
             Grid([_tile(app) for app in others], columns=columns),
         ],
         bottom=[Grid([_tile(app) for app in dock], columns=max(4, len(dock))), _all_apps()],
-        on_swipe_up=do(show_drawer),
+        on_swipe_up=opens(drawer),
         on_back=do(stay),
     )
 
@@ -48,7 +48,7 @@ def _tile(app: App, kind: str = "home") -> Tile:
 
 
 def _all_apps() -> IconButton:
-    return IconButton("up", "All apps", do(show_drawer), colour="on_wallpaper")
+    return IconButton("up", "All apps", opens(drawer), colour="on_wallpaper")
 
 
 def drawer(ctx: Context) -> Screen:
@@ -95,11 +95,6 @@ def launch(ctx: Context, package: str) -> None:
     """Open an app, and forget the drawer."""
     ctx.phone.go_home()
     ctx.start(package)
-
-
-def show_drawer(ctx: Context) -> None:
-    """Open the drawer."""
-    ctx.open(drawer)
 
 
 def stay(ctx: Context) -> None:

@@ -7,12 +7,11 @@ from datetime import date
 from typing import Any
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import Do, do, keeps
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.tables import Value
 from turnwise.envs.android.phone.widgets import (
-    Button,
     Dialog,
-    Do,
     Grid,
     IconButton,
     Menu,
@@ -22,7 +21,7 @@ from turnwise.envs.android.phone.widgets import (
     TextField,
     Tile,
     Widget,
-    do,
+    cancel_or,
 )
 
 _FIRST, _LAST = 1900, 2100
@@ -64,13 +63,13 @@ def pick_date(ctx: Context, key: str, title: str, value: str, owner: str, on_cha
         ),
         Grid(_days(year, month, picked, ctx.today), columns=7, gap=0, padding=4),
     ]
-    return Dialog(title, body, [Button("Cancel", None, kind="text"), Button("OK", ok, kind="text")])
+    return Dialog(title, body, cancel_or("OK", ok, kind="text"))
 
 
 def _arrow(icon: str, description: str, year: int, month: int, by: int) -> IconButton:
     total = year * 12 + month - 1 + by
     to = f"{total // 12:04d}-{total % 12 + 1:02d}"
-    return IconButton(icon, description, do(show_month, month=to), enabled=_FIRST <= total // 12 <= _LAST)
+    return IconButton(icon, description, keeps("month", to), enabled=_FIRST <= total // 12 <= _LAST)
 
 
 def _days(year: int, month: int, picked: date, today: date) -> list[Widget]:
@@ -79,7 +78,7 @@ def _days(year: int, month: int, picked: date, today: date) -> list[Widget]:
     for number in range(1, calendar.monthrange(year, month)[1] + 1):
         day = date(year, month, number)
         label = f"{number} {calendar.month_name[month]} {year}"
-        tap = do(choose_day, day=day.isoformat())
+        tap = keeps("picked", day.isoformat())
         marked = day == today
         cells.append(Tile(str(number), tap, kind="day", selected=day == picked, marked=marked, description=label))
     return cells
@@ -95,16 +94,6 @@ def _date(value: Any) -> date | None:
 def _month(value: str) -> tuple[int, int]:
     year, month = value.split("-")
     return int(year), int(month)
-
-
-def show_month(ctx: Context, month: str) -> None:
-    """Turn to a month, 'YYYY-MM'."""
-    ctx.set("month", month)
-
-
-def choose_day(ctx: Context, day: str) -> None:
-    """Mark a day."""
-    ctx.set("picked", day)
 
 
 def take_date(ctx: Context, day: str, key: str, owner: str, on_change: Do | None) -> None:
@@ -128,7 +117,7 @@ def pick_time(ctx: Context, key: str, title: str, value: str, owner: str, on_cha
             padding=0,
         ),
     ]
-    return Dialog(title, body, [Button("Cancel", None, kind="text"), Button("OK", ok, kind="text")])
+    return Dialog(title, body, cancel_or("OK", ok, kind="text"))
 
 
 def take_time(ctx: Context, key: str, owner: str, on_change: Do | None) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from turnwise.envs.android.phone.app import App, Context
+from turnwise.envs.android.phone.handlers import Do, do
 from turnwise.envs.android.phone.state import Notification
 from turnwise.envs.android.phone.widgets import (
     Button,
     Dialog,
-    Do,
     Empty,
     Grid,
     Item,
@@ -19,7 +19,6 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     Tile,
     Widget,
-    do,
 )
 
 # Label, icon, namespace, setting, value when on, value when off.

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
+from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.parts import format_date
 from turnwise.envs.android.phone.widgets import (
     Button,
@@ -26,7 +27,6 @@ from turnwise.envs.android.phone.widgets import (
     TextField,
     TimeField,
     Widget,
-    do,
 )
 from turnwise.envs.android.web.navigation import go
 from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, refuse

@@ -7,6 +7,7 @@ from typing import Final
 
 from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.content import FIRST_NAMES
+from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
     Avatar,
@@ -22,7 +23,6 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
 )
 from turnwise.envs.android.web.navigation import go, reload
 from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, refuse

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.content import FIRST_NAMES, LAST_NAMES, STREETS, TOWNS
+from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.widgets import (
     Button,
     Card,
@@ -20,7 +21,6 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
 )
 from turnwise.envs.android.web.navigation import go
 from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, paragraphs, refuse

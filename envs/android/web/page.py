@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from turnwise.envs.android.phone.app import Context
+from turnwise.envs.android.phone.handlers import Do
 from turnwise.envs.android.phone.tables import Schema
-from turnwise.envs.android.phone.widgets import Column, Do, Picture, Shape, Spacer, Text, Widget
+from turnwise.envs.android.phone.widgets import Column, Picture, Shape, Spacer, Text, Widget
 
 __all__ = ["Indexed", "Site", "WebPage", "banner", "form_error", "paragraphs", "refuse"]
 

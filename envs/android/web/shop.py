@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from turnwise.envs.android.phone.app import Context
+from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.tables import Row as Record
 from turnwise.envs.android.phone.widgets import (
     Button,
@@ -24,7 +25,6 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
 )
 from turnwise.envs.android.web.navigation import go
 from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, paragraphs, refuse

@@ -7,18 +7,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
-from turnwise.envs.android.phone.widgets import (
-    Button,
-    Card,
-    Divider,
-    Empty,
-    Section,
-    Spacer,
-    Text,
-    TextField,
-    Widget,
-    do,
-)
+from turnwise.envs.android.phone.handlers import do
+from turnwise.envs.android.phone.widgets import Button, Card, Divider, Empty, Section, Spacer, Text, TextField, Widget
 from turnwise.envs.android.web import bistro, encyclopedia, forum, news, railway, shop, town_hall, weather
 from turnwise.envs.android.web.navigation import SEARCH, go, search_url, split_url
 from turnwise.envs.android.web.page import Site, WebPage

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
+from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.widgets import (
     Button,
     Card,
@@ -20,7 +21,6 @@ from turnwise.envs.android.phone.widgets import (
     Text,
     TextField,
     Widget,
-    do,
 )
 from turnwise.envs.android.web.navigation import go
 from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner, form_error, refuse

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from turnwise.envs.android.phone.app import Context
 from turnwise.envs.android.phone.content import TOWNS
-from turnwise.envs.android.phone.widgets import Card, Choice, Icon, Item, Row, Section, Spacer, Text, Widget, do
+from turnwise.envs.android.phone.handlers import do
+from turnwise.envs.android.phone.widgets import Card, Choice, Icon, Item, Row, Section, Spacer, Text, Widget
 from turnwise.envs.android.web.navigation import go
 from turnwise.envs.android.web.page import Indexed, Site, WebPage, banner
 from turnwise.envs.keyed_random import KeyedRandom

@@ -161,6 +161,20 @@ def test_a_server_that_cannot_be_reached_ends_the_rollout_with_one_sentence(open
     assert told(caught).endswith("; is the server running?")
 
 
+def test_a_server_that_does_not_accept_the_connection_ends_the_rollout_at_once(
+    server: ToyServer, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import httpx
+
+    async def request(*_: Any, **__: Any) -> None:
+        raise httpx.ConnectTimeout("")
+
+    sampler = connect(server, opened)
+    monkeypatch.setattr(sampler._client._http, "request", request)
+    with pytest.raises(EngineFailed, match=r"cannot be reached \(ConnectTimeout\)"):
+        ask(sampler)
+
+
 def test_an_unknown_model_is_told_with_the_nearest(server: ToyServer, opened: ExitStack) -> None:
     with pytest.raises(EngineFailed, match=r"has no model 'tinny'; did you mean 'tiny'\?"):
         ask(connect(server, opened, model="tinny"))

@@ -21,7 +21,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
-from turnwise.agents.samplers.openai.messages import data_url, native_messages, text_with_calls
+from turnwise.agents.samplers.openai.messages import data_url, native_messages, text_with_calls, with_data_urls
 from turnwise.tools.functions import call_format
 
 TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
@@ -131,3 +131,11 @@ def test_images_are_sent_as_png_data_urls(server: ToyServer, opened: ExitStack) 
         {"type": "image_url", "image_url": {"url": url}},
     ]
     assert not connect(server, opened).images
+
+
+def test_a_call_without_text_and_an_image_travel_together() -> None:
+    image = {"type": "image", "image": np.zeros((2, 2, 3), np.uint8)}
+    calls = {"role": "assistant", "content": None, "tool_calls": [called("find", "{}")]}
+    first, second = with_data_urls([calls, {"role": "user", "content": [image]}])
+    assert first == calls
+    assert second["content"][0]["type"] == "image_url"

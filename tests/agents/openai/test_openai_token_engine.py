@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +14,12 @@ from toys.openai_client import ask, connect
 from toys.openai_server import NAME, ToyServer, error
 
 from turnwise.agents.errors import EngineFailed, SamplerError
+from turnwise.agents.samplers.weight_files import MEMORY
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
+from safetensors import SafetensorError
 
 
 def test_a_server_without_token_ids_is_no_token_engine(
@@ -84,9 +88,42 @@ def test_an_adapter_is_loaded_under_a_new_name_and_the_old_one_is_removed(
     for version in (1, 2):
         asyncio.run(sampler.load(tmp_path, version))
         ask(sampler, prompt=(5, 6))
-        assert server.sent("/completions")[-1]["model"] == f"turnwise-{version}"
-        assert server.models == [NAME, f"turnwise-{version}"]
+        assert server.models == [NAME, server.sent("/completions")[-1]["model"]]
+        assert server.models[1].endswith(f"-{version}")
     asyncio.run(sampler.load(server.module, 3))
     ask(sampler, prompt=(5, 6))
     assert server.sent("/completions")[-1]["model"] == NAME
     assert server.models == [NAME]
+
+
+def test_two_runs_on_one_server_have_adapters_of_their_own(
+    server: ToyServer, opened: ExitStack, tmp_path: Path
+) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}")
+    for _ in range(2):
+        asyncio.run(connect(server, opened, tokens=True, tokenizer=server.tokenizer).load(tmp_path, 1))
+    assert len(set(server.models)) == 3
+
+
+def test_weights_go_into_memory_only_if_there_is_room_for_them(
+    server: ToyServer, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.disk_usage
+    small = SimpleNamespace(free=2**26 + 2**10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: small if path == MEMORY else real(path))
+    sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer)
+    asyncio.run(sampler.load(server.module, 1))
+    (folder,) = server.sent("/collective_rpc")[-1]["args"]
+    assert not folder.startswith(str(MEMORY))
+
+
+def test_weights_that_cannot_be_written_are_one_sentence(
+    server: ToyServer, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save_file(*_: Any) -> None:
+        raise SafetensorError("I/O error: No space left on device")
+
+    monkeypatch.setattr("safetensors.torch.save_file", save_file)
+    sampler = connect(server, opened, tokens=True, tokenizer=server.tokenizer)
+    with pytest.raises(SamplerError, match=r"cannot be written into .*No space left"):
+        asyncio.run(sampler.load(server.module, 1))

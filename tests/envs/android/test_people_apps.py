@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from turnwise.envs.android.apps import dialer_calls, messages
 from turnwise.envs.android.phone import App, Context, Phone
 from turnwise.envs.android.phone.event_times import by_day, next_occurrence, read_times
+from turnwise.envs.android.phone.handlers import do
 from turnwise.envs.android.phone.plans import digits, name_of_number, plans
-from turnwise.envs.android.phone.widgets import Screen, Text, do
+from turnwise.envs.android.phone.widgets import Screen, Text
 from turnwise.envs.android.registry import all_apps
 
 CONTACTS, CALENDAR = "org.turnwise.contacts", "org.turnwise.calendar"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -91,6 +92,37 @@ def test_only_so_many_frames_are_kept() -> None:
     for n in range(frames.KEPT + 5):
         _ = shown(CONTACTS, f"many {n}").frame
     assert len(frames._frames) == frames.KEPT
+
+
+def test_the_last_frames_of_a_page_are_kept() -> None:
+    phone = shown(CONTACTS)
+    scales = [str(1 + 0.1 * n) for n in range(frames.VERSIONS + 1)]
+    built = []
+    for scale in scales:
+        phone.set_setting("font_scale", scale)
+        built.append(phone.frame)
+    for scale, frame in reversed(list(zip(scales[1:], built[1:], strict=True))):
+        phone.set_setting("font_scale", scale)
+        assert phone.frame is frame
+    phone.set_setting("font_scale", scales[0])  # the oldest one had to make room
+    assert phone.frame is not built[0]
+
+
+def test_phones_in_threads_show_what_each_shows_alone() -> None:
+    def play(n: int) -> list[str]:
+        phone = shown(CONTACTS, "threads")
+        screens = []
+        for k in range(40):
+            phone.set_setting("font_scale", str(1 + 0.1 * ((n + k) % 7)))
+            phone.swipe(540, 1600, 540, 800 + 50 * (k % 9))
+            screens.append(phone.xml())
+        return screens
+
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(play, range(8)))
+    for n, screens in enumerate(together):
+        frames._frames.clear()
+        assert play(n) == screens
 
 
 def test_a_table_filled_later_is_made_once_and_equals_one_filled_now() -> None:

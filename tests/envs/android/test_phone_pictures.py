@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from turnwise.envs.android.phone import App, Phone
-from turnwise.envs.android.phone.widgets import Button, Dialog, Picture, Screen, Shape, Sheet, Spot, do
+from turnwise.envs.android.phone.handlers import do
+from turnwise.envs.android.phone.widgets import Button, Dialog, Picture, Screen, Shape, Sheet, Spot
 
 RED = (255, 0, 0)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from turnwise.envs.android.phone import App, BrokenApp, Context, Phone, UnknownApp
-from turnwise.envs.android.phone.widgets import Button, Menu, Screen, Text, do
+from turnwise.envs.android.phone.handlers import do
+from turnwise.envs.android.phone.widgets import Button, Menu, Screen, Text
 from turnwise.envs.android.registry import all_apps
 
 

@@ -1,0 +1,70 @@
+"""An answer of vLLM that may be interrupted: its tokens so far, with the weights that sampled each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from turnwise.agents.samplers.base import Request
+
+__all__ = ["PartialAnswer"]
+
+
+@dataclass(slots=True, eq=False)
+class PartialAnswer:
+    """What was sampled of an answer. vLLM samples it in parts if new weights are loaded in the middle.
+
+    Attributes:
+        request: what it answers.
+        limit: maximum number of its tokens.
+        tokens: sampled ids.
+        logprobs: log-probability of each token, nats.
+        versions: of the weights that sampled each token.
+        finish: how vLLM ended the last part.
+        held: whether it waits for the end of an interruption.
+    """
+
+    request: Request
+    limit: int
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    finish: str = "abort"
+    held: bool = False
+
+    def add(self, part: Any, version: int, ends: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
+        """Append what vLLM returned for the rest of the answer.
+
+        Args:
+            part: vLLM's `CompletionOutput`.
+            version: of the weights that sampled it.
+            ends: ids that end an answer.
+            decode: returns the text of tokens.
+        """
+        start = len(self.tokens)
+        self.tokens += part.token_ids
+        self.logprobs += [
+            table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)
+        ]
+        self.versions += [version] * len(part.token_ids)
+        self.finish = str(part.finish_reason)
+        if start and (end := self._first_stop(start, decode)):
+            self.finish = "stop"
+            del self.tokens[end:], self.logprobs[end:], self.versions[end:]
+        elif self.finish == "abort" and self.tokens and self.tokens[-1] in ends:
+            self.finish = "stop"
+        elif self.finish == "abort" and len(self.tokens) >= self.limit:
+            self.finish = "length"
+
+    def _first_stop(self, start: int, decode: Callable[[Sequence[int]], str]) -> int:
+        """Return where a stop string ends that began in an earlier part, which vLLM does not see; 0 if there is none.
+
+        A character has at most 4 tokens.
+        """
+        reach = 4 * max(map(len, self.request.stop), default=0)
+        for end in range(start + 1, min(start + reach, len(self.tokens)) + 1):
+            text = decode(self.tokens[max(0, start - reach) : end])
+            if any(stop in text for stop in self.request.stop):
+                return end
+        return 0

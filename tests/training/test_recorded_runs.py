@@ -1,0 +1,61 @@
+"""The archives in docs/recorded_runs: complete seeds, paired tasks, nothing of the machine that wrote them."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from turnwise.training.ablation import read_plan
+from turnwise.training.ablation_results import ablation_results
+
+FOLDER = Path(__file__).parents[2] / "docs" / "recorded_runs"
+ARCHIVES = sorted(FOLDER.glob("*.tar.xz"))
+PLACE = re.compile(rb'"/(home|root|tmp|work|Users)\b')
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """The folders in the archives, by the name of the ablation."""
+    found = defaultdict(list)
+    for archive in ARCHIVES:
+        folder = tmp_path_factory.mktemp(archive.name.partition(".")[0])
+        with tarfile.open(archive) as file:
+            file.extractall(folder, filter="data")
+        for name in folder.iterdir():
+            found[name.name].append(name)
+    return dict(found)
+
+
+def test_the_index_names_every_archive() -> None:
+    named = set(re.findall(r"`([\w-]+\.tar\.xz)`", (FOLDER / "README.md").read_text(encoding="utf-8")))
+    assert named == {archive.name for archive in ARCHIVES}
+    assert ARCHIVES
+
+
+def test_every_seed_is_complete_and_paired(unpacked: dict[str, list[Path]]) -> None:
+    for folders in unpacked.values():
+        for folder in folders:
+            found = ablation_results(read_plan(folder))
+            seeds = {seed for seed, entry in found["warm_start"]["seeds"].items() if entry["state"] == "finished"}
+            assert seeds
+            for name, arm in found["arms"].items():
+                finished = {seed for seed, entry in arm["seeds"].items() if entry["state"] == "finished"}
+                assert finished == seeds, (folder.name, name)
+                for seed in seeds:
+                    assert arm["seeds"][seed]["begins_as_the_warm_start"], (folder.name, name, seed)
+
+
+def test_no_seed_stands_in_two_archives(unpacked: dict[str, list[Path]]) -> None:
+    for name, folders in unpacked.items():
+        seeds = [path.name for folder in folders for path in (folder / "warm-start").iterdir()]
+        assert len(set(seeds)) == len(seeds), name
+
+
+def test_nothing_tells_where_they_were_written(unpacked: dict[str, list[Path]]) -> None:
+    for folders in unpacked.values():
+        for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+            assert not PLACE.search(path.read_bytes()), path
