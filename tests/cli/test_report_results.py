@@ -172,7 +172,7 @@ def test_pages_of_an_ablation_and_of_its_runs(tab: Any, ablation: Path) -> None:
         assert part in text
     assert view.locator(".plot .curve").count() == 2
     view.get_by_role("link", name="running, iteration 2").click()
-    tab.wait_for_function("() => location.hash === '#/run/8/' && document.querySelector('.page-overview .plots')")
+    tab.wait_for_function("() => document.getElementById('view').dataset.ready === '#/run/8/'")
     tab.keyboard.press("2")
     tab.wait_for_function("() => document.querySelectorAll('.page-groups .cell').length === 6")
     view.locator(".cell").first.click()
@@ -185,6 +185,13 @@ def test_pages_of_an_ablation_and_of_its_runs(tab: Any, ablation: Path) -> None:
     assert view.locator(".card.here").count() == 1
     view.get_by_role("link", name="Results").first.click()
     tab.wait_for_function("() => location.hash === '#/'")
+
+
+def test_a_key_that_arrives_before_the_page_is_drawn_stays_in_the_run(tab: Any, ablation: Path) -> None:
+    visit(tab, page_of(ablation, "quick"), "#/")
+    press = "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '2', bubbles: true}))"
+    assert tab.evaluate(f"() => {{ location.hash = '#/run/8/'; {press}; return location.hash }}") == "#/run/8/groups"
+    tab.wait_for_function("() => document.querySelectorAll('.page-groups .cell').length === 6")
 
 
 def test_tasks_that_flipped_between_arms(tab: Any, ablation: Path) -> None:
@@ -215,7 +222,7 @@ def test_a_torn_evaluation_leaves_the_runs(tab: Any, ablation: Path, tmp_path: P
     view = visit(tab, page_of(folder, "torn"), "#/")
     assert "the results cannot be computed" in view.inner_text()
     view.locator("tbody a").nth(4).click()
-    tab.wait_for_function("() => location.hash === '#/run/4/' && document.querySelector('.page-overview .plots')")
+    tab.wait_for_function("() => document.getElementById('view').dataset.ready === '#/run/4/'")
 
 
 def test_an_ablation_that_continues_sends_what_is_new(ablation: Path) -> None:

@@ -4,8 +4,13 @@
 /** @typedef {OneChild | readonly OneChild[] | readonly (readonly OneChild[])[] | readonly (OneChild | readonly OneChild[])[]} Child */
 
 const SVG = "http://www.w3.org/2000/svg";
-/** The run whose pages are shown, as the beginning of their addresses: "" or "run/3/". */
-const scope = { path: "" };
+/** The run of the address, as the beginning of its pages' addresses: "" or "run/3/". */
+const scope = {
+  get path() {
+    const run = /^#\/*run\/+([^/?]+)/.exec(location.hash)?.[1];
+    return run ? `run/${run}/` : "";
+  },
+};
 const LONG = 4000; // characters of a text that are shown at first
 
 /**

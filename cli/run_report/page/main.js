@@ -17,7 +17,7 @@ let drawn = 0;
 /** Return the run of the address, the parts of the address behind it, and the word that was searched for. */
 function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?"), words = path.split("/").filter(Boolean);
-  const run = words[0] === "run" ? (words[1] ?? "") : "";
+  const run = scope.path.split("/")[1] ?? "";
   return { run, words: run ? words.slice(2) : words, word: new URLSearchParams(query).get("q") ?? "" };
 }
 
@@ -30,7 +30,6 @@ function current() {
 /** Draw the page of the address; `keep` leaves the reader where he is. @param {boolean} [keep] */
 async function rerender(keep = true) {
   const mine = ++drawn, { run, words, word } = route(), [page = "", ...numbers] = words, [a, b, c, d] = numbers.map(Number), store = current();
-  scope.path = run ? `run/${run}/` : "";
   frame(store, page, word);
   let content;
   try {
