@@ -14,10 +14,11 @@ import gzip
 import json
 import os
 import re
+import reprlib
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,39 @@ VERSION = 1
 
 _BESIDE = ("prompt", "admissible", "extras", "finish", "switches")
 """Fields of a turn that are stored in a form of their own, or only where there is something to store."""
+
+_STRING = ((str,), "a string")
+_STRING_OR_NULL = ((str, type(None)), "a string or null")
+_INTEGER = ((int,), "an integer")
+_NUMBER = ((int, float), "a number")
+_BOOLEAN = ((bool,), "true or false")
+
+_TRAJECTORY_FIELDS = {
+    "id": _STRING,
+    "task": _STRING,
+    "task_type": _STRING_OR_NULL,
+    "seed": _INTEGER,
+    "stop": _STRING,
+    "won": _BOOLEAN,
+    "score": _NUMBER,
+    "final_state": _STRING,
+    "final_observation": _STRING,
+    "error": _STRING_OR_NULL,
+    "seconds": _NUMBER,
+}
+_TURN_FIELDS = {
+    "version": _INTEGER,
+    "observation": _STRING,
+    "text": _STRING,
+    "action": _STRING_OR_NULL,
+    "state": _STRING,
+    "reward": _NUMBER,
+    "valid": _BOOLEAN,
+}
+_TURN_LISTS = {
+    "response": ((int,), "integers"),
+    "logprobs": ((int, float), "numbers"),
+}
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -88,33 +122,74 @@ def from_json(line: str | bytes) -> Trajectory:
             f"version {record['version']!r} of the format is unknown; this release reads version {VERSION}"
         )
     try:
-        values = {name: record[name] for name in Trajectory.__slots__ if name != "turns"}
+        values = _fields(record, _TRAJECTORY_FIELDS)
         if values["stop"] not in STOPS:
             raise StoreError(f"stop must be one of {', '.join(STOPS)}; got {values['stop']!r}")
         return Trajectory(**values, turns=_turns(record["turns"]))
     except KeyError as error:
         raise StoreError(f"not a trajectory: the key {error} is missing") from error
-    except (TypeError, AttributeError) as error:
-        raise StoreError(f"not a trajectory: {error}") from error
 
 
-def _turns(entries: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
+def _turns(entries: Any) -> tuple[Turn, ...]:
+    if not isinstance(entries, list):
+        raise StoreError(f"turns must be a list of objects, got {_shown(entries)}")
     turns: list[Turn] = []
     previous: tuple[int, ...] = ()
-    for entry in entries:
-        values = {name: entry[name] for name in Turn.__slots__ if name not in _BESIDE}
-        prompt = previous + tuple(entry["adds"]) if "adds" in entry else tuple(entry["prompt"])
-        values["response"] = tuple(values["response"])
-        values["logprobs"] = tuple(values["logprobs"])
-        listed = entry.get("admissible")
-        admissible = None if listed is None else tuple(listed)
-        values["finish"] = entry.get("finish", "stop")
-        if values["finish"] not in FINISHES:
-            raise StoreError(f"finish must be one of {', '.join(FINISHES)}; got {values['finish']!r}")
-        values["switches"] = tuple((int(start), int(version)) for start, version in entry.get("switches", ()))
-        turns.append(Turn(prompt=prompt, admissible=admissible, extras=check_extras(entry.get("extras")), **values))
-        previous = prompt + values["response"]
+    for number, entry in enumerate(entries):
+        try:
+            turns.append(_turn(entry, previous))
+        except KeyError as error:
+            raise StoreError(f"turns[{number}]: the key {error} is missing") from error
+        except (StoreError, TypeError) as error:
+            raise StoreError(f"turns[{number}]: {error}") from error
+        previous = turns[-1].prompt + turns[-1].response
     return tuple(turns)
+
+
+def _turn(entry: Any, previous: tuple[int, ...]) -> Turn:
+    """Return a turn; its prompt may be stored as what it adds to the prompt and response before it."""
+    if not isinstance(entry, dict):
+        raise StoreError(f"a turn must be an object, got {_shown(entry)}")
+    values = _fields(entry, _TURN_FIELDS) | {name: _list(entry, name, *kind) for name, kind in _TURN_LISTS.items()}
+    added = "adds" if "adds" in entry else "prompt"
+    prompt = _list(entry, added, (int,), "integers")
+    listed = None if entry.get("admissible") is None else _list(entry, "admissible", (str,), "strings")
+    finish = entry.get("finish", "stop")
+    if finish not in FINISHES:
+        raise StoreError(f"finish must be one of {', '.join(FINISHES)}; got {finish!r}")
+    switches = entry.get("switches", [])
+    if not (isinstance(switches, list) and all(_is_list(pair, (int,)) and len(pair) == 2 for pair in switches)):
+        raise StoreError(f"switches must be a list of pairs of integers, got {_shown(switches)}")
+    return Turn(
+        prompt=previous + prompt if added == "adds" else prompt,
+        admissible=listed,
+        extras=check_extras(entry.get("extras")),
+        finish=finish,
+        switches=tuple((start, version) for start, version in switches),
+        **values,
+    )
+
+
+def _fields(record: dict[str, Any], fields: dict[str, tuple[tuple[type, ...], str]]) -> dict[str, Any]:
+    """Return the values of some keys, which must have the types of the fields; JSON has no others."""
+    for name, (kinds, wanted) in fields.items():
+        if type(record[name]) not in kinds:
+            raise StoreError(f"{name} must be {wanted}, got {_shown(record[name])}")
+    return {name: record[name] for name in fields}
+
+
+def _list(record: dict[str, Any], name: str, kinds: tuple[type, ...], wanted: str) -> tuple[Any, ...]:
+    if not _is_list(record[name], kinds):
+        raise StoreError(f"{name} must be a list of {wanted}, got {_shown(record[name])}")
+    return tuple(record[name])
+
+
+def _is_list(value: Any, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, list) and set(map(type, value)) <= set(kinds)
+
+
+def _shown(value: Any) -> str:
+    return reprlib.repr(value)
 
 
 class TrajectoryWriter:

@@ -22,9 +22,16 @@ def piped(*, stderr: bool = False) -> bool:
     )
 
 
+class _PipeConsole(Console):
+    """A console that leaves it to the command what a closed pipe means; rich would exit."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError("standard output was closed")
+
+
 def _make(*, stderr: bool) -> Console:
     width = _PIPE_WIDTH if piped(stderr=stderr) else None
-    return Console(stderr=stderr, markup=False, highlight=False, width=width)
+    return _PipeConsole(stderr=stderr, markup=False, highlight=False, width=width)
 
 
 def out() -> Console:
@@ -45,6 +52,11 @@ def say(text: str = "", style: str = "") -> None:
 def warn(text: str) -> None:
     """Print a line on standard error."""
     err().print(text, style="yellow", soft_wrap=True)
+
+
+def discard_output() -> None:
+    """Write standard output to nowhere from now on, since its reader closed the pipe (`turnwise show | head`)."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def percent(share: float) -> str:

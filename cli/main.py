@@ -41,6 +41,7 @@ from turnwise.cli import (
     train,
     verify,
 )
+from turnwise.cli.console import discard_output
 from turnwise.cli.errors import INTERRUPTED, USER_ERROR, debugging, sentence_of
 from turnwise.tools.garbage_collection import collect_garbage_less_often
 
@@ -89,7 +90,7 @@ class CommandGroup(TyperGroup):
                 warnings.showwarning = _warn
                 result = super().main(args=args, prog_name=prog_name or "turnwise", standalone_mode=False, **extra)
         except BrokenPipeError:
-            _discard_output()
+            discard_output()
             return USER_ERROR
         except (KeyboardInterrupt, typer.Abort):
             _complain("interrupted")
@@ -124,11 +125,6 @@ def _warn(message: Warning | str, category: type[Warning], filename: str, *_: An
     """Show a warning as a sentence; `TURNWISE_DEBUG=1` adds where it was raised."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # some libraries colour their warnings
     _complain(f"warning: {text}{f' ({category.__name__}, {filename})' if debugging() else ''}")
-
-
-def _discard_output() -> None:
-    """Prevent a second error at exit when the reader closed the pipe (`turnwise show | head`)."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _version(wanted: bool) -> None:

@@ -44,6 +44,7 @@ def report(
     ] = 19.0,
 ) -> None:
     """Write a run, a benchmark or an ablation as one HTML file: curves, every turn, failures, comparisons."""
+    from turnwise.agents.store import read_trajectories
     from turnwise.cli.run_report.report_data import open_report
 
     if live and (output is not None or screens):
@@ -53,6 +54,8 @@ def report(
     data = open_report(path, rules, tuple(against or ()))
     if live:
         _serve(data, port or 0)
+    elif path.is_file() and next(read_trajectories(path), None) is None:
+        raise UserError(f"{path} holds no trajectory")
     else:
         file = output or Path(f"{path.resolve().name.partition('.')[0]}.html")
         _write(data, file, round(megabytes * 1e6), screens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnwise.cli.command_line import command
-from turnwise.cli.console import say, warn
+from turnwise.cli.console import discard_output, say, warn
 from turnwise.cli.errors import INTERRUPTED, UserError
 from turnwise.cli.progress import Progress, start_line
 from turnwise.cli.ranks import begun_here, note_begin, started_with_others, train_with_others
@@ -83,7 +84,10 @@ def train_with_progress(run: Run, *, resume: bool, leader: Leader | None = None)
 
 
 def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-    """Return a listener that notes, with the first event, that the run has begun: the command line in its folder."""
+    """Return a listener that notes, with the first event, that the run has begun: the command line in its folder.
+
+    If the pipe that shows the progress is closed (`turnwise train ... | head`), it stops the run as Ctrl-C does.
+    """
     recorded = False
 
     def listen(event: dict[str, Any]) -> None:
@@ -96,7 +100,12 @@ def _recording_command(folder: Path, on_event: Callable[[dict[str, Any]], None])
                     file.write(f"{command()}\n")
             except OSError as error:
                 warn(f"the command is not recorded: {error}")
-        on_event(event)
+        try:
+            on_event(event)
+        except BrokenPipeError:
+            discard_output()
+            warn(f"standard output was closed; the run stops; to continue: {resume_command(folder)}")
+            signal.raise_signal(signal.SIGINT)
 
     return listen
 

@@ -46,7 +46,7 @@ class Reporter:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C, and SIGTERM where it does the same, until the block is done; a second one interrupts at once."""
+    """Delay Ctrl-C, and the signals that do the same, until the block is done; a second one interrupts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -59,7 +59,8 @@ def uninterrupted() -> Iterator[None]:
             raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
-    held = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is before]
+    same = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    held = [signal.SIGINT, *(one for one in same if signal.getsignal(one) is before)]
     for one in held:
         signal.signal(one, hold)
     try:

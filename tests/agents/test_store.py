@@ -189,8 +189,9 @@ def test_damaged_compressed_data_is_an_error(tmp_path: Path) -> None:
         ({"version": 99}, "version 99 of the format"),
         ({"version": None}, "version None"),
         ({"stop": "tired"}, "got 'tired'"),
-        ({"turns": 3}, "not a trajectory"),
-        ({"turns": [{}]}, "the key 'response' is missing"),
+        ({"turns": 3}, "turns must be a list of objects, got 3"),
+        ({"turns": [3]}, r"turns\[0\]: a turn must be an object, got 3"),
+        ({"turns": [{}]}, r"turns\[0\]: the key 'version' is missing"),
     ],
 )
 def test_lines_of_another_form_are_errors_even_at_the_end(
@@ -201,6 +202,29 @@ def test_lines_of_another_form_are_errors_even_at_the_end(
     with pytest.raises(StoreError, match=words) as caught:
         list(read_trajectories(path))
     assert "line 1" in str(caught.value)
+
+
+WRONG = ["x", 1, 1.5, True, None, [1.5], {"a": 1}]
+PLACES = [
+    *((name,) for name in json.loads(to_json(sample(0))) if name != "version"),
+    *(("turns", 0, name) for name in [*json.loads(to_json(sample(0)))["turns"][0], "admissible", "switches", "finish"]),
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_value_of_another_type_is_named_or_comes_back(place: tuple[str | int, ...], wrong: object) -> None:
+    record = json.loads(to_json(sample(0)))
+    within = record["turns"][0] if place[0] == "turns" and len(place) > 1 else record
+    within[place[-1]] = wrong
+    try:
+        read = from_json(json.dumps(record))
+    except StoreError as error:
+        assert str(place[-1]) in str(error)
+        return
+    value = getattr(read if within is record else read.turns[0], str(place[-1]))
+    assert (list(value) if isinstance(value, tuple) else value) == wrong
+    assert from_json(to_json(read)) == read
 
 
 def test_other_endings_are_refused(tmp_path: Path) -> None:

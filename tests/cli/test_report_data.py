@@ -255,6 +255,8 @@ def test_bad_input_is_one_sentence(run: Path, tmp_path: Path, turnwise: Any) -> 
     one_sentence(turnwise("report", tmp_path / "nothing"), "does not exist")
     (tmp_path / "empty").mkdir()
     one_sentence(turnwise("report", tmp_path / "empty"), "holds no run")
+    (tmp_path / "nothing.jsonl").touch()
+    one_sentence(turnwise("report", tmp_path / "nothing.jsonl"), "holds no trajectory")
     one_sentence(turnwise("report", run, "--output", tmp_path / "no" / "x.html"), "does not exist")
     one_sentence(turnwise("report", run, "--live", "--output", tmp_path / "x.html"), "--live")
     one_sentence(turnwise("report", run, "--against", tmp_path), "no evaluations")

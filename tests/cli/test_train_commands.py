@@ -226,8 +226,8 @@ def test_ctrl_c_in_an_evaluation_keeps_what_is_finished_and_says_so(tmp_path: Pa
         assert "--trajectories FILE would keep them" in err
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: signal.Signals) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, "closed pipe"])
+def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: signal.Signals | str) -> None:
     pytest.importorskip("torch")
     folder = tmp_path / "run"
     code = "import sys; from toys.corridor import register; from turnwise.cli.main import main\nregister(); main()"
@@ -243,12 +243,16 @@ def test_ctrl_c_ends_a_run_in_good_order(run_file: Path, tmp_path: Path, how: si
         for line in process.stdout:
             if line.startswith("1/5000"):
                 break
-        process.send_signal(how)
+        if isinstance(how, signal.Signals):
+            process.send_signal(how)
+        else:
+            process.stdout.close()
+            process.stdout = None
         out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 130, err
-    assert f"to continue: turnwise train {folder} --resume" in out
+    assert f"to continue: turnwise train {folder} --resume" in (out or err)
     assert "Traceback" not in err
     assert any((folder / "checkpoints").glob("[0-9]*"))
 
