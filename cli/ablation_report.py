@@ -6,7 +6,7 @@ The input is the table of `turnwise.training.ablation_results`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +64,21 @@ def rows(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def terminal_table(found: Mapping[str, Any]) -> Table:
     """Return the main table for the terminal."""
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    for number, name in enumerate(_head(found)):
-        table.add_column(name, justify="left" if number in {0, 6} else "right")
-    for line in rows(found):
+    return plain_table(_head(found), rows(found), left={0, 6})
+
+
+def plain_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collection[int]) -> Table:
+    """Return a table for the terminal without lines, whose cells are folded where it is narrow.
+
+    Args:
+        head: names of the columns.
+        lines: rows of cells.
+        left: indices of the columns that are aligned to the left.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for number, name in enumerate(head):
+        table.add_column(name, justify="left" if number in left else "right", overflow="fold")
+    for line in lines:
         table.add_row(*line)
     return table
 

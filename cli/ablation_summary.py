@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from turnwise.cli.ablation_report import grid, interval, per_cent
+from turnwise.cli.ablation_report import grid, interval, per_cent, plain_table
 from turnwise.cli.console import out, say, warn
 from turnwise.cli.errors import UserError
 from turnwise.cli.figures import Points, save_scatters
@@ -119,18 +117,9 @@ def _correlation_head() -> list[str]:
 
 def _print(found: Mapping[str, Any]) -> None:
     say(f"The reference's first {found['first']} iterations, and the gain over it, in per cent", "bold")
-    out().print(_terminal(HEAD, mean_rows(found)))
+    out().print(plain_table(HEAD, mean_rows(found), left={0, 1}))
     say("\nRank correlation with the gain over seeds, with 95 % bootstrap intervals (not corrected, no cause)", "bold")
-    out().print(_terminal(_correlation_head(), correlation_rows(found)))
-
-
-def _terminal(head: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    for number, name in enumerate(head):
-        table.add_column(name, justify="left" if number < 2 else "right")
-    for line in lines:
-        table.add_row(*line)
-    return table
+    out().print(plain_table(_correlation_head(), correlation_rows(found), left={0, 1}))
 
 
 def save_figure(found: Mapping[str, Any], path: Path) -> None:
