@@ -138,8 +138,10 @@ class _ActorProcess:
         except CallFailed as error:
             answer.set_exception(error)
             return answer
+        self._calls.add(answer)  # before the actor can be given up, which answers all that are here
         if self.error is not None:
-            answer.set_exception(self.error)
+            with suppress(InvalidStateError):
+                answer.set_exception(self.error)
             return answer
 
         def finish(call: Future[tuple[bytes, int]]) -> None:
@@ -151,7 +153,6 @@ class _ActorProcess:
                 else:
                     answer.set_exception(error)
 
-        self._calls.add(answer)
         self._cluster.answer_of(self._actor.call.remote(lane, seconds, arguments)).add_done_callback(finish)
         return answer
 

@@ -24,19 +24,17 @@ VIEW = View("look", "look", ("go east",), 0)
 
 
 class Interruptible:
-    """A sampler without a model, whose answers take a few turns of the event loop; or for ever, if so asked."""
+    """A sampler without a model, whose first answers wait for `proceed`; or for ever, if so asked."""
 
     tokenizer = context = None
 
     def __init__(self, settings: SamplerSettings) -> None:
         self.version, self.goes = 0, asyncio.Event()
-        self.goes.set()
 
     async def sample(self, request: Request) -> Completion:
         if request.max_tokens == 1:
             await asyncio.Event().wait()
         if request.turn == 0:
-            await asyncio.sleep(0.2)
             await self.goes.wait()
         return Completion((), (), "go east", self.version, "stop")
 
@@ -107,10 +105,16 @@ def request(number: int, turn: int = 0, **changes: Any) -> Request:
     return Request(f"task#{number}@0", turn, (), (), 7, VIEW, **changes)
 
 
+async def held_by_engines(sampler: ClusterSampler, requests: int) -> None:
+    """Wait until the engines have this many requests."""
+    while sum(engine.busy for engine in sampler._engines) < requests:
+        await asyncio.sleep(0.001)
+
+
 def test_requests_that_the_learner_lets_wait_are_not_late(sampler: ClusterSampler) -> None:
     async def held() -> list[Completion]:
         tasks = [asyncio.create_task(sampler.sample(request(number))) for number in range(4)]
-        await asyncio.sleep(0.1)
+        await held_by_engines(sampler, 4)
         await sampler.interrupt()
         await sampler.load({"weight": torch.zeros(1)}, 1)
         await asyncio.sleep(2.0)  # an evaluation
@@ -126,7 +130,7 @@ def test_requests_that_the_learner_lets_wait_are_not_late(sampler: ClusterSample
 def test_an_engine_that_hangs_is_late_also_while_others_are_held(sampler: ClusterSampler) -> None:
     async def hangs() -> None:
         task = asyncio.create_task(sampler.sample(request(0)))
-        await asyncio.sleep(0.1)
+        await held_by_engines(sampler, 1)
         await sampler.interrupt()
         await sampler.load({"weight": torch.zeros(1)}, 1)
         with pytest.raises(asyncio.TimeoutError):

@@ -272,6 +272,12 @@ def scored(model: Any, one: Request, tokens: tuple[int, ...]) -> list[float]:
     return [float(row[token]) for row, token in zip(table, tokens, strict=False)]
 
 
+async def in_progress(sampler: Any) -> None:
+    """Wait until the engine has a request."""
+    while not sampler._engine._in_progress:
+        await asyncio.sleep(0.001)
+
+
 @pytest.mark.vllm
 def test_answers_go_on_under_new_weights(started: tuple[Any, Any]) -> None:
     sampler, model = started
@@ -282,8 +288,10 @@ def test_answers_go_on_under_new_weights(started: tuple[Any, Any]) -> None:
 
     async def change_often() -> list[Completion]:
         tasks = [asyncio.create_task(sampler.sample(one)) for one in asked]
+        pause = 0.03
         while not all(task.done() for task in tasks):
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(pause)
+            pause *= 1.2  # on a slow machine the first token takes longer
             await sampler.interrupt()
             version = sampler.version + 1
             weights[version] = model if weights[version - 1] is new else new
@@ -312,8 +320,10 @@ def test_an_interruption_changes_no_greedy_answer(started: tuple[Any, Any]) -> N
 
     async def interrupt_often() -> list[Completion]:
         tasks = [asyncio.create_task(sampler.sample(one)) for one in asked]
+        pause = 0.02
         while not all(task.done() for task in tasks):
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause)
+            pause *= 1.2
             await sampler.interrupt()
             await sampler.proceed()
         return await asyncio.gather(*tasks)
@@ -329,7 +339,7 @@ def test_an_episode_can_be_forgotten_during_an_interruption(started: tuple[Any, 
 
     async def forget_meanwhile() -> None:
         task = asyncio.create_task(sampler.sample(request(max_tokens=100)))
-        await asyncio.sleep(0.05)
+        await in_progress(sampler)
         await sampler.interrupt()
         sampler.forget("task#0@0")
         with pytest.raises(asyncio.CancelledError):
@@ -419,7 +429,7 @@ def test_an_engine_that_is_killed_is_an_error_that_says_so(
 
     async def kill_meanwhile() -> None:
         task = asyncio.create_task(sampler.sample(request(max_tokens=150)))
-        await asyncio.sleep(0.1)
+        await in_progress(sampler)
         os.kill(sampler._engine.processes[0].pid, signal.SIGKILL)
         await task
 

@@ -39,7 +39,8 @@ def test_a_run_that_continues(tab: Any, tmp_path: Path) -> None:
         tab.locator(".row").first.wait_for()
         assert tab.locator(".row").count() == 1
         write_iteration(run, 2)
-        tab.wait_for_function("() => document.querySelectorAll('.row').length === 2")
+        whole = "document.querySelectorAll('.row').length === 2 && document.querySelectorAll('.cell').length === 6"
+        tab.wait_for_function(f"() => {whole}")
         tab.locator(".cell").first.click()
         tab.locator(".strip").first.wait_for()
         assert any(path.startswith("turns/2/") for path in asked)

@@ -40,13 +40,16 @@ def adb_server(patch: pytest.MonkeyPatch) -> Iterator[int]:
     """Run an adb server that only this test sees, and return its port."""
     program = adb_program()
     with tempfile.TemporaryDirectory() as home:
-        port = free_port()
-        patch.setenv("ANDROID_ADB_SERVER_PORT", str(port))
         patch.delenv("ADB_SERVER_SOCKET", raising=False)
         patch.delenv("ANDROID_SERIAL", raising=False)
         patch.setenv("HOME", home)
         patch.setenv("ADB_MDNS", "0")
-        subprocess.run([program, "start-server"], capture_output=True, timeout=120, check=True)
+        for last in (False, False, True):  # another process may take the port before adb does
+            port = free_port()
+            patch.setenv("ANDROID_ADB_SERVER_PORT", str(port))
+            started = subprocess.run([program, "start-server"], capture_output=True, timeout=120, check=last)
+            if started.returncode == 0:
+                break
         try:
             yield port
         finally:

@@ -26,7 +26,7 @@ from turnwise.training.config_effects import effective_toml
 
 torch.set_num_threads(1)
 
-STEPS = 8
+STEPS = 12  # enough for all losses on a fast machine
 MOST_SECONDS = 240  # without progress, after which a run counts as hanging
 WORDS = (
     *(f"train.steps={STEPS}", "train.group=8", "train.staleness=1", "train.checkpoint_every=1", "train.repairs=50"),
@@ -101,7 +101,7 @@ def lose_parts(life, left, chance):
     while left and not life.over:
         life.wait_for(partial(life.iterated, begun))
         begun = life.iterations
-        time.sleep(chance.uniform(0, 1))  # the moment is random, and nothing is waited for
+        time.sleep(chance.uniform(0, 0.5))  # the moment is random, and nothing is waited for
         life.wait_for(lambda: life.find(left[0]))
         if life.over:
             return

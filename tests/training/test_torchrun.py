@@ -17,7 +17,7 @@ from turnwise.training import Run, train
 from turnwise.training.config_effects import effective_toml
 
 pytestmark = pytest.mark.slow
-SECONDS = 120
+SECONDS = 600
 TABLE = {
     "name": "tiny",
     "threads": 1,

@@ -29,7 +29,7 @@ function current() {
 
 /** Draw the page of the address; `keep` leaves the reader where he is. @param {boolean} [keep] */
 async function rerender(keep = true) {
-  const mine = ++drawn, { run, words, word } = route(), [page = "", ...numbers] = words, [a, b, c, d] = numbers.map(Number), store = current();
+  const mine = ++drawn, at = location.hash, { run, words, word } = route(), [page = "", ...numbers] = words, [a, b, c, d] = numbers.map(Number), store = current();
   frame(store, page, word);
   let content;
   try {
@@ -53,7 +53,7 @@ async function rerender(keep = true) {
   view.className = `page-${page || "overview"}`;
   view.replaceChildren();
   fill(view, {}, [run && h("p", { class: "crumbs" }, h("a", { href: "#//" }, "Results"), ` › ${line(store.run.name, 80)}`), content.flat()]);
-  view.dataset.ready = location.hash;
+  view.dataset.ready = at;
   if (place) resume(view, place);
   else if (page === "turn") reveal(d || 0);
   else scrollTo(0, 0);

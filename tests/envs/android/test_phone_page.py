@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class Person:
         tab.wait_for_selector("#picture[data-shows]")
 
     def state(self) -> Any:
-        return httpx.get(f"{self.url}/state").json()
+        return httpx.get(f"{self.url}/state", timeout=60).json()
 
     def where(self, label: str) -> tuple[float, float]:
         """Where an element of the phone's screen is on the page."""
@@ -148,18 +149,20 @@ def test_drag_wheel_hold_and_keys(person: Person) -> None:
     tab.mouse.wheel(0, 300)
     person.until(lambda state: state["elements"][2]["label"] != first)
     assert person.steps()[-1].startswith("Scroll down by")
-    tab.mouse.move(*person.at(540, 900))
+    start, end = person.at(540, 900), person.at(540, 2200)  # known before: a finger that waits is a long press
+    tab.mouse.move(*start)
     tab.mouse.down()
-    tab.mouse.move(*person.at(540, 2200), steps=4)
+    tab.mouse.move(*end, steps=4)
     tab.mouse.up()
     person.until(person.shows(first))
     tab.locator("#typing").press("ArrowDown")
     person.until(lambda state: state["elements"][2]["label"] != first)
     tab.locator("#typing").press("Escape")
     person.until(person.shows("Clock"))
-    tab.mouse.move(*person.at(540, 20))
+    start, end = person.at(540, 20), person.at(540, 1500)
+    tab.mouse.move(*start)
     tab.mouse.down()
-    tab.mouse.move(*person.at(540, 1500), steps=4)
+    tab.mouse.move(*end, steps=4)
     tab.mouse.up()  # the notification shade
     person.until(person.shows("Airplane mode"))
     assert person.steps()[-1].startswith("Swipe down")
@@ -324,9 +327,14 @@ def test_a_page_that_connects_again_shows_the_present_state(browser: Any, player
     with serve_in_thread(create_app(player)) as url:
         person = Person(context.new_page(), url)
         person.click("Clock")
+    port = int(url.rpartition(":")[2])
+    held = socket.socket()  # so that nobody else takes the port, at which nobody answers
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", port))
     person.tab.wait_for_selector("#live:not(.on)", timeout=60_000)
     player.start(Choice(free=True, seed=3))
-    with serve_in_thread(create_app(player), port=int(url.rpartition(":")[2])):
+    with serve_in_thread(create_app(player), port=port):
+        held.close()
         person.tab.get_by_text("A phone to look around in").wait_for(timeout=60_000)
         person.tab.wait_for_selector("#live.on")
         person.click("Contacts")

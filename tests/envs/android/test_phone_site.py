@@ -72,7 +72,7 @@ def test_a_saved_episode_is_imitated_and_shown(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.fixture
 def site(player: PhonePlayer) -> Iterator[Any]:
-    with serve_in_thread(create_app(player)) as url, httpx.Client(base_url=url) as client:
+    with serve_in_thread(create_app(player)) as url, httpx.Client(base_url=url, timeout=60) as client:
         yield client
 
 

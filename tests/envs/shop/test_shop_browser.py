@@ -27,10 +27,13 @@ Env = gymnasium.Env[Any, str]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _chromium() -> None:
+def _chromium() -> Iterator[None]:
     need_chromium()
     pytest.importorskip("fastapi")
     pytest.importorskip("uvicorn")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("turnwise.tools.browser.tab._FETCHING", 15.0)  # however long styles and scripts take here
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def env() -> WebShopEnv:
 @pytest.fixture
 def site(env: WebShopEnv, tmp_path: Path) -> Iterator[Any]:
     app = create_app(env.shop, env.source, on_purchase=_saver(env, tmp_path / "mine.jsonl"))
-    with serve_in_thread(app) as address, httpx.Client(base_url=address, follow_redirects=True) as client:
+    with serve_in_thread(app) as url, httpx.Client(base_url=url, follow_redirects=True, timeout=60) as client:
         yield client
 
 

@@ -467,7 +467,6 @@ def test_tab_goes_through_the_page_as_it_is_seen(site: tuple[str, SessionStore],
 
 def test_options_can_be_selected_by_their_text_and_by_keys(site: tuple[str, SessionStore], browser: Any) -> None:
     page = browser.new_page()
-    page.set_default_timeout(5000)
     page.goto(site[0] + href("1", MUG_PAGE))
     page.get_by_text("navy blue", exact=True).click()
     page.wait_for_url("**/item_page/1/MUG1/**navy**")
