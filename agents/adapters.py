@@ -186,5 +186,5 @@ def import_peft() -> Any:
     try:
         import peft
     except ImportError as error:
-        raise ModelError("LoRA needs peft; install it with: pip install turnwise[lora]") from error
+        raise ModelError("LoRA needs peft; install it with: pip install 'turnwise[lora]'") from error
     return peft

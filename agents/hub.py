@@ -87,7 +87,7 @@ def _library() -> Any:
         import huggingface_hub
     except ImportError as error:
         raise ModelError(
-            "models of the Hugging Face Hub need huggingface_hub, which is not installed: pip install turnwise[train]"
+            "models of the Hugging Face Hub need huggingface_hub, which is not installed: pip install 'turnwise[train]'"
         ) from error
     return huggingface_hub
 

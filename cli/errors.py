@@ -124,5 +124,5 @@ def sentence_of(error: BaseException) -> str | None:
     if isinstance(error, ImportError) and "turnwise[" in str(error):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in _EXTRAS:
-        return f"this command needs {package}, which is not installed: pip install turnwise[{_EXTRAS[package]}]"
+        return f"this command needs {package}, which is not installed: pip install 'turnwise[{_EXTRAS[package]}]'"
     return None

@@ -44,7 +44,7 @@ def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UserError("drawing figures needs matplotlib: pip install turnwise[train]") from error
+        raise UserError("drawing figures needs matplotlib: pip install 'turnwise[train]'") from error
     return Figure(figsize=(width, height), dpi=150, layout=layout)
 
 

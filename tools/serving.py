@@ -31,7 +31,7 @@ __all__ = [
     "url_of",
 ]
 
-_MISSING: Final = "serving needs fastapi, jinja2 and uvicorn: pip install turnwise[serve]"
+_MISSING: Final = "serving needs fastapi, jinja2 and uvicorn: pip install 'turnwise[serve]'"
 
 _START: Final = 60.0  # seconds for a thread to start
 _STOP: Final = 10.0  # and to stop

@@ -65,6 +65,6 @@ def __getattr__(name: str) -> Any:
         module = import_module(f"turnwise.training.{_LAZY.get(name, name)}")
     except ModuleNotFoundError as error:
         if error.name in {"torch", "transformers", "tokenizers", "safetensors"}:
-            raise TrainingError(f"training needs {error.name}: pip install turnwise[train]") from error
+            raise TrainingError(f"training needs {error.name}: pip install 'turnwise[train]'") from error
         raise
     return getattr(module, name) if name in _LAZY else module

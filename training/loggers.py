@@ -149,7 +149,7 @@ class GuardedLogger:
             self._logger = open_logger()
         except ModuleNotFoundError as error:
             raise TrainingError(
-                f"the logger {name} needs {error.name}, which is not installed: pip install turnwise[log]"
+                f"the logger {name} needs {error.name}, which is not installed: pip install 'turnwise[log]'"
             ) from error
         except Exception as error:  # each package has its own exceptions
             self._switch_off(error)

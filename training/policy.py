@@ -295,6 +295,6 @@ def _libraries() -> tuple[Any, Any]:
         import transformers
     except ImportError as error:
         raise TrainingError(
-            f"{error.name} is not installed; install torch and transformers with: pip install turnwise[train]"
+            f"{error.name} is not installed; install torch and transformers with: pip install 'turnwise[train]'"
         ) from error
     return torch, transformers

@@ -78,7 +78,7 @@ def require_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise SamplerError("a cluster needs Ray; install turnwise[ray]") from error
+        raise SamplerError("a cluster needs Ray; pip install 'turnwise[ray]'") from error
     return ray
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "OpenEnv's server needs the package openenv: pip install turnwise[openenv]"
+_MISSING: Final = "OpenEnv's server needs the package openenv: pip install 'turnwise[openenv]'"
 
 
 def create_app(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "the server needs fastapi: pip install turnwise[serve]"
+_MISSING: Final = "the server needs fastapi: pip install 'turnwise[serve]'"
 _LOG: Final = logging.getLogger(__name__)
 _MAX_BODY: Final = 1 << 20
 _MAX_SESSION: Final = 200

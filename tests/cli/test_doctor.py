@@ -51,7 +51,7 @@ def test_the_exit_code_answers_what_was_asked(run) -> None:
 def test_an_extra_that_is_missing_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "EXTRAS", {"x": ("no_such_package_anywhere",), "y": ("pytest",)})
     first, second = doctor.extras()
-    assert (first.available, first.remedy) == (False, "pip install turnwise[x]")
+    assert (first.available, first.remedy) == (False, "pip install 'turnwise[x]'")
     assert "no_such_package_anywhere" in first.detail
     assert (second.available, second.remedy) == (True, "")
 

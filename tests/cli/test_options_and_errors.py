@@ -69,7 +69,7 @@ def test_errors_of_the_user_have_a_sentence_and_ours_have_none() -> None:
     assert sentence_of(UserError("one\n  sentence")) == "one sentence"
     assert sentence_of(PermissionError(errno.EACCES, "Permission denied", "runs/x")) == "runs/x: Permission denied"
     assert sentence_of(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device"
-    assert sentence_of(ImportError("it needs torch: pip install turnwise[train]")) is not None
+    assert sentence_of(ImportError("it needs torch: pip install 'turnwise[train]'")) is not None
     assert sentence_of(ImportError("No module named 'turnwise.agents.nothing'")) is None
     assert sentence_of(ValueError("a bug")) is None
 

@@ -189,7 +189,7 @@ def test_without_torch_the_losses_are_not_checked(
     for name in [name for name in sys.modules if name.startswith("turnwise.training.objectives")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    one_sentence(turnwise("verify", file), "pip install turnwise[train]")
+    one_sentence(turnwise("verify", file), "pip install 'turnwise[train]'")
     plain = write(tmp_path / "plain.json", {**CASES, "cases": CASES["cases"][:3]})
     said = turnwise("verify", file, plain)
     assert said.code == 2

@@ -246,7 +246,7 @@ class Browser:
         try:
             from playwright.async_api import async_playwright
         except ImportError as error:
-            raise NoBrowser(f"browsers need the playwright package: pip install turnwise[web] ({error})") from error
+            raise NoBrowser(f"browsers need the playwright package: pip install 'turnwise[web]' ({error})") from error
         path = find_browser(self._executable)
 
         async def start() -> BrowserProcess:

@@ -231,7 +231,7 @@ class Tab:
         try:
             from PIL import Image
         except ImportError as error:
-            raise NoBrowser(f"screenshots need the pillow package: pip install turnwise[web] ({error})") from error
+            raise NoBrowser(f"screenshots need the pillow package: pip install 'turnwise[web]' ({error})") from error
         shown = f"{self._options.hidden} {{ visibility: visible !important }}" if self._options.hidden else None
 
         async def shoot() -> bytes:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestLimits", "create_app"]
 
-_MISSING: Final = "the server needs fastapi: pip install turnwise[serve]"
+_MISSING: Final = "the server needs fastapi: pip install 'turnwise[serve]'"
 _LOG: Final = logging.getLogger(__name__)
 
 

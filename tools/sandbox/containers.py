@@ -92,7 +92,7 @@ def sdk() -> Any:
     try:
         import docker  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
-        raise DockerUnavailable("Docker boxes need the docker package: pip install turnwise[docker]") from error
+        raise DockerUnavailable("Docker boxes need the docker package: pip install 'turnwise[docker]'") from error
     return docker
 
 

@@ -121,7 +121,7 @@ class OpenAIClient:
         try:
             import httpx
         except ImportError as error:
-            raise SamplerError("the openai sampler needs httpx: pip install turnwise[openai]") from error
+            raise SamplerError("the openai sampler needs httpx: pip install 'turnwise[openai]'") from error
         self.url, self.key = url, key
         self._timeout, self._retries, self._longest_wait = timeout, retries, longest_wait
         limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)

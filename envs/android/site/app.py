@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
-_MISSING: Final = "the page needs fastapi: pip install turnwise[serve,android]"
+_MISSING: Final = "the page needs fastapi: pip install 'turnwise[serve,android]'"
 _LOG: Final = logging.getLogger(__name__)
 _MAX_BODY: Final = 1 << 16
 _LOOK: Final = 0.04  # seconds between looks for something new

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MISSING", "error", "html"]
 
-MISSING: Final = "the site of the shop needs jinja2, fastapi and uvicorn: pip install turnwise[serve]"
+MISSING: Final = "the site of the shop needs jinja2, fastapi and uvicorn: pip install 'turnwise[serve]'"
 
 # fields of WebShop's end page that are never filled, with the ids of their elements
 _PURCHASED: Final = (
